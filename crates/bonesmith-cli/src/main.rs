@@ -1,0 +1,3 @@
+//! The binary `bonesmith`.
+
+fn main() {}

@@ -1,0 +1,201 @@
+//! Parameters, results and errors of `fit`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rig::BoneKind;
+
+/// How many bones to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BoneCount {
+    /// Exactly this many, at most the number of vertices.
+    Exact(usize),
+    /// As many as pay: stops adding when one more bone lowers the error by little.
+    Auto,
+    /// The smallest number that reaches this E_RMS.
+    TargetError(f64),
+}
+
+/// Which published or own method does the fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Our best.
+    #[default]
+    Bonesmith,
+    /// Kavan, Sloan & O'Sullivan 2010: affine bones in a reduced space, 15 alternating steps.
+    Fsd,
+}
+
+/// What `fit` is asked to do. `Default` is the recommended set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitParams {
+    /// How many bones. More bones: lower error, larger output.
+    pub bones: BoneCount,
+    /// Most influences per vertex, 1 to 16; `None` for no limit (dense weights). Default 4, what engines expect.
+    pub influences: Option<usize>,
+    /// What a bone's transform may do. Affine bones fit soft motion better, rigid ones are what engines like best.
+    pub bone_kind: BoneKind,
+    /// Strength of the weight smoothness, 0 (off) to about 1. Raised: smoother weights, higher error.
+    pub smooth: f64,
+    /// Leave the rest pose as it is in the input. Otherwise each rest vertex moves to where it fits best.
+    pub keep_rest: bool,
+    /// Most rounds over weights and bones.
+    pub max_iterations: usize,
+    /// Stop when a round lowers the error by less than this fraction. 0: never.
+    pub tolerance: f64,
+    /// Stop after this many seconds with what is there; `None` for no limit.
+    pub max_seconds: Option<f64>,
+    /// Seed of all random choices; the same seed gives the same bytes.
+    pub seed: u64,
+    /// Which method.
+    pub method: Method,
+}
+
+impl Default for FitParams {
+    fn default() -> Self {
+        Self {
+            bones: BoneCount::Auto,
+            influences: Some(4),
+            bone_kind: BoneKind::Rigid,
+            smooth: 0.0,
+            keep_rest: false,
+            max_iterations: 100,
+            tolerance: 1e-3,
+            max_seconds: None,
+            seed: 0,
+            method: Method::Bonesmith,
+        }
+    }
+}
+
+/// Why a fit stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// The last rounds lowered the error by less than the tolerance.
+    Converged,
+    /// All rounds were used.
+    MaxIterations,
+    /// Time was up.
+    MaxSeconds,
+    /// The error is zero to rounding.
+    Exact,
+}
+
+/// Something the user should know about the result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Warning {
+    /// Nothing moves in the input.
+    NoMotion,
+    /// `--target-error` was not reached.
+    TargetMissed {
+        /// E_RMS asked for.
+        target: f64,
+        /// E_RMS reached.
+        reached: f64,
+        /// Bones used.
+        bones: usize,
+    },
+    /// Anything else, in words.
+    Note {
+        /// The words.
+        text: String,
+    },
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Warning::NoMotion => write!(f, "nothing moves in this sequence; the result is a still rig"),
+            Warning::TargetMissed { target, reached, bones } => {
+                write!(f, "E_RMS {target} was asked for, {reached:.3} reached with {bones} bones")
+            }
+            Warning::Note { text } => write!(f, "{text}"),
+        }
+    }
+}
+
+/// What happened during a fit.
+#[derive(Clone, Debug, Serialize)]
+pub struct FitInfo {
+    /// Rounds over weights and bones.
+    pub iterations: usize,
+    /// Error after each round, in E_RMS.
+    pub history: Vec<f64>,
+    /// Why it stopped.
+    pub stop: StopReason,
+    /// What the user should know.
+    pub warnings: Vec<Warning>,
+    /// Seconds spent preparing (normalising, reducing, sampling).
+    pub prepare_secs: f64,
+    /// Seconds spent on the fit itself.
+    pub fit_secs: f64,
+    /// Mean second difference of the reconstruction over that of the input: 1 is as smooth in time as the input.
+    pub jitter_ratio: Option<f64>,
+    /// Share of time by part, for profiles: (name, seconds).
+    pub profile: Vec<(&'static str, f64)>,
+}
+
+/// Why a fit was refused or did not finish.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FitError {
+    /// Bones out of range.
+    #[error("{bones} bones asked for; 1 to {limit} are possible for this mesh of {vertices} vertices")]
+    BoneCount {
+        /// Bones asked for.
+        bones: usize,
+        /// Most that are possible.
+        limit: usize,
+        /// Vertices of the mesh.
+        vertices: usize,
+    },
+    /// A parameter out of its range.
+    #[error("{name} is {value}; it must be {range}")]
+    OutOfRange {
+        /// Parameter name as on the command line.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// What is possible.
+        range: &'static str,
+    },
+    /// A combination that has no meaning.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The observer asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl FitParams {
+    /// Checks ranges that do not depend on the input.
+    pub fn validate(&self) -> Result<(), FitError> {
+        let out_of_range = |name, value: String, range| Err(FitError::OutOfRange { name, value, range });
+        match self.bones {
+            BoneCount::TargetError(e) if !(e > 0.0 && e.is_finite()) => {
+                return out_of_range("--target-error", e.to_string(), "a number above 0");
+            }
+            _ => {}
+        }
+        if let Some(k) = self.influences
+            && !(1..=16).contains(&k)
+        {
+            return out_of_range("--influences", k.to_string(), "1 to 16, or all");
+        }
+        if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
+            return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
+        }
+        if self.max_iterations == 0 {
+            return out_of_range("--max-iterations", "0".into(), "1 or more");
+        }
+        if !(0.0..1.0).contains(&self.tolerance) {
+            return out_of_range("--tolerance", self.tolerance.to_string(), "0 or more and below 1");
+        }
+        match self.max_seconds {
+            Some(s) if !(s > 0.0) => out_of_range("--max-seconds", s.to_string(), "above 0"),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A skinned rig: rest pose, weights, bones, and their motion in one or more clips.
+
+use std::sync::Arc;
+
+use glam::{DAffine3, Vec3};
+use serde::{Deserialize, Serialize};
+
+use crate::surface::Surface;
+use crate::weights::{SparseWeights, WeightError};
+
+/// What a bone's transform may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoneKind {
+    /// Rotation and translation.
+    #[default]
+    Rigid,
+    /// Rotation, translation, and scale along the bone's own three axes.
+    Trs,
+    /// Any 3x4 matrix.
+    Affine,
+}
+
+/// One bone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bone {
+    /// Unique within the rig.
+    pub name: String,
+    /// Index of the parent bone; `None` for a root.
+    pub parent: Option<usize>,
+    /// Place and orientation in the rest pose; rigid, no scale.
+    pub world_from_bind: DAffine3,
+}
+
+/// Motion of all bones over one range of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clip {
+    /// Name of the animation.
+    pub name: String,
+    /// [F] seconds, rising.
+    pub times_secs: Vec<f64>,
+    /// [F, B] posed_from_rest of bone j in frame t, in model units.
+    pub posed_from_rest: Vec<DAffine3>,
+}
+
+/// A skinned rig for linear blend skinning.
+///
+/// Invariants, checked by [`Rig::check`]:
+/// 1. At least one bone, at most 65536; parents exist and form no cycle; names are unique.
+/// 2. Weights cover the N rest vertices and obey their own invariants.
+/// 3. Each clip has F times and F x B finite transforms.
+/// 4. `surface` fits the N vertices.
+#[derive(Clone, Debug)]
+pub struct Rig {
+    /// Short name for outputs.
+    pub name: String,
+    /// [N] rest pose in model units.
+    pub rest: Vec<Vec3>,
+    /// Faces, corner attributes, materials.
+    pub surface: Arc<Surface>,
+    /// [N, K] influences.
+    pub weights: SparseWeights,
+    /// [B] bones.
+    pub bones: Vec<Bone>,
+    /// What the bones' transforms may do.
+    pub kind: BoneKind,
+    /// Motions.
+    pub clips: Vec<Clip>,
+    /// Parameters that made this rig, as JSON, stored in every output; empty when unknown.
+    pub params_json: String,
+}
+
+/// Why a rig was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RigError {
+    /// No bones, or too many.
+    #[error("the rig has {bones} bones; 1 to 65536 are possible")]
+    BoneCount {
+        /// Bones it has.
+        bones: usize,
+    },
+    /// A parent that does not exist, or a cycle.
+    #[error("bone {bone} ({name}) has a parent that does not exist or hangs below the bone itself")]
+    BadParent {
+        /// Bone index.
+        bone: usize,
+        /// Its name.
+        name: String,
+    },
+    /// Two bones of one name.
+    #[error("two bones are named {name:?}")]
+    RepeatedName {
+        /// The name.
+        name: String,
+    },
+    /// Weights are wrong.
+    #[error(transparent)]
+    Weights(#[from] WeightError),
+    /// Weights and rest pose disagree.
+    #[error("weights for {weights} vertices, but the rest pose has {vertices}")]
+    VertexCount {
+        /// Vertices that have weights.
+        weights: usize,
+        /// Vertices of the rest pose.
+        vertices: usize,
+    },
+    /// A clip has the wrong number of transforms.
+    #[error("clip {clip:?} has {transforms} transforms for {frames} frames of {bones} bones")]
+    ClipSize {
+        /// Clip name.
+        clip: String,
+        /// Transforms it has.
+        transforms: usize,
+        /// Frames it has.
+        frames: usize,
+        /// Bones of the rig.
+        bones: usize,
+    },
+    /// NaN or infinity in a transform.
+    #[error("clip {clip:?}, frame {frame}, bone {bone}: the transform is not finite")]
+    NotFinite {
+        /// Clip name.
+        clip: String,
+        /// Frame index.
+        frame: usize,
+        /// Bone index.
+        bone: usize,
+    },
+    /// NaN or infinity in the rest pose.
+    #[error("rest pose, vertex {vertex}: not finite")]
+    RestNotFinite {
+        /// Vertex index.
+        vertex: usize,
+    },
+    /// Faces or corner attributes are wrong.
+    #[error(transparent)]
+    Surface(#[from] crate::surface::SurfaceError),
+}
+
+impl Clip {
+    /// F.
+    pub fn frame_count(&self) -> usize {
+        self.times_secs.len()
+    }
+
+    /// [B] posed_from_rest of frame `t`.
+    pub fn frame(&self, t: usize) -> &[DAffine3] {
+        let bones = self.posed_from_rest.len() / self.frame_count().max(1);
+        &self.posed_from_rest[t * bones..(t + 1) * bones]
+    }
+}
+
+impl Rig {
+    /// N.
+    pub fn vertex_count(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// B.
+    pub fn bone_count(&self) -> usize {
+        self.bones.len()
+    }
+
+    /// Checks invariants 1 to 4.
+    pub fn check(&self) -> Result<(), RigError> {
+        let bones = self.bones.len();
+        if bones == 0 || bones > 1 << 16 {
+            return Err(RigError::BoneCount { bones });
+        }
+        self.check_tree()?;
+        if self.weights.vertex_count() != self.rest.len() {
+            return Err(RigError::VertexCount { weights: self.weights.vertex_count(), vertices: self.rest.len() });
+        }
+        if let Some(vertex) = self.rest.iter().position(|p| !p.is_finite()) {
+            return Err(RigError::RestNotFinite { vertex });
+        }
+        self.weights.check(bones)?;
+        for clip in &self.clips {
+            let (frames, transforms) = (clip.times_secs.len(), clip.posed_from_rest.len());
+            if transforms != frames * bones {
+                return Err(RigError::ClipSize { clip: clip.name.clone(), transforms, frames, bones });
+            }
+            if let Some(at) = clip.posed_from_rest.iter().position(|m| !m.is_finite()) {
+                let (frame, bone) = (at / bones, at % bones);
+                return Err(RigError::NotFinite { clip: clip.name.clone(), frame, bone });
+            }
+        }
+        Ok(self.surface.check(self.rest.len())?)
+    }
+
+    fn check_tree(&self) -> Result<(), RigError> {
+        let mut names = std::collections::HashSet::new();
+        for (j, bone) in self.bones.iter().enumerate() {
+            let mut ancestor = bone.parent;
+            let mut depth = 0;
+            while let Some(p) = ancestor {
+                depth += 1;
+                if p >= self.bones.len() || depth > self.bones.len() {
+                    return Err(RigError::BadParent { bone: j, name: bone.name.clone() });
+                }
+                ancestor = self.bones[p].parent;
+            }
+            if !names.insert(bone.name.as_str()) {
+                return Err(RigError::RepeatedName { name: bone.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Sparse skinning weights with a fixed number of slots per vertex.
+
+/// K influence slots for each vertex.
+///
+/// Invariants, checked by [`SparseWeights::check`]:
+/// 1. Weights are finite and not negative; those of a vertex sum to 1 within 1e-5.
+/// 2. They fall along the slots of a vertex; unused slots come last, with weight 0 and bone 0.
+/// 3. A vertex names no bone twice with a positive weight; every bone is below `bone_count`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SparseWeights {
+    slots: usize,
+    /// [N, K] bone of each slot.
+    bones: Vec<u16>,
+    /// [N, K] weight of each slot.
+    weights: Vec<f32>,
+}
+
+/// Why weights were refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WeightError {
+    /// Not finite, or negative.
+    #[error("vertex {vertex}: weight of bone {bone} is {weight}")]
+    BadWeight {
+        /// Vertex index.
+        vertex: usize,
+        /// Bone index.
+        bone: usize,
+        /// The weight found.
+        weight: f32,
+    },
+    /// Sum is not 1.
+    #[error("vertex {vertex}: weights sum to {sum}, not 1")]
+    BadSum {
+        /// Vertex index.
+        vertex: usize,
+        /// The sum found.
+        sum: f64,
+    },
+    /// Slots not sorted, or unused ones not last.
+    #[error("vertex {vertex}: weights do not fall along the slots")]
+    NotSorted {
+        /// Vertex index.
+        vertex: usize,
+    },
+    /// A bone named twice.
+    #[error("vertex {vertex}: bone {bone} is named twice")]
+    Repeated {
+        /// Vertex index.
+        vertex: usize,
+        /// Bone index.
+        bone: usize,
+    },
+    /// A bone that does not exist.
+    #[error("vertex {vertex} names bone {bone}, but there are {bones} bones")]
+    NoSuchBone {
+        /// Vertex index.
+        vertex: usize,
+        /// Bone index.
+        bone: usize,
+        /// Bones there are.
+        bones: usize,
+    },
+}
+
+impl SparseWeights {
+    /// All slots empty; fill with [`SparseWeights::set`].
+    pub fn new(vertices: usize, slots: usize) -> Self {
+        Self { slots, bones: vec![0; vertices * slots], weights: vec![0.0; vertices * slots] }
+    }
+
+    /// N.
+    pub fn vertex_count(&self) -> usize {
+        self.weights.len().checked_div(self.slots).unwrap_or(0)
+    }
+
+    /// K: slots per vertex.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// [N, K] bones, row by row.
+    pub fn bone_table(&self) -> &[u16] {
+        &self.bones
+    }
+
+    /// [N, K] weights, row by row.
+    pub fn weight_table(&self) -> &[f32] {
+        &self.weights
+    }
+
+    /// Used slots of vertex `i`: (bone, weight), largest weight first.
+    pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f32)> + '_ {
+        let row = i * self.slots..(i + 1) * self.slots;
+        let pairs = self.bones[row.clone()].iter().zip(&self.weights[row]);
+        pairs.take_while(|(_, w)| **w > 0.0).map(|(&j, &w)| (j as usize, w))
+    }
+
+    /// Replaces the weights of vertex `i`: keeps the largest K, sorts them, and scales them to sum to 1 in float32.
+    ///
+    /// Repeated bones are added up; what is not positive is dropped. With nothing left the vertex hangs on bone 0.
+    pub fn set(&mut self, i: usize, influences: &[(usize, f64)]) {
+        let mut sorted: Vec<(usize, f64)> = Vec::with_capacity(influences.len());
+        for &(j, w) in influences.iter().filter(|(_, w)| *w > 0.0 && w.is_finite()) {
+            match sorted.iter_mut().find(|(other, _)| *other == j) {
+                Some((_, sum)) => *sum += w,
+                None => sorted.push((j, w)),
+            }
+        }
+        sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        sorted.truncate(self.slots);
+        if sorted.is_empty() {
+            sorted.push((0, 1.0));
+        }
+        let sum: f64 = sorted.iter().map(|(_, w)| w).sum();
+        let row = i * self.slots;
+        self.bones[row..row + self.slots].fill(0);
+        self.weights[row..row + self.slots].fill(0.0);
+        // The largest takes the rounding of the others, so that the stored numbers sum to 1 as closely as float32 can.
+        let mut rest = 1.0f64;
+        for (k, &(j, w)) in sorted.iter().enumerate().skip(1) {
+            let w = (w / sum) as f32;
+            if w > 0.0 {
+                self.bones[row + k] = j as u16;
+                self.weights[row + k] = w;
+                rest -= f64::from(w);
+            }
+        }
+        self.bones[row] = sorted[0].0 as u16;
+        self.weights[row] = rest as f32;
+    }
+
+    /// Most slots that any vertex uses.
+    pub fn max_influences(&self) -> usize {
+        (0..self.vertex_count()).map(|i| self.of(i).count()).max().unwrap_or(0)
+    }
+
+    /// [B] number of vertices each bone moves.
+    pub fn usage(&self, bones: usize) -> Vec<usize> {
+        let mut usage = vec![0; bones];
+        for i in 0..self.vertex_count() {
+            for (j, _) in self.of(i) {
+                usage[j] += 1;
+            }
+        }
+        usage
+    }
+
+    /// Checks invariants 1 to 3.
+    pub fn check(&self, bones: usize) -> Result<(), WeightError> {
+        for vertex in 0..self.vertex_count() {
+            let row = vertex * self.slots..(vertex + 1) * self.slots;
+            let (row_bones, row_weights) = (&self.bones[row.clone()], &self.weights[row]);
+            let mut sum = 0.0;
+            for k in 0..self.slots {
+                let (bone, weight) = (row_bones[k] as usize, row_weights[k]);
+                if !weight.is_finite() || weight < 0.0 {
+                    return Err(WeightError::BadWeight { vertex, bone, weight });
+                }
+                if bone >= bones {
+                    return Err(WeightError::NoSuchBone { vertex, bone, bones });
+                }
+                if k > 0 && weight > row_weights[k - 1] {
+                    return Err(WeightError::NotSorted { vertex });
+                }
+                if weight > 0.0 && row_bones[..k].contains(&(bone as u16)) {
+                    return Err(WeightError::Repeated { vertex, bone });
+                }
+                sum += f64::from(weight);
+            }
+            if (sum - 1.0).abs() > 1e-5 {
+                return Err(WeightError::BadSum { vertex, sum });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn set_establishes_the_invariants(
+            slots in 1usize..9,
+            pairs in prop::collection::vec((0usize..12, -0.5..2.0f64), 0..16),
+        ) {
+            let mut weights = SparseWeights::new(3, slots);
+            for i in 0..3 {
+                weights.set(i, &pairs);
+            }
+            prop_assert_eq!(weights.check(12), Ok(()));
+            prop_assert!(weights.max_influences() <= slots);
+        }
+    }
+
+    #[test]
+    fn check_names_the_vertex_and_the_number() {
+        let mut weights = SparseWeights::new(2, 2);
+        weights.set(0, &[(0, 1.0)]);
+        weights.set(1, &[(1, 0.5), (3, 0.5)]);
+        assert_eq!(weights.check(3), Err(WeightError::NoSuchBone { vertex: 1, bone: 3, bones: 3 }));
+        weights.weights[0] = 0.5;
+        assert_eq!(weights.check(4), Err(WeightError::BadSum { vertex: 0, sum: 0.5 }));
+    }
+}

@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod observer;
 pub mod rig;
 pub mod sequence;
+mod solve;
 pub mod sphere;
 pub mod surface;
 pub mod topology;

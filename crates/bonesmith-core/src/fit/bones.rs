@@ -1,0 +1,384 @@
+//! Bones for fixed weights and rest positions, from moments alone: no pass over vertices.
+//!
+//! In frame `t` the error is a quadratic in all bones' 3x4 matrices; with `S_jk = sum_i w_ij w_ik u_i u_i^T` (4x4)
+//! and the residual's moments `D_j = sum_i w_ij r_i u_i^T` (3x4) a change of bone `j` by `d` changes the error by
+//! `-2 <d, D_j> + <d S_jj, d>` and every other `D_k` by `-d S_jk`. So
+//!
+//! * affine bones: all at once, `S d = D`, Cholesky with a small ridge [Kavan2010 s.4.2];
+//! * rigid bones: one after another, each the exact optimum with the others fixed [Le2014 eq. 3.18-3.30], the sums
+//!   over vertices replaced by moments; several sweeps, eight frames side by side;
+//! * trs bones: as rigid, alternating rotation and scale along the bone's own axes.
+
+use faer::linalg::solvers::Solve;
+use faer::{Mat, MatRef, Side};
+use glam::DMat3;
+use multiversion::multiversion;
+use rayon::prelude::*;
+
+use super::model::Motion;
+use super::vertices::Moments;
+use crate::rig::BoneKind;
+use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
+use crate::transform::rotation_svd;
+
+/// Smallest and largest scale of a trs bone along an axis.
+const SCALE_RANGE: (f64, f64) = (0.02, 50.0);
+
+/// What kind of bones, and their own axes where the kind needs them.
+#[derive(Clone)]
+pub(crate) struct BoneModel {
+    pub kind: BoneKind,
+    /// [B] rest_from_bone rotation: the axes of a trs bone's scale. Identity for other kinds.
+    pub axes: Vec<DMat3>,
+    /// Sweeps over all bones per update (rigid and trs).
+    pub sweeps: usize,
+}
+
+impl BoneModel {
+    pub fn new(kind: BoneKind, bones: usize, sweeps: usize) -> Self {
+        Self { kind, axes: vec![DMat3::IDENTITY; bones], sweeps }
+    }
+}
+
+/// Moves the bones to lower the error; returns by how much (never negative but for rounding).
+pub(crate) fn update(motion: &mut Motion, moments: &mut Moments, model: &BoneModel) -> f64 {
+    match model.kind {
+        BoneKind::Affine => update_affine(motion, moments),
+        BoneKind::Rigid | BoneKind::Trs => update_one_by_one(motion, moments, model),
+    }
+}
+
+/// Solves `S d = D` for all bones and frames at once.
+fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
+    let (side, length) = (4 * motion.bones, motion.length());
+    let second = MatRef::from_row_major_slice(&moments.second, side, side);
+    let right = MatRef::from_row_major_slice(&moments.residual, side, length);
+    let largest = (0..side).map(|r| second[(r, r)]).fold(0.0, f64::max);
+    // Singular where a bone has too few vertices or they lie in a plane: the ridge then leaves it as it is.
+    let mut ridge = 1e-9 * largest + 1e-12;
+    for _ in 0..8 {
+        let mut system = second.to_owned();
+        (0..side).for_each(|r| system[(r, r)] += ridge);
+        if let Ok(factor) = system.llt(Side::Lower) {
+            let step: Mat<f64> = factor.solve(right);
+            return apply_affine(motion, moments, step.as_ref());
+        }
+        ridge *= 100.0;
+    }
+    0.0
+}
+
+/// Adds the step; with the ridge it is not quite the optimum, so the gain is `<d, 2 D - S d>`.
+fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>) -> f64 {
+    let (side, length) = (4 * motion.bones, motion.length());
+    let second = MatRef::from_row_major_slice(&moments.second, side, side);
+    let explained = second * step;
+    let mut gain = 0.0;
+    for r in 0..side {
+        for l in 0..length {
+            let d = step[(r, l)];
+            gain += d * (2.0 * moments.residual[r * length + l] - explained[(r, l)]);
+            motion.rows[r * length + l] += d;
+        }
+    }
+    gain
+}
+
+/// A bone's second moments with itself and with every bone it shares vertices with.
+struct Coupling {
+    own: [[f64; 4]; 4],
+    /// (k, S_jk)
+    others: Vec<(usize, [[f64; 4]; 4])>,
+}
+
+fn couplings(moments: &Moments, bones: usize) -> Vec<Coupling> {
+    let side = 4 * bones;
+    let block = |j: usize, k: usize| -> [[f64; 4]; 4] {
+        std::array::from_fn(|c| std::array::from_fn(|d| moments.second[(c * bones + j) * side + d * bones + k]))
+    };
+    let shares = |j: usize, k: usize| j != k && moments.second[(3 * bones + j) * side + 3 * bones + k] > 0.0;
+    (0..bones)
+        .map(|j| Coupling {
+            own: block(j, j),
+            others: (0..bones).filter(|&k| shares(j, k)).map(|k| (k, block(j, k))).collect(),
+        })
+        .collect()
+}
+
+/// Matrices and residual moments of all bones in eight frames: `[bone][coordinate][axis]`.
+struct Tile {
+    motion: Vec<[[Lane; 3]; 4]>,
+    residual: Vec<[[Lane; 3]; 4]>,
+    /// [B] scale along the bone's axes (trs only).
+    scale: Vec<[Lane; 3]>,
+}
+
+fn update_one_by_one(motion: &mut Motion, moments: &mut Moments, model: &BoneModel) -> f64 {
+    let couplings = couplings(moments, motion.bones);
+    let (bones, frames) = (motion.bones, motion.frames);
+    let tiles: Vec<(Tile, f64)> = (0..frames.div_ceil(LANES))
+        .into_par_iter()
+        .map(|at| {
+            let mut tile = Tile::gather(motion, moments, at * LANES);
+            let mut gain = 0.0;
+            for _ in 0..model.sweeps {
+                gain += match model.kind {
+                    BoneKind::Trs => sweep_trs(&mut tile, &couplings, &model.axes),
+                    _ => sweep_rigid(&mut tile, &couplings),
+                };
+            }
+            (tile, gain)
+        })
+        .collect();
+    let mut gain = 0.0;
+    for (at, (tile, g)) in tiles.into_iter().enumerate() {
+        gain += g;
+        for j in 0..bones {
+            for (c, rows) in tile.motion[j].iter().enumerate() {
+                let row = motion.row_mut(c, j);
+                for (a, lane) in rows.iter().enumerate() {
+                    let start = a * frames + at * LANES;
+                    let count = LANES.min(frames - at * LANES);
+                    row[start..start + count].copy_from_slice(&lane[..count]);
+                }
+            }
+        }
+    }
+    gain
+}
+
+impl Tile {
+    /// Frames `start..start + LANES`; lanes beyond the last frame repeat it with nothing to gain.
+    fn gather(motion: &Motion, moments: &Moments, start: usize) -> Self {
+        let (bones, frames, length) = (motion.bones, motion.frames, motion.length());
+        let cut = |row: &[f64], outside_is_zero: bool| -> [Lane; 3] {
+            std::array::from_fn(|a| {
+                std::array::from_fn(|l| match start + l < frames {
+                    true => row[a * frames + start + l],
+                    false if outside_is_zero => 0.0,
+                    false => row[a * frames + frames - 1],
+                })
+            })
+        };
+        let moment_row = |c: usize, j: usize| &moments.residual[(c * bones + j) * length..][..length];
+        let of = |j: usize| std::array::from_fn(|c| cut(motion.row(c, j), false));
+        let residual_of = |j: usize| std::array::from_fn(|c| cut(moment_row(c, j), true));
+        Self {
+            motion: (0..bones).map(of).collect(),
+            residual: (0..bones).map(residual_of).collect(),
+            scale: Vec::new(),
+        }
+    }
+}
+
+/// `P = D_j + T_j S_jj`: what bone `j` should reproduce with the others fixed.
+#[inline(always)]
+fn target(motion: &[[Lane; 3]; 4], residual: &[[Lane; 3]; 4], own: &[[f64; 4]; 4]) -> [[Lane; 3]; 4] {
+    let mut p = *residual;
+    for d in 0..4 {
+        for c in 0..4 {
+            for a in 0..3 {
+                for l in 0..LANES {
+                    p[d][a][l] += motion[c][a][l] * own[c][d];
+                }
+            }
+        }
+    }
+    p
+}
+
+/// Linear part of the target about the weighted centre: `H = P_linear - p b^T / s` [Le2014 eq. 3.21-3.29].
+#[inline(always)]
+fn centred(p: &[[Lane; 3]; 4], own: &[[f64; 4]; 4]) -> LaneMat {
+    let mut h: LaneMat = [p[0], p[1], p[2]];
+    for c in 0..3 {
+        let ratio = own[c][3] / own[3][3];
+        for a in 0..3 {
+            for l in 0..LANES {
+                h[c][a][l] -= p[3][a][l] * ratio;
+            }
+        }
+    }
+    h
+}
+
+/// Puts a new matrix in place, tells the overlapping bones, returns the gain.
+#[inline(always)]
+fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &[[Lane; 3]; 4], coupling: &Coupling) -> f64 {
+    let own = &coupling.own;
+    let mut delta = [[[0.0; LANES]; 3]; 4];
+    let mut gain = [0.0; LANES];
+    for a in 0..3 {
+        for l in 0..LANES {
+            // [Le2014 eq. 3.27] translation of the weighted centre.
+            let turned = linear[0][a][l] * own[0][3] + linear[1][a][l] * own[1][3] + linear[2][a][l] * own[2][3];
+            delta[3][a][l] = (p[3][a][l] - turned) / own[3][3] - tile.motion[j][3][a][l];
+        }
+    }
+    for c in 0..3 {
+        for a in 0..3 {
+            for l in 0..LANES {
+                delta[c][a][l] = linear[c][a][l] - tile.motion[j][c][a][l];
+            }
+        }
+    }
+    for d in 0..4 {
+        for a in 0..3 {
+            for l in 0..LANES {
+                let mut moved = 0.0;
+                for c in 0..4 {
+                    moved += delta[c][a][l] * own[c][d];
+                }
+                gain[l] += delta[d][a][l] * (2.0 * tile.residual[j][d][a][l] - moved);
+                tile.residual[j][d][a][l] -= moved;
+                tile.motion[j][d][a][l] += delta[d][a][l];
+            }
+        }
+    }
+    for (k, block) in &coupling.others {
+        let residual = &mut tile.residual[*k];
+        for d in 0..4 {
+            for c in 0..4 {
+                let s = block[c][d];
+                for a in 0..3 {
+                    for l in 0..LANES {
+                        residual[d][a][l] -= delta[c][a][l] * s;
+                    }
+                }
+            }
+        }
+    }
+    gain.iter().sum()
+}
+
+/// Squared weight below which a bone is left alone: nothing hangs on it.
+const EMPTY: f64 = 1e-9;
+
+/// One Gauss-Seidel sweep over rigid bones.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn sweep_rigid(tile: &mut Tile, couplings: &[Coupling]) -> f64 {
+    let mut gain = 0.0;
+    for (j, coupling) in couplings.iter().enumerate() {
+        if coupling.own[3][3] < EMPTY {
+            continue;
+        }
+        let p = target(&tile.motion[j], &tile.residual[j], &coupling.own);
+        let h = centred(&p, &coupling.own);
+        let mut rotation: LaneMat = [tile.motion[j][0], tile.motion[j][1], tile.motion[j][2]];
+        nearest_rotations(&h, &mut rotation);
+        gain += replace(tile, j, &rotation, &p, coupling);
+    }
+    gain
+}
+
+/// One Gauss-Seidel sweep over bones with rotation and scale: `linear = R diag(s) Q^T`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
+    let mut gain = 0.0;
+    if tile.scale.is_empty() {
+        tile.scale = tile.motion.iter().zip(axes).map(|(m, q)| column_lengths(m, q)).collect();
+    }
+    for (j, coupling) in couplings.iter().enumerate() {
+        if coupling.own[3][3] < EMPTY {
+            continue;
+        }
+        let q = &axes[j];
+        let p = target(&tile.motion[j], &tile.residual[j], &coupling.own);
+        let h = times(&centred(&p, &coupling.own), q);
+        let spread = spread_along(&coupling.own, q);
+        let mut scale = tile.scale[j];
+        let mut rotation = times(&[tile.motion[j][0], tile.motion[j][1], tile.motion[j][2]], q);
+        for c in 0..3 {
+            for a in 0..3 {
+                for l in 0..LANES {
+                    rotation[c][a][l] /= scale[c][l];
+                }
+            }
+        }
+        for _ in 0..2 {
+            let mut scaled = h;
+            for c in 0..3 {
+                for a in 0..3 {
+                    for l in 0..LANES {
+                        scaled[c][a][l] *= scale[c][l];
+                    }
+                }
+            }
+            nearest_rotations(&scaled, &mut rotation);
+            for c in 0..3 {
+                for l in 0..LANES {
+                    let along = rotation[c][0][l] * h[c][0][l]
+                        + rotation[c][1][l] * h[c][1][l]
+                        + rotation[c][2][l] * h[c][2][l];
+                    // A flat bone says nothing about its thin axis: the ridge pulls that scale to where it was.
+                    let ridge = 1e-5 * (spread[0] + spread[1] + spread[2]) + 1e-12;
+                    let best = (along + ridge * scale[c][l]) / (spread[c] + ridge);
+                    scale[c][l] = best.clamp(SCALE_RANGE.0, SCALE_RANGE.1);
+                }
+            }
+        }
+        let mut linear = rotation;
+        for c in 0..3 {
+            for a in 0..3 {
+                for l in 0..LANES {
+                    linear[c][a][l] *= scale[c][l];
+                }
+            }
+        }
+        tile.scale[j] = scale;
+        gain += replace(tile, j, &times(&linear, &q.transpose()), &p, coupling);
+    }
+    gain
+}
+
+/// Lengths of the columns of `linear Q`.
+fn column_lengths(m: &[[Lane; 3]; 4], q: &DMat3) -> [Lane; 3] {
+    let turned = times(&[m[0], m[1], m[2]], q);
+    std::array::from_fn(|c| {
+        std::array::from_fn(|l| {
+            let length: f64 = (0..3).map(|a| turned[c][a][l] * turned[c][a][l]).sum();
+            length.sqrt().clamp(SCALE_RANGE.0, SCALE_RANGE.1)
+        })
+    })
+}
+
+/// `m q` with one matrix for all lanes.
+#[inline(always)]
+fn times(m: &LaneMat, q: &DMat3) -> LaneMat {
+    let q = [q.x_axis, q.y_axis, q.z_axis];
+    let mut out = [[[0.0; LANES]; 3]; 3];
+    for c in 0..3 {
+        for k in 0..3 {
+            for a in 0..3 {
+                for l in 0..LANES {
+                    out[c][a][l] += m[k][a][l] * q[c][k];
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Second moment about the weighted centre along the axes of `q`.
+fn spread_along(own: &[[f64; 4]; 4], q: &DMat3) -> [f64; 3] {
+    let covariance = centred_covariance(own);
+    [q.x_axis, q.y_axis, q.z_axis].map(|axis| axis.dot(covariance * axis).max(0.0))
+}
+
+fn centred_covariance(own: &[[f64; 4]; 4]) -> DMat3 {
+    let entry = |r: usize, c: usize| own[c][r] - own[3][r] * own[c][3] / own[3][3].max(1e-300);
+    DMat3::from_cols_array_2d(&std::array::from_fn(|c| std::array::from_fn(|r| entry(r, c))))
+}
+
+/// Principal axes of what hangs on each bone: where scale acts for trs bones.
+pub(crate) fn principal_axes(moments: &Moments, bones: usize) -> Vec<DMat3> {
+    let side = 4 * bones;
+    (0..bones)
+        .map(|j| {
+            let own = std::array::from_fn(|c| {
+                std::array::from_fn(|d| moments.second[(c * bones + j) * side + d * bones + j])
+            });
+            rotation_svd(&centred_covariance(&own)).v
+        })
+        .collect()
+}

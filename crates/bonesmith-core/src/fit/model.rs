@@ -1,0 +1,107 @@
+//! The unknowns of the fit.
+
+use glam::DVec3;
+
+/// Bones' motion over all frames as one matrix, so that blending a vertex is one sparse product.
+///
+/// Row `c B + j` holds coordinate `c` (0..3, 3 = translation) of bone `j`; column `a F + t` holds axis `a` in
+/// frame `t`. With `x_i[c B + j] = w_ij u_ic` (homogeneous u) the posed trajectory is `sum_r x_i[r] row_r`
+/// [Kavan2010 eq. 2, transposed].
+#[derive(Clone)]
+pub(crate) struct Motion {
+    /// B.
+    pub bones: usize,
+    /// F.
+    pub frames: usize,
+    /// [4 B, 3 F].
+    pub rows: Vec<f64>,
+}
+
+impl Motion {
+    /// All bones at rest in all frames.
+    pub fn identity(bones: usize, frames: usize) -> Self {
+        let mut motion = Self { bones, frames, rows: vec![0.0; 4 * bones * 3 * frames] };
+        for j in 0..bones {
+            for a in 0..3 {
+                motion.row_mut(a, j)[a * frames..(a + 1) * frames].fill(1.0);
+            }
+        }
+        motion
+    }
+
+    /// L = 3 F.
+    pub fn length(&self) -> usize {
+        3 * self.frames
+    }
+
+    /// [L] coordinate `c` of bone `j`.
+    pub fn row(&self, c: usize, j: usize) -> &[f64] {
+        let at = (c * self.bones + j) * self.length();
+        &self.rows[at..at + self.length()]
+    }
+
+    /// [L] coordinate `c` of bone `j`.
+    pub fn row_mut(&mut self, c: usize, j: usize) -> &mut [f64] {
+        let (length, at) = (self.length(), (c * self.bones + j) * self.length());
+        &mut self.rows[at..at + length]
+    }
+
+    /// Matrix of bone `j` in frame `t`, `[a][c]`.
+    pub fn get(&self, j: usize, t: usize) -> [[f64; 4]; 3] {
+        std::array::from_fn(|a| std::array::from_fn(|c| self.row(c, j)[a * self.frames + t]))
+    }
+
+    /// Sets the matrix of bone `j` in frame `t`.
+    pub fn set(&mut self, j: usize, t: usize, m: &[[f64; 4]; 3]) {
+        let frames = self.frames;
+        for (a, row) in m.iter().enumerate() {
+            for (c, &x) in row.iter().enumerate() {
+                self.row_mut(c, j)[a * frames + t] = x;
+            }
+        }
+    }
+
+    /// A copy with bones picked from this one, in the order given.
+    pub fn select(&self, picked: &[usize]) -> Self {
+        let mut out = Self { bones: picked.len(), frames: self.frames, rows: Vec::with_capacity(4 * picked.len() * self.length()) };
+        for c in 0..4 {
+            for &j in picked {
+                out.rows.extend_from_slice(self.row(c, j));
+            }
+        }
+        out
+    }
+}
+
+/// Weights and rest positions of all vertices while they are being fitted.
+#[derive(Clone)]
+pub(crate) struct Skin {
+    /// K: slots per vertex.
+    pub slots: usize,
+    /// [N, K] bone of each slot; slots in use come first.
+    pub bones: Vec<u16>,
+    /// [N, K] weight of each slot; 0 = not in use.
+    pub weights: Vec<f64>,
+    /// [N] rest positions.
+    pub rest: Vec<DVec3>,
+}
+
+impl Skin {
+    /// Every vertex on one bone.
+    pub fn rigid(slots: usize, labels: &[u16], rest: Vec<DVec3>) -> Self {
+        let n = rest.len();
+        let mut skin = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest };
+        for (i, &label) in labels.iter().enumerate() {
+            skin.bones[i * slots] = label;
+            skin.weights[i * slots] = 1.0;
+        }
+        skin
+    }
+
+    /// Slots in use of vertex `i`.
+    pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let row = i * self.slots..(i + 1) * self.slots;
+        let pairs = self.bones[row.clone()].iter().zip(&self.weights[row]);
+        pairs.take_while(|(_, w)| **w > 0.0).map(|(&j, &w)| (j as usize, w))
+    }
+}

@@ -1,0 +1,5 @@
+//! Small solvers that the fit is made of.
+
+pub(crate) mod kernels;
+pub(crate) mod polar;
+pub(crate) mod simplex;

@@ -1,0 +1,209 @@
+//! Least squares on the simplex: `min |A w - y|^2` with `w >= 0`, `sum w = 1`, given `G = A^T A` and `q = A^T y`.
+//!
+//! A primal active set [Le2014 alg. 1-2] on precomputed products. Deviations: the step length is the minimum over
+//! falling variables only (the printed `max` hides that); the sum constraint is eliminated with differences to the
+//! largest free weight instead of a QR factorisation, which keeps the system small and well scaled; a direction in
+//! which the error does not change (two bones that move alike, common and not pathological) is left alone.
+
+/// Reusable buffers for problems of up to `capacity` variables.
+pub(crate) struct SimplexSolver {
+    capacity: usize,
+    /// Variables that may be positive.
+    free: Vec<usize>,
+    /// `free` without the one that differences are taken to.
+    others: Vec<usize>,
+    /// [capacity, capacity] Cholesky factor of the problem in differences.
+    factor: Vec<f64>,
+    /// [capacity] right side, then solution, in the order of `others`.
+    solution: Vec<f64>,
+    /// [capacity] `G w - q`.
+    gradient: Vec<f64>,
+}
+
+/// Pivots below this share of the diagonal count as "does not change the error".
+const RANK_TOLERANCE: f64 = 1e-10;
+
+impl SimplexSolver {
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            free: Vec::with_capacity(capacity),
+            others: Vec::with_capacity(capacity),
+            factor: vec![0.0; capacity * capacity],
+            solution: vec![0.0; capacity],
+            gradient: vec![0.0; capacity],
+        }
+    }
+
+    /// Minimises `w^T G w - 2 q^T w` from the feasible `w` on; `g` is row-major with `stride`.
+    ///
+    /// Never ends higher than it starts. Stops early only at the iteration cap, with a feasible point.
+    pub fn solve(&mut self, g: &[f64], stride: usize, q: &[f64], w: &mut [f64]) {
+        let m = w.len();
+        debug_assert!(m <= self.capacity && (w.iter().sum::<f64>() - 1.0).abs() < 1e-6);
+        self.free.clear();
+        self.free.extend((0..m).filter(|&j| w[j] > 0.0));
+        for _ in 0..4 * m + 4 {
+            self.half_gradient(g, stride, q, w);
+            let base = self.base(w);
+            self.free_step(g, stride, base);
+            if self.advance(w, base) {
+                continue;
+            }
+            self.half_gradient(g, stride, q, w);
+            if !self.release(w, base) {
+                break;
+            }
+        }
+    }
+
+    fn half_gradient(&mut self, g: &[f64], stride: usize, q: &[f64], w: &[f64]) {
+        for j in 0..w.len() {
+            let row = &g[j * stride..j * stride + w.len()];
+            self.gradient[j] = self.free.iter().fold(-q[j], |sum, &k| sum + row[k] * w[k]);
+        }
+    }
+
+    /// The largest free weight: differences are taken to it.
+    fn base(&self, w: &[f64]) -> usize {
+        let mut base = self.free[0];
+        for &j in &self.free {
+            if w[j] > w[base] {
+                base = j;
+            }
+        }
+        base
+    }
+
+    /// Best zero-sum step of the free variables, ignoring signs: `solution` for `others`, minus its sum for `base`.
+    fn free_step(&mut self, g: &[f64], stride: usize, base: usize) {
+        let Self { capacity, free, others, factor, solution, gradient } = self;
+        others.clear();
+        others.extend(free.iter().copied().filter(|&j| j != base));
+        let at = |p: usize, q: usize| p * *capacity + q;
+        for (p, &a) in others.iter().enumerate() {
+            solution[p] = gradient[base] - gradient[a];
+            for (q, &b) in others[..=p].iter().enumerate() {
+                // (A_a - A_base) . (A_b - A_base)
+                let h = g[a * stride + b] - g[a * stride + base] - g[base * stride + b] + g[base * stride + base];
+                let sum = (0..q).fold(h, |sum, r| sum - factor[at(p, r)] * factor[at(q, r)]);
+                let pivot = factor[at(q, q)];
+                if q == p {
+                    factor[at(p, p)] = if sum > RANK_TOLERANCE * h { sum.sqrt() } else { 0.0 };
+                } else {
+                    factor[at(p, q)] = if pivot > 0.0 { sum / pivot } else { 0.0 };
+                    solution[p] -= factor[at(p, q)] * solution[q];
+                }
+            }
+            let pivot = factor[at(p, p)];
+            solution[p] = if pivot > 0.0 { solution[p] / pivot } else { 0.0 };
+        }
+        for p in (0..others.len()).rev() {
+            let sum = (p + 1..others.len()).fold(solution[p], |sum, r| sum - factor[at(r, p)] * solution[r]);
+            let pivot = factor[at(p, p)];
+            solution[p] = if pivot > 0.0 { sum / pivot } else { 0.0 };
+        }
+    }
+
+    /// Walks along the step until a weight reaches 0, which is then held there; true if one did.
+    fn advance(&mut self, w: &mut [f64], base: usize) -> bool {
+        let base_step = -self.solution[..self.others.len()].iter().sum::<f64>();
+        let steps = self.others.iter().copied().zip(self.solution.iter().copied());
+        let mut alpha = 1.0;
+        let mut blocking = None;
+        for (j, step) in steps.clone().chain([(base, base_step)]) {
+            if step < 0.0 && w[j] + alpha * step < 0.0 {
+                alpha = -w[j] / step;
+                blocking = Some(j);
+            }
+        }
+        for (j, step) in steps.chain([(base, base_step)]) {
+            w[j] = (w[j] + alpha * step).max(0.0);
+        }
+        if let Some(blocked) = blocking {
+            w[blocked] = 0.0;
+            self.free.retain(|&j| j != blocked);
+        }
+        blocking.is_some()
+    }
+
+    /// Frees the variable at 0 whose growth lowers the error fastest; false if none does.
+    fn release(&mut self, w: &[f64], base: usize) -> bool {
+        let level = self.gradient[base];
+        let tolerance = 1e-12 * (level.abs() + 1e-30);
+        let mut best = None;
+        for j in 0..w.len() {
+            if w[j] == 0.0 && !self.free.contains(&j) && self.gradient[j] < level - tolerance {
+                match best {
+                    Some(b) if self.gradient[b] <= self.gradient[j] => {}
+                    _ => best = Some(j),
+                }
+            }
+        }
+        if let Some(j) = best {
+            self.free.push(j);
+        }
+        best.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `w^T G w - 2 q^T w`.
+    fn value(g: &[f64], q: &[f64], w: &[f64]) -> f64 {
+        let m = w.len();
+        (0..m).map(|j| w[j] * ((0..m).map(|k| g[j * m + k] * w[k]).sum::<f64>() - 2.0 * q[j])).sum()
+    }
+
+    /// Brute force: the best of all faces of the simplex, each by projected gradient with many small steps.
+    fn by_projected_gradient(g: &[f64], q: &[f64]) -> f64 {
+        let m = q.len();
+        let mut w = vec![1.0 / m as f64; m];
+        let trace: f64 = (0..m).map(|j| g[j * m + j]).sum();
+        for _ in 0..40_000 {
+            let gradient: Vec<f64> = (0..m).map(|j| (0..m).map(|k| g[j * m + k] * w[k]).sum::<f64>() - q[j]).collect();
+            let moved: Vec<f64> = w.iter().zip(&gradient).map(|(w, d)| w - d / trace).collect();
+            w = project(&moved);
+        }
+        value(g, q, &w)
+    }
+
+    /// Euclidean projection on the simplex by sorting.
+    fn project(v: &[f64]) -> Vec<f64> {
+        let mut sorted = v.to_vec();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        let (mut sum, mut theta) = (0.0, 0.0);
+        for (k, x) in sorted.iter().enumerate() {
+            sum += x;
+            let candidate = (sum - 1.0) / (k + 1) as f64;
+            if x - candidate > 0.0 {
+                theta = candidate;
+            }
+        }
+        v.iter().map(|x| (x - theta).max(0.0)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn reaches_the_optimum(
+            m in 1usize..7,
+            rows in prop::collection::vec(prop::array::uniform8(-1.0..1.0f64), 8),
+            repeat in any::<bool>(),
+        ) {
+            // Columns a_j in 5 dimensions; sometimes two of them are equal.
+            let column = |j: usize| if repeat && j == 1 { rows[0] } else { rows[j] };
+            let dot = |a: [f64; 8], b: [f64; 8]| (0..5).map(|d| a[d] * b[d]).sum::<f64>();
+            let g: Vec<f64> = (0..m * m).map(|at| dot(column(at / m), column(at % m))).collect();
+            let q: Vec<f64> = (0..m).map(|j| dot(column(j), rows[7])).collect();
+            let mut w = vec![0.0; m];
+            w[0] = 1.0;
+            SimplexSolver::new(m).solve(&g, m, &q, &mut w);
+            prop_assert!((w.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            prop_assert!(w.iter().all(|&x| x >= 0.0));
+            prop_assert!(value(&g, &q, &w) <= by_projected_gradient(&g, &q) + 1e-6);
+        }
+    }
+}

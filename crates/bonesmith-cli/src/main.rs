@@ -1,3 +1,49 @@
-//! The binary `bonesmith`.
+//! The binary `bonesmith`: args (parse) -> settings (resolve) -> commands (run).
 
-fn main() {}
+mod args;
+mod commands;
+mod errors;
+mod load;
+mod memory;
+mod output;
+mod pipeline;
+mod session;
+mod settings;
+mod summary;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use crate::args::{BenchCommand, Cli, Command};
+use crate::errors::Outcome;
+use crate::session::Session;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut session = Session::new(&cli.global);
+    let result = run(cli, &mut session);
+    session.finish_progress();
+    errors::finish(result)
+}
+
+fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
+    if let Some(threads) = settings::threads(cli.global.threads)? {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build_global().context("--threads")?;
+    }
+    session.catch_ctrl_c();
+    match cli.command {
+        Command::Demo(args) => commands::demo::run(args, session),
+        Command::Fit(args) => commands::fit::run(args, session),
+        Command::Eval(args) => commands::eval::run(args, session),
+        Command::Info(args) => commands::info::run(args, session),
+        Command::Convert(args) => commands::convert::run(args, session),
+        Command::Bench(args) => match args.what {
+            BenchCommand::Fit(bench) => commands::bench::run(bench, cli.global.threads, session),
+        },
+        Command::Completions { shell } => commands::shell::completions(shell),
+        Command::Man => commands::shell::man(),
+    }
+}

@@ -21,6 +21,7 @@ pub mod sequence;
 mod solve;
 pub mod sphere;
 pub mod surface;
+pub mod synthetic;
 pub mod topology;
 pub mod transform;
 pub mod weights;

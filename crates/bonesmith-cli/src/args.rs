@@ -1,0 +1,409 @@
+//! The command line as clap sees it. Parsing only: nothing is opened, checked against each other or run here; that
+//! is `settings`. Completions and the man page are made from these same definitions.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bonesmith_core::BoneKind;
+use bonesmith_core::fit::Method;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Turns mesh animations into skinned rigs: bones, sparse weights, bone animation.
+#[derive(Debug, Parser)]
+#[command(name = "bonesmith", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub global: GlobalArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bonesmith demo                                    make an animation, fit it, write demo/demo.glb
+  bonesmith fit walk.npz -o walk.glb                a rig with as many bones as pay
+  bonesmith fit frames/ --bones 30 -o walk.glb      a folder of OBJ or PLY files, 30 bones
+  bonesmith eval walk.glb walk.npz                  how far the rig is from the animation
+  bonesmith info walk.glb                           what a file holds
+
+Exit codes: 0 fine, 1 a requested quality was missed, 2 bad usage or input, 130 cancelled.";
+
+/// Options that every command has.
+#[derive(Clone, Debug, Args)]
+pub struct GlobalArgs {
+    /// Threads to use [default: all cores]. The result does not depend on it
+    #[arg(long, global = true, value_name = "T")]
+    pub threads: Option<usize>,
+    /// Say nothing but errors and what was asked for
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more: every iteration, and where the time went
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make an animation, fit it, and write it as GLB: no input needed
+    Demo(DemoArgs),
+    /// Fit bones, weights and bone motion to a mesh animation
+    Fit(FitArgs),
+    /// Measure a rig against a mesh animation
+    Eval(EvalArgs),
+    /// Tell what a file holds
+    Info(InfoArgs),
+    /// Write a rig or a mesh animation in another format
+    Convert(ConvertArgs),
+    /// Measure speed and error on known sequences
+    Bench(BenchArgs),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  bonesmith completions bash > ~/.local/share/bash-completion/completions/bonesmith"
+    )]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(after_help = "Example:\n  bonesmith man | man -l -")]
+    Man,
+}
+
+/// What is fitted and how: shared by `fit` and `demo`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Fit")]
+pub struct SolverArgs {
+    /// Number of bones, or auto: as many as pay [default: auto]
+    #[arg(long, value_name = "N|auto")]
+    pub bones: Option<BonesArg>,
+    /// Find the fewest bones that reach this E_RMS (thousandths of the model's radius) instead of --bones
+    #[arg(long, value_name = "E", allow_negative_numbers = true)]
+    pub target_error: Option<f64>,
+    /// Most bones that move one vertex, 1 to 16, or all [default: 4]
+    #[arg(long, value_name = "K|all")]
+    pub influences: Option<InfluencesArg>,
+    /// What a bone may do [default: rigid; affine with --method fsd]
+    #[arg(long, value_enum)]
+    pub bone_kind: Option<BoneKindArg>,
+    /// Smoothness of the weights, 0 (off) to about 1 [default: 0]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    pub smooth: Option<f64>,
+    /// Leave the rest pose as it is; otherwise its vertices move to where they fit best
+    #[arg(long)]
+    pub keep_rest: bool,
+    /// Who does the fit: our best, or a published method for comparison
+    #[arg(long, value_enum, default_value_t)]
+    pub method: MethodArg,
+    /// Seed of all random choices; the same seed gives the same bytes
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// Stop after this many seconds with what is there
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    pub max_seconds: Option<f64>,
+    /// Most rounds over weights and bones [default: 100; 15 with --method fsd]
+    #[arg(long, value_name = "N")]
+    pub max_iterations: Option<usize>,
+    /// Stop when a round lowers the error by less than this fraction [default: 0.001; 0 with --method fsd]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub tolerance: Option<f64>,
+}
+
+/// How a mesh animation is read.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputArgs {
+    /// Rest pose: first frame, a frame by number, or a file [default: the file's own, else first]
+    #[arg(long, value_name = "first|FRAME|FILE")]
+    pub rest: Option<RestArg>,
+    /// Frames per second: of files without times, and to bake skinned or morph animation at
+    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    pub fps: Option<f64>,
+    /// Only these frames, counted from 0; A..B leaves B out, A..=B does not, either end may be left off
+    #[arg(long, value_name = "A..B")]
+    pub frames: Option<FramesArg>,
+    /// Only the mesh of this name, where a file holds several
+    #[arg(long, value_name = "NAME")]
+    pub mesh: Option<String>,
+}
+
+/// Where the machine-readable summary goes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct JsonArgs {
+    /// Write the summary as JSON; - for standard output
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bonesmith demo                      writes demo/demo.glb and demo/demo.npz
+  bonesmith demo --bones 24 -o fish   another number of bones, another folder")]
+pub struct DemoArgs {
+    /// Folder for the results; made when it is not there
+    #[arg(short, long, value_name = "DIR", default_value = "demo")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub solver: SolverArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bonesmith fit walk.npz -o walk.glb
+  bonesmith fit 'frames/walk_*.obj' --rest tpose.obj --fps 30 --bones 30 -o walk.glb
+  bonesmith fit cloth.pc2 cloth.obj --bone-kind affine --influences 8 -o cloth.glb
+  bonesmith fit face.glb --target-error 2 --json - -o face_rig.glb")]
+pub struct FitArgs {
+    /// The animation: one file, a folder or pattern of OBJ/PLY files, or a point cache and its OBJ
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// The rig to write; the ending says how: .glb .gltf .npz
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub solver: SolverArgs,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bonesmith eval walk.glb walk.npz --json -")]
+pub struct EvalArgs {
+    /// The rig: .glb .gltf .npz
+    pub rig: PathBuf,
+    /// The animation, as for `fit`
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// Which of the rig's animations [default: its first]
+    #[arg(long, value_name = "NAME")]
+    pub clip: Option<String>,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// A rig or an animation; several files or a folder for an OBJ/PLY sequence
+    #[arg(required = true, value_name = "FILE")]
+    pub inputs: Vec<PathBuf>,
+    /// Frames per second, as for `fit`
+    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    pub fps: Option<f64>,
+    /// Only the mesh of this name
+    #[arg(long, value_name = "NAME")]
+    pub mesh: Option<String>,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bonesmith convert walk.npz walk.glb              a rig in another format
+  bonesmith convert frames/ walk.npz               an OBJ sequence as one file
+  bonesmith convert character.glb walk.npz --bake  the skinned animation as plain positions")]
+pub struct ConvertArgs {
+    /// What to read, then the file to write
+    #[arg(required = true, num_args = 2.., value_name = "IN... OUT")]
+    pub paths: Vec<PathBuf>,
+    /// Write a rig as the animation it makes, not as a rig
+    #[arg(long)]
+    pub bake: bool,
+    #[command(flatten)]
+    pub input: InputArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub what: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Speed, error and memory of the fit beside published figures, as a Markdown table
+    Fit(BenchFitArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each row is a run of `bonesmith fit` in a process of its own. Without sequences the demo animation is used.
+
+Examples:
+  bonesmith bench fit --only horse
+  bonesmith bench fit --only affine --method fsd --threads 1")]
+pub struct BenchFitArgs {
+    /// Folder of .npz sequences [default: $BONESMITH_DATA/sequences, else ../shared/data/sequences]
+    #[arg(long, value_name = "DIR")]
+    pub sequences: Option<PathBuf>,
+    /// Only rows whose "sequence bones kind" contains this
+    #[arg(long, value_name = "PATTERN")]
+    pub only: Option<String>,
+    /// Who does the fit
+    #[arg(long, value_enum, default_value_t)]
+    pub method: MethodArg,
+    /// Most rounds over weights and bones
+    #[arg(long, value_name = "N")]
+    pub max_iterations: Option<usize>,
+    /// Stop when a round lowers the error by less than this fraction
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub tolerance: Option<f64>,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+/// `--bones N|auto`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BonesArg {
+    Auto,
+    Exact(usize),
+}
+
+impl FromStr for BonesArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => text.parse().map(Self::Exact).map_err(|_| "neither a whole number nor auto".to_owned()),
+        }
+    }
+}
+
+/// `--influences K|all`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfluencesArg {
+    All,
+    AtMost(usize),
+}
+
+impl FromStr for InfluencesArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            _ => text.parse().map(Self::AtMost).map_err(|_| "neither a whole number nor all".to_owned()),
+        }
+    }
+}
+
+/// `--rest first|FRAME|FILE`. A file whose name is a number can be given as ./12.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestArg {
+    First,
+    Frame(usize),
+    File(PathBuf),
+}
+
+impl FromStr for RestArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match (text, text.parse()) {
+            ("first", _) => Self::First,
+            (_, Ok(frame)) => Self::Frame(frame),
+            _ => Self::File(text.into()),
+        })
+    }
+}
+
+/// `--frames A..B`: `end` is left out, as in Rust; `None` is "to the end".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FramesArg {
+    pub start: usize,
+    pub end: Option<usize>,
+}
+
+impl FromStr for FramesArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "give a range such as 0..24, 10.., ..=48".to_owned();
+        let number = |part: &str| part.parse::<usize>().map_err(|_| wrong());
+        let (start, end) = text.split_once("..").ok_or_else(wrong)?;
+        let start = if start.is_empty() { 0 } else { number(start)? };
+        let end = match (end, end.strip_prefix('=')) {
+            ("", _) => None,
+            (_, Some(last)) => Some(number(last)?.checked_add(1).ok_or_else(wrong)?),
+            (end, None) => Some(number(end)?),
+        };
+        Ok(Self { start, end })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BoneKindArg {
+    /// Rotation and translation: what engines like best
+    Rigid,
+    /// Rotation, translation and scale
+    Trs,
+    /// Any 3x4 matrix: fits soft motion best
+    Affine,
+}
+
+impl From<BoneKindArg> for BoneKind {
+    fn from(kind: BoneKindArg) -> Self {
+        match kind {
+            BoneKindArg::Rigid => Self::Rigid,
+            BoneKindArg::Trs => Self::Trs,
+            BoneKindArg::Affine => Self::Affine,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MethodArg {
+    /// Our best
+    #[default]
+    Bonesmith,
+    /// Kavan, Sloan & O'Sullivan 2010: affine bones, 15 rounds
+    Fsd,
+}
+
+impl From<MethodArg> for Method {
+    fn from(method: MethodArg) -> Self {
+        match method {
+            MethodArg::Bonesmith => Self::Bonesmith,
+            MethodArg::Fsd => Self::Fsd,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ranges_of_frames() {
+        let range = |text: &str| text.parse::<FramesArg>().map(|r| (r.start, r.end));
+        assert_eq!(range("3..9"), Ok((3, Some(9))));
+        assert_eq!(range("3..=9"), Ok((3, Some(10))));
+        assert_eq!(range("3.."), Ok((3, None)));
+        assert_eq!(range("..9"), Ok((0, Some(9))));
+        for wrong in ["3", "a..b", "3..b", "-1..4", "..=", "0..=18446744073709551615"] {
+            assert!(range(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rest_is_a_word_a_number_or_a_file() {
+        assert_eq!("first".parse(), Ok(RestArg::First));
+        assert_eq!("12".parse(), Ok(RestArg::Frame(12)));
+        assert_eq!("./12".parse(), Ok(RestArg::File("./12".into())));
+        assert_eq!("tpose.obj".parse(), Ok(RestArg::File("tpose.obj".into())));
+    }
+}

@@ -1,0 +1,119 @@
+//! `bonesmith bench fit`: speed, error and memory of the fit beside published figures.
+//!
+//! Every row is `bonesmith fit` in a process of its own: the figures are those of the file a user would get, and
+//! the peak memory is the system's own count for that one fit, untouched by the rows before it.
+
+mod published;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use bonesmith_core::synthetic;
+use serde_json::{Value, json};
+
+use self::published::{DEMO_ROWS, ROWS, Row};
+use self::table::Measured;
+use crate::args::{BenchFitArgs, MethodArg};
+use crate::errors::{Cancelled, Outcome, Usage};
+use crate::output::{print, write_json};
+use crate::session::Session;
+use crate::settings::JsonTarget;
+use crate::{load, settings};
+
+/// A row and the file it is run on.
+type Job = (Row, PathBuf);
+
+pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) -> anyhow::Result<Outcome> {
+    let json = settings::json(args.json.clone())?;
+    // Holds the demo sequence and the rigs; gone when the bench ends.
+    let scratch = tempfile::Builder::new().prefix("bonesmith-bench-").tempdir()?;
+    let (jobs, remark) = find_jobs(&args, scratch.path())?;
+    let mut rows = Vec::new();
+    for (at, (row, path)) in jobs.iter().enumerate() {
+        if !session.quiet {
+            eprintln!("{}/{}: {}", at + 1, jobs.len(), row.label());
+        }
+        session.check_cancelled()?;
+        rows.push(Measured::new(*row, &fit_in_child(row, path, &args, threads, scratch.path())?)?);
+    }
+    if let Some(target) = &json {
+        let rows: Vec<Value> = rows.iter().map(Measured::to_json).collect();
+        let summary = json!({ "version": env!("CARGO_PKG_VERSION"), "remark": remark, "rows": rows });
+        write_json(target, &summary)?;
+    }
+    if json != Some(JsonTarget::Stdout) {
+        print(&table::markdown(&rows, &remark))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Which rows can be run, and in one line what they are run on.
+fn find_jobs(args: &BenchFitArgs, scratch: &Path) -> anyhow::Result<(Vec<Job>, String)> {
+    let wanted = |row: &&Row| {
+        let fits_method = args.method != MethodArg::Fsd || row.kind == bonesmith_core::BoneKind::Affine;
+        fits_method && args.only.as_ref().is_none_or(|pattern| row.label().contains(pattern.as_str()))
+    };
+    let folder = sequence_folder(args)?;
+    if let Some(folder) = &folder {
+        let file = |row: &Row| folder.join(row.sequence).with_extension("npz");
+        let there = ROWS.iter().filter(wanted).map(|row| (*row, file(row))).filter(|(_, path)| path.is_file());
+        let jobs: Vec<Job> = there.collect();
+        if !jobs.is_empty() {
+            let remark = format!("{} runs of version {}", jobs.len(), env!("CARGO_PKG_VERSION"));
+            return Ok((jobs, remark));
+        }
+        if let Some(pattern) = &args.only {
+            let message = format!("--only {pattern}: no such row with a sequence in {}", folder.display());
+            return Err(Usage::new(message).hint("rows are named like \"horse-gallop 30 affine\"").into());
+        }
+    }
+    let path = scratch.join("demo.npz");
+    bonesmith_io::save_sequence(&load::check(synthetic::clownfish())?, &path)?;
+    let remark = "no published sequences found: this is the demo animation, for which there are no published figures";
+    Ok((DEMO_ROWS.iter().filter(wanted).map(|row| (*row, path.clone())).collect(), remark.to_owned()))
+}
+
+/// The folder given, else the one in the environment, else the usual place beside the repository.
+fn sequence_folder(args: &BenchFitArgs) -> Result<Option<PathBuf>, Usage> {
+    if let Some(folder) = &args.sequences {
+        return match folder.is_dir() {
+            true => Ok(Some(folder.clone())),
+            false => Err(Usage::new(format!("--sequences {}: no such folder", folder.display()))),
+        };
+    }
+    let from_environment = std::env::var_os("BONESMITH_DATA").map(|data| Path::new(&data).join("sequences"));
+    let candidates = from_environment.into_iter().chain([PathBuf::from("../shared/data/sequences")]);
+    Ok(candidates.into_iter().find(|folder| folder.is_dir()))
+}
+
+/// Runs one fit in a process of its own and returns its JSON summary.
+fn fit_in_child(
+    row: &Row,
+    sequence: &Path,
+    args: &BenchFitArgs,
+    threads: Option<usize>,
+    scratch: &Path,
+) -> anyhow::Result<Value> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child.arg("fit").arg(sequence).arg("-o").arg(scratch.join("rig.glb"));
+    child.args(["--quiet", "--json", "-", "--bone-kind", row.kind_name(), "--bones", &row.bones.to_string()]);
+    if args.method == MethodArg::Fsd {
+        child.args(["--method", "fsd"]);
+    }
+    let mut option = |name: &str, value: Option<String>| {
+        value.iter().for_each(|value| {
+            child.args([name, value]);
+        });
+    };
+    option("--max-iterations", args.max_iterations.map(|n| n.to_string()));
+    option("--tolerance", args.tolerance.map(|t| t.to_string()));
+    option("--threads", threads.map(|n| n.to_string()));
+    let output = child.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
+    match output.status.code() {
+        Some(0) => serde_json::from_slice(&output.stdout).with_context(|| format!("{}: bad summary", row.label())),
+        Some(130) => Err(Cancelled.into()),
+        _ => bail!("{}: {}", row.label(), String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("error: ")),
+    }
+}

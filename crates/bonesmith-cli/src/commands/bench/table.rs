@@ -1,0 +1,151 @@
+//! Bench rows as a Markdown table, with geometric means.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::published::{Row, SOURCES};
+use crate::output::{bytes, figure};
+
+/// One row with what was measured.
+pub struct Measured {
+    row: Row,
+    /// The summary of the fit, as `bonesmith fit --json` gives it.
+    summary: Value,
+    e_rms: f64,
+}
+
+impl Measured {
+    pub fn new(row: Row, summary: &Value) -> anyhow::Result<Self> {
+        let e_rms = summary["e_rms"].as_f64().with_context(|| format!("{}: no e_rms", row.label()))?;
+        Ok(Self { row, summary: summary.clone(), e_rms })
+    }
+
+    pub fn to_json(&self) -> Value {
+        let published: serde_json::Map<String, Value> =
+            SOURCES.iter().filter_map(|(name, of)| Some(((*name).to_owned(), json!(of(&self.row)?)))).collect();
+        json!({ "sequence": self.row.sequence, "published": published, "summary": self.summary })
+    }
+
+    fn number(&self, pointer: &str) -> Option<f64> {
+        self.summary.pointer(pointer)?.as_f64()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let best = self.row.best_published();
+        let secs = |stage: &str| or_dash(self.number(&format!("/seconds/{stage}")).map(|s| format!("{s:.2}")));
+        let (peak, size) = (self.number("/peak_memory_bytes"), self.number("/sequence_bytes"));
+        let memory = peak.zip(size).map(|(p, s)| format!("{} ({:.1}x)", bytes(p as u64), p / s.max(1.0)));
+        vec![
+            self.row.sequence.to_owned(),
+            self.row.bones.to_string(),
+            self.row.kind_name().to_owned(),
+            figure(self.e_rms),
+            or_dash(best.map(|(name, e)| format!("{e} {name}"))),
+            or_dash(best.map(|(_, e)| format!("{:.2}", self.e_rms / e))),
+            or_dash(self.number("/normal_degrees").map(|d| format!("{d:.2}"))),
+            or_dash(self.number("/iterations").map(|n| n.to_string())),
+            secs("load"),
+            secs("prepare"),
+            secs("fit"),
+            or_dash(memory),
+        ]
+    }
+}
+
+const HEADER: [&str; 12] = [
+    "sequence",
+    "bones",
+    "kind",
+    "E_RMS",
+    "published",
+    "ratio",
+    "normals °",
+    "iterations",
+    "load s",
+    "prepare s",
+    "fit s",
+    "peak memory",
+];
+
+/// The table, its remark, and the geometric means of E_RMS over each source's figures.
+pub fn markdown(rows: &[Measured], remark: &str) -> String {
+    let mut text = format!("{remark}\n\n");
+    let cells: Vec<Vec<String>> = rows.iter().map(Measured::cells).collect();
+    let width = |column: usize| {
+        let longest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        longest.max(HEADER[column].chars().count())
+    };
+    let line = |cells: Vec<&str>| {
+        let padded = cells.iter().enumerate().map(|(column, cell)| match column {
+            0 | 2 => format!("{cell:<w$}", w = width(column)),
+            _ => format!("{cell:>w$}", w = width(column)),
+        });
+        format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+    };
+    text += &line(HEADER.to_vec());
+    let rule = |column: usize| {
+        if matches!(column, 0 | 2) { "-".repeat(width(column)) } else { "-".repeat(width(column) - 1) + ":" }
+    };
+    text += &line((0..HEADER.len()).map(rule).collect::<Vec<_>>().iter().map(String::as_str).collect());
+    cells.iter().for_each(|row| text += &line(row.iter().map(String::as_str).collect()));
+    text += "\nPublished: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
+    text += "Peak memory: resident high-water mark of the process after the fit, and over the size of the positions.\n";
+    text + &means(rows)
+}
+
+fn means(rows: &[Measured]) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, ratios: Vec<f64>| {
+        if let Some(mean) = geometric_mean(&ratios) {
+            text += &format!("- {name}: {mean:.3} over {} rows\n", ratios.len());
+        }
+    };
+    for (name, of) in SOURCES {
+        for kind in ["rigid", "affine"] {
+            let of_kind = rows.iter().filter(|m| m.row.kind_name() == kind);
+            line(&format!("{name}, {kind}"), of_kind.filter_map(|m| of(&m.row).map(|e| m.e_rms / e)).collect());
+        }
+    }
+    line(
+        "the lowest published",
+        rows.iter().filter_map(|m| m.row.best_published().map(|(_, e)| m.e_rms / e)).collect(),
+    );
+    match text.is_empty() {
+        true => text,
+        false => format!("\nGeometric mean of our E_RMS over that of\n\n{text}"),
+    }
+}
+
+/// `None` for no ratios. An exact fit (0) counts as 1e-6, so that the mean stays a number.
+fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+    let log_sum: f64 = ratios.iter().map(|r| r.max(1e-6).ln()).sum();
+    (!ratios.is_empty()).then(|| (log_sum / ratios.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::published::ROWS;
+    use super::*;
+
+    #[test]
+    fn geometric_means() {
+        assert_eq!(geometric_mean(&[]), None);
+        assert!((geometric_mean(&[0.5, 2.0]).unwrap() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_table_is_aligned_and_holds_the_ratio() {
+        let row = *ROWS.iter().find(|r| r.label() == "horse-gallop 30 affine").unwrap();
+        let summary = json!({ "e_rms": 0.65, "iterations": 15, "seconds": { "fit": 1.234 }, "normal_degrees": 2.0,
+            "peak_memory_bytes": 40_000_000, "sequence_bytes": 10_000_000 });
+        let text = markdown(&[Measured::new(row, &summary).unwrap()], "test");
+        let lines: Vec<&str> = text.lines().filter(|l| l.starts_with('|')).collect();
+        assert!(lines.iter().all(|l| l.chars().count() == lines[0].chars().count()), "{text}");
+        assert!(
+            lines[2].contains(" 1.3 FSD |") && lines[2].contains("|  0.50 |") && lines[2].contains("(4.0x)"),
+            "{text}"
+        );
+        assert!(text.contains("- FSD, affine: 0.500 over 1 rows"), "{text}");
+    }
+}

@@ -1,0 +1,82 @@
+//! `bonesmith convert`: the same rig or animation in another format.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bonesmith_core::{RawFrame, RawSequence, Rig};
+use bonesmith_io::{IoError, LoadOptions, Loaded};
+
+use crate::args::ConvertArgs;
+use crate::errors::{Outcome, Usage};
+use crate::output::{bytes, print};
+use crate::session::Session;
+use crate::{load, pipeline, settings};
+
+pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let mut paths = args.paths;
+    let output = paths.pop().ok_or_else(|| Usage::new("nothing to convert"))?;
+    let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
+    let input = settings::input(paths, args.input)?;
+    let output = settings::output(output, &input.paths)?;
+
+    session.stage("reading")?;
+    let what = match read(&input.paths, &input.load, args.bake)? {
+        Loaded::Rig(_) if changes_frames => {
+            let message = "--rest and --frames are for animations; this file holds a rig";
+            return Err(Usage::new(message).hint("--bake makes an animation of it first").into());
+        }
+        Loaded::Rig(rig) => {
+            session.stage("writing")?;
+            bonesmith_io::save_rig(&rig, &output)?;
+            "a rig"
+        }
+        Loaded::Sequence(raw) => {
+            let sequence =
+                load::check(load::pick(raw, &input)?).with_context(|| input.paths[0].display().to_string())?;
+            session.stage("writing")?;
+            bonesmith_io::save_sequence(&sequence, &output)?;
+            "an animation"
+        }
+    };
+    session.finish_progress();
+    if !session.quiet {
+        let size = pipeline::file_bytes(&output);
+        print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// A rig where there is one, unless it is to be baked; else an animation.
+fn read(paths: &[PathBuf], options: &LoadOptions, bake: bool) -> anyhow::Result<Loaded> {
+    // Baking at another rate means evaluating between keys, which the reader does.
+    if bake && options.fps.is_some() {
+        return Ok(Loaded::Sequence(bonesmith_io::load_sequence(paths, options)?));
+    }
+    match load_any(paths, options)? {
+        Loaded::Rig(rig) if bake => Ok(Loaded::Sequence(baked(&rig)?)),
+        loaded => Ok(loaded),
+    }
+}
+
+/// Whatever one file holds; several files or a folder can only be an animation.
+pub fn load_any(paths: &[PathBuf], options: &LoadOptions) -> Result<Loaded, IoError> {
+    match paths {
+        [path] if path.is_file() => bonesmith_io::load(path, options),
+        paths => bonesmith_io::load_sequence(paths, options).map(Loaded::Sequence),
+    }
+}
+
+/// The animation that a rig's first clip makes, at its own frames.
+fn baked(rig: &Rig) -> Result<RawSequence, Usage> {
+    let clip = rig.clips.first().ok_or_else(|| Usage::new("--bake: the rig has no animation"))?;
+    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
+    let posed = |t| bonesmith_core::deform::lbs(&rig.rest, &rig.weights, clip.frame(t));
+    Ok(RawSequence {
+        name: rig.name.clone(),
+        rest: Some(frame(rig.rest.clone())),
+        frames: (0..clip.frame_count()).map(|t| frame(posed(t))).collect(),
+        times_secs: clip.times_secs.clone(),
+        surface: (*rig.surface).clone(),
+        ..RawSequence::default()
+    })
+}

@@ -1,0 +1,39 @@
+//! `bonesmith demo`: an animation that the program makes itself, fitted and written.
+
+use std::time::Instant;
+
+use anyhow::Context;
+use bonesmith_core::synthetic;
+
+use crate::args::DemoArgs;
+use crate::errors::Outcome;
+use crate::output::print;
+use crate::session::Session;
+use crate::settings::JsonTarget;
+use crate::{load, pipeline, settings};
+
+pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let params = settings::solver(&args.solver)?;
+    let folder = args.output;
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let rig_path = settings::output(folder.join("demo.glb"), &[])?;
+    let sequence_path = settings::output(folder.join("demo.npz"), &[])?;
+    let json = settings::json(args.json)?;
+
+    session.stage("making the animation")?;
+    let started = Instant::now();
+    let sequence = load::check(synthetic::clownfish())?;
+    let made_secs = started.elapsed().as_secs_f64();
+    let summary = pipeline::fit_and_export(&sequence, made_secs, &params, rig_path.clone(), session)?;
+    bonesmith_io::save_sequence(&sequence, &sequence_path)?;
+    super::report(&summary, json.as_ref(), !session.quiet, session)?;
+    if !session.quiet && json != Some(JsonTarget::Stdout) {
+        let (rig, sequence) = (rig_path.display(), sequence_path.display());
+        print(&format!(
+            "\nThe rig is {rig}: open it in Blender (File > Import > glTF), or drop it on any glTF viewer,\n\
+             and play the animation. What it was fitted to is {sequence}. Try:\n\n\
+             \x20 bonesmith info {rig}\n  bonesmith eval {rig} {sequence}\n"
+        ))?;
+    }
+    Ok(pipeline::outcome(&summary))
+}

@@ -1,0 +1,51 @@
+//! `bonesmith eval`: how far a rig is from an animation.
+
+use std::time::Instant;
+
+use anyhow::Context;
+use bonesmith_core::{Clip, Rig, metrics};
+
+use crate::args::EvalArgs;
+use crate::errors::{Outcome, Usage};
+use crate::session::Session;
+use crate::summary::Summary;
+use crate::{load, settings};
+
+pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let rig_input = settings::input(vec![args.rig], Default::default())?;
+    let input = settings::input(args.inputs, args.input)?;
+    let json = settings::json(args.json)?;
+
+    session.stage("reading")?;
+    let started = Instant::now();
+    let rig = bonesmith_io::load_rig(&rig_input.paths[0])?;
+    let clip = find_clip(&rig, args.clip.as_deref())?;
+    let sequence = load::animation(&input)?;
+    let load_secs = started.elapsed().as_secs_f64();
+
+    session.stage("measuring")?;
+    let started = Instant::now();
+    let metrics = metrics::evaluate_clip(&rig, clip, &sequence)
+        .with_context(|| format!("{} cannot be compared", rig_input.paths[0].display()))?;
+    let mut summary = Summary::new(&rig, &sequence, metrics);
+    summary.seconds.load = load_secs;
+    summary.seconds.evaluate = started.elapsed().as_secs_f64();
+    summary.seconds.total = load_secs + summary.seconds.evaluate;
+    session.finish_progress();
+    // The table is what was asked for: --quiet only silences the progress.
+    super::report(&summary, json.as_ref(), true, session)?;
+    Ok(Outcome::Done)
+}
+
+fn find_clip<'a>(rig: &'a Rig, name: Option<&str>) -> anyhow::Result<&'a Clip> {
+    let names = || rig.clips.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    match name {
+        None => Ok(rig.clips.first().ok_or(metrics::MetricsError::NoClip)?),
+        Some(name) => match rig.clips.iter().find(|clip| clip.name == name) {
+            Some(clip) => Ok(clip),
+            None => Err(Usage::new(format!("--clip {name}: the rig has no animation of this name"))
+                .hint(format!("it has: {}", names()))
+                .into()),
+        },
+    }
+}

@@ -1,0 +1,23 @@
+//! `bonesmith fit`: an animation goes in, a rig comes out.
+
+use std::time::Instant;
+
+use crate::args::FitArgs;
+use crate::errors::Outcome;
+use crate::session::Session;
+use crate::{load, pipeline, settings};
+
+pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let params = settings::solver(&args.solver)?;
+    let input = settings::input(args.inputs, args.input)?;
+    let output = settings::output(args.output, &input.paths)?;
+    let json = settings::json(args.json)?;
+
+    session.stage("reading")?;
+    let started = Instant::now();
+    let sequence = load::animation(&input)?;
+    let load_secs = started.elapsed().as_secs_f64();
+    let summary = pipeline::fit_and_export(&sequence, load_secs, &params, output, session)?;
+    super::report(&summary, json.as_ref(), !session.quiet, session)?;
+    Ok(pipeline::outcome(&summary))
+}

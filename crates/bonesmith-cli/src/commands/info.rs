@@ -1,0 +1,249 @@
+//! `bonesmith info`: what a file holds.
+
+use anyhow::Context;
+use bonesmith_core::sphere::smallest_enclosing_sphere;
+use bonesmith_core::{Adjacency, MeshSequence, Rig, Surface};
+use bonesmith_io::{Format, LoadOptions, Loaded};
+use glam::Vec3;
+use serde::Serialize;
+
+use crate::args::InfoArgs;
+use crate::errors::Outcome;
+use crate::output::{Table, count, figure, print, write_json};
+use crate::session::Session;
+use crate::settings::JsonTarget;
+use crate::{load, settings};
+
+/// What is told about any file.
+#[derive(Debug, Serialize)]
+struct Info {
+    name: String,
+    format: String,
+    /// "animation" or "rig".
+    holds: &'static str,
+    vertices: usize,
+    faces: usize,
+    triangles: usize,
+    quads: usize,
+    /// Faces with more than 4 corners.
+    polygons: usize,
+    components: usize,
+    isolated_vertices: usize,
+    bounds: Bounds,
+    sphere_radius: f64,
+    uv_sets: Vec<String>,
+    has_normals: bool,
+    has_colors: bool,
+    materials: Vec<String>,
+    images: usize,
+    frames: usize,
+    times: Option<Times>,
+    #[serde(flatten)]
+    rig: Option<RigInfo>,
+}
+
+#[derive(Debug, Serialize)]
+struct Bounds {
+    min: [f32; 3],
+    max: [f32; 3],
+}
+
+/// Seconds of the first and last frame, and the rate between them.
+#[derive(Clone, Debug, Serialize)]
+struct Times {
+    start: f64,
+    end: f64,
+    fps: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RigInfo {
+    bones: usize,
+    roots: usize,
+    bone_kind: bonesmith_core::BoneKind,
+    clips: Vec<ClipInfo>,
+    /// [K + 1] vertices with 0, 1, .. K influences.
+    influence_histogram: Vec<usize>,
+    unused_bones: usize,
+    params: serde_json::Value,
+}
+
+#[derive(Debug, Serialize)]
+struct ClipInfo {
+    name: String,
+    frames: usize,
+    times: Option<Times>,
+}
+
+pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let options = LoadOptions { fps: settings::fps(args.fps)?, mesh: args.mesh };
+    let input = settings::input(args.inputs, Default::default())?;
+    let json = settings::json(args.json)?;
+    session.stage("reading")?;
+    let path = &input.paths[0];
+    let mut info = match super::convert::load_any(&input.paths, &options)? {
+        Loaded::Rig(rig) => Info::of_rig(&rig),
+        Loaded::Sequence(raw) => Info::of_sequence(&load::check(raw).with_context(|| path.display().to_string())?),
+    };
+    info.format = match path.is_file() {
+        true => format_name(bonesmith_io::detect(path)?).to_owned(),
+        false => "files of one animation".to_owned(),
+    };
+    session.finish_progress();
+    if let Some(target) = &json {
+        write_json(target, &info)?;
+    }
+    if json != Some(JsonTarget::Stdout) {
+        print(&info.to_table())?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Obj => "Wavefront OBJ",
+        Format::Ply => "Stanford PLY",
+        Format::Npz => "NumPy archive",
+        Format::Pc2 => "PC2 point cache",
+        Format::Mdd => "MDD point cache",
+        Format::Glb => "binary glTF",
+        Format::Gltf => "glTF",
+    }
+}
+
+impl Info {
+    fn of_mesh(name: &str, rest: &[Vec3], surface: &Surface) -> Self {
+        let topology = &surface.topology;
+        let corners =
+            |wanted: std::ops::RangeInclusive<usize>| topology.faces().filter(|f| wanted.contains(&f.len())).count();
+        let adjacency = Adjacency::new(topology, rest.len());
+        let low = rest.iter().fold(Vec3::INFINITY, |a, b| a.min(*b));
+        let high = rest.iter().fold(Vec3::NEG_INFINITY, |a, b| a.max(*b));
+        Self {
+            name: name.to_owned(),
+            format: String::new(),
+            holds: "animation",
+            vertices: rest.len(),
+            faces: topology.face_count(),
+            triangles: corners(3..=3),
+            quads: corners(4..=4),
+            polygons: corners(5..=usize::MAX),
+            components: adjacency.components().1,
+            isolated_vertices: (0..rest.len()).filter(|&i| adjacency.of(i).is_empty()).count(),
+            bounds: Bounds { min: low.to_array(), max: high.to_array() },
+            sphere_radius: smallest_enclosing_sphere(rest.iter().map(|p| p.as_dvec3())).radius,
+            uv_sets: surface.uv_sets.iter().map(|uv| uv.name.clone()).collect(),
+            has_normals: surface.normals.is_some(),
+            has_colors: surface.colors.is_some(),
+            materials: surface.materials.iter().map(|m| m.name.clone()).collect(),
+            images: surface.images.len(),
+            frames: 0,
+            times: None,
+            rig: None,
+        }
+    }
+
+    fn of_sequence(sequence: &MeshSequence) -> Self {
+        let frames = sequence.frame_count();
+        let times = Times::new(sequence.times_secs());
+        Self { frames, times, ..Self::of_mesh(sequence.name(), sequence.rest(), sequence.surface()) }
+    }
+
+    fn of_rig(rig: &Rig) -> Self {
+        let clip = |clip: &bonesmith_core::Clip| ClipInfo {
+            name: clip.name.clone(),
+            frames: clip.frame_count(),
+            times: Times::new(&clip.times_secs),
+        };
+        let mut influence_histogram = vec![0; rig.weights.slots() + 1];
+        (0..rig.vertex_count()).for_each(|i| influence_histogram[rig.weights.of(i).count()] += 1);
+        while influence_histogram.last() == Some(&0) {
+            influence_histogram.pop();
+        }
+        let details = RigInfo {
+            bones: rig.bone_count(),
+            roots: rig.bones.iter().filter(|b| b.parent.is_none()).count(),
+            bone_kind: rig.kind,
+            clips: rig.clips.iter().map(clip).collect(),
+            influence_histogram,
+            unused_bones: rig.weights.usage(rig.bone_count()).iter().filter(|&&n| n == 0).count(),
+            params: serde_json::from_str(&rig.params_json).unwrap_or_default(),
+        };
+        let first = rig.clips.first();
+        Self {
+            holds: "rig",
+            frames: first.map_or(0, |clip| clip.frame_count()),
+            times: first.and_then(|clip| Times::new(&clip.times_secs)),
+            rig: Some(details),
+            ..Self::of_mesh(&rig.name, &rig.rest, &rig.surface)
+        }
+    }
+
+    fn to_table(&self) -> String {
+        let mut table = Table::new(format!("{}: {} ({})", self.name, self.holds, self.format));
+        let parts = match self.components {
+            1 => "in one piece".to_owned(),
+            n => format!("in {n} pieces"),
+        };
+        table.row("vertices", format!("{}, {parts}", self.vertices));
+        if self.isolated_vertices > 0 {
+            table.row("", format!("{} in no face", self.isolated_vertices));
+        }
+        let corners = [(self.triangles, "triangle"), (self.quads, "quad"), (self.polygons, "polygon")];
+        let corners: Vec<String> = corners.iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(*n, what)).collect();
+        table.row(
+            "faces",
+            format!(
+                "{} ({})",
+                self.faces,
+                if corners.is_empty() { "a point cloud".into() } else { corners.join(", ") }
+            ),
+        );
+        let point = |p: [f32; 3]| p.map(|x| figure(f64::from(x))).join(" ");
+        table.row("bounds", format!("{}  to  {}", point(self.bounds.min), point(self.bounds.max)));
+        table.row("radius", figure(self.sphere_radius));
+        let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        table.row("UV sets", list(&self.uv_sets));
+        table.row("materials", list(&self.materials));
+        match &self.rig {
+            Some(rig) => rig.rows(&mut table),
+            None => table.row("frames", frames_text(self.frames, self.times.as_ref())),
+        }
+        table.to_string()
+    }
+}
+
+impl RigInfo {
+    fn rows(&self, table: &mut Table) {
+        let kind = format!("{:?}", self.bone_kind).to_lowercase();
+        let unused = match self.unused_bones {
+            0 => String::new(),
+            n => format!(", {n} move nothing"),
+        };
+        table.row("bones", format!("{} {kind}, {}{unused}", self.bones, count(self.roots, "root")));
+        let pairs = self.influence_histogram.iter().enumerate().filter(|(_, n)| **n > 0);
+        table.row("influences", pairs.map(|(k, n)| format!("{k}: {n}")).collect::<Vec<_>>().join("  "));
+        for clip in &self.clips {
+            table.row("animation", format!("{}: {}", clip.name, frames_text(clip.frames, clip.times.as_ref())));
+        }
+    }
+}
+
+impl Times {
+    fn new(times: &[f64]) -> Option<Self> {
+        let (&start, &end) = (times.first()?, times.last()?);
+        let fps = (end > start).then(|| (times.len() - 1) as f64 / (end - start));
+        Some(Self { start, end, fps })
+    }
+}
+
+fn frames_text(frames: usize, times: Option<&Times>) -> String {
+    let mut text = count(frames, "frame");
+    if let Some(Times { start, end, fps }) = times {
+        text += &format!(", {} to {} s", figure(*start), figure(*end));
+        if let Some(fps) = fps {
+            text += &format!(", {} per second", figure(*fps));
+        }
+    }
+    text
+}

@@ -1,0 +1,26 @@
+//! One file per command: takes parsed arguments, resolves them, does the work.
+
+pub mod bench;
+pub mod convert;
+pub mod demo;
+pub mod eval;
+pub mod fit;
+pub mod info;
+pub mod shell;
+
+use crate::output::{print, write_json};
+use crate::session::Session;
+use crate::settings::JsonTarget;
+use crate::summary::Summary;
+
+/// Warnings, then the JSON if asked for, then the table unless stdout belongs to the JSON.
+fn report(summary: &Summary, json: Option<&JsonTarget>, table: bool, session: &Session) -> anyhow::Result<()> {
+    summary.warnings.iter().for_each(|w| session.warn(&w.to_string()));
+    if let Some(target) = json {
+        write_json(target, &summary.to_json())?;
+    }
+    match table && json != Some(&JsonTarget::Stdout) {
+        true => print(&summary.to_table(session.verbose)),
+        false => Ok(()),
+    }
+}

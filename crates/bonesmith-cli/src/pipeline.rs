@@ -1,0 +1,86 @@
+//! Fit, export, read back, measure: what `fit` and `demo` have in common.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use bonesmith_core::fit::{BoneCount, FitParams, Warning, fit};
+use bonesmith_core::{MeshSequence, metrics};
+use serde_json::json;
+
+use crate::errors::Outcome;
+use crate::memory;
+use crate::session::Session;
+use crate::summary::{FitPart, Seconds, Summary, influence_warning};
+
+/// A target error counts as reached within this fraction: the file holds float32.
+const TARGET_SLACK: f64 = 1e-3;
+
+/// Fits `sequence`, writes `output`, and measures what was written. `load_secs` is what reading took.
+pub fn fit_and_export(
+    sequence: &MeshSequence,
+    load_secs: f64,
+    params: &FitParams,
+    output: PathBuf,
+    session: &mut Session,
+) -> anyhow::Result<Summary> {
+    let started = Instant::now();
+    let mut fitted = fit(sequence, params, session)?;
+    let peak_memory_bytes = memory::peak_bytes();
+    let fit_wall_secs = started.elapsed().as_secs_f64();
+
+    session.stage("writing")?;
+    let export_started = Instant::now();
+    fitted.rig.params_json = json!({ "version": env!("CARGO_PKG_VERSION"), "fit": params }).to_string();
+    bonesmith_io::save_rig(&fitted.rig, &output)?;
+    let export = export_started.elapsed().as_secs_f64();
+    let mut warnings = fitted.info.warnings.clone();
+    warnings.extend(influence_warning(&fitted.rig, &output));
+    drop(fitted.rig);
+
+    session.stage("measuring the file")?;
+    let evaluate_started = Instant::now();
+    let exported = bonesmith_io::load_rig(&output).context("reading back what was written")?;
+    let metrics = metrics::evaluate(&exported, sequence).context("measuring what was written")?;
+    let mut summary = Summary::new(&exported, sequence, metrics);
+    summary.seconds = Seconds {
+        load: load_secs,
+        prepare: fitted.info.prepare_secs,
+        fit: fitted.info.fit_secs,
+        export,
+        total: load_secs + fit_wall_secs + export,
+        evaluate: evaluate_started.elapsed().as_secs_f64(),
+    };
+    summary.bone_kind = params.bone_kind;
+    note_missed_target(params, &summary, &mut warnings);
+    summary.warnings = warnings;
+    let file_bytes = file_bytes(&output);
+    summary.fit = Some(FitPart { params: params.clone(), info: fitted.info, peak_memory_bytes, output, file_bytes });
+    session.finish_progress();
+    Ok(summary)
+}
+
+/// The fit judges its own float64 numbers; what counts is the file.
+fn note_missed_target(params: &FitParams, summary: &Summary, warnings: &mut Vec<Warning>) {
+    let BoneCount::TargetError(target) = params.bones else { return };
+    let reached = summary.metrics.e_rms;
+    warnings.retain(|w| !matches!(w, Warning::TargetMissed { .. }));
+    if reached > target * (1.0 + TARGET_SLACK) {
+        warnings.push(Warning::TargetMissed { target, reached, bones: summary.bones });
+    }
+}
+
+/// 1 when a requested error was not reached.
+pub fn outcome(summary: &Summary) -> Outcome {
+    match summary.warnings.iter().any(|w| matches!(w, Warning::TargetMissed { .. })) {
+        true => Outcome::QualityMissed,
+        false => Outcome::Done,
+    }
+}
+
+/// Size of a file on disk, with the buffer of a .gltf where it lies beside.
+pub fn file_bytes(path: &Path) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map(|m| m.len()).unwrap_or(0);
+    let is_gltf = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gltf"));
+    size(path) + if is_gltf { size(&path.with_extension("bin")) } else { 0 }
+}

@@ -1,0 +1,189 @@
+//! One run of the program: how much it says, and whether the user has asked it to stop.
+
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bonesmith_core::{Observer, Progress};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::GlobalArgs;
+use crate::errors::Cancelled;
+
+/// Lines on a pipe come no faster than this within a stage.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What all commands share.
+pub struct Session {
+    pub quiet: bool,
+    pub verbose: bool,
+    stop: Arc<AtomicBool>,
+    display: Display,
+}
+
+enum Display {
+    Nothing,
+    Lines(Lines),
+    Bar(ProgressBar),
+}
+
+/// Progress as plain lines, for logs and pipes.
+struct Lines {
+    stage: &'static str,
+    stage_start: Instant,
+    last: Option<Instant>,
+    every: bool,
+}
+
+impl Session {
+    pub fn new(global: &GlobalArgs) -> Self {
+        let display = match (global.quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Display::Nothing,
+            (false, true) => Display::Bar(ProgressBar::new_spinner()),
+            (false, false) => {
+                Display::Lines(Lines { stage: "", stage_start: Instant::now(), last: None, every: global.verbose })
+            }
+        };
+        let verbose = global.verbose && !global.quiet;
+        Self { quiet: global.quiet, verbose, stop: Arc::new(AtomicBool::new(false)), display }
+    }
+
+    /// First Ctrl-C asks to stop, the second one ends the program at once.
+    pub fn catch_ctrl_c(&self) {
+        let stop = Arc::clone(&self.stop);
+        // Without a handler Ctrl-C still works, only less gently: not worth failing for.
+        let _ = ctrlc::set_handler(move || {
+            if stop.swap(true, Ordering::SeqCst) {
+                std::process::exit(130);
+            }
+        });
+    }
+
+    /// Enters a stage that reports no steps of its own; fails if the user has asked to stop.
+    pub fn stage(&mut self, stage: &'static str) -> Result<(), Cancelled> {
+        match self.report(&Progress { stage, step: 0, steps: None, e_rms: None }) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Cancelled),
+        }
+    }
+
+    /// Fails if the user has asked to stop.
+    pub fn check_cancelled(&self) -> Result<(), Cancelled> {
+        if self.stop.load(Ordering::SeqCst) { Err(Cancelled) } else { Ok(()) }
+    }
+
+    /// Takes the progress display off the terminal.
+    pub fn finish_progress(&mut self) {
+        if let Display::Bar(bar) = &self.display {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// A remark on stderr, kept apart from the progress bar.
+    pub fn warn(&self, text: &str) {
+        match &self.display {
+            Display::Nothing => {}
+            Display::Lines(_) => eprintln!("warning: {text}"),
+            Display::Bar(bar) => bar.suspend(|| eprintln!("warning: {text}")),
+        }
+    }
+}
+
+impl Observer for Session {
+    fn report(&mut self, progress: &Progress) -> ControlFlow<()> {
+        match &mut self.display {
+            Display::Nothing => {}
+            Display::Lines(lines) => lines.show(progress),
+            Display::Bar(bar) => show_bar(bar, progress),
+        }
+        match self.stop.load(Ordering::SeqCst) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Lines {
+    fn show(&mut self, progress: &Progress) {
+        let now = Instant::now();
+        if self.stage != progress.stage {
+            self.stage = progress.stage;
+            self.stage_start = now;
+            self.last = None;
+        }
+        if !self.every && self.last.is_some_and(|last| now - last < LINE_INTERVAL) {
+            return;
+        }
+        self.last = Some(now);
+        // A closed pipe is no reason to stop a fit.
+        let _ = writeln!(std::io::stderr(), "{}", line(progress, now - self.stage_start));
+    }
+}
+
+/// "weights and bones: 12/100, E_RMS 3.412, at most 4 s left"
+fn line(progress: &Progress, elapsed: Duration) -> String {
+    let Progress { stage, step, steps, e_rms } = *progress;
+    let mut line = stage.to_owned();
+    match (step, steps) {
+        (0, None) => {}
+        (step, None) => line += &format!(": {step}"),
+        (step, Some(steps)) => line += &format!(": {step}/{steps}"),
+    }
+    if let Some(e) = e_rms {
+        line += &format!(", E_RMS {e:.3}");
+    }
+    if let Some(steps) = steps
+        && (1..steps).contains(&step)
+    {
+        let left = elapsed.as_secs_f64() / step as f64 * (steps - step) as f64;
+        line += &format!(", at most {left:.0} s left");
+    }
+    line
+}
+
+fn show_bar(bar: &ProgressBar, progress: &Progress) {
+    if bar.prefix() != progress.stage {
+        bar.reset();
+        bar.set_prefix(progress.stage);
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar.set_style(style(progress.steps.is_some()));
+    }
+    if let Some(steps) = progress.steps {
+        bar.set_length(steps as u64);
+    }
+    bar.set_position(progress.step as u64);
+    bar.set_message(progress.e_rms.map(|e| format!("E_RMS {e:.3}")).unwrap_or_default());
+}
+
+fn style(bounded: bool) -> ProgressStyle {
+    let template = match bounded {
+        true => "{spinner} {prefix:<22} [{bar:30}] {pos}/{len}  {msg}  {elapsed}, at most {eta} left",
+        false => "{spinner} {prefix:<22} {msg}  {elapsed}",
+    };
+    // The templates are constants; should one be wrong, a plain bar is better than no program.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_tell_stage_step_error_and_time_left() {
+        let progress = Progress { stage: "weights", step: 10, steps: Some(30), e_rms: Some(1.5) };
+        let text = line(&progress, Duration::from_secs(4));
+        assert_eq!(text, "weights: 10/30, E_RMS 1.500, at most 8 s left");
+        let progress = Progress { stage: "reading", step: 0, steps: None, e_rms: None };
+        assert_eq!(line(&progress, Duration::ZERO), "reading");
+    }
+
+    #[test]
+    fn a_stop_request_reaches_the_stages() {
+        let mut session = Session::new(&GlobalArgs { threads: None, quiet: true, verbose: false });
+        assert!(session.stage("reading").is_ok());
+        session.stop.store(true, Ordering::SeqCst);
+        assert!(session.stage("fitting").is_err());
+    }
+}

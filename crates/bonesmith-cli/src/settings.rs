@@ -1,0 +1,199 @@
+//! From what was typed to what will be done: ranges, combinations and paths are checked here, before any work.
+
+use std::path::{Path, PathBuf};
+
+use bonesmith_core::BoneKind;
+use bonesmith_core::fit::{BoneCount, FitParams, Method};
+use bonesmith_io::LoadOptions;
+
+use crate::args::{BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, RestArg, SolverArgs};
+use crate::errors::Usage;
+
+/// Endings of rig files that can be written.
+pub const RIG_ENDINGS: [&str; 3] = ["glb", "gltf", "npz"];
+
+/// Rounds of the published method [Kavan2010 s.5].
+const FSD_ITERATIONS: usize = 15;
+
+/// An animation to read.
+#[derive(Clone, Debug)]
+pub struct Input {
+    pub paths: Vec<PathBuf>,
+    pub load: LoadOptions,
+    /// `None`: the file's own rest pose, else the first frame.
+    pub rest: Option<RestArg>,
+    pub frames: Option<FramesArg>,
+}
+
+/// Where the JSON summary goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JsonTarget {
+    Stdout,
+    File(PathBuf),
+}
+
+pub fn input(paths: Vec<PathBuf>, args: InputArgs) -> Result<Input, Usage> {
+    paths.iter().try_for_each(|path| readable(path))?;
+    if let Some(RestArg::File(path)) = &args.rest {
+        readable(path)?;
+    }
+    if let Some(FramesArg { start, end: Some(end) }) = args.frames
+        && start >= end
+    {
+        return Err(
+            Usage::new(format!("--frames {start}..{end} is empty")).hint("A..B leaves frame B out; A..=B does not")
+        );
+    }
+    let load = LoadOptions { fps: fps(args.fps)?, mesh: args.mesh };
+    Ok(Input { paths, load, rest: args.rest, frames: args.frames })
+}
+
+pub fn fps(fps: Option<f64>) -> Result<Option<f64>, Usage> {
+    match fps {
+        Some(f) if !(f > 0.0 && f <= 100_000.0) => {
+            Err(Usage::new(format!("--fps is {f}; it must be above 0 and at most 100000")))
+        }
+        fps => Ok(fps),
+    }
+}
+
+/// Says which file is missing before anything is read. Patterns are the reader's business.
+fn readable(path: &Path) -> Result<(), Usage> {
+    let pattern = path.to_string_lossy().contains(['*', '?', '[']);
+    if pattern || path.exists() {
+        return Ok(());
+    }
+    Err(Usage::new(format!("{}: no such file or folder", path.display())))
+}
+
+/// A rig or sequence file to write: known ending, folder there and writable, none of the inputs.
+pub fn output(path: PathBuf, inputs: &[PathBuf]) -> Result<PathBuf, Usage> {
+    let shown = path.display();
+    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if !RIG_ENDINGS.contains(&ending.as_str()) {
+        let what = if ending.is_empty() { "no ending".to_owned() } else { format!("the ending .{ending}") };
+        return Err(Usage::new(format!("{shown} has {what}; .glb, .gltf and .npz can be written")));
+    }
+    if path.is_dir() {
+        return Err(Usage::new(format!("{shown} is a folder")));
+    }
+    writable_folder(parent(&path))?;
+    if let Ok(target) = path.canonicalize()
+        && inputs.iter().any(|input| input.canonicalize().is_ok_and(|input| input == target))
+    {
+        return Err(Usage::new(format!("{shown} is also the input; it would be overwritten")));
+    }
+    Ok(path)
+}
+
+/// The folder a file lies in, also for a bare name.
+pub fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Better to find out now than after a long fit.
+fn writable_folder(folder: &Path) -> Result<(), Usage> {
+    if !folder.is_dir() {
+        return Err(Usage::new(format!("{}: no such folder to write to", folder.display())));
+    }
+    match tempfile::tempfile_in(folder) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Usage::new(format!("{}: cannot write there: {e}", folder.display()))),
+    }
+}
+
+pub fn json(args: JsonArgs) -> Result<Option<JsonTarget>, Usage> {
+    match args.json {
+        None => Ok(None),
+        Some(path) if path.as_os_str() == "-" => Ok(Some(JsonTarget::Stdout)),
+        Some(path) => {
+            writable_folder(parent(&path))?;
+            Ok(Some(JsonTarget::File(path)))
+        }
+    }
+}
+
+/// Parameters of the fit, checked as far as they can be without the animation.
+pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
+    let fsd = args.method == crate::args::MethodArg::Fsd;
+    let defaults = FitParams::default();
+    let params = FitParams {
+        bones: bones(args)?,
+        influences: match args.influences {
+            None => defaults.influences,
+            Some(InfluencesArg::All) => None,
+            Some(InfluencesArg::AtMost(k)) => Some(k),
+        },
+        bone_kind: match args.bone_kind {
+            None if fsd => BoneKind::Affine,
+            None => defaults.bone_kind,
+            Some(kind) => kind.into(),
+        },
+        smooth: args.smooth.unwrap_or(defaults.smooth),
+        keep_rest: args.keep_rest,
+        max_iterations: args.max_iterations.unwrap_or(if fsd { FSD_ITERATIONS } else { defaults.max_iterations }),
+        tolerance: args.tolerance.unwrap_or(if fsd { 0.0 } else { defaults.tolerance }),
+        max_seconds: args.max_seconds,
+        seed: args.seed,
+        method: args.method.into(),
+    };
+    params.validate()?;
+    if params.method == Method::Fsd && params.bone_kind != BoneKind::Affine {
+        let message = "--method fsd makes affine bones only, not --bone-kind rigid or trs";
+        return Err(Usage::new(message).hint("leave --method out, or use --bone-kind affine").into());
+    }
+    Ok(params)
+}
+
+fn bones(args: &SolverArgs) -> Result<BoneCount, Usage> {
+    match (args.bones, args.target_error) {
+        (Some(_), Some(_)) => Err(Usage::new("--bones and --target-error exclude each other")
+            .hint("--target-error finds the number of bones itself")),
+        (Some(BonesArg::Exact(0)), None) => Err(Usage::new("--bones is 0; it must be 1 or more, or auto")),
+        (Some(BonesArg::Exact(n)), None) => Ok(BoneCount::Exact(n)),
+        (None, Some(e)) => Ok(BoneCount::TargetError(e)),
+        (Some(BonesArg::Auto) | None, None) => Ok(BoneCount::Auto),
+    }
+}
+
+/// Size of the thread pool; `None` for one thread per core.
+pub fn threads(threads: Option<usize>) -> Result<Option<usize>, Usage> {
+    match threads {
+        Some(n) if !(1..=1024).contains(&n) => Err(Usage::new(format!("--threads is {n}; it must be 1 to 1024"))),
+        threads => Ok(threads),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{BoneKindArg, MethodArg};
+
+    #[test]
+    fn combinations_without_meaning_are_refused() {
+        let both = SolverArgs { bones: Some(BonesArg::Auto), target_error: Some(1.0), ..SolverArgs::default() };
+        assert!(solver(&both).unwrap_err().to_string().contains("exclude"));
+        let rigid_fsd =
+            SolverArgs { method: MethodArg::Fsd, bone_kind: Some(BoneKindArg::Rigid), ..SolverArgs::default() };
+        assert!(solver(&rigid_fsd).unwrap_err().to_string().contains("affine bones only"));
+    }
+
+    #[test]
+    fn the_published_method_has_its_own_defaults() {
+        let params = solver(&SolverArgs { method: MethodArg::Fsd, ..SolverArgs::default() }).unwrap();
+        assert_eq!((params.bone_kind, params.max_iterations, params.tolerance), (BoneKind::Affine, 15, 0.0));
+        assert_eq!(solver(&SolverArgs::default()).unwrap(), FitParams::default());
+    }
+
+    #[test]
+    fn ranges_name_the_option_and_the_value() {
+        let refused = |args: SolverArgs| solver(&args).unwrap_err().to_string();
+        let zero = SolverArgs { bones: Some(BonesArg::Exact(0)), ..SolverArgs::default() };
+        assert_eq!(refused(zero), "--bones is 0; it must be 1 or more, or auto");
+        let many = SolverArgs { influences: Some(InfluencesArg::AtMost(17)), ..SolverArgs::default() };
+        assert!(refused(many).starts_with("--influences is 17"));
+        let negative = SolverArgs { target_error: Some(-1.0), ..SolverArgs::default() };
+        assert!(refused(negative).starts_with("--target-error is -1"));
+        assert!(fps(Some(f64::NAN)).is_err() && fps(Some(0.0)).is_err() && fps(Some(29.97)).is_ok());
+    }
+}

@@ -1,0 +1,202 @@
+//! What `fit`, `demo` and `eval` report, once for people and once for machines.
+
+use std::path::{Path, PathBuf};
+
+use bonesmith_core::fit::{FitInfo, FitParams, StopReason, Warning};
+use bonesmith_core::metrics::Metrics;
+use bonesmith_core::{BoneKind, MeshSequence, Rig};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::output::{Table, bytes, count, figure};
+
+/// Influences that every engine and viewer evaluates; more need care.
+pub const COMMON_INFLUENCES: usize = 4;
+
+/// Wall-clock seconds of each stage.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Seconds {
+    pub load: f64,
+    pub prepare: f64,
+    pub fit: f64,
+    pub export: f64,
+    /// From the first byte read to the last byte written.
+    pub total: f64,
+    /// Reading the file back and measuring it; not part of the total.
+    pub evaluate: f64,
+}
+
+/// How the fit went; absent for `eval`.
+#[derive(Clone, Debug)]
+pub struct FitPart {
+    pub params: FitParams,
+    pub info: FitInfo,
+    /// Peak resident memory after the fit, before the export.
+    pub peak_memory_bytes: Option<u64>,
+    pub output: PathBuf,
+    pub file_bytes: u64,
+}
+
+/// Everything there is to say about one rig and one animation.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub name: String,
+    pub vertices: usize,
+    pub faces: usize,
+    pub frames: usize,
+    pub bones: usize,
+    pub influences: usize,
+    pub bone_kind: BoneKind,
+    pub metrics: Metrics,
+    pub seconds: Seconds,
+    pub warnings: Vec<Warning>,
+    /// Size of the animation's positions, the yardstick for memory.
+    pub sequence_bytes: usize,
+    pub fit: Option<FitPart>,
+    /// Parameters stored in an evaluated rig, as JSON text.
+    pub stored_params: String,
+}
+
+impl Summary {
+    pub fn new(rig: &Rig, sequence: &MeshSequence, metrics: Metrics) -> Self {
+        Self {
+            name: sequence.name().to_owned(),
+            vertices: sequence.vertex_count(),
+            faces: sequence.surface().topology.face_count(),
+            frames: sequence.frame_count(),
+            bones: rig.bone_count(),
+            influences: rig.weights.max_influences(),
+            bone_kind: rig.kind,
+            metrics,
+            seconds: Seconds::default(),
+            warnings: Vec::new(),
+            sequence_bytes: sequence.position_bytes(),
+            fit: None,
+            stored_params: rig.params_json.clone(),
+        }
+    }
+
+    /// The keys that scripts depend on, and some more.
+    pub fn to_json(&self) -> Value {
+        let metrics = &self.metrics;
+        let (frame, vertex) = metrics.max_error_at;
+        let fit = self.fit.as_ref();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "name": self.name,
+            "vertices": self.vertices,
+            "faces": self.faces,
+            "frames": self.frames,
+            "bones": self.bones,
+            "bone_kind": self.bone_kind,
+            "influences": self.influences,
+            "e_rms": metrics.e_rms,
+            "max_error": metrics.max_error,
+            "max_error_model_units": metrics.max_error_model_units,
+            "max_error_at": { "frame": frame, "vertex": vertex },
+            "rmse_percent": metrics.rmse_percent,
+            "normal_degrees": metrics.normal_degrees,
+            "radius_model_units": metrics.radius_model_units,
+            "e_rms_per_frame": metrics.per_frame,
+            "method": fit.map(|f| f.params.method),
+            "iterations": fit.map(|f| f.info.iterations),
+            "stop": fit.map(|f| f.info.stop),
+            "history": fit.map(|f| &f.info.history),
+            "jitter_ratio": fit.and_then(|f| f.info.jitter_ratio),
+            "profile": fit.map(|f| f.info.profile.iter().map(|(n, s)| json!({"part": n, "seconds": s})).collect::<Vec<_>>()),
+            "seconds": self.seconds,
+            "sequence_bytes": self.sequence_bytes,
+            "peak_memory_bytes": fit.and_then(|f| f.peak_memory_bytes),
+            "output": fit.map(|f| f.output.to_string_lossy()),
+            "file_bytes": fit.map(|f| f.file_bytes),
+            "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
+            "params": self.params_json(),
+        })
+    }
+
+    fn params_json(&self) -> Value {
+        match &self.fit {
+            Some(fit) => json!(fit.params),
+            None => serde_json::from_str(&self.stored_params).unwrap_or_else(|_| json!({})),
+        }
+    }
+
+    /// A compact table of the figures.
+    pub fn to_table(&self, verbose: bool) -> String {
+        let mesh = [count(self.vertices, "vertex"), count(self.faces, "face"), count(self.frames, "frame")];
+        let mut table = Table::new(format!("{}: {}", self.name, mesh.join(", ").replace("vertexs", "vertices")));
+        let kind = format!("{:?}", self.bone_kind).to_lowercase();
+        table.row("bones", format!("{} {kind}, at most {} per vertex", self.bones, self.influences));
+        self.error_rows(&mut table);
+        if let Some(fit) = &self.fit {
+            fit_rows(&mut table, fit, verbose);
+        }
+        table.row("seconds", self.seconds.to_line(self.fit.is_some()));
+        if let Some(fit) = &self.fit {
+            table.row("written", format!("{}, {}", fit.output.display(), bytes(fit.file_bytes)));
+        }
+        table.to_string()
+    }
+
+    fn error_rows(&self, table: &mut Table) {
+        let metrics = &self.metrics;
+        let (frame, vertex) = metrics.max_error_at;
+        table.row(
+            "E_RMS",
+            format!("{:<9} thousandths of the radius {}", figure(metrics.e_rms), figure(metrics.radius_model_units)),
+        );
+        let place = format!("frame {frame}, vertex {vertex}; {} model units", figure(metrics.max_error_model_units));
+        table.row("max error", format!("{:<9} {place}", figure(metrics.max_error)));
+        table.row("RMSE", format!("{:<9} of the bounding box diagonal", figure(metrics.rmse_percent) + " %"));
+        if let Some(degrees) = metrics.normal_degrees {
+            table.row("normals", format!("{:<9} mean angle", figure(degrees) + "°"));
+        }
+    }
+}
+
+fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
+    let stop = match fit.info.stop {
+        StopReason::Converged => "converged",
+        StopReason::MaxIterations => "the most allowed",
+        StopReason::MaxSeconds => "time was up",
+        StopReason::Exact => "exact",
+    };
+    table.row("iterations", format!("{:<9} {stop}", fit.info.iterations));
+    if verbose {
+        let list = |items: Vec<String>| items.join("  ");
+        table.row("history", list(fit.info.history.iter().map(|e| figure(*e)).collect()));
+        table.row("profile", list(fit.info.profile.iter().map(|(n, s)| format!("{n} {s:.3}")).collect()));
+        if let Some(peak) = fit.peak_memory_bytes {
+            table.row("peak memory", bytes(peak));
+        }
+    }
+}
+
+impl Seconds {
+    fn to_line(self, fitted: bool) -> String {
+        let Seconds { load, prepare, fit, export, total, evaluate } = self;
+        match fitted {
+            true => format!("load {load:.2}  prepare {prepare:.2}  fit {fit:.2}  export {export:.2}  total {total:.2}"),
+            false => format!("load {load:.2}  evaluate {evaluate:.2}"),
+        }
+    }
+}
+
+/// The warning's own fields, and its words.
+fn warning_json(warning: &Warning) -> Value {
+    let mut value = json!(warning);
+    value["text"] = json!(warning.to_string());
+    value
+}
+
+/// What to say when a rig has more influences than common run times evaluate.
+pub fn influence_warning(rig: &Rig, output: &Path) -> Option<Warning> {
+    let influences = rig.weights.max_influences();
+    let ending = output.extension()?.to_string_lossy().to_lowercase();
+    (influences > COMMON_INFLUENCES && ending.starts_with("gl")).then(|| Warning::Note {
+        text: format!(
+            "up to {influences} influences per vertex: three.js, Bevy and Godot 3 evaluate only the first 4; \
+             use --influences 4 for them"
+        ),
+    })
+}

@@ -1,0 +1,14 @@
+//! Animations and rigs made by arithmetic alone: the demo, and sequences for tests that need no files.
+//!
+//! * [`clownfish`]: a swimming fish worth looking at, with soft parts; the demo.
+//! * [`posed_rig`]: a known rig and the animation it makes, for recovery tests.
+//! * [`awkward`]: small meshes with the oddities that real files have.
+
+pub mod awkward;
+mod fish;
+mod mesh;
+mod posed_rig;
+mod random;
+
+pub use fish::{FISH_FRAMES, clownfish};
+pub use posed_rig::{PosedRig, PosedRigParams, posed_rig};

@@ -127,6 +127,13 @@ impl SparseWeights {
         }
         self.bones[row] = sorted[0].0 as u16;
         self.weights[row] = rest as f32;
+        // Among equals, taking the rounding can leave it a hair below the next: sort it in again.
+        for k in row + 1..row + sorted.len() {
+            if self.weights[k] > self.weights[k - 1] {
+                self.weights.swap(k, k - 1);
+                self.bones.swap(k, k - 1);
+            }
+        }
     }
 
     /// Most slots that any vertex uses.
@@ -192,6 +199,15 @@ mod tests {
             }
             prop_assert_eq!(weights.check(12), Ok(()));
             prop_assert!(weights.max_influences() <= slots);
+        }
+    }
+
+    #[test]
+    fn equal_weights_stay_sorted() {
+        for n in 1..=16usize {
+            let mut weights = SparseWeights::new(1, n);
+            weights.set(0, &(0..n).map(|j| (j, 1.0)).collect::<Vec<_>>());
+            assert_eq!(weights.check(n), Ok(()), "{n} equal weights");
         }
     }
 

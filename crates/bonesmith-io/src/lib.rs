@@ -6,6 +6,7 @@
 mod atomic;
 mod detect;
 mod error;
+mod gltf;
 mod npz;
 
 use std::path::{Path, PathBuf};
@@ -54,12 +55,20 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
 
 /// Writes a rig; the extension says how: .glb .gltf .npz.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
-    let _ = rig;
+    if is_gltf(path) {
+        return gltf::save_rig(rig, path);
+    }
     Err(IoError::Unsupported { path: path.to_owned(), what: "not there yet".into() })
 }
 
 /// Writes a mesh animation; the extension says how: .npz, and .glb or .gltf as morph targets.
 pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
-    let _ = sequence;
+    if is_gltf(path) {
+        return gltf::save_sequence(sequence, path);
+    }
     Err(IoError::Unsupported { path: path.to_owned(), what: "not there yet".into() })
+}
+
+fn is_gltf(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("glb") || e.eq_ignore_ascii_case("gltf"))
 }

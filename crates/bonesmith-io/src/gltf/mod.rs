@@ -1,0 +1,19 @@
+//! glTF 2.0, as `.glb` or as `.gltf` with a `.bin` beside it.
+//!
+//! Both directions use `gltf-json` for the schema only. Bytes are read and written here, so that every bound is
+//! checked in one place (`read::accessor`) and files that need quantisation open like any other.
+//!
+//! | ours | glTF |
+//! |---|---|
+//! | rest pose | POSITION, in the space that the inverse bind matrices expect |
+//! | `world_from_bind` | inverse of the inverse bind matrix, and rest transform of the joint's node |
+//! | `posed_from_rest` | world transform of the joint's node x inverse bind matrix |
+//! | texture coordinates, origin lower left | origin upper left: v turned into 1 - v |
+//! | polygons | triangles (fans), with the polygons' sizes in extras |
+
+mod container;
+#[allow(dead_code)] // until the reader lands
+mod extras;
+mod write;
+
+pub use write::{save_rig, save_sequence};

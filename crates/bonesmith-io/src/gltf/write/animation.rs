@@ -1,0 +1,117 @@
+//! Clips as animations: one channel per node and property that moves.
+
+use bonesmith_core::transform::Trs;
+use gltf_json::animation::{Animation, Channel, Interpolation, Property, Sampler, Target};
+use gltf_json::validation::Checked;
+use gltf_json::{Accessor, Index, Node};
+
+use super::buffer::{Builder, Purpose};
+use super::joints::NodeMotion;
+use super::material::name;
+use crate::gltf::extras::{self, AnimationExtras};
+
+/// Key times as glTF wants them: float32, not negative, rising strictly.
+pub struct KeyTimes {
+    secs: Vec<[f32; 1]>,
+    /// Added to `secs` gives the clip's own times.
+    start_secs: f64,
+}
+
+impl KeyTimes {
+    /// Moves the clip to time 0 only where it must; `None` when keys coincide in float32 even so.
+    pub fn new(times_secs: &[f64]) -> Option<Self> {
+        let from = |start_secs: f64| {
+            let secs: Vec<[f32; 1]> = times_secs.iter().map(|t| [(t - start_secs) as f32]).collect();
+            let rising = secs.windows(2).all(|pair| pair[0][0] < pair[1][0]);
+            (rising && secs.first().is_none_or(|t| t[0] >= 0.0)).then_some(Self { secs, start_secs })
+        };
+        from(0.0).or_else(|| from(times_secs.first().copied().unwrap_or(0.0)))
+    }
+}
+
+/// One animation under construction.
+pub struct AnimationBuilder {
+    animation: Animation,
+    /// Accessor of all key times, and of the first alone (for channels that stand still).
+    all: Index<Accessor>,
+    first: Index<Accessor>,
+    keys: usize,
+}
+
+impl AnimationBuilder {
+    /// No channels yet.
+    pub fn new(builder: &mut Builder, clip_name: &str, times: &KeyTimes) -> Self {
+        let all = builder.floats(&times.secs, Purpose::Times);
+        let first = if times.secs.len() > 1 { builder.floats(&times.secs[..1], Purpose::Times) } else { all };
+        let moved = times.start_secs != 0.0;
+        let animation = Animation {
+            extensions: None,
+            extras: if moved { extras::pack(AnimationExtras { start_secs: times.start_secs }) } else { None },
+            channels: Vec::new(),
+            name: name(clip_name),
+            samplers: Vec::new(),
+        };
+        Self { animation, all, first, keys: times.secs.len() }
+    }
+
+    /// Adds one channel; `values` has D-component elements for every key, `per_key` of them each.
+    pub fn channel<const D: usize>(
+        &mut self,
+        builder: &mut Builder,
+        node: Index<Node>,
+        path: Property,
+        values: &[[f32; D]],
+        still: bool,
+    ) {
+        let per_key = values.len() / self.keys.max(1);
+        let values = if still { &values[..per_key] } else { values };
+        let output = builder.floats(values, Purpose::Plain);
+        let input = if still { self.first } else { self.all };
+        let sampler = Index::new(self.animation.samplers.len() as u32);
+        self.animation.samplers.push(Sampler {
+            extensions: None,
+            extras: None,
+            input,
+            interpolation: Checked::Valid(Interpolation::Linear),
+            output,
+        });
+        let target = Target { extensions: None, extras: None, node, path: Checked::Valid(path) };
+        self.animation.channels.push(Channel { sampler, target, extensions: None, extras: None });
+    }
+
+    /// Adds the channels of one node in clip `clip`. A property that never leaves the node's own value in any clip
+    /// gets none, one that stands still gets a single key. `all_keys` forces every key of the translation.
+    pub fn node(&mut self, builder: &mut Builder, node: Index<Node>, motion: &NodeMotion, clip: usize, all_keys: bool) {
+        let translation = |trs: &Trs| trs.translation.as_vec3().to_array();
+        let rotation = |trs: &Trs| trs.rotation.as_quat().to_array();
+        let scale = |trs: &Trs| trs.scale.as_vec3().to_array();
+        self.property(builder, node, Property::Translation, motion, clip, translation, all_keys);
+        self.property(builder, node, Property::Rotation, motion, clip, rotation, false);
+        self.property(builder, node, Property::Scale, motion, clip, scale, false);
+    }
+
+    #[allow(clippy::too_many_arguments)] // private, and each one is plain
+    fn property<const D: usize>(
+        &mut self,
+        builder: &mut Builder,
+        node: Index<Node>,
+        path: Property,
+        motion: &NodeMotion,
+        clip: usize,
+        get: impl Fn(&Trs) -> [f32; D],
+        all_keys: bool,
+    ) {
+        let rest = get(&motion.rest);
+        if !all_keys && motion.clips.iter().flatten().all(|trs| get(trs) == rest) {
+            return;
+        }
+        let values: Vec<[f32; D]> = motion.clips[clip].iter().map(&get).collect();
+        let still = !all_keys && values.iter().all(|value| *value == values[0]);
+        self.channel(builder, node, path, &values, still);
+    }
+
+    /// Done.
+    pub fn finish(self, builder: &mut Builder) {
+        builder.root.push(self.animation);
+    }
+}

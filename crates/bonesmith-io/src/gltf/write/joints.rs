@@ -1,0 +1,327 @@
+//! From bone matrices to nodes: which nodes a bone needs, and their translation, rotation and scale over time.
+//!
+//! A node holds translation * rotation * scale. A bone whose transform relative to its parent shears needs two:
+//! with the singular value decomposition `A = U S V^T` the outer node holds `U S` and the inner one, the joint,
+//! `V^T`. Both are exact at the keys; between keys they stay sane because each frame's decomposition is chosen
+//! to follow the one before.
+//!
+//! Values are rounded to float32 here, and every child is expressed relative to the *rounded* parent: rounding
+//! does not add up along chains.
+
+use bonesmith_core::transform::{Trs, continue_signs, nearest_rotation, rotation_svd};
+use bonesmith_core::{Clip, Rig};
+use glam::{DAffine3, DMat3, DQuat, DVec3};
+
+/// Largest cosine between axes that still counts as no shear: float32 matrices of rigid bones reach 1e-7.
+const SHEAR_TOLERANCE: f64 = 1e-6;
+/// Singular values closer than this (relative) are one: their axes are free and follow the frame before.
+const DEGENERATE: f64 = 3e-7;
+/// A child relative to a parent with a worse condition number than this would lose float32 precision.
+const MAX_CONDITION: f64 = 1e3;
+
+/// One node's transform over time, in float32 steps.
+pub struct NodeMotion {
+    /// Transform of the node itself.
+    pub rest: Trs,
+    /// [clips][F].
+    pub clips: Vec<Vec<Trs>>,
+}
+
+/// The nodes of one bone.
+pub struct BoneNodes {
+    /// Bone whose joint is the parent node; `None` for the common root.
+    pub parent: Option<usize>,
+    /// The outer node, where two are needed.
+    pub outer: Option<NodeMotion>,
+    /// The joint.
+    pub joint: NodeMotion,
+}
+
+/// All bones as nodes.
+pub struct Joints {
+    /// [B].
+    pub nodes: Vec<BoneNodes>,
+    /// [B] inverse bind matrices, column-major float32.
+    pub inverse_binds: Vec<[f32; 16]>,
+}
+
+/// Plans the nodes of all bones.
+pub fn plan(rig: &Rig) -> Joints {
+    let inverse_binds: Vec<DAffine3> = rig.bones.iter().map(|b| rounded(rigid(b.world_from_bind).inverse())).collect();
+    let sound: Vec<bool> = (0..rig.bone_count()).map(|j| rig.clips.iter().all(|clip| invertible(clip, j))).collect();
+    let mut nodes: Vec<Option<BoneNodes>> = (0..rig.bone_count()).map(|_| None).collect();
+    let mut worlds: Vec<Worlds> = (0..rig.bone_count()).map(|_| Worlds::default()).collect();
+    for j in parents_first(rig) {
+        let parent = rig.bones[j].parent.filter(|&p| sound[p]);
+        // What the joint's node must be in the world so that node x stored inverse bind = posed_from_rest.
+        let bind = inverse_binds[j].inverse();
+        let goal = Worlds {
+            rest: bind,
+            clips: rig.clips.iter().map(|clip| frames_of(clip, j).map(|m| m * bind).collect()).collect(),
+        };
+        let local = match parent {
+            Some(p) => goal.relative_to(&worlds[p]),
+            None => goal,
+        };
+        let node = to_nodes(parent, local);
+        worlds[j] = node.local().under(parent.map(|p| &worlds[p]));
+        nodes[j] = Some(node);
+    }
+    Joints {
+        nodes: nodes.into_iter().flatten().collect(),
+        inverse_binds: inverse_binds.iter().map(|m| columns(*m)).collect(),
+    }
+}
+
+/// A matrix at rest and in every frame of every clip.
+#[derive(Default)]
+struct Worlds {
+    rest: DAffine3,
+    clips: Vec<Vec<DAffine3>>,
+}
+
+impl Worlds {
+    fn relative_to(&self, parent: &Worlds) -> Worlds {
+        self.zip(parent, |own, parent| parent.inverse() * own)
+    }
+
+    fn under(self, parent: Option<&Worlds>) -> Worlds {
+        match parent {
+            Some(parent) => self.zip(parent, |own, parent| parent * own),
+            None => self,
+        }
+    }
+
+    fn zip(&self, other: &Worlds, f: impl Fn(DAffine3, DAffine3) -> DAffine3) -> Worlds {
+        let frames = |(a, b): (&Vec<DAffine3>, &Vec<DAffine3>)| a.iter().zip(b).map(|(a, b)| f(*a, *b)).collect();
+        Worlds { rest: f(self.rest, other.rest), clips: self.clips.iter().zip(&other.clips).map(frames).collect() }
+    }
+}
+
+impl NodeMotion {
+    fn local(&self) -> Worlds {
+        let frames = |clip: &Vec<Trs>| clip.iter().map(|trs| trs.to_affine()).collect();
+        Worlds { rest: self.rest.to_affine(), clips: self.clips.iter().map(frames).collect() }
+    }
+}
+
+impl BoneNodes {
+    fn local(&self) -> Worlds {
+        match &self.outer {
+            Some(outer) => self.joint.local().under(Some(&outer.local())),
+            None => self.joint.local(),
+        }
+    }
+}
+
+fn frames_of(clip: &Clip, j: usize) -> impl Iterator<Item = DAffine3> + '_ {
+    (0..clip.frame_count()).map(move |t| clip.frame(t)[j])
+}
+
+/// Bones in an order in which every parent comes before its children.
+fn parents_first(rig: &Rig) -> Vec<usize> {
+    let depth = |j: usize| std::iter::successors(rig.bones[j].parent, |&p| rig.bones[p].parent).count();
+    let mut order: Vec<usize> = (0..rig.bone_count()).collect();
+    order.sort_by_cached_key(|&j| depth(j));
+    order
+}
+
+fn invertible(clip: &Clip, j: usize) -> bool {
+    frames_of(clip, j).all(|m| {
+        let sigma = rotation_svd(&m.matrix3).sigma.abs();
+        sigma.min_element() * MAX_CONDITION >= sigma.max_element() && sigma.min_element() > 0.0
+    })
+}
+
+/// The rigid transform nearest to a bind that should be one; readers mistreat scale in inverse bind matrices.
+fn rigid(bind: DAffine3) -> DAffine3 {
+    DAffine3::from_mat3_translation(nearest_rotation(&bind.matrix3), bind.translation)
+}
+
+fn columns(m: DAffine3) -> [f32; 16] {
+    let [x, y, z, w] = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, m.translation].map(|c| c.as_vec3());
+    [x.x, x.y, x.z, 0.0, y.x, y.y, y.z, 0.0, z.x, z.y, z.z, 0.0, w.x, w.y, w.z, 1.0]
+}
+
+fn rounded(m: DAffine3) -> DAffine3 {
+    let [x, y, z, w] = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, m.translation].map(round);
+    DAffine3::from_mat3_translation(DMat3::from_cols(x, y, z), w)
+}
+
+fn round(v: DVec3) -> DVec3 {
+    v.as_vec3().as_dvec3()
+}
+
+/// One node where translation, rotation and scale suffice in every frame, else two.
+fn to_nodes(parent: Option<usize>, local: Worlds) -> BoneNodes {
+    let rest = Trs::from_affine(local.rest, 1.0).unwrap_or(Trs::IDENTITY);
+    let clips: Option<Vec<Vec<Trs>>> =
+        local.clips.iter().map(|clip| clip.iter().map(|m| Trs::from_affine(*m, SHEAR_TOLERANCE)).collect()).collect();
+    if let Some(clips) = clips {
+        return BoneNodes { parent, outer: None, joint: NodeMotion::new(rest, clips) };
+    }
+    let (mut outer, mut inner) = (Vec::new(), Vec::new());
+    for clip in &local.clips {
+        let (outer_frames, inner_frames) = nested(clip, rest.rotation);
+        outer.push(outer_frames);
+        inner.push(inner_frames);
+    }
+    BoneNodes { parent, outer: Some(NodeMotion::new(rest, outer)), joint: NodeMotion::new(Trs::IDENTITY, inner) }
+}
+
+impl NodeMotion {
+    /// Rounds to float32 and makes rotations continuous; scales that are 1 but for rounding become 1.
+    fn new(rest: Trs, mut clips: Vec<Vec<Trs>>) -> Self {
+        let frames = || clips.iter().flatten().chain(std::iter::once(&rest));
+        let unscaled = frames().all(|trs| (trs.scale - DVec3::ONE).abs().max_element() < SHEAR_TOLERANCE);
+        let finish = |trs: Trs| Trs {
+            translation: round(trs.translation),
+            rotation: round_rotation(trs.rotation),
+            scale: if unscaled { DVec3::ONE } else { round(trs.scale) },
+        };
+        for clip in &mut clips {
+            // The node's own rotation leads, so that a clip starts on its hemisphere.
+            let mut rotations: Vec<DQuat> =
+                std::iter::once(rest.rotation).chain(clip.iter().map(|trs| trs.rotation)).collect();
+            continue_signs(&mut rotations);
+            for (trs, rotation) in clip.iter_mut().zip(&rotations[1..]) {
+                *trs = finish(Trs { rotation: *rotation, ..*trs });
+            }
+        }
+        Self { rest: finish(rest), clips }
+    }
+}
+
+fn round_rotation(q: DQuat) -> DQuat {
+    q.as_quat().as_dquat()
+}
+
+/// Outer and inner transforms of each frame; `lead` is the outer rotation at rest.
+///
+/// Starts at the frame whose axes are best defined and follows them to both ends.
+fn nested(frames: &[DAffine3], lead: DQuat) -> (Vec<Trs>, Vec<Trs>) {
+    let separation = |m: &DAffine3| {
+        let sigma = rotation_svd(&m.matrix3).sigma.abs();
+        (sigma.x - sigma.y).min(sigma.y - sigma.z) / sigma.x.max(f64::MIN_POSITIVE)
+    };
+    let best = |a: &usize, b: &usize| separation(&frames[*a]).total_cmp(&separation(&frames[*b])).then(b.cmp(a));
+    let anchor = (0..frames.len()).max_by(best).unwrap_or(0);
+    let mut pairs = vec![(Trs::IDENTITY, Trs::IDENTITY); frames.len()];
+    let mut follow = |order: &mut dyn Iterator<Item = usize>, mut last_u: DMat3, mut last_v: DMat3| {
+        let mut first = None;
+        for t in order {
+            let m = &frames[t];
+            let (u, sigma, v) = following_svd(&m.matrix3, &last_u, &last_v);
+            let outer = Trs { translation: m.translation, rotation: DQuat::from_mat3(&u).normalize(), scale: sigma };
+            let inner = Trs { rotation: DQuat::from_mat3(&v.transpose()).normalize(), ..Trs::IDENTITY };
+            pairs[t] = (outer, inner);
+            (last_u, last_v) = (u, v);
+            first = first.or(Some((u, v)));
+        }
+        first.unwrap_or((last_u, last_v))
+    };
+    let (u, v) = follow(&mut (anchor..frames.len()), DMat3::from_quat(lead), DMat3::IDENTITY);
+    follow(&mut (0..anchor).rev(), u, v);
+    pairs.into_iter().unzip()
+}
+
+/// The decomposition `m = u diag(sigma) v^T` nearest to the previous `u` and `v`.
+///
+/// Axes may be permuted and flipped in pairs (24 ways) and, where singular values coincide, rotated freely.
+fn following_svd(m: &DMat3, last_u: &DMat3, last_v: &DMat3) -> (DMat3, DVec3, DMat3) {
+    let svd = rotation_svd(m);
+    let likeness = |u: &DMat3, v: &DMat3| u.transpose() * *last_u + v.transpose() * *last_v;
+    let trace = |m: DMat3| m.x_axis.x + m.y_axis.y + m.z_axis.z;
+    let (mut best, mut best_score) = (DMat3::IDENTITY, f64::NEG_INFINITY);
+    for turn in axis_turns() {
+        let score = trace(likeness(&(svd.u * turn), &(svd.v * turn)));
+        if score > best_score + 1e-12 {
+            (best, best_score) = (turn, score);
+        }
+    }
+    let (u, v) = (svd.u * best, svd.v * best);
+    let spread = best.transpose() * DMat3::from_diagonal(svd.sigma) * best;
+    let sigma = DVec3::new(spread.x_axis.x, spread.y_axis.y, spread.z_axis.z);
+    let free = free_rotation(sigma, likeness(&u, &v));
+    (u * free, sigma, v * free)
+}
+
+/// The rotation within axes of equal singular value that best matches `likeness`.
+fn free_rotation(sigma: DVec3, likeness: DMat3) -> DMat3 {
+    let limit = DEGENERATE * sigma.abs().max_element();
+    let mut block = DMat3::IDENTITY;
+    let mut any = false;
+    for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+        if (sigma[a] - sigma[b]).abs() <= limit {
+            any = true;
+            for (row, column) in [(a, a), (b, b), (a, b), (b, a)] {
+                block.col_mut(column)[row] = likeness.col(column)[row];
+            }
+        }
+    }
+    if any { nearest_rotation(&block) } else { DMat3::IDENTITY }
+}
+
+/// The 24 rotations that map axes to axes.
+fn axis_turns() -> impl Iterator<Item = DMat3> {
+    const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    ORDERS.into_iter().flat_map(|order| {
+        (0..8u8).filter_map(move |signs| {
+            let axis = |c: usize| DVec3::AXES[order[c]] * if signs >> c & 1 == 1 { -1.0 } else { 1.0 };
+            let turn = DMat3::from_cols(axis(0), axis(1), axis(2));
+            (turn.determinant() > 0.0).then_some(turn)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of a bone that turns and breathes: where singular values cross, a plain decomposition jumps.
+    fn breathing(frames: usize) -> Vec<DAffine3> {
+        (0..frames)
+            .map(|t| {
+                let x = t as f64 / frames as f64 * std::f64::consts::TAU;
+                let turn = DMat3::from_rotation_z(x * 0.5) * DMat3::from_rotation_x(0.3);
+                let stretch = DVec3::new(1.0 + 0.4 * x.sin(), 1.0 + 0.4 * x.cos(), 1.0 - 0.3 * x.sin());
+                DAffine3::from_mat3(turn * DMat3::from_diagonal(stretch) * DMat3::from_rotation_y(0.7))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn nested_nodes_multiply_back_and_follow_each_other() {
+        let frames = breathing(120);
+        let (outer, inner) = nested(&frames, DQuat::IDENTITY);
+        for t in 0..frames.len() {
+            let product = outer[t].to_affine() * inner[t].to_affine();
+            assert!(product.abs_diff_eq(frames[t], 1e-9), "frame {t}");
+        }
+        for t in 1..frames.len() {
+            for pair in [&outer, &inner] {
+                let step = pair[t - 1].rotation.dot(pair[t].rotation).abs().min(1.0).acos() * 2.0;
+                assert!(step < 0.2, "frame {t} turns by {step} radians");
+            }
+        }
+    }
+
+    #[test]
+    fn rotations_in_nested_form_leave_the_inner_node_alone() {
+        let frames: Vec<DAffine3> = (0..50).map(|t| DAffine3::from_rotation_z(t as f64 * 0.1)).collect();
+        let (_, inner) = nested(&frames, DQuat::IDENTITY);
+        for t in 1..frames.len() {
+            let step = inner[t - 1].rotation.dot(inner[t].rotation).abs().min(1.0).acos() * 2.0;
+            assert!(step < 0.06, "frame {t}: {step}");
+        }
+    }
+
+    #[test]
+    fn there_are_24_axis_turns() {
+        let turns: Vec<DMat3> = axis_turns().collect();
+        assert_eq!(turns.len(), 24);
+        for (a, turn) in turns.iter().enumerate() {
+            assert!(turns[..a].iter().all(|other| other != turn));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The mesh: one primitive per material, vertices split at seams.
+
+use std::collections::BTreeMap;
+
+use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::{SparseWeights, Surface, Topology};
+use glam::{DVec3, Vec3};
+use gltf_json::mesh::{Mesh, Mode, MorphTarget, Primitive, Semantic};
+use gltf_json::validation::Checked;
+use gltf_json::{Accessor, Index};
+
+use super::buffer::{Builder, Purpose};
+use super::material::{name, write_materials};
+use super::split::{Part, SplitVertex, faces_by_material, split};
+use crate::gltf::extras::{self, MeshExtras, PrimitiveExtras, VERTEX_ATTRIBUTE, to_runs};
+
+/// What a mesh is made from.
+pub struct MeshSource<'a> {
+    /// Name of the mesh.
+    pub name: &'a str,
+    /// [N] positions.
+    pub rest: &'a [Vec3],
+    /// Faces, corner attributes, materials.
+    pub surface: &'a Surface,
+    /// [N, K] skinning weights, K at most 8.
+    pub weights: Option<(&'a SparseWeights, usize)>,
+    /// Each [N] positions of a morph target, and its name.
+    pub targets: Vec<(&'a [Vec3], String)>,
+}
+
+/// Writes materials and the mesh.
+pub fn write_mesh(builder: &mut Builder, source: &MeshSource) -> Index<Mesh> {
+    let surface = source.surface;
+    write_materials(builder, surface);
+    let parts = split(surface, source.rest.len());
+    let computed_normals = surface.normals.is_none() && surface.topology.face_count() > 0;
+    let smooth = if computed_normals { smooth_normals(source.rest, &surface.topology) } else { Vec::new() };
+    let identity = parts.len() == 1 && parts[0].vertices.iter().enumerate().all(|(at, v)| at == v.vertex as usize);
+    let primitives = parts.iter().map(|part| write_part(builder, source, part, &smooth, identity)).collect();
+    let names: Vec<String> = source.targets.iter().map(|(_, name)| name.clone()).collect();
+    let mesh_extras =
+        MeshExtras { vertices: source.rest.len() as u32, computed_normals, face_primitives: face_primitives(surface) };
+    builder.root.push(Mesh {
+        extensions: None,
+        extras: extras::pack_with_targets(mesh_extras, (!names.is_empty()).then_some(names)),
+        name: name(source.name),
+        primitives,
+        weights: (!source.targets.is_empty()).then(|| vec![0.0; source.targets.len()]),
+    })
+}
+
+/// Primitive of each face in face order; empty when that is simply one primitive after the other.
+fn face_primitives(surface: &Surface) -> extras::Runs {
+    let groups = faces_by_material(surface);
+    let mut of_face = vec![0u32; surface.topology.face_count()];
+    for (p, (_, faces)) in groups.iter().enumerate() {
+        faces.iter().for_each(|&f| of_face[f] = p as u32);
+    }
+    if of_face.is_sorted() { Vec::new() } else { to_runs(of_face) }
+}
+
+fn write_part(
+    builder: &mut Builder,
+    source: &MeshSource,
+    part: &Part,
+    smooth: &[[f32; 3]],
+    identity: bool,
+) -> Primitive {
+    let surface = source.surface;
+    let vertices = &part.vertices;
+    let mut attributes = BTreeMap::new();
+    let mut insert = |semantic, accessor| attributes.insert(Checked::Valid(semantic), accessor);
+    let positions: Vec<[f32; 3]> = vertices.iter().map(|v| source.rest[v.vertex as usize].to_array()).collect();
+    insert(Semantic::Positions, builder.floats(&positions, Purpose::Position));
+    if let Some(normals) = &surface.normals {
+        let normals: Vec<[f32; 3]> = gather(normals, vertices).into_iter().map(unit).collect();
+        insert(Semantic::Normals, builder.floats(&normals, Purpose::Vertex));
+    } else if !smooth.is_empty() {
+        let normals: Vec<[f32; 3]> = vertices.iter().map(|v| smooth[v.vertex as usize]).collect();
+        insert(Semantic::Normals, builder.floats(&normals, Purpose::Vertex));
+    }
+    for (set, uv) in surface.uv_sets.iter().enumerate().filter(|_| !part.indices.is_empty()) {
+        let uv: Vec<[f32; 2]> = gather(uv, vertices).into_iter().map(|[u, v]| [u, 1.0 - v]).collect();
+        insert(Semantic::TexCoords(set as u32), builder.floats(&uv, Purpose::Vertex));
+    }
+    if let Some(colors) = surface.colors.as_ref().filter(|_| !part.indices.is_empty()) {
+        insert(Semantic::Colors(0), builder.floats(&gather(colors, vertices), Purpose::Vertex));
+    }
+    if let Some((weights, bones)) = source.weights {
+        for (set, (joints, weights)) in write_influences(builder, weights, bones, vertices).into_iter().enumerate() {
+            insert(Semantic::Joints(set as u32), joints);
+            insert(Semantic::Weights(set as u32), weights);
+        }
+    }
+    if !identity {
+        let halves: Vec<[u16; 2]> = vertices.iter().map(|v| [v.vertex as u16, (v.vertex >> 16) as u16]).collect();
+        insert(Semantic::Extras(VERTEX_ATTRIBUTE.into()), builder.shorts(&halves));
+    }
+    let points = part.indices.is_empty();
+    let all_triangles = part.polygons.iter().all(|(corners, _)| *corners == 3);
+    Primitive {
+        attributes,
+        extensions: None,
+        extras: if all_triangles { None } else { extras::pack(PrimitiveExtras { polygons: part.polygons.clone() }) },
+        indices: (!points).then(|| builder.indices(&part.indices, vertices.len())),
+        // Without materials the placeholder is the only one there is.
+        material: (!points).then(|| Index::new(part.material.unwrap_or(0))),
+        mode: Checked::Valid(if points { Mode::Points } else { Mode::Triangles }),
+        targets: write_targets(builder, source, vertices),
+    }
+}
+
+/// Values of a corner attribute at split vertices; zero where no face uses the vertex.
+fn gather<const D: usize>(attribute: &CornerAttribute<D>, vertices: &[SplitVertex]) -> Vec<[f32; D]> {
+    let value = |corner: u32| attribute.values[attribute.indices[corner as usize] as usize];
+    vertices.iter().map(|v| v.corner.map_or([0.0; D], value)).collect()
+}
+
+/// Accessors of JOINTS_n and WEIGHTS_n for each group of four influences.
+fn write_influences(
+    builder: &mut Builder,
+    weights: &SparseWeights,
+    bones: usize,
+    vertices: &[SplitVertex],
+) -> Vec<(Index<Accessor>, Index<Accessor>)> {
+    let sets = weights.max_influences().div_ceil(4).max(1);
+    let rows: Vec<([u16; 8], [f32; 8])> = vertices.iter().map(|v| influences(weights, v.vertex as usize)).collect();
+    (0..sets)
+        .map(|set| {
+            let slots = [4 * set, 4 * set + 1, 4 * set + 2, 4 * set + 3];
+            let joints: Vec<[u16; 4]> = rows.iter().map(|(joints, _)| slots.map(|k| joints[k])).collect();
+            let values: Vec<[f32; 4]> = rows.iter().map(|(_, values)| slots.map(|k| values[k])).collect();
+            let joints = if bones <= 1 << 8 {
+                builder.bytes4(&joints.iter().map(|row| row.map(|j| j as u8)).collect::<Vec<_>>())
+            } else {
+                builder.shorts(&joints)
+            };
+            (joints, builder.floats(&values, Purpose::Vertex))
+        })
+        .collect()
+}
+
+/// Joints and weights of one vertex in eight slots, largest first, summing to 1 as closely as float32 can.
+fn influences(weights: &SparseWeights, i: usize) -> ([u16; 8], [f32; 8]) {
+    let (mut joints, mut values) = ([0u16; 8], [0.0f32; 8]);
+    for (k, (j, w)) in weights.of(i).take(8).enumerate() {
+        (joints[k], values[k]) = (j as u16, w);
+    }
+    // The validator allows 2e-7 per influence; rigs are allowed 1e-5.
+    let sum: f64 = values.iter().map(|w| f64::from(*w)).sum();
+    if (sum - 1.0).abs() > 1e-7 {
+        for w in &mut values[1..] {
+            *w = (f64::from(*w) / sum) as f32;
+        }
+        values[0] = (1.0 - values[1..].iter().map(|w| f64::from(*w)).sum::<f64>()) as f32;
+    }
+    (joints, values)
+}
+
+fn write_targets(builder: &mut Builder, source: &MeshSource, vertices: &[SplitVertex]) -> Option<Vec<MorphTarget>> {
+    let mut targets = Vec::with_capacity(source.targets.len());
+    for (positions, _) in &source.targets {
+        let delta = |v: &SplitVertex| (positions[v.vertex as usize] - source.rest[v.vertex as usize]).to_array();
+        let deltas: Vec<[f32; 3]> = vertices.iter().map(delta).collect();
+        let positions = Some(builder.floats(&deltas, Purpose::Position));
+        targets.push(MorphTarget { positions, normals: None, tangents: None });
+    }
+    (!targets.is_empty()).then_some(targets)
+}
+
+/// glTF wants unit normals; sound ones are left bit for bit.
+fn unit(normal: [f32; 3]) -> [f32; 3] {
+    let n = Vec3::from_array(normal);
+    if (n.length() - 1.0).abs() < 1e-4 { normal } else { n.try_normalize().unwrap_or(Vec3::Z).to_array() }
+}
+
+/// [N] area-weighted vertex normals of the rest pose.
+fn smooth_normals(rest: &[Vec3], topology: &Topology) -> Vec<[f32; 3]> {
+    let mut sums = vec![DVec3::ZERO; rest.len()];
+    for face in topology.faces() {
+        // Newell: twice the polygon's vector area, about its first corner to keep far-away models precise.
+        let at = |c: usize| rest[face[c] as usize].as_dvec3() - rest[face[0] as usize].as_dvec3();
+        let area: DVec3 = (1..face.len() - 1).map(|c| at(c).cross(at(c + 1))).sum();
+        face.iter().for_each(|&v| sums[v as usize] += area);
+    }
+    sums.iter().map(|n| n.try_normalize().unwrap_or(DVec3::Z).as_vec3().to_array()).collect()
+}

@@ -1,0 +1,236 @@
+//! Rigs as skinned meshes, sequences as morph targets.
+//!
+//! What real readers insist on, each point seen to break one of them otherwise:
+//! 1. `skin.skeleton` is the joints' common root, and each joint's own transform is the inverse of its inverse
+//!    bind matrix; without both, Blender deforms wrongly in silence.
+//! 2. Inverse bind matrices have no scale.
+//! 3. Influences fall along the slots: several engines use the first four only.
+//! 4. Stored weights sum to 1.
+//! 5. The skinned mesh's node is at the top of the scene, where its transform is ignored by all readers alike.
+
+mod animation;
+mod buffer;
+mod joints;
+pub mod material;
+mod mesh;
+mod origin;
+mod split;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use bonesmith_core::transform::Trs;
+use bonesmith_core::{MeshSequence, Rig};
+use glam::Vec3;
+use gltf_json::animation::Property;
+use gltf_json::scene::{Scene, UnitQuaternion};
+use gltf_json::validation::USize64;
+use gltf_json::{Index, Node, Skin};
+
+use self::animation::{AnimationBuilder, KeyTimes};
+use self::buffer::{Builder, Purpose};
+use self::joints::{BoneNodes, Joints, NodeMotion};
+use self::material::name;
+use self::mesh::{MeshSource, write_mesh};
+use self::origin::{far_origin, moved};
+use super::container;
+use super::extras::{self, SkinExtras};
+use crate::{IoError, atomic};
+
+/// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
+const MAX_INFLUENCES: usize = 8;
+/// Most frames written as morph targets: the key values alone take 4 F^2 bytes.
+const MAX_MORPH_FRAMES: usize = 4096;
+
+/// Writes a rig as a skinned mesh with one animation per clip.
+pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
+    let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
+    rig.check().map_err(|e| unsupported(e.to_string()))?;
+    if rig.rest.is_empty() {
+        return Err(unsupported("the rig has no vertices".into()));
+    }
+    let influences = rig.weights.max_influences();
+    if influences > MAX_INFLUENCES {
+        return Err(unsupported(format!(
+            "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
+             run `bonesmith reduce --influences 4` (or 8) first, or write .npz"
+        )));
+    }
+    let origin = far_origin(&rig.rest);
+    let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
+    let mut builder = Builder::new();
+    let mesh = write_mesh(
+        &mut builder,
+        &MeshSource {
+            name: &rig.name,
+            rest: &rig.rest,
+            surface: &rig.surface,
+            weights: Some((&rig.weights, rig.bone_count())),
+            targets: Vec::new(),
+        },
+    );
+    let plan = joints::plan(rig);
+    let tree = write_tree(&mut builder, rig, &plan);
+    builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
+    let skin = write_skin(&mut builder, rig, &plan, &tree);
+    let node = Node { mesh: Some(mesh), skin: Some(skin), name: name(&rig.name), ..Node::default() };
+    let mesh_node = builder.root.push(node);
+    write_scene(&mut builder, vec![tree.root, mesh_node]);
+    for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
+        let times = KeyTimes::new(&clip.times_secs)
+            .ok_or_else(|| unsupported(format!("clip {:?}: its times do not rise in float32", clip.name)))?;
+        let mut animation = AnimationBuilder::new(&mut builder, &clip.name, &times);
+        for (j, bone) in plan.nodes.iter().enumerate() {
+            // One channel with every key, so that a clip in which nothing moves keeps its length.
+            let all_keys = j == 0;
+            if let (Some(node), Some(motion)) = (tree.outers[j], &bone.outer) {
+                animation.node(&mut builder, node, motion, c, all_keys);
+                animation.node(&mut builder, tree.joints[j], &bone.joint, c, false);
+            } else {
+                animation.node(&mut builder, tree.joints[j], &bone.joint, c, all_keys);
+            }
+        }
+        animation.finish(&mut builder);
+    }
+    write_files(builder, path)
+}
+
+/// Writes a mesh animation as morph targets, one per frame.
+pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
+    let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
+    let frames = sequence.frame_count();
+    if frames > MAX_MORPH_FRAMES {
+        return Err(unsupported(format!(
+            "{frames} frames, at most {MAX_MORPH_FRAMES} can be written as morph targets: take fewer, or write .npz"
+        )));
+    }
+    let times = KeyTimes::new(sequence.times_secs())
+        .ok_or_else(|| unsupported("the times of the frames do not rise in float32".into()))?;
+    let target = |t: usize| -> (&[Vec3], String) { (sequence.frame(t), format!("frame_{t:04}")) };
+    let mut builder = Builder::new();
+    let source = MeshSource {
+        name: sequence.name(),
+        rest: sequence.rest(),
+        surface: sequence.surface(),
+        weights: None,
+        targets: (0..frames).map(target).collect(),
+    };
+    let mesh = write_mesh(&mut builder, &source);
+    let node = builder.root.push(Node { mesh: Some(mesh), name: name(sequence.name()), ..Node::default() });
+    write_scene(&mut builder, vec![node]);
+    // Frame t is target t alone; in between, two neighbours blend linearly.
+    let weights: Vec<[f32; 1]> = (0..frames * frames).map(|at| [f32::from(at % (frames + 1) == 0)]).collect();
+    let mut animation = AnimationBuilder::new(&mut builder, sequence.name(), &times);
+    animation.channel(&mut builder, node, Property::MorphTargetWeights, &weights, false);
+    animation.finish(&mut builder);
+    write_files(builder, path)
+}
+
+/// Where the nodes of the bones are.
+struct Tree {
+    /// Parent of all.
+    root: Index<Node>,
+    /// [B] outer node of bones that need two.
+    outers: Vec<Option<Index<Node>>>,
+    /// [B].
+    joints: Vec<Index<Node>>,
+}
+
+fn write_tree(builder: &mut Builder, rig: &Rig, plan: &Joints) -> Tree {
+    let rig_name = if rig.name.is_empty() { "rig" } else { &rig.name };
+    let root = builder.root.push(Node { name: Some(format!("{rig_name}_skeleton")), ..Node::default() });
+    let mut tree = Tree { root, outers: Vec::new(), joints: Vec::new() };
+    for (bone, nodes) in rig.bones.iter().zip(&plan.nodes) {
+        let outer = nodes.outer.as_ref().map(|motion| push_node(builder, format!("{}_stretch", bone.name), motion));
+        tree.outers.push(outer);
+        tree.joints.push(push_node(builder, bone.name.clone(), &nodes.joint));
+    }
+    for (j, BoneNodes { parent, .. }) in plan.nodes.iter().enumerate() {
+        let parent = parent.map_or(root, |p| tree.joints[p]);
+        let top = match tree.outers[j] {
+            Some(outer) => {
+                adopt(builder, outer, tree.joints[j]);
+                outer
+            }
+            None => tree.joints[j],
+        };
+        adopt(builder, parent, top);
+    }
+    tree
+}
+
+fn push_node(builder: &mut Builder, name: String, motion: &NodeMotion) -> Index<Node> {
+    let Trs { translation, rotation, scale } = motion.rest;
+    let unless_default = |moved: bool, v: [f32; 3]| moved.then_some(v);
+    builder.root.push(Node {
+        name: Some(name),
+        translation: unless_default(translation != glam::DVec3::ZERO, translation.as_vec3().to_array()),
+        rotation: (rotation != glam::DQuat::IDENTITY).then(|| UnitQuaternion(rotation.as_quat().to_array())),
+        scale: unless_default(scale != glam::DVec3::ONE, scale.as_vec3().to_array()),
+        ..Node::default()
+    })
+}
+
+fn adopt(builder: &mut Builder, parent: Index<Node>, child: Index<Node>) {
+    builder.root.nodes[parent.value()].children.get_or_insert_default().push(child);
+}
+
+fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree) -> Index<Skin> {
+    let inverse_binds = builder.floats(&plan.inverse_binds, Purpose::Plain);
+    let detached = rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
+    let parents = || rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)).collect();
+    let skin_extras = SkinExtras {
+        kind: rig.kind,
+        params: serde_json::value::RawValue::from_string(rig.params_json.clone()).ok(),
+        parents: detached.then(parents),
+    };
+    builder.root.push(Skin {
+        extensions: None,
+        extras: extras::pack(skin_extras),
+        inverse_bind_matrices: Some(inverse_binds),
+        joints: tree.joints.clone(),
+        name: name(&rig.name),
+        skeleton: Some(tree.root),
+    })
+}
+
+fn write_scene(builder: &mut Builder, nodes: Vec<Index<Node>>) {
+    let scene = builder.root.push(Scene { extensions: None, extras: None, name: None, nodes });
+    builder.root.scene = Some(scene);
+}
+
+/// One .glb, or a .bin and then the .gltf that names it: a reader never finds a .gltf without its bytes.
+fn write_files(builder: Builder, path: &Path) -> Result<(), IoError> {
+    let Builder { mut root, bin } = builder;
+    let json = |root: &gltf_json::Root| {
+        serde_json::to_vec(root).map_err(|e| IoError::Unsupported {
+            path: path.to_owned(),
+            what: format!("cannot be written as JSON: {e}"),
+        })
+    };
+    let separate = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gltf"));
+    let bin_path = path.with_extension("bin");
+    let bin_name = bin_path.file_name().unwrap_or_default().to_string_lossy();
+    root.push(gltf_json::Buffer {
+        byte_length: USize64::from(bin.len()),
+        name: None,
+        uri: separate.then(|| percent_encode(&bin_name)),
+        extensions: None,
+        extras: None,
+    });
+    if separate {
+        atomic::write(&bin_path, &bin)?;
+        return atomic::write(path, &json(&root)?);
+    }
+    let glb = container::pack(json(&root)?, bin).ok_or_else(|| IoError::Unsupported {
+        path: path.to_owned(),
+        what: "more than 4 GiB do not fit a .glb; write .gltf".into(),
+    })?;
+    atomic::write(path, &glb)
+}
+
+/// File name as a URI: everything but unreserved characters escaped [RFC 3986].
+fn percent_encode(name: &str) -> String {
+    let keep = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+    name.bytes().map(|b| if keep(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}

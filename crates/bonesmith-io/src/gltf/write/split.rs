@@ -1,0 +1,137 @@
+//! From corners to vertices: glTF has one index for all attributes, so a vertex on a seam becomes several.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use bonesmith_core::Surface;
+use bonesmith_core::surface::CornerAttribute;
+
+use crate::gltf::extras::{Runs, to_runs};
+
+/// One primitive: the faces of one material.
+pub struct Part {
+    /// Index into `Surface::materials`; `None` without materials.
+    pub material: Option<u32>,
+    /// Vertices of the primitive, in the order of the originals.
+    pub vertices: Vec<SplitVertex>,
+    /// Triangles over `vertices`, three each. Empty for a point cloud.
+    pub indices: Vec<u32>,
+    /// Corners of each polygon.
+    pub polygons: Runs,
+}
+
+/// One vertex of the output.
+#[derive(Clone, Copy)]
+pub struct SplitVertex {
+    /// Original vertex.
+    pub vertex: u32,
+    /// A corner that carries its attributes; `None` when no face uses the vertex.
+    pub corner: Option<u32>,
+}
+
+/// Splits a mesh of `vertices` into primitives; corners with equal values share a vertex. Vertices without faces go
+/// to the first primitive: they must be found again, though no renderer shows them.
+pub fn split(surface: &Surface, vertices: usize) -> Vec<Part> {
+    let seams = seam_classes(surface);
+    let mut used = vec![false; vertices];
+    surface.topology.corners().iter().for_each(|&v| used[v as usize] = true);
+    let loose = used.iter().enumerate().filter(|(_, used)| !**used);
+    let mut loose: Vec<SplitVertex> = loose.map(|(i, _)| SplitVertex { vertex: i as u32, corner: None }).collect();
+    let mut corner_vertex = vec![0u32; seams.len()];
+    let mut parts: Vec<Part> = Vec::new();
+    for (material, faces) in faces_by_material(surface) {
+        parts.push(part(surface, &seams, material, &faces, std::mem::take(&mut loose), &mut corner_vertex));
+    }
+    if parts.is_empty() {
+        parts.push(Part { material: None, vertices: loose, indices: Vec::new(), polygons: Vec::new() });
+    }
+    parts
+}
+
+/// Faces of each material that has any, by material.
+pub fn faces_by_material(surface: &Surface) -> Vec<(Option<u32>, Vec<usize>)> {
+    let faces = surface.topology.face_count();
+    if faces == 0 {
+        return Vec::new();
+    }
+    if surface.face_materials.is_empty() {
+        return vec![(None, (0..faces).collect())];
+    }
+    let mut groups = vec![Vec::new(); surface.materials.len()];
+    surface.face_materials.iter().enumerate().for_each(|(f, &m)| groups[m as usize].push(f));
+    let groups = groups.into_iter().enumerate().filter(|(_, faces)| !faces.is_empty());
+    groups.map(|(m, faces)| (Some(m as u32), faces)).collect()
+}
+
+fn part(
+    surface: &Surface,
+    seams: &[u32],
+    material: Option<u32>,
+    faces: &[usize],
+    loose: Vec<SplitVertex>,
+    corner_vertex: &mut [u32],
+) -> Part {
+    let topology = &surface.topology;
+    let mut of_class: HashMap<u32, u32> = HashMap::new();
+    let mut vertices = loose;
+    for corner in faces.iter().flat_map(|&f| topology.corner_range(f)) {
+        let next = vertices.len() as u32;
+        let index = *of_class.entry(seams[corner]).or_insert(next);
+        if index == next {
+            vertices.push(SplitVertex { vertex: topology.corners()[corner], corner: Some(corner as u32) });
+        }
+        corner_vertex[corner] = index;
+    }
+    // Original order: an unsplit mesh keeps its numbering.
+    let mut order: Vec<u32> = (0..vertices.len() as u32).collect();
+    order.sort_by_key(|&v| (vertices[v as usize].vertex, v));
+    let mut place = vec![0u32; vertices.len()];
+    order.iter().enumerate().for_each(|(to, &from)| place[from as usize] = to as u32);
+    let indices = faces.iter().flat_map(|&f| {
+        let range = topology.corner_range(f);
+        (range.start + 1..range.end - 1).flat_map(move |c| [range.start, c, c + 1])
+    });
+    Part {
+        material,
+        indices: indices.map(|corner| place[corner_vertex[corner] as usize]).collect(),
+        vertices: order.iter().map(|&v| vertices[v as usize]).collect(),
+        polygons: to_runs(faces.iter().map(|&f| topology.face(f).len() as u32)),
+    }
+}
+
+/// [corners] class of each corner: equal where vertex and all attribute values are equal.
+fn seam_classes(surface: &Surface) -> Vec<u32> {
+    let mut classes: Vec<u32> = surface.topology.corners().to_vec();
+    for uv in &surface.uv_sets {
+        refine(&mut classes, &canonical(uv));
+    }
+    if let Some(normals) = &surface.normals {
+        refine(&mut classes, &canonical(normals));
+    }
+    if let Some(colors) = &surface.colors {
+        refine(&mut classes, &canonical(colors));
+    }
+    classes
+}
+
+/// [corners] number of each corner's value, equal for equal values even where the source repeats them.
+fn canonical<const D: usize>(attribute: &CornerAttribute<D>) -> Vec<u32> {
+    let ids = intern(attribute.values.iter().map(|value| value.map(f32::to_bits)));
+    attribute.indices.iter().map(|&index| ids[index as usize]).collect()
+}
+
+fn refine(classes: &mut [u32], ids: &[u32]) {
+    let refined = intern(classes.iter().copied().zip(ids.iter().copied()));
+    classes.copy_from_slice(&refined);
+}
+
+/// Numbers things by first appearance.
+fn intern<T: Hash + Eq>(things: impl Iterator<Item = T>) -> Vec<u32> {
+    let mut numbers: HashMap<T, u32> = HashMap::new();
+    things
+        .map(|thing| {
+            let next = numbers.len() as u32;
+            *numbers.entry(thing).or_insert(next)
+        })
+        .collect()
+}

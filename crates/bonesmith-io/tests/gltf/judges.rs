@@ -1,0 +1,67 @@
+//! Files for the outside judges in `tests/clients`: each `NAME.glb` with what we say it looks like in `NAME.json`.
+//!
+//! They go to `$BONESMITH_JUDGE_DIR`, or under the target folder.
+
+use std::path::PathBuf;
+
+use bonesmith_core::deform::lbs;
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
+use bonesmith_io::{save_rig, save_sequence};
+use glam::Vec3;
+use serde_json::json;
+
+use crate::rigs;
+
+fn folder() -> PathBuf {
+    let folder = match std::env::var_os("BONESMITH_JUDGE_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("judges"),
+    };
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn write_reference(name: &str, rest: &[Vec3], frames: &[(usize, Vec<Vec3>)]) {
+    let list = |positions: &[Vec3]| positions.iter().map(|p| p.to_array()).collect::<Vec<_>>();
+    let frames: Vec<_> = frames.iter().map(|(t, p)| json!({ "frame": t, "positions": list(p) })).collect();
+    let reference = json!({ "fps": 24, "rest": list(rest), "frames": frames });
+    std::fs::write(folder().join(format!("{name}.json")), reference.to_string()).unwrap();
+}
+
+/// First, last and some frames between.
+fn some_frames(count: usize) -> Vec<usize> {
+    let mut frames = vec![0, 1, count / 3, count / 2, count - 1];
+    frames.dedup();
+    frames
+}
+
+fn write_rig(rig: &Rig) {
+    save_rig(rig, &folder().join(format!("{}.glb", rig.name))).unwrap();
+    let clip = &rig.clips[0];
+    let pose = |t: usize| (t, lbs(&rig.rest, &rig.weights, clip.frame(t)));
+    let frames: Vec<_> = some_frames(clip.frame_count()).into_iter().map(pose).collect();
+    write_reference(&rig.name, &rig.rest, &frames);
+}
+
+#[test]
+fn rigs_for_the_judges() {
+    rigs::all().iter().for_each(write_rig);
+}
+
+#[test]
+fn a_morph_animation_for_the_judges() {
+    let rig = rigs::Recipe { frames: 10, seams: true, ..rigs::Recipe::new("morph", Default::default()) }.build();
+    let frame = |t| RawFrame { positions: lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t)), ..RawFrame::default() };
+    let raw = RawSequence {
+        name: "morph".into(),
+        rest: Some(RawFrame { positions: rig.rest.clone(), ..RawFrame::default() }),
+        frames: (0..10).map(frame).collect(),
+        fps: 24.0,
+        surface: (*rig.surface).clone(),
+        ..RawSequence::default()
+    };
+    let sequence = MeshSequence::try_from(raw).unwrap();
+    save_sequence(&sequence, &folder().join("morph.glb")).unwrap();
+    let frames: Vec<_> = some_frames(10).into_iter().map(|t| (t, sequence.frame(t).to_vec())).collect();
+    write_reference("morph", sequence.rest(), &frames);
+}

@@ -6,7 +6,7 @@
 /// 1. `face_starts` has one entry more than there are faces, starts at 0, never falls, and ends at `corners.len()`.
 /// 2. Every face has at least 3 corners.
 /// 3. Every corner is a vertex index below the vertex count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// [faces + 1] first corner of each face.
     face_starts: Vec<u32>,
@@ -35,6 +35,13 @@ pub enum TopologyError {
         /// Vertices there are.
         vertices: usize,
     },
+}
+
+impl Default for Topology {
+    /// Equal to [`Topology::empty`], which a derived default would not be.
+    fn default() -> Self {
+        Self::empty()
+    }
 }
 
 impl Topology {
@@ -71,9 +78,6 @@ impl Topology {
 
     /// Appends one polygon.
     pub fn push_face(&mut self, corners: &[u32]) {
-        if self.face_starts.is_empty() {
-            self.face_starts.push(0);
-        }
         self.corners.extend_from_slice(corners);
         self.face_starts.push(self.corners.len() as u32);
     }

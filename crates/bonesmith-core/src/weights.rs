@@ -68,6 +68,13 @@ impl SparseWeights {
         Self { slots, bones: vec![0; vertices * slots], weights: vec![0.0; vertices * slots] }
     }
 
+    /// Weights exactly as stored in [N, K] tables, nothing sorted or rescaled; [`SparseWeights::check`] judges them.
+    /// `None` if the tables do not have whole rows of the same number.
+    pub fn from_tables(slots: usize, bones: Vec<u16>, weights: Vec<f32>) -> Option<Self> {
+        let whole = slots > 0 && bones.len() == weights.len() && weights.len().is_multiple_of(slots);
+        whole.then_some(Self { slots, bones, weights })
+    }
+
     /// N.
     pub fn vertex_count(&self) -> usize {
         self.weights.len().checked_div(self.slots).unwrap_or(0)

@@ -7,11 +7,17 @@ mod atomic;
 mod detect;
 mod error;
 mod gltf;
+mod inputs;
+mod mesh;
 mod npz;
+mod obj;
+mod ply;
+mod pointcache;
 
 use std::path::{Path, PathBuf};
 
-use bonesmith_core::{MeshSequence, RawSequence, Rig};
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
+use inputs::Source;
 
 pub use detect::{Format, detect};
 pub use error::IoError;
@@ -28,6 +34,7 @@ pub struct LoadOptions {
 
 /// What a file turned out to hold.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one per file read")]
 pub enum Loaded {
     /// A mesh animation.
     Sequence(RawSequence),
@@ -37,38 +44,72 @@ pub enum Loaded {
 
 /// Reads a mesh animation from one file, or several (a directory, a glob, a list of OBJ/PLY files; a point cache
 /// and the OBJ with its faces, in any order). A skinned or morph-target glTF is baked.
+///
+/// Lists are put into natural order (2 before 10). An OBJ or PLY among others whose name starts with "rest" is the
+/// rest pose.
 pub fn load_sequence(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSequence, IoError> {
-    let _ = (inputs, options);
-    Err(IoError::Unsupported { path: inputs.first().cloned().unwrap_or_default(), what: "not there yet".into() })
+    match inputs::resolve(inputs)? {
+        Source::Meshes { files, rest, format, name } => {
+            mesh::read_sequence(&files, rest.as_deref(), format, name, options)
+        }
+        Source::Cache { cache, format, mesh } => pointcache::load(&cache, format, mesh.as_deref(), options),
+        Source::Single(path, Format::Npz) => npz::load_sequence(&path, options),
+        Source::Single(path, format) => Err(gltf_pending(&path, format)),
+    }
+}
+
+/// Reads one pose, to be the rest pose of a sequence: an OBJ or PLY file, or the rest pose of anything else that
+/// can be read (its first frame if it has none).
+pub fn load_rest(path: &Path) -> Result<RawFrame, IoError> {
+    let sequence = load_sequence(&[path.to_owned()], &LoadOptions::default())?;
+    let mut pose = match sequence.rest {
+        Some(rest) => rest,
+        None => sequence.frames.into_iter().next().ok_or_else(|| IoError::malformed(path, "holds no pose"))?,
+    };
+    if pose.label.is_empty() {
+        pose.label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    Ok(pose)
 }
 
 /// Reads a rig: a skinned glTF/GLB or an npz rig.
 pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
-    Err(IoError::Unsupported { path: path.to_owned(), what: "not there yet".into() })
+    match detect(path)? {
+        Format::Npz => npz::load_rig(path),
+        format @ (Format::Glb | Format::Gltf) => Err(gltf_pending(path, format)),
+        format => {
+            let what = format!("{} files hold no rig; .npz, .glb and .gltf can", format.name());
+            Err(IoError::unsupported(path, what))
+        }
+    }
 }
 
 /// Reads whatever a file holds: a rig where there is one, else a sequence.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
-    let _ = options;
-    Err(IoError::Unsupported { path: path.to_owned(), what: "not there yet".into() })
+    if path.is_file() && detect(path)? == Format::Npz {
+        return npz::load(path, options);
+    }
+    Ok(Loaded::Sequence(load_sequence(&[path.to_owned()], options)?))
 }
 
 /// Writes a rig; the extension says how: .glb .gltf .npz.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
-    if is_gltf(path) {
-        return gltf::save_rig(rig, path);
+    match Format::from_extension(path) {
+        Some(Format::Npz) => npz::save_rig(rig, path),
+        Some(Format::Glb | Format::Gltf) => gltf::save_rig(rig, path),
+        _ => Err(IoError::unsupported(path, "a rig can be written as .npz, .glb or .gltf")),
     }
-    Err(IoError::Unsupported { path: path.to_owned(), what: "not there yet".into() })
 }
 
 /// Writes a mesh animation; the extension says how: .npz, and .glb or .gltf as morph targets.
 pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
-    if is_gltf(path) {
-        return gltf::save_sequence(sequence, path);
+    match Format::from_extension(path) {
+        Some(Format::Npz) => npz::save_sequence(sequence, path),
+        Some(Format::Glb | Format::Gltf) => gltf::save_sequence(sequence, path),
+        _ => Err(IoError::unsupported(path, "a sequence can be written as .npz, .glb or .gltf")),
     }
-    Err(IoError::Unsupported { path: path.to_owned(), what: "not there yet".into() })
 }
 
-fn is_gltf(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("glb") || e.eq_ignore_ascii_case("gltf"))
+fn gltf_pending(path: &Path, format: Format) -> IoError {
+    IoError::unsupported(path, format!("{} is not there yet", format.name()))
 }

@@ -1,0 +1,108 @@
+//! The small print of an archive: names and materials, as JSON in the array `bonesmith`.
+
+use bonesmith_core::BoneKind;
+use bonesmith_core::surface::{AlphaMode, Image, Material, Texture, Textures};
+use serde::{Deserialize, Serialize};
+
+/// Version of the layout; readers accept this and older ones.
+pub const VERSION: u32 = 1;
+
+/// Everything that is not an array of numbers.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    pub version: u32,
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<BoneKind>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bone_names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clip_names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uv_names: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub normal_name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub color_name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub materials: Vec<MaterialMeta>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageMeta>,
+}
+
+/// A material; see `bonesmith_core::surface::Material`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MaterialMeta {
+    name: String,
+    base_color: [f32; 4],
+    metallic: f32,
+    roughness: f32,
+    emissive: [f32; 3],
+    double_sided: bool,
+    alpha: AlphaMeta,
+    /// Base colour, metallic-roughness, normal, occlusion, emissive: image and UV set of each.
+    textures: [Option<(u32, u32)>; 5],
+}
+
+/// How alpha is used.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AlphaMeta {
+    Opaque,
+    Mask(f32),
+    Blend,
+}
+
+/// An image without its bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ImageMeta {
+    pub name: String,
+    pub mime: String,
+}
+
+impl From<&Material> for MaterialMeta {
+    fn from(material: &Material) -> Self {
+        Self {
+            name: material.name.clone(),
+            base_color: material.base_color,
+            metallic: material.metallic,
+            roughness: material.roughness,
+            emissive: material.emissive,
+            double_sided: material.double_sided,
+            alpha: match material.alpha {
+                AlphaMode::Opaque => AlphaMeta::Opaque,
+                AlphaMode::Mask(cutoff) => AlphaMeta::Mask(cutoff),
+                AlphaMode::Blend => AlphaMeta::Blend,
+            },
+            textures: material.textures.all().map(|texture| texture.map(|t| (t.image, t.uv_set))),
+        }
+    }
+}
+
+impl From<MaterialMeta> for Material {
+    fn from(meta: MaterialMeta) -> Self {
+        let textures = meta.textures.map(|t| t.map(|(image, uv_set)| Texture { image, uv_set }));
+        let [base_color, metallic_roughness, normal, occlusion, emissive] = textures;
+        Self {
+            name: meta.name,
+            base_color: meta.base_color,
+            metallic: meta.metallic,
+            roughness: meta.roughness,
+            emissive: meta.emissive,
+            double_sided: meta.double_sided,
+            alpha: match meta.alpha {
+                AlphaMeta::Opaque => AlphaMode::Opaque,
+                AlphaMeta::Mask(cutoff) => AlphaMode::Mask(cutoff),
+                AlphaMeta::Blend => AlphaMode::Blend,
+            },
+            textures: Textures { base_color, metallic_roughness, normal, occlusion, emissive },
+        }
+    }
+}
+
+impl From<&Image> for ImageMeta {
+    fn from(image: &Image) -> Self {
+        Self { name: image.name.clone(), mime: image.mime.clone() }
+    }
+}

@@ -1,0 +1,60 @@
+//! NumPy archives (`.npz`): sequences and rigs, for scientists and for checking us.
+//!
+//! `docs/formats/npz.md` describes the arrays. NumPy reads every one with `allow_pickle=False`.
+
+mod archive;
+mod meta;
+mod npy;
+mod rig;
+mod sequence;
+mod surface;
+
+use std::path::Path;
+
+use bonesmith_core::{RawSequence, Rig};
+use glam::Vec3;
+
+use crate::{IoError, LoadOptions, Loaded};
+use archive::{Archive, Array};
+
+pub use rig::save as save_rig;
+pub use sequence::save as save_sequence;
+
+/// Reads whatever the archive holds.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
+    let mut archive = Archive::open(path)?;
+    if rig::is_rig(&archive) {
+        return Ok(Loaded::Rig(Box::new(rig::load(&mut archive)?)));
+    }
+    Ok(Loaded::Sequence(sequence::load(&mut archive, options)?))
+}
+
+/// Reads a mesh animation; a rig is posed in every frame of its first clip.
+pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    match load(path, options)? {
+        Loaded::Sequence(sequence) => Ok(sequence),
+        Loaded::Rig(rig) => sequence::from_rig(path, *rig, options),
+    }
+}
+
+/// Reads a rig.
+pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
+    let mut archive = Archive::open(path)?;
+    if rig::is_rig(&archive) {
+        return rig::load(&mut archive);
+    }
+    let keys = archive.keys().join(", ");
+    let what = format!("holds no rig: \"joint_indices\", \"joint_weights\" and \"bones\" are needed, it has: {keys}");
+    Err(IoError::malformed(path, what))
+}
+
+/// [N, 3] positions.
+fn positions(array: Array) -> Result<Vec<Vec3>, IoError> {
+    array.rows(&[3])?;
+    Ok(array.f32s()?.as_chunks::<3>().0.iter().map(|&p| Vec3::from_array(p)).collect())
+}
+
+/// Short name of what a file holds: its stem.
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,238 @@
+//! Rigs in archives.
+
+use std::io::{self, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::{Bone, BoneKind, Clip, Rig, SparseWeights};
+use glam::{DAffine3, DMat3, DVec3};
+
+use super::archive::{Archive, Array, Writer};
+use super::meta::Meta;
+use super::{positions, stem, surface};
+use crate::{IoError, atomic};
+
+/// How far the weights of a vertex may be from 1 in files that others wrote; they are scaled to 1 then.
+const SUM_TOLERANCE: f64 = 1e-3;
+/// How far a bone's matrix may be from a rotation to count as rigid when the file does not say.
+const RIGID_TOLERANCE: f64 = 1e-5;
+
+/// Whether an archive holds a rig.
+pub fn is_rig(archive: &Archive) -> bool {
+    ["joint_indices", "joint_weights", "bones"].iter().all(|key| archive.has(key))
+}
+
+/// Reads and checks a rig. Only `rest`, `joint_indices`, `joint_weights` and `bones` are needed.
+pub fn load(archive: &mut Archive) -> Result<Rig, IoError> {
+    let path = archive.path().to_owned();
+    if archive.has("virtual_indices") {
+        return Err(IoError::unsupported(path, "two-layer rigs are not read yet"));
+    }
+    let rest = positions(archive.required("rest")?)?;
+    let mut meta = surface::read_meta(archive)?;
+    let surface = Arc::new(surface::read(archive, &mut meta)?);
+    let array = archive.required("bones")?;
+    let [f, b, three, four] = array.shape()?;
+    if [three, four] != [3, 4] {
+        return Err(array.bad(format!("shape [{f}, {b}, {three}, {four}], but [frames, bones, 3, 4] is expected")));
+    }
+    if b == 0 || b > 1 << 16 {
+        return Err(array.bad(format!("{b} bones; 1 to 65536 are possible")));
+    }
+    let motion = transforms(array)?;
+    let weights = read_weights(archive, b)?;
+    let bones = read_bones(archive, b, std::mem::take(&mut meta.bone_names))?;
+    let clips = read_clips(archive, f, motion, &mut meta)?;
+    let kind = meta.kind.unwrap_or_else(|| guess_kind(&clips));
+    let params_json = match archive.array("params")? {
+        Some(array) => array.text()?,
+        None => String::new(),
+    };
+    let name = meta.name.unwrap_or_else(|| stem(&path));
+    let rig = Rig { name, rest, surface, weights, bones, kind, clips, params_json };
+    rig.check().map_err(|e| IoError::malformed(path, e.to_string()))?;
+    Ok(rig)
+}
+
+/// [.., 3, 4] matrices, row by row.
+fn transforms(array: Array) -> Result<Vec<DAffine3>, IoError> {
+    let affine = |m: &[f64; 12]| {
+        let column = |c: usize| DVec3::new(m[c], m[4 + c], m[8 + c]);
+        DAffine3::from_mat3_translation(DMat3::from_cols(column(0), column(1), column(2)), column(3))
+    };
+    Ok(array.f64s()?.as_chunks::<12>().0.iter().map(affine).collect())
+}
+
+fn read_weights(archive: &mut Archive, bones: usize) -> Result<SparseWeights, IoError> {
+    let path = archive.path().to_owned();
+    let array = archive.required("joint_indices")?;
+    let [n, k] = array.shape()?;
+    let mut indices = array.integers(-1, i64::from(u16::MAX))?;
+    let array = archive.required("joint_weights")?;
+    if array.shape::<2>()? != [n, k] {
+        return Err(array.bad(format!("shape {:?}, but \"joint_indices\" has [{n}, {k}]", array.header.shape)));
+    }
+    let values = array.f32s()?;
+    for (index, &weight) in indices.iter_mut().zip(&values) {
+        // The bone of an unused slot means nothing, and others write -1 there.
+        if weight == 0.0 {
+            *index = 0;
+        }
+    }
+    let table: Vec<u16> = indices.iter().map(|&j| j.max(0) as u16).collect();
+    if let Some(at) = indices.iter().position(|&j| j < 0 || j >= bones as i64) {
+        let (vertex, bone) = (at / k.max(1), indices[at]);
+        let what = format!("\"joint_indices\": vertex {vertex} names bone {bone}, but there are {bones} bones");
+        return Err(IoError::malformed(path, what));
+    }
+    let empty = || IoError::malformed(&path, "\"joint_weights\" has no slots");
+    let stored = SparseWeights::from_tables(k, table, values).ok_or_else(empty)?;
+    if stored.check(bones).is_ok() {
+        return Ok(stored);
+    }
+    tidied(&stored).map_err(|what| IoError::malformed(path, what))
+}
+
+/// Weights that others wrote: sorted, repeated bones added up, scaled to 1 where they are nearly that.
+fn tidied(stored: &SparseWeights) -> Result<SparseWeights, String> {
+    let (n, k) = (stored.vertex_count(), stored.slots());
+    let mut tidy = SparseWeights::new(n, k);
+    for i in 0..n {
+        let row = i * k..(i + 1) * k;
+        let (bones, weights) = (&stored.bone_table()[row.clone()], &stored.weight_table()[row]);
+        let pairs: Vec<(usize, f64)> = bones.iter().zip(weights).map(|(&j, &w)| (j.into(), w.into())).collect();
+        if let Some((j, w)) = pairs.iter().find(|(_, w)| !(*w >= 0.0 && w.is_finite())) {
+            return Err(format!("\"joint_weights\": vertex {i}, bone {j}: weight {w}"));
+        }
+        let sum: f64 = pairs.iter().map(|(_, w)| w).sum();
+        if (sum - 1.0).abs() > SUM_TOLERANCE {
+            return Err(format!("\"joint_weights\": the weights of vertex {i} sum to {sum}, not 1"));
+        }
+        tidy.set(i, &pairs);
+    }
+    Ok(tidy)
+}
+
+fn read_bones(archive: &mut Archive, b: usize, names: Vec<String>) -> Result<Vec<Bone>, IoError> {
+    let path = archive.path().to_owned();
+    let wrong = |key: &str, n: usize| IoError::malformed(&path, format!("{n} {key} for {b} bones"));
+    let parents = match archive.array("parents")? {
+        Some(array) => array.integers(-1, i64::from(u16::MAX))?,
+        None => vec![-1; b],
+    };
+    if parents.len() != b {
+        return Err(wrong("parents", parents.len()));
+    }
+    let names = if names.is_empty() { (0..b).map(|j| format!("bone_{j}")).collect() } else { names };
+    if names.len() != b {
+        return Err(wrong("bone names", names.len()));
+    }
+    let binds = if let Some(array) = archive.array("world_from_bind")? {
+        array.rows(&[3, 4])?;
+        transforms(array)?
+    } else if let Some(array) = archive.array("joint_positions")? {
+        array.rows(&[3])?;
+        let joints = array.f64s()?;
+        joints.as_chunks::<3>().0.iter().map(|&p| DAffine3::from_translation(DVec3::from_array(p))).collect()
+    } else {
+        vec![DAffine3::IDENTITY; b]
+    };
+    if binds.len() != b {
+        return Err(wrong("joint positions", binds.len()));
+    }
+    if let Some(j) = binds.iter().position(|bind| !bind.is_finite()) {
+        return Err(IoError::malformed(path, format!("the joint of bone {j} is not at a finite place")));
+    }
+    let bone = |((name, parent), world_from_bind)| Bone { name, parent: usize::try_from(parent).ok(), world_from_bind };
+    Ok(names.into_iter().zip(parents).zip(binds).map(bone).collect())
+}
+
+/// Splits the `f` frames of all clips into clips.
+fn read_clips(archive: &mut Archive, f: usize, motion: Vec<DAffine3>, meta: &mut Meta) -> Result<Vec<Clip>, IoError> {
+    let path = archive.path().to_owned();
+    let times = match archive.array("times")? {
+        Some(array) => array.f64s()?,
+        None => (0..f).map(|t| t as f64 / DEFAULT_FPS).collect(),
+    };
+    let lengths = match archive.array("clip_frames")? {
+        Some(array) => array.indices()?.into_iter().map(|n| n as usize).collect(),
+        None => vec![f],
+    };
+    let names = std::mem::take(&mut meta.clip_names);
+    let sum = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
+    if times.len() != f || sum != Some(f) || (!names.is_empty() && names.len() != lengths.len()) {
+        let (t, c) = (times.len(), lengths.len());
+        return Err(IoError::malformed(path, format!("{t} times and {c} clips do not fit {f} frames of \"bones\"")));
+    }
+    let bones = motion.len().checked_div(f).unwrap_or(0);
+    let mut start = 0;
+    let clip = |(at, length): (usize, usize)| {
+        let frames = start..start + length;
+        start += length;
+        Clip {
+            name: names.get(at).cloned().unwrap_or_else(|| if at == 0 { stem(&path) } else { format!("clip_{at}") }),
+            times_secs: times[frames.clone()].to_vec(),
+            posed_from_rest: motion[frames.start * bones..frames.end * bones].to_vec(),
+        }
+    };
+    Ok(lengths.into_iter().enumerate().map(clip).collect())
+}
+
+/// Rigid if every bone only turns and moves, else affine.
+fn guess_kind(clips: &[Clip]) -> BoneKind {
+    let is_rigid = |m: &DAffine3| {
+        let r = m.matrix3;
+        (r.transpose() * r).abs_diff_eq(DMat3::IDENTITY, RIGID_TOLERANCE) && r.determinant() > 0.0
+    };
+    match clips.iter().flat_map(|clip| &clip.posed_from_rest).all(is_rigid) {
+        true => BoneKind::Rigid,
+        false => BoneKind::Affine,
+    }
+}
+
+/// Writes a rig.
+pub fn save(rig: &Rig, path: &Path) -> Result<(), IoError> {
+    rig.check().map_err(|e| IoError::malformed(path, format!("the rig is not sound: {e}")))?;
+    atomic::write_with(path, |file| {
+        let mut writer = Writer::new(file);
+        let (n, k) = (rig.vertex_count(), rig.weights.slots());
+        writer.array("rest", &[n, 3], rig.rest.iter().flat_map(|p| p.to_array()))?;
+        writer.array("joint_indices", &[n, k], rig.weights.bone_table().iter().copied())?;
+        writer.array("joint_weights", &[n, k], rig.weights.weight_table().iter().copied())?;
+        let mut meta = Meta { name: Some(rig.name.clone()), kind: Some(rig.kind), ..Meta::default() };
+        write_bones(&mut writer, rig, &mut meta)?;
+        write_clips(&mut writer, rig, &mut meta)?;
+        writer.text("params", &rig.params_json)?;
+        surface::write(&mut writer, &rig.surface, &mut meta)?;
+        surface::write_meta(&mut writer, meta)?;
+        writer.finish()
+    })
+}
+
+fn write_bones<W: Write + Seek>(writer: &mut Writer<W>, rig: &Rig, meta: &mut Meta) -> io::Result<()> {
+    let b = rig.bone_count();
+    writer.array("parents", &[b], rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)))?;
+    let joints = rig.bones.iter().flat_map(|bone| bone.world_from_bind.translation.to_array());
+    writer.array("joint_positions", &[b, 3], joints)?;
+    writer.array("world_from_bind", &[b, 3, 4], rig.bones.iter().flat_map(|bone| rows(&bone.world_from_bind)))?;
+    meta.bone_names = rig.bones.iter().map(|bone| bone.name.clone()).collect();
+    Ok(())
+}
+
+/// All clips one after the other.
+fn write_clips<W: Write + Seek>(writer: &mut Writer<W>, rig: &Rig, meta: &mut Meta) -> io::Result<()> {
+    let f: usize = rig.clips.iter().map(Clip::frame_count).sum();
+    let motion = rig.clips.iter().flat_map(|clip| &clip.posed_from_rest).flat_map(rows);
+    writer.array("bones", &[f, rig.bone_count(), 3, 4], motion)?;
+    writer.array("times", &[f], rig.clips.iter().flat_map(|clip| clip.times_secs.iter().copied()))?;
+    writer.array("clip_frames", &[rig.clips.len()], rig.clips.iter().map(|clip| clip.frame_count() as i32))?;
+    meta.clip_names = rig.clips.iter().map(|clip| clip.name.clone()).collect();
+    Ok(())
+}
+
+/// A matrix row by row.
+fn rows(m: &DAffine3) -> [f64; 12] {
+    let (x, y, z, w) = (m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, m.translation);
+    [x.x, y.x, z.x, w.x, x.y, y.y, z.y, w.y, x.z, y.z, z.z, w.z]
+}

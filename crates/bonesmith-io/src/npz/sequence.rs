@@ -1,0 +1,107 @@
+//! Mesh animations in archives.
+
+use std::path::Path;
+
+use bonesmith_core::deform::lbs;
+use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, Surface};
+use glam::Vec3;
+
+use super::archive::{Archive, Array, Writer};
+use super::meta::Meta;
+use super::{positions, stem, surface};
+use crate::{IoError, LoadOptions, atomic};
+
+/// Names under which the positions are found, in order.
+const POSITION_KEYS: [&str; 2] = ["verts", "positions"];
+
+/// Reads a sequence; arrays that are none of ours are left alone.
+pub fn load(archive: &mut Archive, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let path = archive.path().to_owned();
+    let Some(key) = POSITION_KEYS.into_iter().find(|key| archive.has(key)) else {
+        let what = format!("holds no \"verts\" and no rig; it has: {}", archive.keys().join(", "));
+        return Err(IoError::malformed(path, what));
+    };
+    let frames = read_frames(archive.required(key)?)?;
+    let rest = match archive.array("rest")? {
+        Some(array) => Some(RawFrame { positions: positions(array)?, ..RawFrame::default() }),
+        None => None,
+    };
+    let times_secs = match archive.array("times")? {
+        Some(array) => {
+            array.shape::<1>()?;
+            array.f64s()?
+        }
+        None => Vec::new(),
+    };
+    let mut meta = surface::read_meta(archive)?;
+    let surface = surface::read(archive, &mut meta)?;
+    let fps = match (options.fps, archive.array("fps")?) {
+        (Some(fps), _) => fps,
+        (None, Some(array)) => array.scalar()?,
+        (None, None) => DEFAULT_FPS,
+    };
+    let name = meta.name.unwrap_or_else(|| stem(&path));
+    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
+    Ok(RawSequence { name, rest, frames: frames.into_iter().map(frame).collect(), times_secs, fps, surface })
+}
+
+/// Splits [F, N, 3] into frames while it is inflated, so that the positions are never held twice.
+fn read_frames(array: Array) -> Result<Vec<Vec<Vec3>>, IoError> {
+    let [f, n, three] = array.shape()?;
+    if three != 3 || f == 0 || n == 0 {
+        return Err(array.bad(format!("shape [{f}, {n}, {three}], but [frames, vertices, 3] is expected")));
+    }
+    if array.header.fortran_order {
+        let mut frames = vec![vec![Vec3::ZERO; n]; f];
+        let mut at = 0;
+        array.for_each(|value| {
+            frames[at % f][at / f % n][at / f / n] = value as f32; // the frame turns fastest
+            at += 1;
+        })?;
+        return Ok(frames);
+    }
+    let mut frames: Vec<Vec<Vec3>> = Vec::with_capacity(f);
+    let (mut frame, mut point, mut axis) = (Vec::with_capacity(n), Vec3::ZERO, 0);
+    array.for_each(|value| {
+        point[axis] = value as f32;
+        axis += 1;
+        if axis == 3 {
+            axis = 0;
+            frame.push(point);
+            if frame.len() == n {
+                let next = if frames.len() + 1 < f { Vec::with_capacity(n) } else { Vec::new() };
+                frames.push(std::mem::replace(&mut frame, next));
+            }
+        }
+    })?;
+    Ok(frames)
+}
+
+/// Poses a rig in every frame of its first clip.
+pub fn from_rig(path: &Path, rig: Rig, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let Some(clip) = rig.clips.first() else {
+        return Err(IoError::unsupported(path, "the rig has no animation to make a sequence of"));
+    };
+    let posed = (0..clip.frame_count()).map(|t| lbs(&rig.rest, &rig.weights, clip.frame(t)));
+    let frames = posed.map(|positions| RawFrame { positions, ..RawFrame::default() }).collect();
+    let (times_secs, fps) = (clip.times_secs.clone(), options.fps.unwrap_or(DEFAULT_FPS));
+    let rest = Some(RawFrame { positions: rig.rest, ..RawFrame::default() });
+    Ok(RawSequence { name: rig.name, rest, frames, times_secs, fps, surface: Surface::clone(&rig.surface) })
+}
+
+/// Writes a sequence.
+pub fn save(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
+    atomic::write_with(path, |file| {
+        let mut writer = Writer::new(file);
+        let (f, n) = (sequence.frame_count(), sequence.vertex_count());
+        let positions = (0..f).flat_map(|t| sequence.frame(t)).flat_map(|p| p.to_array());
+        writer.array("verts", &[f, n, 3], positions)?;
+        writer.array("rest", &[n, 3], sequence.rest().iter().flat_map(|p| p.to_array()))?;
+        writer.array("times", &[f], sequence.times_secs().iter().copied())?;
+        let mut meta = Meta { name: Some(sequence.name().to_owned()), ..Meta::default() };
+        surface::write(&mut writer, sequence.surface(), &mut meta)?;
+        surface::write_meta(&mut writer, meta)?;
+        writer.finish()
+    })
+}

@@ -59,7 +59,7 @@ impl FaceBuilder {
 }
 
 /// A smooth curve through (x, y) points with rising x; constant outside. Monotone between points, so that shapes
-/// do not overshoot [Fritsch & Carlson 1980].
+/// do not overshoot [Fritsch1980].
 pub(super) fn curve(points: &[(f64, f64)], x: f64) -> f64 {
     let last = points.len() - 1;
     if x <= points[0].0 {

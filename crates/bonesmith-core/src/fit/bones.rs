@@ -28,7 +28,7 @@ const SCALE_RANGE: (f64, f64) = (0.02, 50.0);
 #[derive(Clone)]
 pub(crate) struct BoneModel {
     pub kind: BoneKind,
-    /// [B] rest_from_bone rotation: the axes of a trs bone's scale. Identity for other kinds.
+    /// [B] rest_from_bone rotation: the axes of a trs bone's scale; identity beyond its end and for other kinds.
     pub axes: Vec<DMat3>,
     /// Sweeps over all bones per update (rigid and trs).
     pub sweeps: usize,
@@ -50,7 +50,7 @@ pub(crate) fn update(motion: &mut Motion, moments: &mut Moments, model: &BoneMod
 
 /// Solves `S d = D` for all bones and frames at once.
 fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
-    let (side, length) = (4 * motion.bones, motion.length());
+    let (side, length) = (4 * motion.bones, motion.length);
     let second = MatRef::from_row_major_slice(&moments.second, side, side);
     let right = MatRef::from_row_major_slice(&moments.residual, side, length);
     let largest = (0..side).map(|r| second[(r, r)]).fold(0.0, f64::max);
@@ -70,7 +70,7 @@ fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
 
 /// Adds the step; with the ridge it is not quite the optimum, so the gain is `<d, 2 D - S d>`.
 fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>) -> f64 {
-    let (side, length) = (4 * motion.bones, motion.length());
+    let (side, length) = (4 * motion.bones, motion.length);
     let second = MatRef::from_row_major_slice(&moments.second, side, side);
     let explained = second * step;
     let mut gain = 0.0;
@@ -115,7 +115,7 @@ struct Tile {
 
 fn update_one_by_one(motion: &mut Motion, moments: &mut Moments, model: &BoneModel) -> f64 {
     let couplings = couplings(moments, motion.bones);
-    let (bones, frames) = (motion.bones, motion.frames);
+    let (bones, frames) = (motion.bones, motion.frames());
     let tiles: Vec<(Tile, f64)> = (0..frames.div_ceil(LANES))
         .into_par_iter()
         .map(|at| {
@@ -150,7 +150,7 @@ fn update_one_by_one(motion: &mut Motion, moments: &mut Moments, model: &BoneMod
 impl Tile {
     /// Frames `start..start + LANES`; lanes beyond the last frame repeat it with nothing to gain.
     fn gather(motion: &Motion, moments: &Moments, start: usize) -> Self {
-        let (bones, frames, length) = (motion.bones, motion.frames, motion.length());
+        let (bones, frames, length) = (motion.bones, motion.frames(), motion.length);
         let cut = |row: &[f64], outside_is_zero: bool| -> [Lane; 3] {
             std::array::from_fn(|a| {
                 std::array::from_fn(|l| match start + l < frames {
@@ -276,7 +276,7 @@ fn sweep_rigid(tile: &mut Tile, couplings: &[Coupling]) -> f64 {
 fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
     let mut gain = 0.0;
     if tile.scale.is_empty() {
-        tile.scale = tile.motion.iter().zip(axes).map(|(m, q)| column_lengths(m, q)).collect();
+        tile.scale = tile.motion.iter().zip(axes).map(|(m, q)| lengths(&times(&[m[0], m[1], m[2]], q))).collect();
     }
     for (j, coupling) in couplings.iter().enumerate() {
         if coupling.own[3][3] < EMPTY {
@@ -288,13 +288,7 @@ fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
         let spread = spread_along(&coupling.own, q);
         let mut scale = tile.scale[j];
         let mut rotation = times(&[tile.motion[j][0], tile.motion[j][1], tile.motion[j][2]], q);
-        for c in 0..3 {
-            for a in 0..3 {
-                for l in 0..LANES {
-                    rotation[c][a][l] /= scale[c][l];
-                }
-            }
-        }
+        divide(&mut rotation, &scale);
         for _ in 0..2 {
             let mut scaled = h;
             for c in 0..3 {
@@ -329,17 +323,6 @@ fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
         gain += replace(tile, j, &times(&linear, &q.transpose()), &p, coupling);
     }
     gain
-}
-
-/// Lengths of the columns of `linear Q`.
-fn column_lengths(m: &[[Lane; 3]; 4], q: &DMat3) -> [Lane; 3] {
-    let turned = times(&[m[0], m[1], m[2]], q);
-    std::array::from_fn(|c| {
-        std::array::from_fn(|l| {
-            let length: f64 = (0..3).map(|a| turned[c][a][l] * turned[c][a][l]).sum();
-            length.sqrt().clamp(SCALE_RANGE.0, SCALE_RANGE.1)
-        })
-    })
 }
 
 /// `m q` with one matrix for all lanes.
@@ -381,4 +364,74 @@ pub(crate) fn principal_axes(moments: &Moments, bones: usize) -> Vec<DMat3> {
             rotation_svd(&centred_covariance(&own)).v
         })
         .collect()
+}
+
+/// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.
+pub(crate) fn extrapolate(new: &Motion, old: &Motion, beta: f64, model: &BoneModel) -> Motion {
+    let mut ahead = new.clone();
+    ahead.rows.iter_mut().zip(&old.rows).for_each(|(x, old)| *x += beta * (*x - old));
+    if model.kind != BoneKind::Affine {
+        for j in 0..new.bones {
+            for start in (0..new.frames()).step_by(LANES) {
+                restore_kind(&mut ahead, new, j, start, model);
+            }
+        }
+    }
+    ahead
+}
+
+/// Turns the linear parts of bone `j` in eight frames into rotations (times scale along the bone's axes).
+fn restore_kind(ahead: &mut Motion, near: &Motion, j: usize, start: usize, model: &BoneModel) {
+    let frames = ahead.frames();
+    let cut = |motion: &Motion| -> LaneMat {
+        std::array::from_fn(|c| {
+            let row = motion.row(c, j);
+            std::array::from_fn(|a| std::array::from_fn(|l| row[a * frames + (start + l).min(frames - 1)]))
+        })
+    };
+    let mut linear = times(&cut(ahead), &model.axes[j]);
+    let mut rotation = times(&cut(near), &model.axes[j]);
+    let mut scale = [[1.0; LANES]; 3];
+    if model.kind == BoneKind::Trs {
+        scale = lengths(&linear);
+        divide(&mut linear, &scale);
+        let own = lengths(&rotation);
+        divide(&mut rotation, &own);
+    }
+    nearest_rotations(&linear, &mut rotation);
+    for c in 0..3 {
+        for a in 0..3 {
+            for l in 0..LANES {
+                rotation[c][a][l] *= scale[c][l];
+            }
+        }
+    }
+    let restored = times(&rotation, &model.axes[j].transpose());
+    for (c, column) in restored.iter().enumerate() {
+        let row = ahead.row_mut(c, j);
+        for (a, lane) in column.iter().enumerate() {
+            let count = LANES.min(frames - start);
+            row[a * frames + start..][..count].copy_from_slice(&lane[..count]);
+        }
+    }
+}
+
+/// Column lengths within the range that scales may have.
+fn lengths(m: &LaneMat) -> [Lane; 3] {
+    std::array::from_fn(|c| {
+        std::array::from_fn(|l| {
+            let squared: f64 = (0..3).map(|a| m[c][a][l] * m[c][a][l]).sum();
+            squared.sqrt().clamp(SCALE_RANGE.0, SCALE_RANGE.1)
+        })
+    })
+}
+
+fn divide(m: &mut LaneMat, scale: &[Lane; 3]) {
+    for c in 0..3 {
+        for a in 0..3 {
+            for l in 0..LANES {
+                m[c][a][l] /= scale[c][l];
+            }
+        }
+    }
 }

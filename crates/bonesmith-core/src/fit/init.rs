@@ -22,7 +22,7 @@ pub(crate) fn split(problem: &Problem, count: usize) -> (Motion, Vec<u16>) {
     let n = problem.vertices();
     let count = count.min(n);
     let mut labels = vec![0u16; n];
-    let mut motion = Motion::identity(1, problem.frames);
+    let mut motion = Motion::identity(1, problem.frames());
     let mut errors = refit(problem, &mut motion, &mut labels, 1);
     while motion.bones < count {
         let clusters = motion.bones;
@@ -37,7 +37,8 @@ pub(crate) fn split(problem: &Problem, count: usize) -> (Motion, Vec<u16>) {
         }
         // Enough vertices exist (count <= n), so some cluster has two of them.
         debug_assert!(made > 0);
-        let parents: Vec<usize> = (0..clusters + made).map(|j| if j < clusters { j } else { order[j - clusters] }).collect();
+        let parents: Vec<usize> =
+            (0..clusters + made).map(|j| if j < clusters { j } else { order[j - clusters] }).collect();
         motion = motion.select(&parents);
         errors = refit(problem, &mut motion, &mut labels, ROUNDS);
         revive(problem, &errors, &mut labels, motion.bones);
@@ -53,7 +54,7 @@ fn refit(problem: &Problem, motion: &mut Motion, labels: &mut [u16], rounds: usi
     let mut moments = vertices::pass(problem, motion, &mut skin, None);
     bones::update(motion, &mut moments, &model);
     for _ in 0..rounds {
-        let params = LocalParams { slots: 1, newcomers: 0, move_rest: false, rounds: 0 };
+        let params = LocalParams { slots: 1, newcomers: 0, min_gain: 0.0, move_rest: false, rounds: 0 };
         moments = vertices::pass(problem, motion, &mut skin, Some(params));
         bones::update(motion, &mut moments, &model);
     }

@@ -14,8 +14,8 @@
 //! better. Repeated over the outer rounds this is greedy selection with refitting and swaps.
 
 use glam::{DMat3, DVec3};
+use multiversion::multiversion;
 
-use crate::solve::kernels::add4;
 use crate::solve::simplex::SimplexSolver;
 
 /// What all vertices share: products of the bones' motions.
@@ -29,8 +29,7 @@ pub(crate) struct BoneProducts {
 }
 
 /// Pairs (c, d), c <= d, in the order of `own`.
-const PAIRS: [(usize, usize); 10] =
-    [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+const PAIRS: [(usize, usize); 10] = [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
 impl BoneProducts {
     /// From the gram matrix of a motion's rows.
@@ -47,12 +46,14 @@ impl BoneProducts {
     }
 
     /// Rows of coordinate 0..3 of bone `k`.
+    #[inline(always)]
     fn rows(&self, k: usize) -> [&[f64]; 4] {
         let side = 4 * self.bones;
         std::array::from_fn(|c| &self.gram[(c * self.bones + k) * side..][..side])
     }
 
-    /// `u^T K_jk u'` for homogeneous vectors.
+    /// `u^T K_jk u` for a homogeneous vector.
+    #[inline(always)]
     fn form(&self, j: usize, k: usize, u: &[f64; 4]) -> f64 {
         let (b, side) = (self.bones, 4 * self.bones);
         let mut sum = 0.0;
@@ -71,6 +72,8 @@ pub(crate) struct LocalParams {
     pub slots: usize,
     /// Bones let in beyond the present ones, each round.
     pub newcomers: usize,
+    /// A newcomer must promise to take this share off the vertex's error.
+    pub min_gain: f64,
     /// Move the rest position too.
     pub move_rest: bool,
     /// Alternations between weights and rest position.
@@ -84,20 +87,78 @@ pub(crate) struct Influences {
     pub weights: Vec<f64>,
 }
 
+impl Influences {
+    #[inline(always)]
+    fn copy_from(&mut self, other: &Self) {
+        self.clear();
+        for (&j, &w) in other.bones.iter().zip(&other.weights) {
+            self.push(j, w);
+        }
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, j: usize, w: f64) {
+        self.bones.push(j);
+        self.weights.push(w);
+    }
+
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.bones.clear();
+        self.weights.clear();
+    }
+}
+
+/// What a vertex is solved from.
+#[derive(Clone, Copy)]
+pub(crate) struct VertexView<'a> {
+    pub products: &'a BoneProducts,
+    /// [4 B] product of the residual with each row of the motion.
+    pub along: &'a [f32],
+    /// Squared length of the residual.
+    pub error: f64,
+}
+
 /// Solves vertices one after another with shared buffers.
 pub(crate) struct LocalSolver {
     params: LocalParams,
     simplex: SimplexSolver,
+    /// Row length of `gram`: most bones a vertex may hold while being solved.
+    capacity: usize,
     /// [4 B] `T^T pred`, then `Y = T^T v`.
     projections: Vec<f64>,
     /// [B] gain of a line search towards each bone.
     gains: Vec<f64>,
+    /// [capacity, capacity] `u^T K_jk u` of the candidate's bones.
     gram: Vec<f64>,
+    /// [capacity] `Y_j . u` of the candidate's bones.
     linear: Vec<f64>,
-    trial_gram: Vec<f64>,
-    trial_linear: Vec<f64>,
+    /// What it would cost to drop each of the candidate's bones, while there are too many.
+    drop_costs: Vec<f64>,
     candidate: Influences,
-    trial: Influences,
+}
+
+/// Improves influences and rest position of one vertex.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn solve_vertex(
+    solver: &mut LocalSolver,
+    vertex: VertexView<'_>,
+    influences: &mut Influences,
+    rest: &mut DVec3,
+) {
+    solver.solve(vertex, influences, rest);
+}
+
+/// Adds to `costs[j]` by how much the error of this vertex would rise without bone `j`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn add_removal_costs(
+    solver: &mut LocalSolver,
+    vertex: VertexView<'_>,
+    influences: &mut Influences,
+    rest: DVec3,
+    costs: &mut [f64],
+) {
+    solver.removal_costs(vertex, influences, rest, costs);
 }
 
 impl LocalSolver {
@@ -106,64 +167,77 @@ impl LocalSolver {
         Self {
             params,
             simplex: SimplexSolver::new(capacity),
+            capacity,
             projections: Vec::new(),
             gains: Vec::new(),
-            gram: Vec::new(),
-            linear: Vec::new(),
-            trial_gram: Vec::new(),
-            trial_linear: Vec::new(),
+            gram: vec![0.0; capacity * capacity],
+            linear: vec![0.0; capacity],
+            drop_costs: Vec::new(),
             candidate: Influences::default(),
-            trial: Influences::default(),
         }
     }
 
-    /// Improves `influences` and `rest` of one vertex; `along[c B + j]` is the residual's product with row c of bone j.
-    pub fn solve(&mut self, products: &BoneProducts, along: &[f32], influences: &mut Influences, rest: &mut DVec3) {
-        self.project(products, along, influences, *rest);
+    #[inline(always)]
+    fn solve(&mut self, vertex: VertexView<'_>, influences: &mut Influences, rest: &mut DVec3) {
+        let products = vertex.products;
         let mut u = [rest.x, rest.y, rest.z, 1.0];
-        self.choose(products, &u, influences);
+        self.project(vertex, influences, &u);
+        if influences.bones.is_empty() || self.params.slots == 1 {
+            let best = self.best_single(products, &u, influences.bones.first().copied());
+            influences.clear();
+            influences.push(best, 1.0);
+            return;
+        }
+        self.choose(vertex, &u, influences);
+        if !self.params.move_rest {
+            return;
+        }
         for round in 0..self.params.rounds {
-            if !self.params.move_rest {
-                break;
-            }
             *rest = self.best_rest(products, influences, *rest);
-            u = [rest.x, rest.y, rest.z, 1.0];
             if round + 1 < self.params.rounds {
+                u = [rest.x, rest.y, rest.z, 1.0];
                 self.reweigh(products, &u, influences);
             }
         }
     }
 
-    /// `Y = T^T v = T^T residual + T^T pred` and the gains of all bones.
-    fn project(&mut self, products: &BoneProducts, along: &[f32], influences: &Influences, rest: DVec3) {
+    /// `Y = T^T v = T^T residual + T^T pred`, and the gain of each bone: that of a line search from the present
+    /// prediction p towards the bone alone, `(r . d)^2 / |d|^2` with `d = a_j - p`, going at most the whole way.
+    #[inline(always)]
+    fn project(&mut self, vertex: VertexView<'_>, influences: &Influences, u: &[f64; 4]) {
+        let VertexView { products, along, .. } = vertex;
         let b = products.bones;
-        let u = [rest.x, rest.y, rest.z, 1.0];
         self.projections.clear();
         self.projections.resize(4 * b, 0.0);
         for (&k, &w) in influences.bones.iter().zip(&influences.weights) {
-            add4(&mut self.projections, u.map(|x| w * x), products.rows(k));
+            let [r0, r1, r2, r3] = products.rows(k);
+            let x = u.map(|x| w * x);
+            for (l, y) in self.projections.iter_mut().enumerate() {
+                *y += x[0] * r0[l] + x[1] * r1[l] + (x[2] * r2[l] + x[3] * r3[l]);
+            }
         }
-        // Line search from the present prediction p towards bone j alone: direction d = a_j - p,
-        // gain (r . d)^2 / |d|^2, or at most the whole way.
-        let along_row = |c: usize| &along[c * b..(c + 1) * b];
-        let pred_row = |c: usize| &self.projections[c * b..(c + 1) * b];
-        let dot = |rows: [f64; 4]| u[0] * rows[0] + u[1] * rows[1] + u[2] * rows[2] + rows[3];
-        let mut along_pred = 0.0;
-        let mut pred_pred = 0.0;
+        let [a0, a1, a2, a3]: [&[f32]; 4] = std::array::from_fn(|c| &along[c * b..][..b]);
+        let [p0, p1, p2, p3]: [&[f64]; 4] = std::array::from_fn(|c| &self.projections[c * b..][..b]);
+        let slope =
+            |j: usize| u[0] * f64::from(a0[j]) + u[1] * f64::from(a1[j]) + u[2] * f64::from(a2[j]) + f64::from(a3[j]);
+        let cross = |j: usize| u[0] * p0[j] + u[1] * p1[j] + u[2] * p2[j] + p3[j];
+        let (mut slope_pred, mut pred_pred) = (0.0, 0.0);
         for (&k, &w) in influences.bones.iter().zip(&influences.weights) {
-            along_pred += w * dot(std::array::from_fn(|c| f64::from(along_row(c)[k])));
-            pred_pred += w * dot(std::array::from_fn(|c| pred_row(c)[k]));
+            slope_pred += w * slope(k);
+            pred_pred += w * cross(k);
         }
         let monomials: [f64; 10] = PAIRS.map(|(c, d)| u[c] * u[d]);
+        let own: [&[f64]; 10] = std::array::from_fn(|p| &products.own[p * b..][..b]);
         self.gains.clear();
         self.gains.resize(b, 0.0);
-        for j in 0..b {
-            let slope = dot(std::array::from_fn(|c| f64::from(along_row(c)[j]))) - along_pred;
-            let cross = dot(std::array::from_fn(|c| pred_row(c)[j]));
-            let own: f64 = (0..10).map(|p| monomials[p] * products.own[p * b + j]).sum();
-            let distance = (own - 2.0 * cross + pred_pred).max(1e-300);
-            let step = (slope / distance).clamp(0.0, 1.0);
-            self.gains[j] = step * (2.0 * slope - step * distance);
+        for (j, gain) in self.gains.iter_mut().enumerate() {
+            let mut distance = pred_pred - 2.0 * cross(j);
+            for p in 0..10 {
+                distance += monomials[p] * own[p][j];
+            }
+            let slope = slope(j) - slope_pred;
+            let step = (slope / distance.max(1e-300)).clamp(0.0, 1.0);
+            *gain = step * (2.0 * slope - step * distance);
         }
         for (y, r) in self.projections.iter_mut().zip(along) {
             *y += f64::from(*r);
@@ -171,153 +245,196 @@ impl LocalSolver {
     }
 
     /// Lets in promising bones, solves, and drops what is too much; keeps the result if it is better.
-    fn choose(&mut self, products: &BoneProducts, u: &[f64; 4], influences: &mut Influences) {
-        if self.params.slots == 1 {
-            return self.choose_one(products, u, influences);
-        }
-        let kept = influences.bones.len();
-        self.candidate.clone_from(influences);
-        for _ in 0..self.params.newcomers {
-            let best = (0..self.gains.len())
-                .filter(|j| self.gains[*j] > 0.0 && !self.candidate.bones.contains(j))
-                .max_by(|&a, &b| self.gains[a].total_cmp(&self.gains[b]).then(b.cmp(&a)));
-            if let Some(j) = best {
-                self.candidate.bones.push(j);
-                self.candidate.weights.push(0.0);
-            }
-        }
-        self.load(products, u);
-        let before = value(&self.gram, &self.linear, &self.candidate.weights);
-        let m = self.candidate.weights.len();
-        self.simplex.solve(&self.gram, m, &self.linear, &mut self.candidate.weights);
-        self.compact();
+    #[inline(always)]
+    fn choose(&mut self, vertex: VertexView<'_>, u: &[f64; 4], influences: &mut Influences) {
+        self.candidate.copy_from(influences);
+        self.let_in(self.params.min_gain * vertex.error);
+        self.load(vertex.products, u);
+        let before = self.value();
+        self.refit();
         while self.candidate.bones.len() > self.params.slots {
             self.drop_least();
+            self.refit();
         }
-        let after = value(&self.gram, &self.linear, &self.candidate.weights);
-        if after <= before {
+        if self.value() <= before {
             std::mem::swap(influences, &mut self.candidate);
         } else {
             // The larger set had to give up more than it won: solve within the old one.
-            self.candidate.clone_from(influences);
-            self.candidate.bones.truncate(kept);
-            self.load(products, u);
-            self.simplex.solve(&self.gram, kept, &self.linear, &mut self.candidate.weights);
-            self.compact();
-            std::mem::swap(influences, &mut self.candidate);
+            self.reweigh(vertex.products, u, influences);
         }
     }
 
-    /// The single best bone: least `u^T K_jj u - 2 Y_j . u`.
-    fn choose_one(&self, products: &BoneProducts, u: &[f64; 4], influences: &mut Influences) {
+    /// Adds the bones of best gain to the candidate.
+    #[inline(always)]
+    fn let_in(&mut self, least_gain: f64) {
+        for _ in 0..self.params.newcomers {
+            let mut best = None;
+            let mut best_gain = least_gain.max(0.0);
+            for (j, &gain) in self.gains.iter().enumerate() {
+                if gain > best_gain && !self.candidate.bones.contains(&j) {
+                    best = Some(j);
+                    best_gain = gain;
+                }
+            }
+            match best {
+                Some(j) => self.candidate.push(j, 0.0),
+                None => break,
+            }
+        }
+    }
+
+    /// The single best bone: least `u^T K_jj u - 2 Y_j . u`; the present one if none is better.
+    #[inline(always)]
+    fn best_single(&self, products: &BoneProducts, u: &[f64; 4], present: Option<usize>) -> usize {
         let b = products.bones;
         let error = |j: usize| {
             let own: f64 = PAIRS.iter().enumerate().map(|(p, &(c, d))| u[c] * u[d] * products.own[p * b + j]).sum();
-            let y = |c: usize| self.projections[c * b + j];
-            own - 2.0 * (u[0] * y(0) + u[1] * y(1) + u[2] * y(2) + y(3))
+            own - 2.0 * self.along(b, j, u)
         };
-        let present = influences.bones[0];
-        let mut best = (error(present), present);
+        let mut best = present.unwrap_or(0);
+        let mut least = error(best);
         for j in 0..b {
             let e = error(j);
-            if e < best.0 {
-                best = (e, j);
+            if e < least {
+                (best, least) = (j, e);
             }
         }
-        influences.bones[0] = best.1;
-        influences.weights[0] = 1.0;
+        best
+    }
+
+    /// `Y_j . u`.
+    #[inline(always)]
+    fn along(&self, b: usize, j: usize, u: &[f64; 4]) -> f64 {
+        let y = |c: usize| self.projections[c * b + j];
+        u[0] * y(0) + u[1] * y(1) + u[2] * y(2) + y(3)
+    }
+
+    /// Adds to `costs[j]` by how much the error of this vertex would rise without bone `j`, others and the most
+    /// promising newcomers refitted; a vertex with one bone goes to the best mix of newcomers.
+    #[inline(always)]
+    fn removal_costs(&mut self, vertex: VertexView<'_>, influences: &mut Influences, rest: DVec3, costs: &mut [f64]) {
+        let u = [rest.x, rest.y, rest.z, 1.0];
+        self.project(vertex, influences, &u);
+        let kept = influences.bones.len();
+        if vertex.products.bones < 2 {
+            return;
+        }
+        for out in 0..kept {
+            let gone = influences.bones[out];
+            self.candidate.copy_from(influences);
+            self.gains[gone] = 0.0;
+            self.let_in(0.0);
+            if self.candidate.bones.len() == 1 {
+                self.candidate.push(usize::from(gone == 0), 0.0);
+            }
+            self.load(vertex.products, &u);
+            let before = self.value();
+            self.drop(out);
+            self.refit();
+            costs[gone] += (self.value() - before).max(0.0);
+        }
     }
 
     /// Same bones, new weights.
+    #[inline(always)]
     fn reweigh(&mut self, products: &BoneProducts, u: &[f64; 4], influences: &mut Influences) {
-        self.candidate.clone_from(influences);
+        self.candidate.copy_from(influences);
         self.load(products, u);
-        let m = self.candidate.weights.len();
-        self.simplex.solve(&self.gram, m, &self.linear, &mut self.candidate.weights);
-        self.compact();
+        self.refit();
         std::mem::swap(influences, &mut self.candidate);
     }
 
     /// Fills `gram` and `linear` for the candidate's bones.
+    #[inline(always)]
     fn load(&mut self, products: &BoneProducts, u: &[f64; 4]) {
-        let (b, m) = (products.bones, self.candidate.bones.len());
-        self.gram.clear();
-        self.gram.resize(m * m, 0.0);
-        self.linear.clear();
+        let stride = self.capacity;
         for (p, &j) in self.candidate.bones.iter().enumerate() {
-            let y = |c: usize| self.projections[c * b + j];
-            self.linear.push(u[0] * y(0) + u[1] * y(1) + u[2] * y(2) + y(3));
+            self.linear[p] = self.along(products.bones, j, u);
             for (q, &k) in self.candidate.bones[..=p].iter().enumerate() {
                 let form = products.form(j, k, u);
-                self.gram[p * m + q] = form;
-                self.gram[q * m + p] = form;
+                self.gram[p * stride + q] = form;
+                self.gram[q * stride + p] = form;
             }
         }
     }
 
-    /// Takes bones of weight 0 out of the candidate and its matrices.
-    fn compact(&mut self) {
-        let m = self.candidate.bones.len();
-        let used: Vec<usize> = (0..m).filter(|&p| self.candidate.weights[p] > 1e-9).collect();
-        if used.len() == m {
-            return;
+    /// Best weights for the candidate's bones; those that come out as 0 leave.
+    #[inline(always)]
+    fn refit(&mut self) {
+        self.simplex.solve(&self.gram, self.capacity, &self.linear, &mut self.candidate.weights);
+        if self.candidate.bones.len() > self.params.slots {
+            let Self { simplex, candidate, drop_costs, .. } = self;
+            drop_costs.clear();
+            drop_costs.extend(candidate.weights.iter().enumerate().map(|(p, &w)| simplex.removal_estimate(p, w)));
         }
-        let total: f64 = used.iter().map(|&p| self.candidate.weights[p]).sum();
-        for (to, &from) in used.iter().enumerate() {
-            self.candidate.bones[to] = self.candidate.bones[from];
-            self.candidate.weights[to] = self.candidate.weights[from] / total;
-            self.linear[to] = self.linear[from];
-            for (to2, &from2) in used.iter().enumerate() {
-                self.gram[to * used.len() + to2] = self.gram[from * m + from2];
+        let mut total = 0.0;
+        for p in (0..self.candidate.bones.len()).rev() {
+            if self.candidate.weights[p] <= 1e-7 && self.candidate.bones.len() > 1 {
+                self.take_out(p);
+            } else {
+                total += self.candidate.weights[p];
             }
         }
-        let n = used.len();
-        self.candidate.bones.truncate(n);
-        self.candidate.weights.truncate(n);
-        self.linear.truncate(n);
-        self.gram.truncate(n * n);
+        self.candidate.weights.iter_mut().for_each(|w| *w /= total);
     }
 
-    /// Drops the bone whose loss raises the error least after refitting the others.
+    /// Drops the bone whose loss is estimated to raise the error least.
+    #[inline(always)]
     fn drop_least(&mut self) {
-        let m = self.candidate.bones.len();
-        let mut best: Option<(f64, Influences)> = None;
-        for out in 0..m {
-            let rest = |p: usize| if p < out { p } else { p + 1 };
-            let n = m - 1;
-            self.trial_gram.clear();
-            self.trial_gram.extend((0..n * n).map(|at| self.gram[rest(at / n) * m + rest(at % n)]));
-            self.trial_linear.clear();
-            self.trial_linear.extend((0..n).map(|p| self.linear[rest(p)]));
-            let kept = 1.0 - self.candidate.weights[out];
-            self.trial.bones.clear();
-            self.trial.bones.extend((0..n).map(|p| self.candidate.bones[rest(p)]));
-            self.trial.weights.clear();
-            self.trial.weights.extend((0..n).map(|p| self.candidate.weights[rest(p)] / kept.max(1e-12)));
-            if kept < 1e-6 {
-                self.trial.weights.fill(1.0 / n as f64);
-            }
-            self.simplex.solve(&self.trial_gram, n, &self.trial_linear, &mut self.trial.weights);
-            let error = value(&self.trial_gram, &self.trial_linear, &self.trial.weights);
-            if best.as_ref().is_none_or(|(least, _)| error < *least) {
-                best = Some((error, self.trial.clone()));
+        let mut least = (f64::INFINITY, 0);
+        for (p, &cost) in self.drop_costs.iter().enumerate() {
+            if cost < least.0 {
+                least = (cost, p);
             }
         }
-        if let Some((_, trial)) = best {
-            let keep: Vec<usize> = trial.bones.iter().filter_map(|j| self.candidate.bones.iter().position(|k| k == j)).collect();
-            let n = keep.len();
-            let gram: Vec<f64> = (0..n * n).map(|at| self.gram[keep[at / n] * m + keep[at % n]]).collect();
-            let linear: Vec<f64> = keep.iter().map(|&p| self.linear[p]).collect();
-            self.gram = gram;
-            self.linear = linear;
-            self.candidate = trial;
-            self.compact();
+        self.drop(least.1);
+    }
+
+    /// Drops bone `p` of the candidate and spreads its weight over the others.
+    #[inline(always)]
+    fn drop(&mut self, p: usize) {
+        self.take_out(p);
+        let n = self.candidate.weights.len();
+        let total: f64 = self.candidate.weights.iter().sum();
+        for w in &mut self.candidate.weights {
+            *w = if total > 1e-6 { *w / total } else { 1.0 / n as f64 };
         }
+    }
+
+    /// Removes entry `p` of the candidate by moving the last one into its place.
+    #[inline(always)]
+    fn take_out(&mut self, p: usize) {
+        let (stride, last) = (self.capacity, self.candidate.bones.len() - 1);
+        self.candidate.bones.swap_remove(p);
+        self.candidate.weights.swap_remove(p);
+        self.linear[p] = self.linear[last];
+        if self.drop_costs.len() > last {
+            self.drop_costs.swap_remove(p);
+        }
+        for q in 0..last {
+            let entry = if q == p { self.gram[last * stride + last] } else { self.gram[last * stride + q] };
+            self.gram[p * stride + q] = entry;
+            self.gram[q * stride + p] = entry;
+        }
+    }
+
+    /// `w^T G w - 2 q^T w` of the candidate.
+    #[inline(always)]
+    fn value(&self) -> f64 {
+        let w = &self.candidate.weights;
+        let mut sum = 0.0;
+        for (p, wp) in w.iter().enumerate() {
+            let row = &self.gram[p * self.capacity..][..w.len()];
+            let product: f64 = row.iter().zip(w).map(|(g, w)| g * w).sum();
+            sum += wp * (product - 2.0 * self.linear[p]);
+        }
+        sum
     }
 
     /// Rest position of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].
     ///
     /// A small ridge keeps the vertex where it is in directions that no frame sees.
+    #[inline(always)]
     fn best_rest(&self, products: &BoneProducts, influences: &Influences, rest: DVec3) -> DVec3 {
         let (b, side) = (products.bones, 4 * products.bones);
         let mut normal = [[0.0f64; 4]; 3];
@@ -339,15 +456,4 @@ impl LocalSolver {
         let gradient = right - matrix * rest - column(3);
         rest + (matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * gradient
     }
-}
-
-/// `w^T G w - 2 q^T w`.
-fn value(gram: &[f64], linear: &[f64], w: &[f64]) -> f64 {
-    let m = w.len();
-    let mut sum = 0.0;
-    for p in 0..m {
-        let row: f64 = gram[p * m..(p + 1) * m].iter().zip(w).map(|(g, w)| g * w).sum();
-        sum += w[p] * (row - 2.0 * linear[p]);
-    }
-    sum
 }

@@ -1,11 +1,14 @@
 //! From a mesh animation to bones, weights and motion.
 
 mod bones;
+mod descend;
 mod init;
+mod levels;
 mod local;
 mod model;
 mod params;
 mod problem;
+mod replant;
 mod vertices;
 
 use glam::{DAffine3, DMat3, DVec3};
@@ -49,91 +52,82 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
         *prof.entry(name).or_insert(0.0) += t0.elapsed().as_secs_f64();
         *t0 = std::time::Instant::now();
     };
-    let coarse_n = env("CV", 2000.0) as usize;
-    let coarse_f = env("CF", 64.0) as usize;
-    let stride = (n / coarse_n).max(1);
-    let fstride = sequence.frame_count().div_ceil(coarse_f);
-    let cv: Vec<u32> = (0..n as u32).step_by(stride).collect();
-    let cf: Vec<u32> = (0..sequence.frame_count() as u32).step_by(fstride).collect();
-    let all_frames: Vec<u32> = (0..sequence.frame_count() as u32).collect();
-    let coarse = problem.subset(sequence, &cv, &cf);
+    let sample = levels::Sample::new(&problem, env("CV", 1000.0) as usize, env("CF", 64.0) as usize);
+    let coarse = sample.problem(&problem, sequence);
     tick("subset", &mut t0);
-    let (mut motion, labels) = init::split(&coarse, count);
+    let (motion, labels) = init::split(&coarse, ((count as f64 * env("START", 1.0)) as usize).max(1).min(count));
     tick("split", &mut t0);
     let slots = params.influences.unwrap_or(count);
     let local = local::LocalParams {
         slots,
-        newcomers: env("NEW", 2.0) as usize,
+        newcomers: env("NEW", 1.0) as usize,
+        min_gain: env("MG", 1e-2),
         move_rest: !params.keep_rest,
-        rounds: env("ROUNDS", 1.0) as usize,
+        rounds: env("ROUNDS", 2.0) as usize,
     };
-    let sweeps = env("SWEEPS", 3.0) as usize;
-    let mut model = bones::BoneModel::new(params.bone_kind, count, sweeps);
-    let mut skin = model::Skin::rigid(slots, &labels, coarse.rest.clone());
+    let mut state = descend::State::from_clusters(&coarse, motion, &labels, slots, params.bone_kind);
+    state.model.sweeps = env("SWEEPS", 3.0) as usize;
     let mut history = Vec::new();
-    for it in 0..env("CI", 20.0) as usize {
-        let mut moments = vertices::pass(&coarse, &motion, &mut skin, Some(local));
-        tick("coarse vertices", &mut t0);
-        if it == 0 && params.bone_kind == BoneKind::Trs {
-            model.axes = bones::principal_axes(&moments, count);
+    let mut descent = descend::Descent::new(&coarse, local);
+    descent.rounds(&mut state, env("CI", 8.0) as usize);
+    history.push(descent.e_rms());
+    tick("coarse descent", &mut t0);
+    let cycles = env("CYCLES", 4.0) as usize;
+    let settle = env("SETTLE", 3.0) as usize;
+    let patch = ((coarse.vertices() as f64 / count as f64 * env("PATCH", 0.5)) as usize).max(4);
+    let mut kept = (descent.squared_error, state.clone());
+    for cycle in 0..cycles {
+        let more = ((count as f64 * env("MORE", 0.25)).ceil() as usize).max(1);
+        let errors = &descent.moments.as_ref().unwrap().per_vertex;
+        state.motion = replant::plant(&coarse, &state.motion, errors, count + more - state.motion.bones, patch);
+        state.model.axes.resize(state.motion.bones, DMat3::IDENTITY);
+        descent.restart();
+        tick("plant", &mut t0);
+        descent.rounds(&mut state, settle);
+        while state.motion.bones > count {
+            tick("coarse descent", &mut t0);
+            let costs = vertices::removal_costs(&coarse, &state.motion, &state.skin, local);
+            let excess = state.motion.bones - count;
+            let second = &descent.moments.as_ref().unwrap().second;
+            let gone = replant::least_useful(&costs, second, ((excess as f64) * env("RB", 0.5)).ceil() as usize);
+            state.motion = replant::remove(&state.motion, &mut state.skin, &gone);
+            let mut at = 0;
+            state.model.axes.retain(|_| {
+                at += 1;
+                !gone.contains(&(at - 1))
+            });
+            descent.restart();
+            tick("remove", &mut t0);
+            let rounds = if state.motion.bones > count { 1 } else { settle };
+            descent.rounds(&mut state, rounds);
         }
-        let gain = bones::update(&mut motion, &mut moments, &model);
-        tick("coarse bones", &mut t0);
-        history.push(coarse.e_rms(moments.squared_error - gain));
+        tick("coarse descent", &mut t0);
+        history.push(descent.e_rms());
+        if descent.squared_error < kept.0 {
+            kept = (descent.squared_error, state.clone());
+        }
+        if env("VERBOSE", 0.0) > 1.0 {
+            eprintln!("cycle {cycle} {:.3}", history.last().unwrap());
+        }
     }
-    if env("VERBOSE", 0.0) > 0.0 {
-        eprintln!("coarse {:?}", history.iter().map(|x| (x * 1000.0).round() / 1000.0).collect::<Vec<_>>());
-    }
-    // all frames for coarse vertices
-    if fstride > 1 {
-        let mid = problem.subset(sequence, &cv, &all_frames);
-        let mut wide = model::Motion::identity(count, mid.frames);
-        for j in 0..count {
-            for t in 0..mid.frames {
-                wide.set(j, t, &motion.get(j, (t / fstride).min(cf.len() - 1)));
-            }
-        }
-        motion = wide;
-        let many = bones::BoneModel { sweeps: 10, ..model.clone() };
-        let mut moments = vertices::pass(&mid, &motion, &mut skin, None);
-        bones::update(&mut motion, &mut moments, &many);
-        tick("all frames", &mut t0);
-    }
-    let mut skin = {
-        let mut full = model::Skin::rigid(slots, &vec![0u16; n], problem.rest.clone());
-        // vertices of the coarse set keep what they have
-        for (at, &i) in cv.iter().enumerate() {
-            full.rest[i as usize] = skin.rest[at];
-            for k in 0..slots {
-                full.bones[i as usize * slots + k] = skin.bones[at * slots + k];
-                full.weights[i as usize * slots + k] = skin.weights[at * slots + k];
-            }
-        }
-        if stride > 1 {
-            let mut one = model::Skin::rigid(1, &vec![0u16; n], problem.rest.clone());
-            let p1 = local::LocalParams { slots: 1, newcomers: 0, move_rest: false, rounds: 0 };
-            vertices::pass(&problem, &motion, &mut one, Some(p1));
-            for i in 0..n {
-                if i % stride != 0 {
-                    full.bones[i * slots] = one.bones[i];
-                }
-            }
-        }
-        full
-    };
+    state = kept.1;
+    descent.rounds(&mut state, env("CI2", 0.0) as usize);
+    tick("coarse descent", &mut t0);
+    sample.all_frames(&problem, sequence, &mut state);
+    tick("all frames", &mut t0);
+    state.skin = sample.all_vertices(&problem, &state.skin);
     tick("upsample", &mut t0);
-    let mut fine_history = Vec::new();
-    for it in 0..env("FI", 8.0) as usize {
-        let lp = local::LocalParams { newcomers: if it == 0 { local.newcomers.max(3) } else { local.newcomers }, ..local };
-        let mut moments = vertices::pass(&problem, &motion, &mut skin, Some(lp));
-        tick("fine vertices", &mut t0);
-        let gain = bones::update(&mut motion, &mut moments, &model);
-        tick("fine bones", &mut t0);
-        fine_history.push(problem.e_rms(moments.squared_error - gain));
+    let mut descent = descend::Descent::new(&problem, local::LocalParams { newcomers: 2, ..local });
+    for _ in 0..env("FI", 6.0) as usize {
+        descent.round(&mut state);
+        history.push(descent.e_rms());
     }
+    descent.settle(&mut state);
+    tick("fine descent", &mut t0);
     if env("VERBOSE", 0.0) > 0.0 {
-        eprintln!("fine {:?}", fine_history.iter().map(|x| (x * 1000.0).round() / 1000.0).collect::<Vec<_>>());
+        eprintln!("{:?}", history.iter().map(|x| (x * 1000.0).round() / 1000.0).collect::<Vec<_>>());
     }
+    let descend::State { motion, skin, .. } = state;
     let mut weights = SparseWeights::new(n, slots);
     for i in 0..n {
         weights.set(i, &skin.of(i).collect::<Vec<_>>());
@@ -141,16 +135,16 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     let sphere = problem.sphere;
     let rest = skin.rest.iter().map(|p| (*p * sphere.radius + sphere.center).as_vec3()).collect();
     let mut posed_from_rest = Vec::new();
-    for t in 0..motion.frames {
+    for t in 0..motion.frames() {
         for j in 0..count {
             let m = motion.get(j, t);
             let linear = DMat3::from_cols_array_2d(&std::array::from_fn(|c| std::array::from_fn(|a| m[a][c])));
-            let translation = DVec3::new(m[0][3], m[1][3], m[2][3]) * sphere.radius + sphere.center - linear * sphere.center;
+            let translation =
+                DVec3::new(m[0][3], m[1][3], m[2][3]) * sphere.radius + sphere.center - linear * sphere.center;
             posed_from_rest.push(DAffine3 { matrix3: linear, translation });
         }
     }
     let fit_secs = start.elapsed().as_secs_f64() - prepare_secs;
-    history.extend(fine_history);
     let rig = Rig {
         name: sequence.name().to_owned(),
         rest,
@@ -160,7 +154,11 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
             .map(|j| Bone { name: format!("bone_{j:03}"), parent: None, world_from_bind: DAffine3::IDENTITY })
             .collect(),
         kind: params.bone_kind,
-        clips: vec![Clip { name: sequence.name().to_owned(), times_secs: sequence.times_secs().to_vec(), posed_from_rest }],
+        clips: vec![Clip {
+            name: sequence.name().to_owned(),
+            times_secs: sequence.times_secs().to_vec(),
+            posed_from_rest,
+        }],
         params_json: String::new(),
     };
     let info = FitInfo {

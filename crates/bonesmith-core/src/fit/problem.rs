@@ -8,10 +8,11 @@ use crate::sphere::{Sphere, smallest_enclosing_sphere};
 
 /// A sequence in units of its rest pose's smallest enclosing sphere, laid out by vertex.
 ///
-/// `L = 3 F` is the length of a vertex's trajectory: all x over time, then all y, then all z.
+/// `L` is the length of a vertex's trajectory: `3 F`, all x over time, then all y, then all z; or the dimension of a
+/// subspace that trajectories were reduced to (affine bones only: rotations need real frames).
 pub(crate) struct Problem {
-    /// F.
-    pub frames: usize,
+    /// L.
+    pub length: usize,
     /// [N] rest positions.
     pub rest: Vec<DVec3>,
     /// [N, L] trajectories.
@@ -56,7 +57,7 @@ impl Problem {
             }
         });
         let rest = vertices.iter().map(|&i| normalise(sequence.rest()[i as usize])).collect();
-        Self { frames: f, rest, trajectories, sphere }
+        Self { length, rest, trajectories, sphere }
     }
 
     /// N.
@@ -64,18 +65,18 @@ impl Problem {
         self.rest.len()
     }
 
-    /// L: numbers in a trajectory.
-    pub fn length(&self) -> usize {
-        3 * self.frames
+    /// F, where trajectories are not reduced.
+    pub fn frames(&self) -> usize {
+        self.length / 3
     }
 
     /// [L] trajectory of vertex `i`.
     pub fn trajectory(&self, i: usize) -> &[f32] {
-        &self.trajectories[i * self.length()..(i + 1) * self.length()]
+        &self.trajectories[i * self.length..(i + 1) * self.length]
     }
 
     /// E_RMS of a sum of squared errors over all vertices and frames [Kavan2010 s.5].
     pub fn e_rms(&self, squared_error: f64) -> f64 {
-        1000.0 * (squared_error.max(0.0) / (self.vertices() * self.length()) as f64).sqrt()
+        1000.0 * (squared_error.max(0.0) / (self.vertices() * self.length) as f64).sqrt()
     }
 }

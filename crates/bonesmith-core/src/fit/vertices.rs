@@ -8,7 +8,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
-use super::local::{BoneProducts, Influences, LocalParams, LocalSolver};
+use super::local::{BoneProducts, Influences, LocalParams, LocalSolver, VertexView, add_removal_costs, solve_vertex};
 use super::model::{Motion, Skin};
 use super::problem::Problem;
 use crate::solve::kernels::{accumulate4, squared, subtract4};
@@ -43,7 +43,7 @@ struct Shared<'a> {
 /// Vertices are dealt to a fixed number of lanes that depends on sizes only, each lane is summed in order, and lanes
 /// are added in order: the result does not depend on the number of threads.
 pub(crate) fn pass(problem: &Problem, motion: &Motion, skin: &mut Skin, params: Option<LocalParams>) -> Moments {
-    let (b, length) = (motion.bones, problem.length());
+    let (b, length) = (motion.bones, problem.length);
     let products = BoneProducts::new(b, if params.is_some() { gram(motion) } else { vec![0.0; 16 * b * b] });
     let rows = motion.rows.iter().map(|&x| x as f32).collect();
     let shared = Shared { problem, motion, rows, products, params };
@@ -70,12 +70,8 @@ pub(crate) fn pass(problem: &Problem, motion: &Motion, skin: &mut Skin, params: 
             out
         })
         .collect();
-    let mut moments = Moments {
-        residual: vec![0.0; 4 * b * length],
-        second: vec![0.0; 16 * b * b],
-        squared_error: 0.0,
-        per_vertex,
-    };
+    let mut moments =
+        Moments { residual: vec![0.0; 4 * b * length], second: vec![0.0; 16 * b * b], squared_error: 0.0, per_vertex };
     for lane in results {
         moments.residual.iter_mut().zip(&lane.residual_moments).for_each(|(sum, x)| *sum += f64::from(*x));
         moments.second.iter_mut().zip(&lane.second).for_each(|(sum, x)| *sum += x);
@@ -83,6 +79,43 @@ pub(crate) fn pass(problem: &Problem, motion: &Motion, skin: &mut Skin, params: 
     }
     mirror(&mut moments.second, 4 * b);
     moments
+}
+
+/// By how much the error would rise without each bone [B], others refitted vertex by vertex.
+pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: LocalParams) -> Vec<f64> {
+    let b = motion.bones;
+    let products = BoneProducts::new(b, gram(motion));
+    let rows = motion.rows.iter().map(|&x| x as f32).collect();
+    let shared = Shared { problem, motion, rows, products, params: Some(params) };
+    let (n, slots) = (problem.vertices(), skin.slots);
+    let blocks: Vec<Vec<f64>> = (0..n.div_ceil(BLOCK))
+        .into_par_iter()
+        .map_init(
+            || Lane::new(&shared, slots),
+            |lane, block| {
+                let range = block * BLOCK..((block + 1) * BLOCK).min(n);
+                let slot_range = range.start * slots..range.end * slots;
+                let (bones, weights) = (&skin.bones[slot_range.clone()], &skin.weights[slot_range]);
+                lane.find_residuals(&shared, range.start, bones, weights, &skin.rest[range.clone()]);
+                lane.find_along(&shared, range.len());
+                let mut costs = vec![0.0; b];
+                let mut influences = Influences::default();
+                let mut solver = LocalSolver::new(params);
+                for (at, i) in range.enumerate() {
+                    let slots = at * slots..(at + 1) * slots;
+                    load(&mut influences, &bones[slots.clone()], &weights[slots]);
+                    let view = lane.view(&shared, at);
+                    add_removal_costs(&mut solver, view, &mut influences, skin.rest[i], &mut costs);
+                }
+                costs
+            },
+        )
+        .collect();
+    let mut costs = vec![0.0; b];
+    for block in blocks {
+        costs.iter_mut().zip(block).for_each(|(sum, x)| *sum += x);
+    }
+    costs
 }
 
 /// As many lanes as give threads something to do without their sums outgrowing the data.
@@ -93,7 +126,7 @@ fn lane_count(n: usize, bones: usize, length: usize) -> usize {
 
 /// [4 B, 4 B] `T T^T`.
 fn gram(motion: &Motion) -> Vec<f64> {
-    let (side, length) = (4 * motion.bones, motion.length());
+    let (side, length) = (4 * motion.bones, motion.length);
     let mut out = vec![0.0; side * side];
     let rows = MatRef::from_row_major_slice(&motion.rows, side, length);
     matmul(
@@ -130,7 +163,7 @@ struct Lane {
 
 impl Lane {
     fn new(shared: &Shared, slots: usize) -> Self {
-        let (side, length) = (4 * shared.motion.bones, shared.problem.length());
+        let (side, length) = (4 * shared.motion.bones, shared.problem.length);
         Self {
             slots,
             solver: shared.params.map(LocalSolver::new),
@@ -156,23 +189,34 @@ impl Lane {
         if let Some(mut solver) = self.solver.take() {
             self.find_residuals(shared, start, bones, weights, rest);
             self.find_along(shared, n);
-            let side = 4 * shared.motion.bones;
+            let mut influences = std::mem::take(&mut self.influences);
             for (at, rest) in rest.iter_mut().enumerate() {
                 let slots = at * self.slots..(at + 1) * self.slots;
-                load(&mut self.influences, &bones[slots.clone()], &weights[slots.clone()]);
-                let along = &self.along[at * side..(at + 1) * side];
-                solver.solve(&shared.products, along, &mut self.influences, rest);
-                store(&self.influences, &mut bones[slots.clone()], &mut weights[slots]);
+                load(&mut influences, &bones[slots.clone()], &weights[slots.clone()]);
+                let view = self.view(shared, at);
+                solve_vertex(&mut solver, view, &mut influences, rest);
+                store(&influences, &mut bones[slots.clone()], &mut weights[slots]);
             }
             self.solver = Some(solver);
+            self.influences = influences;
         }
         self.find_residuals(shared, start, bones, weights, rest);
         self.add_moments(shared, bones, weights, rest, errors);
     }
 
+    /// What vertex `at` of the block is solved from.
+    fn view<'a>(&'a self, shared: &'a Shared<'_>, at: usize) -> VertexView<'a> {
+        let (side, length) = (4 * shared.motion.bones, shared.problem.length);
+        VertexView {
+            products: &shared.products,
+            along: &self.along[at * side..(at + 1) * side],
+            error: squared(&self.residuals[at * length..(at + 1) * length]),
+        }
+    }
+
     /// `r = v - sum_j w_j T_j u` for a block of vertices.
     fn find_residuals(&mut self, shared: &Shared, start: usize, bones: &[u16], weights: &[f64], rest: &[glam::DVec3]) {
-        let length = shared.problem.length();
+        let length = shared.problem.length;
         for (at, u) in rest.iter().enumerate() {
             let r = &mut self.residuals[at * length..(at + 1) * length];
             r.copy_from_slice(shared.problem.trajectory(start + at));
@@ -187,7 +231,7 @@ impl Lane {
 
     /// `along = residuals * T^T`.
     fn find_along(&mut self, shared: &Shared, n: usize) {
-        let (side, length) = (4 * shared.motion.bones, shared.problem.length());
+        let (side, length) = (4 * shared.motion.bones, shared.problem.length);
         matmul(
             MatMut::from_row_major_slice_mut(&mut self.along[..n * side], n, side),
             Accum::Replace,
@@ -198,8 +242,15 @@ impl Lane {
         );
     }
 
-    fn add_moments(&mut self, shared: &Shared, bones: &[u16], weights: &[f64], rest: &[glam::DVec3], errors: &mut [f32]) {
-        let (b, length) = (shared.motion.bones, shared.problem.length());
+    fn add_moments(
+        &mut self,
+        shared: &Shared,
+        bones: &[u16],
+        weights: &[f64],
+        rest: &[glam::DVec3],
+        errors: &mut [f32],
+    ) {
+        let (b, length) = (shared.motion.bones, shared.problem.length);
         let side = 4 * b;
         for (at, u) in rest.iter().enumerate() {
             let r = &self.residuals[at * length..(at + 1) * length];
@@ -227,7 +278,7 @@ impl Lane {
 
 impl Shared<'_> {
     fn rows_of(&self, j: usize) -> [&[f32]; 4] {
-        let length = self.problem.length();
+        let length = self.problem.length;
         std::array::from_fn(|c| &self.rows[(c * self.motion.bones + j) * length..][..length])
     }
 }

@@ -27,16 +27,6 @@ pub(crate) fn accumulate4(rows: [&mut [f32]; 4], x: [f32; 4], r: &[f32]) {
     }
 }
 
-/// `y += sum_c x[c] rows[c]` in float64.
-#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(crate) fn add4(y: &mut [f64], x: [f64; 4], rows: [&[f64]; 4]) {
-    let n = y.len();
-    let [a, b, c, d] = rows.map(|row| &row[..n]);
-    for l in 0..n {
-        y[l] += x[0] * a[l] + x[1] * b[l] + (x[2] * c[l] + x[3] * d[l]);
-    }
-}
-
 /// `sum r^2` in eight fixed partial sums.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn squared(r: &[f32]) -> f64 {

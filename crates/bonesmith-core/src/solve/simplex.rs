@@ -38,6 +38,7 @@ impl SimplexSolver {
     /// Minimises `w^T G w - 2 q^T w` from the feasible `w` on; `g` is row-major with `stride`.
     ///
     /// Never ends higher than it starts. Stops early only at the iteration cap, with a feasible point.
+    #[inline(always)]
     pub fn solve(&mut self, g: &[f64], stride: usize, q: &[f64], w: &mut [f64]) {
         let m = w.len();
         debug_assert!(m <= self.capacity && (w.iter().sum::<f64>() - 1.0).abs() < 1e-6);
@@ -57,6 +58,30 @@ impl SimplexSolver {
         }
     }
 
+    /// Cheap estimate of by how much the error rises when variable `j` is forced to 0 and the others adjust freely:
+    /// `w_j^2 / C_jj` with `C` the inverse Hessian on the sum constraint. Valid after [`SimplexSolver::solve`], for
+    /// variables that it left free; a variable that can be traded for others at no loss gives 0.
+    #[inline(always)]
+    pub fn removal_estimate(&mut self, j: usize, w: f64) -> f64 {
+        let n = self.others.len();
+        let at = |p: usize, q: usize| p * self.capacity + q;
+        // C_jj = |L^-1 e_j|^2; for the base variable |L^-1 (1, ..., 1)|^2.
+        let own = self.others.iter().position(|&other| other == j);
+        let mut squared = 0.0;
+        for p in 0..n {
+            let right = if own.is_none_or(|own| own == p) { 1.0 } else { 0.0 };
+            let sum = (0..p).fold(right, |sum, r| sum - self.factor[at(p, r)] * self.solution[r]);
+            let pivot = self.factor[at(p, p)];
+            if pivot <= 0.0 && right != 0.0 {
+                return 0.0;
+            }
+            self.solution[p] = if pivot > 0.0 { sum / pivot } else { 0.0 };
+            squared += self.solution[p] * self.solution[p];
+        }
+        if squared > 0.0 { w * w / squared } else { f64::INFINITY }
+    }
+
+    #[inline(always)]
     fn half_gradient(&mut self, g: &[f64], stride: usize, q: &[f64], w: &[f64]) {
         for j in 0..w.len() {
             let row = &g[j * stride..j * stride + w.len()];
@@ -65,6 +90,7 @@ impl SimplexSolver {
     }
 
     /// The largest free weight: differences are taken to it.
+    #[inline(always)]
     fn base(&self, w: &[f64]) -> usize {
         let mut base = self.free[0];
         for &j in &self.free {
@@ -76,6 +102,7 @@ impl SimplexSolver {
     }
 
     /// Best zero-sum step of the free variables, ignoring signs: `solution` for `others`, minus its sum for `base`.
+    #[inline(always)]
     fn free_step(&mut self, g: &[f64], stride: usize, base: usize) {
         let Self { capacity, free, others, factor, solution, gradient } = self;
         others.clear();
@@ -106,6 +133,7 @@ impl SimplexSolver {
     }
 
     /// Walks along the step until a weight reaches 0, which is then held there; true if one did.
+    #[inline(always)]
     fn advance(&mut self, w: &mut [f64], base: usize) -> bool {
         let base_step = -self.solution[..self.others.len()].iter().sum::<f64>();
         let steps = self.others.iter().copied().zip(self.solution.iter().copied());
@@ -128,6 +156,7 @@ impl SimplexSolver {
     }
 
     /// Frees the variable at 0 whose growth lowers the error fastest; false if none does.
+    #[inline(always)]
     fn release(&mut self, w: &[f64], base: usize) -> bool {
         let level = self.gradient[base];
         let tolerance = 1e-12 * (level.abs() + 1e-30);

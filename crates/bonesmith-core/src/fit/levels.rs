@@ -1,0 +1,107 @@
+//! Coarse and fine: most of the work is done on a sample of vertices and frames.
+
+use glam::DVec3;
+
+use super::bones;
+use super::descend::State;
+use super::model::{Motion, Skin};
+use super::problem::Problem;
+use super::vertices;
+use crate::sequence::MeshSequence;
+
+/// A sample of vertices and frames, and who stands for whom.
+pub(crate) struct Sample {
+    /// Vertices in the sample.
+    pub vertices: Vec<u32>,
+    /// Frames in the sample.
+    pub frames: Vec<u32>,
+    /// [N] position in `vertices` of a near vertex of the sample.
+    stand_in: Vec<u32>,
+}
+
+impl Sample {
+    /// About `vertices` vertices spread evenly over the rest pose, and at most `frames` frames spread over time.
+    pub fn new(problem: &Problem, vertices: usize, frames: usize) -> Self {
+        let n = problem.vertices();
+        let order = morton_order(&problem.rest);
+        let stride = (n / vertices.max(1)).max(1);
+        let picked: Vec<u32> = order.iter().copied().skip(stride / 2).step_by(stride).collect();
+        let mut stand_in = vec![0u32; n];
+        for (at, &i) in order.iter().enumerate() {
+            // The sample's neighbours along the curve; the nearer one in space.
+            let next = (at.saturating_sub(stride / 2)).div_ceil(stride).min(picked.len() - 1);
+            let distance = |k: usize| problem.rest[i as usize].distance_squared(problem.rest[picked[k] as usize]);
+            let around = next.saturating_sub(2)..(next + 2).min(picked.len());
+            let nearest = around.min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
+            stand_in[i as usize] = nearest.unwrap_or(next) as u32;
+        }
+        let count = problem.frames().min(frames.max(1));
+        let frames = (0..count).map(|t| ((2 * t + 1) * problem.frames() / (2 * count)) as u32).collect();
+        Self { vertices: picked, frames, stand_in }
+    }
+
+    /// The sampled problem.
+    pub fn problem(&self, problem: &Problem, sequence: &MeshSequence) -> Problem {
+        problem.subset(sequence, &self.vertices, &self.frames)
+    }
+
+    /// Bones in all frames: those outside the sample start from the nearest one in it and are fitted to the
+    /// sampled vertices.
+    pub fn all_frames(&self, problem: &Problem, sequence: &MeshSequence, state: &mut State) {
+        if self.frames.len() == problem.frames() {
+            return;
+        }
+        let every: Vec<u32> = (0..problem.frames() as u32).collect();
+        let dense = problem.subset(sequence, &self.vertices, &every);
+        let mut motion = Motion::identity(state.motion.bones, problem.frames());
+        let mut from = 0;
+        for t in 0..problem.frames() {
+            let off = |k: usize| self.frames[k].abs_diff(t as u32);
+            while from + 1 < self.frames.len() && off(from + 1) <= off(from) {
+                from += 1;
+            }
+            for j in 0..motion.bones {
+                motion.set(j, t, &state.motion.get(j, from));
+            }
+        }
+        state.motion = motion;
+        for _ in 0..3 {
+            let mut moments = vertices::pass(&dense, &state.motion, &mut state.skin, None);
+            bones::update(&mut state.motion, &mut moments, &state.model);
+        }
+    }
+
+    /// Weights for all vertices: each starts with those of its stand-in; rest positions start with its correction.
+    pub fn all_vertices(&self, problem: &Problem, skin: &Skin) -> Skin {
+        let slots = skin.slots;
+        let mut full = Skin {
+            slots,
+            bones: Vec::with_capacity(problem.vertices() * slots),
+            weights: Vec::with_capacity(problem.vertices() * slots),
+            rest: Vec::with_capacity(problem.vertices()),
+        };
+        for (i, &k) in self.stand_in.iter().enumerate() {
+            let k = k as usize;
+            full.bones.extend_from_slice(&skin.bones[k * slots..(k + 1) * slots]);
+            full.weights.extend_from_slice(&skin.weights[k * slots..(k + 1) * slots]);
+            let correction = skin.rest[k] - problem.rest[self.vertices[k] as usize];
+            full.rest.push(problem.rest[i] + correction);
+        }
+        full
+    }
+}
+
+/// Vertices along a space-filling curve through the rest pose.
+fn morton_order(rest: &[DVec3]) -> Vec<u32> {
+    let spread = |x: f64| {
+        let mut bits = ((x * 0.5 + 0.5).clamp(0.0, 1.0) * 1023.0) as u64;
+        bits = (bits | bits << 16) & 0x0300_00ff;
+        bits = (bits | bits << 8) & 0x0300_f00f;
+        bits = (bits | bits << 4) & 0x030c_30c3;
+        (bits | bits << 2) & 0x0924_9249
+    };
+    let mut keyed: Vec<(u64, u32)> =
+        rest.iter().enumerate().map(|(i, p)| (spread(p.x) | spread(p.y) << 1 | spread(p.z) << 2, i as u32)).collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, i)| i).collect()
+}

@@ -41,7 +41,7 @@ impl BoneModel {
 }
 
 /// Moves the bones to lower the error; returns by how much (never negative but for rounding).
-pub(crate) fn update(motion: &mut Motion, moments: &mut Moments, model: &BoneModel) -> f64 {
+pub(crate) fn update(motion: &mut Motion, moments: &Moments, model: &BoneModel) -> f64 {
     match model.kind {
         BoneKind::Affine => update_affine(motion, moments),
         BoneKind::Rigid | BoneKind::Trs => update_one_by_one(motion, moments, model),
@@ -113,7 +113,7 @@ struct Tile {
     scale: Vec<[Lane; 3]>,
 }
 
-fn update_one_by_one(motion: &mut Motion, moments: &mut Moments, model: &BoneModel) -> f64 {
+fn update_one_by_one(motion: &mut Motion, moments: &Moments, model: &BoneModel) -> f64 {
     let couplings = couplings(moments, motion.bones);
     let (bones, frames) = (motion.bones, motion.frames());
     let tiles: Vec<(Tile, f64)> = (0..frames.div_ceil(LANES))

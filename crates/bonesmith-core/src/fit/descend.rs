@@ -1,9 +1,13 @@
 //! Alternating descent over weights, rest pose and bones, with momentum.
 
+use glam::DMat3;
+
 use super::bones::{self, BoneModel};
 use super::local::LocalParams;
 use super::model::{Motion, Skin};
+use super::params::FitError;
 use super::problem::Problem;
+use super::run::Run;
 use super::vertices::{self, Moments};
 use crate::rig::BoneKind;
 
@@ -18,7 +22,7 @@ pub(crate) struct State {
 /// Largest momentum: how far ahead of the last step the next one starts.
 const MAX_MOMENTUM: f64 = 0.9;
 
-/// Alternates on one problem; knows the last two motions to look ahead.
+/// Alternates on one problem; remembers the last motions to look ahead.
 ///
 /// Each round solves all vertices for the present bones, then moves the bones. Block descent creeps along curved
 /// valleys, so the bones are first carried on in the direction they moved (Nesterov's schedule, brought back to
@@ -29,18 +33,20 @@ pub(crate) struct Descent<'a> {
     pub local: LocalParams,
     /// Squared error after the last round.
     pub squared_error: f64,
-    /// Result of the last round: errors of vertices, second moments of bones.
-    pub moments: Option<Moments>,
-    /// Motion after the last round and the one before.
+    /// What the last round left: errors of vertices, second moments of bones.
+    pub moments: Moments,
+    /// Motion after the last round.
     last: Option<Motion>,
-    /// Where to go back to if looking ahead fails: `state.motion` is then ahead of it.
+    /// Motion after the last round while `state.motion` is ahead of it.
     plain: Option<Motion>,
+    /// Rounds since momentum started.
     age: f64,
 }
 
 impl<'a> Descent<'a> {
     pub fn new(problem: &'a Problem, local: LocalParams) -> Self {
-        Self { problem, local, squared_error: f64::INFINITY, moments: None, last: None, plain: None, age: 0.0 }
+        let squared_error = f64::INFINITY;
+        Self { problem, local, squared_error, moments: Moments::default(), last: None, plain: None, age: 0.0 }
     }
 
     /// E_RMS after the last round.
@@ -48,22 +54,37 @@ impl<'a> Descent<'a> {
         self.problem.e_rms(self.squared_error)
     }
 
-    /// One round: vertices, then bones; leaves `state` consistent only after [`Descent::settle`].
-    pub fn round(&mut self, state: &mut State) {
+    /// Up to `count` rounds, fewer when time is up; leaves `state` as the last error says.
+    pub fn rounds(&mut self, state: &mut State, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        for _ in 0..count {
+            self.round(state, run)?;
+            if run.is_over() {
+                break;
+            }
+        }
+        self.settle(state);
+        Ok(())
+    }
+
+    /// One round: vertices, then bones, then a look ahead; [`Descent::settle`] takes that back.
+    pub fn round(&mut self, state: &mut State, run: &mut Run<'_>) -> Result<(), FitError> {
         let State { motion, skin, model } = state;
-        let mut moments = vertices::pass(self.problem, motion, skin, Some(self.local));
-        if moments.squared_error > self.squared_error
+        let (problem, local) = (self.problem, self.local);
+        let solve = |motion: &Motion, skin: &mut Skin| vertices::pass(problem, motion, skin, Some(local));
+        self.moments = run.timed("vertices", || solve(motion, skin));
+        if self.moments.squared_error > self.squared_error
             && let Some(plain) = self.plain.take()
         {
             *motion = plain;
-            self.age = 0.0;
-            self.last = None;
-            moments = vertices::pass(self.problem, motion, skin, Some(self.local));
+            self.forget_momentum();
+            self.moments = run.timed("vertices", || solve(motion, skin));
         }
-        let gain = bones::update(motion, &mut moments, model);
-        self.squared_error = moments.squared_error - gain;
-        self.moments = Some(moments);
-        self.look_ahead(motion, model);
+        run.timed("bones", || {
+            let gain = bones::update(motion, &self.moments, model);
+            self.squared_error = (self.moments.squared_error - gain).max(0.0);
+            self.look_ahead(motion, model);
+        });
+        run.round(model.axes.len(), self.e_rms())
     }
 
     fn look_ahead(&mut self, motion: &mut Motion, model: &BoneModel) {
@@ -84,32 +105,41 @@ impl<'a> Descent<'a> {
         if let Some(plain) = self.plain.take() {
             state.motion = plain;
         }
+        self.forget_momentum();
+    }
+
+    fn forget_momentum(&mut self) {
         self.last = None;
         self.age = 0.0;
     }
 
-    /// Several rounds.
-    pub fn rounds(&mut self, state: &mut State, count: usize) {
-        for _ in 0..count {
-            self.round(state);
-        }
-        self.settle(state);
-    }
-
-    /// Forgets errors and momentum after bones were added or taken out.
+    /// Forgets the error after bones were added or taken out.
     pub fn restart(&mut self) {
         self.squared_error = f64::INFINITY;
-        self.last = None;
         self.plain = None;
-        self.age = 0.0;
+        self.forget_momentum();
     }
 }
 
 impl State {
-    /// Rigid clusters as a start.
-    pub fn from_clusters(problem: &Problem, motion: Motion, labels: &[u16], slots: usize, kind: BoneKind) -> Self {
-        let skin = Skin::rigid(slots, labels, problem.rest.clone());
-        let model = BoneModel::new(kind, motion.bones, 3);
-        Self { motion, skin, model }
+    /// B.
+    pub fn bones(&self) -> usize {
+        self.motion.bones
+    }
+
+    /// Adds bones that move rigidly with patches of vertices.
+    pub fn plant(&mut self, problem: &Problem, errors: &[f32], count: usize, patch: usize) {
+        let (motion, axes) = super::replant::plant(problem, &self.motion, errors, count, patch);
+        self.motion = motion;
+        let scales = self.model.kind == BoneKind::Trs;
+        self.model.axes.extend(axes.into_iter().map(|axes| if scales { axes } else { DMat3::IDENTITY }));
+    }
+
+    /// Takes bones out.
+    pub fn remove(&mut self, gone: &[usize]) {
+        self.motion = super::replant::remove(&self.motion, &mut self.skin, gone);
+        let kept = |j: &usize| !gone.contains(j);
+        let axes: Vec<DMat3> = (0..self.model.axes.len()).filter(kept).map(|j| self.model.axes[j]).collect();
+        self.model.axes = axes;
     }
 }

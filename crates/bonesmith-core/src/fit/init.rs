@@ -52,11 +52,11 @@ fn refit(problem: &Problem, motion: &mut Motion, labels: &mut [u16], rounds: usi
     let model = BoneModel::new(BoneKind::Rigid, motion.bones, 1);
     let mut skin = Skin::rigid(1, labels, problem.rest.clone());
     let mut moments = vertices::pass(problem, motion, &mut skin, None);
-    bones::update(motion, &mut moments, &model);
+    bones::update(motion, &moments, &model);
     for _ in 0..rounds {
         let params = LocalParams { slots: 1, newcomers: 0, min_gain: 0.0, move_rest: false, rounds: 0 };
         moments = vertices::pass(problem, motion, &mut skin, Some(params));
-        bones::update(motion, &mut moments, &model);
+        bones::update(motion, &moments, &model);
     }
     labels.copy_from_slice(&skin.bones);
     vertices::pass(problem, motion, &mut skin, None).per_vertex

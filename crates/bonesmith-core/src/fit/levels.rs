@@ -12,24 +12,26 @@ use crate::sequence::MeshSequence;
 /// A sample of vertices and frames, and who stands for whom.
 pub(crate) struct Sample {
     /// Vertices in the sample.
-    pub vertices: Vec<u32>,
+    vertices: Vec<u32>,
     /// Frames in the sample.
-    pub frames: Vec<u32>,
+    frames: Vec<u32>,
     /// [N] position in `vertices` of a near vertex of the sample.
     stand_in: Vec<u32>,
 }
 
 impl Sample {
     /// About `vertices` vertices spread evenly over the rest pose, and at most `frames` frames spread over time.
-    pub fn new(problem: &Problem, vertices: usize, frames: usize) -> Self {
+    /// The seed decides where along the curve the sample begins.
+    pub fn new(problem: &Problem, vertices: usize, frames: usize, seed: u64) -> Self {
         let n = problem.vertices();
         let order = morton_order(&problem.rest);
         let stride = (n / vertices.max(1)).max(1);
-        let picked: Vec<u32> = order.iter().copied().skip(stride / 2).step_by(stride).collect();
+        let first = ((stride as u64 / 2 + seed) % stride as u64) as usize;
+        let picked: Vec<u32> = order.iter().copied().skip(first).step_by(stride).collect();
         let mut stand_in = vec![0u32; n];
         for (at, &i) in order.iter().enumerate() {
             // The sample's neighbours along the curve; the nearer one in space.
-            let next = (at.saturating_sub(stride / 2)).div_ceil(stride).min(picked.len() - 1);
+            let next = (at.saturating_sub(first)).div_ceil(stride).min(picked.len() - 1);
             let distance = |k: usize| problem.rest[i as usize].distance_squared(problem.rest[picked[k] as usize]);
             let around = next.saturating_sub(2)..(next + 2).min(picked.len());
             let nearest = around.min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
@@ -45,9 +47,16 @@ impl Sample {
         problem.subset(sequence, &self.vertices, &self.frames)
     }
 
+    /// A state for the whole problem from one for the sample.
+    pub fn lift(&self, problem: &Problem, sequence: &MeshSequence, mut state: State) -> State {
+        self.all_frames(problem, sequence, &mut state);
+        state.skin = self.all_vertices(problem, &state.skin);
+        state
+    }
+
     /// Bones in all frames: those outside the sample start from the nearest one in it and are fitted to the
     /// sampled vertices.
-    pub fn all_frames(&self, problem: &Problem, sequence: &MeshSequence, state: &mut State) {
+    fn all_frames(&self, problem: &Problem, sequence: &MeshSequence, state: &mut State) {
         if self.frames.len() == problem.frames() {
             return;
         }
@@ -66,13 +75,13 @@ impl Sample {
         }
         state.motion = motion;
         for _ in 0..3 {
-            let mut moments = vertices::pass(&dense, &state.motion, &mut state.skin, None);
-            bones::update(&mut state.motion, &mut moments, &state.model);
+            let moments = vertices::pass(&dense, &state.motion, &mut state.skin, None);
+            bones::update(&mut state.motion, &moments, &state.model);
         }
     }
 
     /// Weights for all vertices: each starts with those of its stand-in; rest positions start with its correction.
-    pub fn all_vertices(&self, problem: &Problem, skin: &Skin) -> Skin {
+    fn all_vertices(&self, problem: &Problem, skin: &Skin) -> Skin {
         let slots = skin.slots;
         let mut full = Skin {
             slots,

@@ -1,7 +1,27 @@
 //! From a mesh animation to bones, weights and motion.
+//!
+//! Minimises `sum_it |v_it - sum_j w_ij T_jt u_i|^2` over convex sparse weights `w`, bone motions `T` (rigid, trs or
+//! affine) and the rest pose `u` [Kavan2010 eq. 1, Le2014 eq. 3.1], in four stages:
+//!
+//! 1. `problem`: the unit sphere, trajectories by vertex;
+//! 2. `levels`, `init`, `explore`: where bones should be, searched on a sample of vertices and frames;
+//! 3. `levels`: back to all frames and all vertices;
+//! 4. `descend`: rounds of `vertices` (weights and rest pose, `local`) and `bones`, until they no longer pay.
+//!
+//! | paper | here |
+//! |---|---|
+//! | X, column of vertex i [Kavan2010 s.1] | `x_i[c B + j] = w_ij u_ic`, never stored |
+//! | T | `Motion::rows`, transposed |
+//! | X X^T, C X^T [Kavan2010 s.4.2] | `Moments::second`, `Moments::residual` (of the residual: small numbers) |
+//! | q, p* [Le2014 eq. 3.21] | `bones::target`, `bones::centred` |
+//!
+//! Deviations are told where they happen: choice of influences (`local`), splitting (`init`), planting instead of
+//! reinitialising (`explore`), momentum (`descend`).
 
 mod bones;
 mod descend;
+mod explore;
+mod finish;
 mod init;
 mod levels;
 mod local;
@@ -9,14 +29,21 @@ mod model;
 mod params;
 mod problem;
 mod replant;
+mod run;
+mod schedule;
 mod vertices;
 
-use glam::{DAffine3, DMat3, DVec3};
-
 use crate::observer::Observer;
-use crate::rig::{Bone, BoneKind, Clip, Rig};
+use crate::rig::Rig;
 use crate::sequence::MeshSequence;
-use crate::weights::SparseWeights;
+
+use descend::{Descent, State};
+use explore::Explorer;
+use levels::Sample;
+use local::LocalParams;
+use problem::Problem;
+use run::Run;
+use schedule::Schedule;
 
 pub use params::*;
 
@@ -29,147 +56,183 @@ pub struct Fitted {
     pub info: FitInfo,
 }
 
-fn env(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
-}
+/// Most bones that weights can name.
+const MAX_BONES: usize = 1 << 16;
+
+/// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
+pub const AUTO_TARGET: f64 = 2.0;
+
+/// Most bones that `--bones auto` uses.
+pub const AUTO_MAX_BONES: usize = 100;
 
 /// Fits bones, weights and bone motion to a mesh animation.
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
-    let _ = observer;
-    let n = sequence.vertex_count();
-    let count = match params.bones {
-        BoneCount::Exact(b) if (1..=n).contains(&b) => b,
-        BoneCount::Exact(b) => return Err(FitError::BoneCount { bones: b, limit: n, vertices: n }),
-        _ => 20.min(n),
-    };
-    let start = std::time::Instant::now();
-    let problem = problem::Problem::new(sequence);
-    let prepare_secs = start.elapsed().as_secs_f64();
-    let mut prof = std::collections::BTreeMap::new();
-    let mut t0 = std::time::Instant::now();
-    let mut tick = |name: &'static str, t0: &mut std::time::Instant| {
-        *prof.entry(name).or_insert(0.0) += t0.elapsed().as_secs_f64();
-        *t0 = std::time::Instant::now();
-    };
-    let sample = levels::Sample::new(&problem, env("CV", 1000.0) as usize, env("CF", 64.0) as usize);
-    let coarse = sample.problem(&problem, sequence);
-    tick("subset", &mut t0);
-    let (motion, labels) = init::split(&coarse, ((count as f64 * env("START", 1.0)) as usize).max(1).min(count));
-    tick("split", &mut t0);
-    let slots = params.influences.unwrap_or(count);
-    let local = local::LocalParams {
-        slots,
-        newcomers: env("NEW", 1.0) as usize,
-        min_gain: env("MG", 1e-2),
-        move_rest: !params.keep_rest,
-        rounds: env("ROUNDS", 2.0) as usize,
-    };
-    let mut state = descend::State::from_clusters(&coarse, motion, &labels, slots, params.bone_kind);
-    state.model.sweeps = env("SWEEPS", 3.0) as usize;
-    let mut history = Vec::new();
-    let mut descent = descend::Descent::new(&coarse, local);
-    descent.rounds(&mut state, env("CI", 8.0) as usize);
-    history.push(descent.e_rms());
-    tick("coarse descent", &mut t0);
-    let cycles = env("CYCLES", 4.0) as usize;
-    let settle = env("SETTLE", 3.0) as usize;
-    let patch = ((coarse.vertices() as f64 / count as f64 * env("PATCH", 0.5)) as usize).max(4);
-    let mut kept = (descent.squared_error, state.clone());
-    for cycle in 0..cycles {
-        let more = ((count as f64 * env("MORE", 0.25)).ceil() as usize).max(1);
-        let errors = &descent.moments.as_ref().unwrap().per_vertex;
-        state.motion = replant::plant(&coarse, &state.motion, errors, count + more - state.motion.bones, patch);
-        state.model.axes.resize(state.motion.bones, DMat3::IDENTITY);
-        descent.restart();
-        tick("plant", &mut t0);
-        descent.rounds(&mut state, settle);
-        while state.motion.bones > count {
-            tick("coarse descent", &mut t0);
-            let costs = vertices::removal_costs(&coarse, &state.motion, &state.skin, local);
-            let excess = state.motion.bones - count;
-            let second = &descent.moments.as_ref().unwrap().second;
-            let gone = replant::least_useful(&costs, second, ((excess as f64) * env("RB", 0.5)).ceil() as usize);
-            state.motion = replant::remove(&state.motion, &mut state.skin, &gone);
-            let mut at = 0;
-            state.model.axes.retain(|_| {
-                at += 1;
-                !gone.contains(&(at - 1))
-            });
-            descent.restart();
-            tick("remove", &mut t0);
-            let rounds = if state.motion.bones > count { 1 } else { settle };
-            descent.rounds(&mut state, rounds);
+    check_bones(sequence, params)?;
+    let mut run = Run::new(params, observer);
+    run.stage("prepare", None)?;
+    let problem = Problem::new(sequence);
+    let prepare_secs = run.seconds();
+    let mut warnings = Vec::new();
+    let (state, stop) = match params.bones {
+        BoneCount::Exact(count) => fit_count(sequence, &problem, count, params, &mut run)?,
+        BoneCount::TargetError(target) => {
+            let limit = sequence.vertex_count().min(MAX_BONES);
+            fit_error(sequence, &problem, target, limit, params, &mut run, &mut warnings)?
         }
-        tick("coarse descent", &mut t0);
-        history.push(descent.e_rms());
-        if descent.squared_error < kept.0 {
-            kept = (descent.squared_error, state.clone());
+        BoneCount::Auto => {
+            let limit = sequence.vertex_count().div_ceil(4).min(AUTO_MAX_BONES);
+            fit_error(sequence, &problem, AUTO_TARGET, limit, params, &mut run, &mut Vec::new())?
         }
-        if env("VERBOSE", 0.0) > 1.0 {
-            eprintln!("cycle {cycle} {:.3}", history.last().unwrap());
-        }
-    }
-    state = kept.1;
-    descent.rounds(&mut state, env("CI2", 0.0) as usize);
-    tick("coarse descent", &mut t0);
-    sample.all_frames(&problem, sequence, &mut state);
-    tick("all frames", &mut t0);
-    state.skin = sample.all_vertices(&problem, &state.skin);
-    tick("upsample", &mut t0);
-    let mut descent = descend::Descent::new(&problem, local::LocalParams { newcomers: 2, ..local });
-    for _ in 0..env("FI", 6.0) as usize {
-        descent.round(&mut state);
-        history.push(descent.e_rms());
-    }
-    descent.settle(&mut state);
-    tick("fine descent", &mut t0);
-    if env("VERBOSE", 0.0) > 0.0 {
-        eprintln!("{:?}", history.iter().map(|x| (x * 1000.0).round() / 1000.0).collect::<Vec<_>>());
-    }
-    let descend::State { motion, skin, .. } = state;
-    let mut weights = SparseWeights::new(n, slots);
-    for i in 0..n {
-        weights.set(i, &skin.of(i).collect::<Vec<_>>());
-    }
-    let sphere = problem.sphere;
-    let rest = skin.rest.iter().map(|p| (*p * sphere.radius + sphere.center).as_vec3()).collect();
-    let mut posed_from_rest = Vec::new();
-    for t in 0..motion.frames() {
-        for j in 0..count {
-            let m = motion.get(j, t);
-            let linear = DMat3::from_cols_array_2d(&std::array::from_fn(|c| std::array::from_fn(|a| m[a][c])));
-            let translation =
-                DVec3::new(m[0][3], m[1][3], m[2][3]) * sphere.radius + sphere.center - linear * sphere.center;
-            posed_from_rest.push(DAffine3 { matrix3: linear, translation });
-        }
-    }
-    let fit_secs = start.elapsed().as_secs_f64() - prepare_secs;
-    let rig = Rig {
-        name: sequence.name().to_owned(),
-        rest,
-        surface: sequence.surface().clone(),
-        weights,
-        bones: (0..count)
-            .map(|j| Bone { name: format!("bone_{j:03}"), parent: None, world_from_bind: DAffine3::IDENTITY })
-            .collect(),
-        kind: params.bone_kind,
-        clips: vec![Clip {
-            name: sequence.name().to_owned(),
-            times_secs: sequence.times_secs().to_vec(),
-            posed_from_rest,
-        }],
-        params_json: String::new(),
     };
+    if !problem.moves() {
+        warnings.push(Warning::NoMotion);
+    }
+    let rig = finish::rig(sequence, &problem, &state, String::new());
     let info = FitInfo {
-        iterations: history.len(),
-        history,
-        stop: StopReason::Converged,
-        warnings: Vec::new(),
+        iterations: run.history.len(),
+        stop,
+        warnings,
         prepare_secs,
-        fit_secs,
-        jitter_ratio: None,
-        profile: prof.into_iter().collect(),
+        jitter_ratio: finish::jitter_ratio(&problem, &state),
+        fit_secs: run.seconds() - prepare_secs,
+        history: run.history,
+        profile: run.profile,
     };
     Ok(Fitted { rig, info })
+}
+
+fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
+    let vertices = sequence.vertex_count();
+    let limit = vertices.min(MAX_BONES);
+    match params.bones {
+        BoneCount::Exact(bones) if !(1..=limit).contains(&bones) => Err(FitError::BoneCount { bones, limit, vertices }),
+        _ => Ok(()),
+    }
+}
+
+/// How vertices are solved with `count` bones.
+fn local_params(params: &FitParams, count: usize) -> LocalParams {
+    LocalParams {
+        slots: params.influences.unwrap_or(count).min(count.max(1)),
+        newcomers: 2,
+        min_gain: 1e-2,
+        move_rest: !params.keep_rest,
+        rounds: 2,
+    }
+}
+
+/// The sample for a search with `count` bones: each bone needs some vertices to be judged by.
+fn sample(problem: &Problem, schedule: &Schedule, count: usize, seed: u64) -> Sample {
+    let wanted = schedule.vertices.max(10 * count);
+    let whole = 2 * problem.vertices() <= 3 * wanted;
+    Sample::new(problem, if whole { problem.vertices() } else { wanted }, schedule.frames, seed)
+}
+
+/// Fits a given number of bones.
+fn fit_count(
+    sequence: &MeshSequence,
+    problem: &Problem,
+    count: usize,
+    params: &FitParams,
+    run: &mut Run<'_>,
+) -> Result<(State, StopReason), FitError> {
+    let schedule = Schedule::new(params.effort);
+    let local = local_params(params, count);
+    let sample = sample(problem, &schedule, count, params.seed);
+    let coarse = run.timed("sample", || sample.problem(problem, sequence));
+    let mut explorer = Explorer::new(&coarse, count, params.bone_kind, local, schedule, run)?;
+    explorer.search(run)?;
+    let state = explorer.state;
+    let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
+    let stop = polish(problem, &mut state, local, &schedule, params, run)?;
+    Ok((state, stop))
+}
+
+/// Fits the smallest number of bones that reaches an error, at most `limit`.
+///
+/// The search runs on the sample; when all vertices turn out worse than the sample promised, it goes on from where
+/// it stopped with a goal corrected by as much.
+fn fit_error(
+    sequence: &MeshSequence,
+    problem: &Problem,
+    target: f64,
+    limit: usize,
+    params: &FitParams,
+    run: &mut Run<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<(State, StopReason), FitError> {
+    const CORRECTIONS: usize = 6;
+    let schedule = Schedule::new(params.effort);
+    let slots_for = limit.min(params.influences.unwrap_or(limit));
+    let local = LocalParams { slots: slots_for, ..local_params(params, limit) };
+    let sample = sample(problem, &schedule, limit.min(schedule.vertices / 10), params.seed);
+    let coarse = run.timed("sample", || sample.problem(problem, sequence));
+    let mut explorer = Explorer::new(&coarse, 1, params.bone_kind, local, schedule, run)?;
+    let mut goal = target;
+    let mut best: Option<(State, StopReason, f64)> = None;
+    for _ in 0..CORRECTIONS {
+        explorer.search_for_error(goal, limit, run)?;
+        let promised = explorer.e_rms();
+        let state = explorer.state.clone();
+        let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
+        let stop = polish(problem, &mut state, local, &schedule, params, run)?;
+        let reached = run.history.last().map_or(0.0, |round| round.e_rms);
+        let done = reached <= target || state.bones() >= limit || run.is_over();
+        let better = best.as_ref().is_none_or(|(_, _, e)| reached < *e);
+        if better {
+            best = Some((state, stop, reached));
+        }
+        if done {
+            break;
+        }
+        goal = (goal * target / reached).min(0.98 * promised.min(goal));
+    }
+    match best {
+        Some((state, stop, reached)) => {
+            if reached > target {
+                warnings.push(Warning::TargetMissed { target, reached, bones: state.bones() });
+            }
+            Ok((state, stop))
+        }
+        None => unreachable!("at least one attempt is made"),
+    }
+}
+
+/// Rounds on all vertices and frames until they no longer pay.
+fn polish(
+    problem: &Problem,
+    state: &mut State,
+    local: LocalParams,
+    schedule: &Schedule,
+    params: &FitParams,
+    run: &mut Run<'_>,
+) -> Result<StopReason, FitError> {
+    let rounds = schedule.fine_rounds.min(params.max_iterations);
+    run.stage("weights and bones", Some(rounds))?;
+    let mut descent = Descent::new(problem, local);
+    let mut last = f64::INFINITY;
+    let mut stop = StopReason::MaxIterations;
+    let mut poor = 0;
+    for _ in 0..rounds {
+        descent.round(state, run)?;
+        let e_rms = descent.e_rms();
+        // Two poor rounds in a row: momentum makes single ones look worse than they are.
+        poor = if e_rms > last * (1.0 - params.tolerance) { poor + 1 } else { 0 };
+        last = e_rms;
+        if e_rms < 1e-6 {
+            stop = StopReason::Exact;
+            break;
+        }
+        if poor == 2 {
+            stop = StopReason::Converged;
+            break;
+        }
+        if run.is_over() {
+            stop = StopReason::MaxSeconds;
+            break;
+        }
+    }
+    descent.settle(state);
+    Ok(stop)
 }

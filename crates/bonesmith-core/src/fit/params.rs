@@ -27,6 +27,19 @@ pub enum Method {
     Fsd,
 }
 
+/// How much work a fit may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effort {
+    /// A quick look.
+    Fast,
+    /// The usual.
+    #[default]
+    Balanced,
+    /// Lowest error, several times the work.
+    Best,
+}
+
 /// What `fit` is asked to do. `Default` is the recommended set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FitParams {
@@ -40,7 +53,9 @@ pub struct FitParams {
     pub smooth: f64,
     /// Leave the rest pose as it is in the input. Otherwise each rest vertex moves to where it fits best.
     pub keep_rest: bool,
-    /// Most rounds over weights and bones.
+    /// How much work to put in. Raised: lower error, longer.
+    pub effort: Effort,
+    /// Most rounds over weights and bones on the whole sequence.
     pub max_iterations: usize,
     /// Stop when a round lowers the error by less than this fraction. 0: never.
     pub tolerance: f64,
@@ -60,6 +75,7 @@ impl Default for FitParams {
             bone_kind: BoneKind::Rigid,
             smooth: 0.0,
             keep_rest: false,
+            effort: Effort::Balanced,
             max_iterations: 100,
             tolerance: 1e-3,
             max_seconds: None,
@@ -117,13 +133,24 @@ impl std::fmt::Display for Warning {
     }
 }
 
+/// One round over weights and bones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Round {
+    /// What the round was part of: "search" rounds see a sample of the sequence, "weights and bones" all of it.
+    pub stage: &'static str,
+    /// Bones at that time.
+    pub bones: usize,
+    /// Error after the round, in E_RMS, of what the round saw.
+    pub e_rms: f64,
+}
+
 /// What happened during a fit.
 #[derive(Clone, Debug, Serialize)]
 pub struct FitInfo {
     /// Rounds over weights and bones.
     pub iterations: usize,
-    /// Error after each round, in E_RMS.
-    pub history: Vec<f64>,
+    /// All rounds in order.
+    pub history: Vec<Round>,
     /// Why it stopped.
     pub stop: StopReason,
     /// What the user should know.

@@ -70,6 +70,16 @@ impl Problem {
         self.length / 3
     }
 
+    /// Whether anything leaves the rest pose.
+    pub fn moves(&self) -> bool {
+        let f = self.frames();
+        let still = |i: usize| {
+            let (u, v) = (self.rest[i].as_vec3(), self.trajectory(i));
+            (0..f).all(|t| Vec3::new(v[t], v[f + t], v[2 * f + t]).distance_squared(u) < 1e-12)
+        };
+        !(0..self.vertices()).all(still)
+    }
+
     /// [L] trajectory of vertex `i`.
     pub fn trajectory(&self, i: usize) -> &[f32] {
         &self.trajectories[i * self.length..(i + 1) * self.length]

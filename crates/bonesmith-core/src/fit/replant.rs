@@ -5,12 +5,18 @@ use rayon::prelude::*;
 
 use super::model::{Motion, Skin};
 use super::problem::Problem;
-use crate::transform::nearest_rotation;
+use crate::transform::{nearest_rotation, rotation_svd};
 
 /// Adds `count` bones, each moving rigidly with a patch of `patch` vertices around a vertex of large error.
 ///
 /// Weights are left alone: the next vertex pass lets the new bones in where they help.
-pub(crate) fn plant(problem: &Problem, motion: &Motion, errors: &[f32], count: usize, patch: usize) -> Motion {
+pub(crate) fn plant(
+    problem: &Problem,
+    motion: &Motion,
+    errors: &[f32],
+    count: usize,
+    patch: usize,
+) -> (Motion, Vec<DMat3>) {
     let mut left: Vec<f64> = errors.iter().map(|&e| f64::from(e)).collect();
     let mut patches = Vec::with_capacity(count);
     for _ in 0..count {
@@ -32,7 +38,14 @@ pub(crate) fn plant(problem: &Problem, motion: &Motion, errors: &[f32], count: u
             out.set(present + at, t, m);
         }
     }
-    out
+    (out, patches.iter().map(|members| principal_axes(problem, members)).collect())
+}
+
+/// Principal axes of some vertices in the rest pose: where scale acts if the bone has any.
+fn principal_axes(problem: &Problem, members: &[usize]) -> DMat3 {
+    let center = members.iter().map(|&i| problem.rest[i]).sum::<DVec3>() / members.len() as f64;
+    let outer = |p: DVec3| DMat3::from_cols(p * p.x, p * p.y, p * p.z);
+    rotation_svd(&members.iter().map(|&i| outer(problem.rest[i] - center)).sum()).v
 }
 
 /// The vertex whose surroundings hold the most error, among the worst few.

@@ -17,6 +17,7 @@ use crate::solve::kernels::{accumulate4, squared, subtract4};
 const BLOCK: usize = 64;
 
 /// What the bones need to know about all vertices.
+#[derive(Default)]
 pub(crate) struct Moments {
     /// [4 B, L] `D = sum_i x_i r_i^T` with the residuals of the present motion.
     pub residual: Vec<f64>,

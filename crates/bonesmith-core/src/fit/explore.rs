@@ -1,0 +1,134 @@
+//! Where the bones should be: a search on the sampled problem.
+//!
+//! Alternating descent ends in the nearest local minimum, and which bones serve which region is decided early.
+//! So bones are planted in the worst regions beyond the number asked for, given a few rounds, and the least useful
+//! ones are taken out again, each time judged by how much the error would rise without them. The best state is kept.
+//! The same two moves find the number of bones for a target error, without ever starting again.
+
+use super::bones::BoneModel;
+use super::descend::{Descent, State};
+use super::init;
+use super::local::LocalParams;
+use super::model::Skin;
+use super::params::FitError;
+use super::problem::Problem;
+use super::replant;
+use super::run::Run;
+use super::schedule::Schedule;
+use super::vertices;
+use crate::rig::BoneKind;
+
+/// A search in progress on one problem.
+pub(crate) struct Explorer<'a> {
+    schedule: Schedule,
+    descent: Descent<'a>,
+    pub state: State,
+}
+
+impl<'a> Explorer<'a> {
+    /// Starts from `count` rigid clusters.
+    pub fn new(
+        problem: &'a Problem,
+        count: usize,
+        kind: BoneKind,
+        local: LocalParams,
+        schedule: Schedule,
+        run: &mut Run<'_>,
+    ) -> Result<Self, FitError> {
+        run.stage("first bones", None)?;
+        let (motion, labels) = run.timed("split", || init::split(problem, count));
+        let mut skin = Skin::rigid(local.slots, &labels, problem.rest.clone());
+        let mut model = BoneModel::new(kind, motion.bones, schedule.sweeps);
+        if kind == BoneKind::Trs {
+            let moments = vertices::pass(problem, &motion, &mut skin, None);
+            model.axes = super::bones::principal_axes(&moments, motion.bones);
+        }
+        Ok(Self { schedule, descent: Descent::new(problem, local), state: State { motion, skin, model } })
+    }
+
+    /// E_RMS of the present state on this problem.
+    pub fn e_rms(&self) -> f64 {
+        self.descent.e_rms()
+    }
+
+    /// Settles, then replants `schedule.cycles` times; keeps the best.
+    pub fn search(&mut self, run: &mut Run<'_>) -> Result<(), FitError> {
+        let Schedule { warm_up, settle, cycles, .. } = self.schedule;
+        let count = self.state.bones();
+        run.stage("search", Some(warm_up + cycles * (2 * settle + 3)))?;
+        self.descend(warm_up, run)?;
+        let mut best = (self.descent.squared_error, self.state.clone());
+        for _ in 0..cycles {
+            if run.is_over() || self.descent.squared_error <= 0.0 || count < 2 {
+                break;
+            }
+            let extra = (count as f64 * self.schedule.extra).ceil() as usize;
+            self.plant(extra, run)?;
+            self.thin_out(count, run)?;
+            if self.descent.squared_error < best.0 {
+                best = (self.descent.squared_error, self.state.clone());
+            }
+        }
+        (self.descent.squared_error, self.state) = best;
+        Ok(())
+    }
+
+    /// Adds bones until the error is at most `target` or there are `limit`, then takes out what is not needed.
+    pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        let settle = self.schedule.settle;
+        run.stage("number of bones", None)?;
+        if !self.descent.squared_error.is_finite() {
+            self.descend(self.schedule.warm_up, run)?;
+        }
+        while self.e_rms() > target && self.state.bones() < limit && !run.is_over() {
+            let bones = self.state.bones();
+            self.plant((bones / 4).max(1).min(limit - bones), run)?;
+            self.descend(settle, run)?;
+        }
+        let mut kept = (self.descent.squared_error, self.state.clone());
+        while self.e_rms() <= target && self.state.bones() > 1 && !run.is_over() {
+            kept = (self.descent.squared_error, self.state.clone());
+            let count = self.state.bones() - (self.state.bones() / 16).max(1);
+            self.thin_out(count, run)?;
+            if self.e_rms() > target {
+                // One more chance with other bones before the number is taken as needed.
+                self.plant((count / 4).max(1), run)?;
+                self.thin_out(count, run)?;
+            }
+        }
+        (self.descent.squared_error, self.state) = kept;
+        Ok(())
+    }
+
+    fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        self.descent.rounds(&mut self.state, rounds, run)
+    }
+
+    /// Plants `extra` bones in the worst regions and lets them find their vertices.
+    fn plant(&mut self, extra: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        let problem = self.descent.problem;
+        let share = problem.vertices() as f64 / (self.state.bones() + extra) as f64;
+        let patch = ((share * self.schedule.patch) as usize).max(4);
+        run.timed("plant", || self.state.plant(problem, &self.descent.moments.per_vertex, extra, patch));
+        self.descent.restart();
+        self.descend(self.schedule.settle, run)
+    }
+
+    /// Takes out the least useful bones, a share of the excess at a time, until `count` are left.
+    fn thin_out(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        let (problem, local) = (self.descent.problem, self.descent.local);
+        while self.state.bones() > count {
+            let excess = self.state.bones() - count;
+            let batch = (excess as f64 * self.schedule.batch).ceil() as usize;
+            run.timed("removal costs", || {
+                let costs = vertices::removal_costs(problem, &self.state.motion, &self.state.skin, local);
+                let gone = replant::least_useful(&costs, &self.descent.moments.second, batch);
+                self.state.remove(&gone);
+            });
+            self.descent.restart();
+            let last = self.state.bones() == count;
+            self.descend(if last { self.schedule.settle } else { 1 }, run)?;
+        }
+        Ok(())
+    }
+}

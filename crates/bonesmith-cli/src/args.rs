@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use bonesmith_core::BoneKind;
-use bonesmith_core::fit::Method;
+use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Turns mesh animations into skinned rigs: bones, sparse weights, bone animation.
@@ -94,6 +94,9 @@ pub struct SolverArgs {
     /// Who does the fit: our best, or a published method for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
+    /// How much work to put in: more of it finds lower errors
+    #[arg(long, value_enum, default_value_t)]
+    pub effort: EffortArg,
     /// Seed of all random choices; the same seed gives the same bytes
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
@@ -249,6 +252,9 @@ pub struct BenchFitArgs {
     /// Who does the fit
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
+    /// How much work to put in: more of it finds lower errors
+    #[arg(long, value_enum, default_value_t)]
+    pub effort: EffortArg,
     /// Most rounds over weights and bones
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<usize>,
@@ -373,6 +379,28 @@ impl From<MethodArg> for Method {
         match method {
             MethodArg::Bonesmith => Self::Bonesmith,
             MethodArg::Fsd => Self::Fsd,
+        }
+    }
+}
+
+/// `--effort`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EffortArg {
+    /// A quick look
+    Fast,
+    /// The usual
+    #[default]
+    Balanced,
+    /// Lowest error, several times the work
+    Best,
+}
+
+impl From<EffortArg> for Effort {
+    fn from(effort: EffortArg) -> Self {
+        match effort {
+            EffortArg::Fast => Self::Fast,
+            EffortArg::Balanced => Self::Balanced,
+            EffortArg::Best => Self::Best,
         }
     }
 }

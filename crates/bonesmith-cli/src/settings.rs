@@ -131,6 +131,7 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         },
         smooth: args.smooth.unwrap_or(defaults.smooth),
         keep_rest: args.keep_rest,
+        effort: args.effort.into(),
         max_iterations: args.max_iterations.unwrap_or(if fsd { FSD_ITERATIONS } else { defaults.max_iterations }),
         tolerance: args.tolerance.unwrap_or(if fsd { 0.0 } else { defaults.tolerance }),
         max_seconds: args.max_seconds,

@@ -164,7 +164,7 @@ fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
     table.row("iterations", format!("{:<9} {stop}", fit.info.iterations));
     if verbose {
         let list = |items: Vec<String>| items.join("  ");
-        table.row("history", list(fit.info.history.iter().map(|e| figure(*e)).collect()));
+        table.row("history", list(fit.info.history.iter().map(|round| figure(round.e_rms)).collect()));
         table.row("profile", list(fit.info.profile.iter().map(|(n, s)| format!("{n} {s:.3}")).collect()));
         if let Some(peak) = fit.peak_memory_bytes {
             table.row("peak memory", bytes(peak));

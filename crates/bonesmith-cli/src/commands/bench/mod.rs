@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 use self::published::{DEMO_ROWS, ROWS, Row};
 use self::table::Measured;
+use clap::ValueEnum;
+
 use crate::args::{BenchFitArgs, MethodArg};
 use crate::errors::{Cancelled, Outcome, Usage};
 use crate::output::{print, write_json};
@@ -108,6 +110,8 @@ fn fit_in_child(
         });
     };
     option("--max-iterations", args.max_iterations.map(|n| n.to_string()));
+    let effort = args.effort.to_possible_value().map(|value| value.get_name().to_owned());
+    option("--effort", effort);
     option("--tolerance", args.tolerance.map(|t| t.to_string()));
     option("--threads", threads.map(|n| n.to_string()));
     let output = child.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;

@@ -60,7 +60,7 @@ fn integer(digits: &[u8]) -> Option<i64> {
     }
     let mut value = 0i64;
     for &digit in digits {
-        value = 10 * value + i64::from(digit.is_ascii_digit().then_some(digit - b'0')?);
+        value = 10 * value + i64::from(digit.is_ascii_digit().then(|| digit - b'0')?);
     }
     Some(if negative { -value } else { value })
 }

@@ -24,6 +24,7 @@ const NONE: u32 = u32::MAX;
 
 /// Reads the text of an OBJ file; `path` is for messages and to find its materials.
 pub fn parse(path: &Path, text: &[u8], extent: Extent) -> Result<Mesh, IoError> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text); // byte order mark
     let mut reader = Reader::new(extent);
     let mut lines = Lines { rest: text, number: 0 };
     while let Some((number, line)) = lines.next_line() {

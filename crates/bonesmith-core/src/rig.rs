@@ -190,20 +190,65 @@ impl Rig {
 
     fn check_tree(&self) -> Result<(), RigError> {
         let mut names = std::collections::HashSet::new();
+        // Bones known to hang on a root: each is walked over once, however long the chains are.
+        let mut rooted = vec![false; self.bones.len()];
         for (j, bone) in self.bones.iter().enumerate() {
+            let mut path = vec![j];
             let mut ancestor = bone.parent;
-            let mut depth = 0;
             while let Some(p) = ancestor {
-                depth += 1;
-                if p >= self.bones.len() || depth > self.bones.len() {
+                if p >= self.bones.len() || path.len() > self.bones.len() {
                     return Err(RigError::BadParent { bone: j, name: bone.name.clone() });
                 }
+                if rooted[p] {
+                    break;
+                }
+                path.push(p);
                 ancestor = self.bones[p].parent;
             }
+            path.into_iter().for_each(|p| rooted[p] = true);
             if !names.insert(bone.name.as_str()) {
                 return Err(RigError::RepeatedName { name: bone.name.clone() });
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(parents: &[Option<usize>]) -> Rig {
+        let bone = |(j, &parent): (usize, &Option<usize>)| Bone {
+            name: format!("bone_{j}"),
+            parent,
+            world_from_bind: DAffine3::IDENTITY,
+        };
+        let mut weights = SparseWeights::new(1, 1);
+        weights.set(0, &[(0, 1.0)]);
+        Rig {
+            name: String::new(),
+            rest: vec![Vec3::ZERO],
+            surface: Arc::default(),
+            weights,
+            bones: parents.iter().enumerate().map(bone).collect(),
+            kind: BoneKind::Rigid,
+            clips: Vec::new(),
+            params_json: String::new(),
+        }
+    }
+
+    #[test]
+    fn parents_form_trees() {
+        chain(&[Some(1), Some(2), None, Some(0), None]).check().unwrap();
+        for parents in [&[Some(0)][..], &[Some(1), Some(0)], &[None, Some(2), Some(3), Some(1)], &[Some(9)]] {
+            assert!(matches!(chain(parents).check(), Err(RigError::BadParent { .. })), "{parents:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_chain_is_checked_at_once() {
+        let parents: Vec<Option<usize>> = (0..1 << 16).map(|j| (j + 1 < 1 << 16).then_some(j + 1)).collect();
+        chain(&parents).check().unwrap();
     }
 }

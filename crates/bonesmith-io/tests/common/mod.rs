@@ -20,7 +20,8 @@ pub fn data() -> Option<PathBuf> {
         return Some(folder);
     }
     // Straight to the stream: the test harness would swallow `eprintln!` of a test that passes.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: no test data at {} (set BONESMITH_DATA)", folder.display());
+    let line = format!("SKIPPED: no test data at {} (set BONESMITH_DATA)\n", folder.display());
+    let _ = std::io::stderr().write_all(line.as_bytes());
     None
 }
 

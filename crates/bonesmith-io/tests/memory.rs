@@ -1,0 +1,61 @@
+//! Reading a sequence takes little more memory than the sequence itself. Alone in its binary: it counts every byte.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence};
+use bonesmith_io::{LoadOptions, load_sequence, save_sequence};
+use glam::Vec3;
+
+/// Counts what is held, and the most that ever was.
+struct Count;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes on to the system allocator unchanged; `realloc` is the default one over these.
+unsafe impl GlobalAlloc for Count {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: the caller's promises are the system allocator's demands.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNT: Count = Count;
+
+/// Most bytes held during `work`, beyond those before it.
+fn most_during<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let result = work();
+    (result, MOST.load(Ordering::Relaxed) - before)
+}
+
+#[test]
+fn positions_are_held_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.npz");
+    let (frames, vertices) = (200, 5000);
+    let position = |t: usize, i: usize| Vec3::new((t * i % 977) as f32, (i % 31) as f32 * 0.7, t as f32 * 0.1);
+    let frame = |t| RawFrame { positions: (0..vertices).map(|i| position(t, i)).collect(), ..RawFrame::default() };
+    let raw = RawSequence { frames: (0..frames).map(frame).collect(), ..RawSequence::default() };
+    let sequence = MeshSequence::try_from(raw).unwrap();
+    let own = sequence.position_bytes();
+
+    let ((), saving) = most_during(|| save_sequence(&sequence, &path).unwrap());
+    assert!(saving < own / 5, "saving {own} bytes took {saving} more");
+    drop(sequence);
+    let (raw, loading) = most_during(|| load_sequence(&[path], &LoadOptions::default()).unwrap());
+    assert!(loading < own + own / 5, "loading {own} bytes took {loading}");
+    let (_, checking) = most_during(|| MeshSequence::try_from(raw).unwrap());
+    assert!(checking < own / 5, "checking {own} bytes took {checking} more");
+}

@@ -54,7 +54,7 @@ pub fn load_sequence(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSeq
         }
         Source::Cache { cache, format, mesh } => pointcache::load(&cache, format, mesh.as_deref(), options),
         Source::Single(path, Format::Npz) => npz::load_sequence(&path, options),
-        Source::Single(path, format) => Err(gltf_pending(&path, format)),
+        Source::Single(path, _) => gltf::load_sequence(&path, options),
     }
 }
 
@@ -76,7 +76,7 @@ pub fn load_rest(path: &Path) -> Result<RawFrame, IoError> {
 pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
     match detect(path)? {
         Format::Npz => npz::load_rig(path),
-        format @ (Format::Glb | Format::Gltf) => Err(gltf_pending(path, format)),
+        Format::Glb | Format::Gltf => gltf::load_rig(path, &LoadOptions::default()),
         format => {
             let what = format!("{} files hold no rig; .npz, .glb and .gltf can", format.name());
             Err(IoError::unsupported(path, what))
@@ -86,8 +86,12 @@ pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
 
 /// Reads whatever a file holds: a rig where there is one, else a sequence.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
-    if path.is_file() && detect(path)? == Format::Npz {
-        return npz::load(path, options);
+    if path.is_file() {
+        match detect(path)? {
+            Format::Npz => return npz::load(path, options),
+            Format::Glb | Format::Gltf => return gltf::load(path, options),
+            _ => {}
+        }
     }
     Ok(Loaded::Sequence(load_sequence(&[path.to_owned()], options)?))
 }
@@ -108,8 +112,4 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         Some(Format::Glb | Format::Gltf) => gltf::save_sequence(sequence, path),
         _ => Err(IoError::unsupported(path, "a sequence can be written as .npz, .glb or .gltf")),
     }
-}
-
-fn gltf_pending(path: &Path, format: Format) -> IoError {
-    IoError::unsupported(path, format!("{} is not there yet", format.name()))
 }

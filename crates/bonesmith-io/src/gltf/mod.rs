@@ -11,9 +11,11 @@
 //! | texture coordinates, origin lower left | origin upper left: v turned into 1 - v |
 //! | polygons | triangles (fans), with the polygons' sizes in extras |
 
+mod classes;
 mod container;
-#[allow(dead_code)] // until the reader lands
 mod extras;
+mod read;
 mod write;
 
+pub use read::{load, load_rig, load_sequence};
 pub use write::{save_rig, save_sequence};

@@ -1,11 +1,11 @@
 //! From corners to vertices: glTF has one index for all attributes, so a vertex on a seam becomes several.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use bonesmith_core::Surface;
 use bonesmith_core::surface::CornerAttribute;
 
+use crate::gltf::classes::{intern, refine};
 use crate::gltf::extras::{Runs, to_runs};
 
 /// One primitive: the faces of one material.
@@ -103,35 +103,19 @@ fn part(
 fn seam_classes(surface: &Surface) -> Vec<u32> {
     let mut classes: Vec<u32> = surface.topology.corners().to_vec();
     for uv in &surface.uv_sets {
-        refine(&mut classes, &canonical(uv));
+        refine(&mut classes, canonical(uv));
     }
     if let Some(normals) = &surface.normals {
-        refine(&mut classes, &canonical(normals));
+        refine(&mut classes, canonical(normals));
     }
     if let Some(colors) = &surface.colors {
-        refine(&mut classes, &canonical(colors));
+        refine(&mut classes, canonical(colors));
     }
     classes
 }
 
 /// [corners] number of each corner's value, equal for equal values even where the source repeats them.
-fn canonical<const D: usize>(attribute: &CornerAttribute<D>) -> Vec<u32> {
+fn canonical<const D: usize>(attribute: &CornerAttribute<D>) -> impl Iterator<Item = u32> {
     let ids = intern(attribute.values.iter().map(|value| value.map(f32::to_bits)));
-    attribute.indices.iter().map(|&index| ids[index as usize]).collect()
-}
-
-fn refine(classes: &mut [u32], ids: &[u32]) {
-    let refined = intern(classes.iter().copied().zip(ids.iter().copied()));
-    classes.copy_from_slice(&refined);
-}
-
-/// Numbers things by first appearance.
-fn intern<T: Hash + Eq>(things: impl Iterator<Item = T>) -> Vec<u32> {
-    let mut numbers: HashMap<T, u32> = HashMap::new();
-    things
-        .map(|thing| {
-            let next = numbers.len() as u32;
-            *numbers.entry(thing).or_insert(next)
-        })
-        .collect()
+    attribute.indices.iter().map(move |&index| ids[index as usize])
 }

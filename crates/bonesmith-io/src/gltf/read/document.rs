@@ -1,0 +1,170 @@
+//! The file as a whole: JSON and buffers, nothing interpreted yet.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use gltf_json::Root;
+
+use crate::IoError;
+use crate::gltf::container;
+
+/// Extensions that a file may require without changing where vertices are.
+const HARMLESS: [&str; 6] = [
+    "KHR_mesh_quantization",
+    "KHR_texture_transform",
+    "KHR_texture_basisu",
+    "KHR_lights_punctual",
+    "EXT_texture_webp",
+    "EXT_texture_avif",
+];
+
+/// A file with its buffers in memory.
+pub struct Document {
+    path: PathBuf,
+    /// The JSON.
+    pub root: Root,
+    /// [buffers].
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Document {
+    /// Reads the file and everything it refers to for geometry.
+    pub fn open(path: &Path) -> Result<Self, IoError> {
+        let bytes = std::fs::read(path).map_err(|source| IoError::Os { path: path.to_owned(), source })?;
+        let malformed = |what: String| IoError::Malformed { path: path.to_owned(), what };
+        if bytes.is_empty() {
+            return Err(malformed("the file is empty".into()));
+        }
+        let (json, bin) = if container::is_glb(&bytes) {
+            let unpacked = container::unpack(&bytes).map_err(malformed)?;
+            (unpacked.json, unpacked.bin)
+        } else {
+            (&bytes[..], None)
+        };
+        let root: Root = serde_json::from_slice(json).map_err(|e| malformed(format!("its JSON is broken: {e}")))?;
+        let mut document = Self { path: path.to_owned(), root, buffers: Vec::new() };
+        document.check_extensions()?;
+        for index in 0..document.root.buffers.len() {
+            let buffer = document.read_buffer(index, bin)?;
+            document.buffers.push(buffer);
+        }
+        Ok(document)
+    }
+
+    /// The file's name without folder and extension.
+    pub fn stem(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// An error about this file's content.
+    pub fn malformed(&self, what: impl Into<String>) -> IoError {
+        IoError::Malformed { path: self.path.clone(), what: what.into() }
+    }
+
+    /// An error about something sound that we do not read.
+    pub fn unsupported(&self, what: impl Into<String>) -> IoError {
+        IoError::Unsupported { path: self.path.clone(), what: what.into() }
+    }
+
+    /// Bytes of a buffer; `None` if it does not exist.
+    pub fn buffer(&self, index: usize) -> Option<&[u8]> {
+        self.buffers.get(index).map(Vec::as_slice)
+    }
+
+    /// Bytes of all buffers: no sound file has more elements in anything than this.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffers.iter().map(Vec::len).sum()
+    }
+
+    /// Bytes behind a URI, whether inline or in a file beside this one.
+    pub fn resolve(&self, uri: &str, limit: usize) -> Result<Vec<u8>, IoError> {
+        if let Some(inline) = uri.strip_prefix("data:") {
+            let (kind, data) = inline.split_once(',').ok_or_else(|| self.malformed("a data URI without a comma"))?;
+            if !kind.ends_with(";base64") {
+                return Ok(percent_decode(data));
+            }
+            let decoded = base64::engine::general_purpose::STANDARD.decode(data);
+            return decoded.map_err(|e| self.malformed(format!("a data URI is not base64: {e}")));
+        }
+        let name = String::from_utf8_lossy(&percent_decode(uri)).into_owned();
+        let relative = Path::new(&name);
+        if uri.contains("://") || relative.is_absolute() {
+            return Err(self.unsupported(format!("it refers to {name:?}; only files beside it are read")));
+        }
+        let path = self.path.parent().unwrap_or(Path::new("")).join(relative);
+        let os = |source| IoError::Os { path: path.clone(), source };
+        let file = std::fs::File::open(&path).map_err(os)?;
+        // A device would never end.
+        if !file.metadata().map_err(os)?.is_file() {
+            return Err(self.malformed(format!("{name:?} is not a plain file")));
+        }
+        let mut bytes = Vec::new();
+        file.take(limit as u64).read_to_end(&mut bytes).map_err(os)?;
+        Ok(bytes)
+    }
+
+    fn check_extensions(&self) -> Result<(), IoError> {
+        for required in &self.root.extensions_required {
+            let tool = match required.as_str() {
+                "KHR_draco_mesh_compression" => "Draco",
+                "EXT_meshopt_compression" | "KHR_meshopt_compression" => "meshopt",
+                name if HARMLESS.contains(&name) || name.starts_with("KHR_materials_") => continue,
+                name => return Err(self.unsupported(format!("it requires the extension {name}, which is not read"))),
+            };
+            return Err(self.unsupported(format!(
+                "its geometry is compressed with {tool}, which is not read: decompress it first, for example by \
+                 `npx @gltf-transform/cli copy in.glb out.glb`, or export it again without compression"
+            )));
+        }
+        Ok(())
+    }
+
+    fn read_buffer(&self, index: usize, bin: Option<&[u8]>) -> Result<Vec<u8>, IoError> {
+        let buffer = &self.root.buffers[index];
+        let length = usize::try_from(buffer.byte_length.0).unwrap_or(usize::MAX);
+        let mut bytes = match (&buffer.uri, bin) {
+            (Some(uri), _) => self.resolve(uri, length)?,
+            (None, Some(bin)) if index == 0 => bin[..length.min(bin.len())].to_vec(),
+            _ => return Err(self.malformed(format!("buffer {index} has no bytes"))),
+        };
+        if bytes.len() < length {
+            let found = bytes.len();
+            return Err(self.malformed(format!("buffer {index} is truncated: {length} bytes stated, {found} found")));
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+}
+
+/// Undoes %XX; stray percent signs stay.
+fn percent_decode(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let hex = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match (bytes[at], hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((16 * high + low) as u8);
+                at += 3;
+            }
+            (byte, ..) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent_decode;
+
+    #[test]
+    fn percent_signs() {
+        assert_eq!(percent_decode("a%20b%c3%A9%"), "a b\u{e9}%".as_bytes());
+        assert_eq!(percent_decode("100%zz"), b"100%zz");
+    }
+}

@@ -1,0 +1,82 @@
+//! Materials, textures and images.
+
+use bonesmith_core::surface::{AlphaMode, Image, Material, Texture, Textures};
+use gltf_json::material::{AlphaMode as JsonAlphaMode, Material as JsonMaterial};
+use gltf_json::texture::Texture as JsonTexture;
+use gltf_json::validation::Checked;
+use gltf_json::{Image as JsonImage, Index};
+
+use super::document::Document;
+use crate::gltf::extras::{self, MaterialExtras};
+use crate::gltf::write::material::mime_of;
+
+/// Largest image that is carried along.
+const MAX_IMAGE_BYTES: usize = 1 << 28;
+
+/// All materials of a file.
+pub struct Materials {
+    /// [file materials] place in `list`; `None` for our own placeholder.
+    pub places: Vec<Option<u32>>,
+    /// Materials.
+    pub list: Vec<Material>,
+    /// Images that they use.
+    pub images: Vec<Image>,
+}
+
+impl Materials {
+    /// Reads what can be read. A picture that is missing or of an unknown kind is no reason to refuse a rig: the
+    /// material goes without it.
+    pub fn read(document: &Document) -> Self {
+        let mut out = Self { places: Vec::new(), list: Vec::new(), images: Vec::new() };
+        let places: Vec<Option<u32>> =
+            document.root.images.iter().map(|image| out.read_image(document, image)).collect();
+        let find = |texture: Index<JsonTexture>, uv_set: u32| {
+            let source = document.root.textures.get(texture.value())?.source.value();
+            Some(Texture { image: places.get(source).copied().flatten()?, uv_set })
+        };
+        for material in &document.root.materials {
+            let placeholder = extras::unpack::<MaterialExtras>(&material.extras).is_some_and(|m| m.placeholder);
+            out.places.push((!placeholder).then_some(out.list.len() as u32));
+            if !placeholder {
+                out.list.push(from_json(material, &find));
+            }
+        }
+        out
+    }
+
+    fn read_image(&mut self, document: &Document, image: &JsonImage) -> Option<u32> {
+        let bytes = match (image.buffer_view, &image.uri) {
+            (Some(view), _) => document.view_bytes(view).ok()?.to_vec(),
+            (None, Some(uri)) => document.resolve(uri, MAX_IMAGE_BYTES).ok()?,
+            (None, None) => return None,
+        };
+        let mime = mime_of(&bytes)?.into();
+        self.images.push(Image { name: image.name.clone().unwrap_or_default(), mime, bytes });
+        Some(self.images.len() as u32 - 1)
+    }
+}
+
+fn from_json(material: &JsonMaterial, find: &dyn Fn(Index<JsonTexture>, u32) -> Option<Texture>) -> Material {
+    let pbr = &material.pbr_metallic_roughness;
+    let alpha = match material.alpha_mode {
+        Checked::Valid(JsonAlphaMode::Mask) => AlphaMode::Mask(material.alpha_cutoff.map_or(0.5, |c| c.0)),
+        Checked::Valid(JsonAlphaMode::Blend) => AlphaMode::Blend,
+        _ => AlphaMode::Opaque,
+    };
+    Material {
+        name: material.name.clone().unwrap_or_default(),
+        base_color: pbr.base_color_factor.0,
+        metallic: pbr.metallic_factor.0,
+        roughness: pbr.roughness_factor.0,
+        emissive: material.emissive_factor.0,
+        double_sided: material.double_sided,
+        alpha,
+        textures: Textures {
+            base_color: pbr.base_color_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
+            metallic_roughness: pbr.metallic_roughness_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
+            normal: material.normal_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
+            occlusion: material.occlusion_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
+            emissive: material.emissive_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
+        },
+    }
+}

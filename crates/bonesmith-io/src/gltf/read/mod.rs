@@ -1,0 +1,229 @@
+//! Rigs and mesh animations out of glTF files.
+
+mod accessor;
+mod document;
+mod material;
+mod mesh;
+mod model;
+mod primitive;
+mod scene;
+mod surface;
+mod track;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bonesmith_core::deform::lbs;
+use bonesmith_core::transform::Trs;
+use bonesmith_core::{Bone, BoneKind, Clip, RawFrame, RawSequence, Rig};
+use glam::{DAffine3, DMat3, DVec3, Vec3};
+use gltf_json::animation::Property;
+
+use self::document::Document;
+use self::model::Model;
+use self::track::{Motion, gap_secs, snap};
+use crate::{IoError, LoadOptions, Loaded};
+
+/// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small
+/// file could ask for any amount of memory.
+const MAX_TRANSFORMS: usize = 1 << 25;
+const MAX_POSITIONS: usize = 1 << 30;
+
+/// Reads a skinned, animated file as a rig and any other as a sequence.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);
+    if model.skinned && model.motions.iter().any(animated) {
+        return Ok(Loaded::Rig(Box::new(to_rig(&document, model, options.fps)?)));
+    }
+    Ok(Loaded::Sequence(to_sequence(&document, &model, options.fps)?))
+}
+
+/// Reads a skinned file as a rig: one clip per animation, sampled at its keys or at `fps`. Morph targets stay as
+/// the unanimated file has them; a rig cannot move them.
+pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    if !model.skinned {
+        return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
+    }
+    to_rig(&document, model, options.fps)
+}
+
+/// Bakes everything that moves, skins and morph targets, to positions; several animations follow each other.
+pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    to_sequence(&document, &model, options.fps)
+}
+
+fn to_rig(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig, IoError> {
+    for motion in &mut model.motions {
+        motion.tracks.retain(|track| track.property != Property::MorphTargetWeights);
+    }
+    model.motions.retain(|motion| !motion.tracks.is_empty());
+    let mut clips = Vec::new();
+    for motion in &model.motions {
+        clips.push(sample_clip(document, &model, motion, fps)?);
+    }
+    let bones = bones(&model);
+    let own = model.skin_extras.take();
+    let kind = own.as_ref().map_or_else(|| kind_of(&bones, &clips), |own| own.kind);
+    let params_json = own.and_then(|own| own.params).map(|params| params.get().to_owned()).unwrap_or_default();
+    let Model { name, rest, surface, weights, .. } = model;
+    let rig = Rig { name, rest, surface: Arc::new(surface), weights, bones, kind, clips, params_json };
+    rig.check().map_err(|e| document.malformed(e.to_string()))?;
+    Ok(rig)
+}
+
+fn sample_clip(document: &Document, model: &Model, motion: &Motion, fps: Option<f64>) -> Result<Clip, IoError> {
+    let times = motion.sample_times(fps).map_err(|why| document.unsupported(why))?;
+    if times.len().saturating_mul(model.bones.len()) > MAX_TRANSFORMS {
+        let (frames, bones) = (times.len(), model.bones.len());
+        return Err(document.unsupported(format!("{frames} frames of {bones} bones are too many; lower --fps")));
+    }
+    let mut posed_from_rest = Vec::with_capacity(times.len() * model.bones.len());
+    for &secs in &times {
+        let mut locals = model.scene.rest.clone();
+        motion.apply(secs, &mut locals);
+        posed_from_rest.extend(model.pose(&model.scene.worlds(&locals)));
+    }
+    Ok(Clip { name: motion.name.clone(), times_secs: source_times(times, motion), posed_from_rest })
+}
+
+/// Times as the source had them.
+fn source_times(mut times: Vec<f64>, motion: &Motion) -> Vec<f64> {
+    times.iter_mut().for_each(|t| *t += motion.start_secs);
+    snap(&mut times);
+    times
+}
+
+fn bones(model: &Model) -> Vec<Bone> {
+    let mut first_of_node: HashMap<usize, usize> = HashMap::new();
+    for (j, bone) in model.bones.iter().enumerate() {
+        first_of_node.entry(bone.node).or_insert(j);
+    }
+    let told = model.skin_extras.as_ref().and_then(|own| own.parents.as_ref()).and_then(|parents| {
+        let count = model.bones.len();
+        let parents: Option<Vec<Option<usize>>> = parents
+            .iter()
+            .map(|&p| if p == -1 { Some(None) } else { usize::try_from(p).ok().filter(|p| *p < count).map(Some) })
+            .collect();
+        parents.filter(|parents| parents.len() == count && is_forest(parents))
+    });
+    let parent = |j: usize| match &told {
+        Some(parents) => parents[j],
+        None => model.scene.ancestry(model.bones[j].node).skip(1).find_map(|n| first_of_node.get(&n).copied()),
+    };
+    let mut uses: HashMap<String, usize> = model.bones.iter().map(|bone| (bone.name.clone(), 0)).collect();
+    let mut unique = |name: &str| {
+        let mut candidate = name.to_owned();
+        while let Some(count) = uses.get_mut(&candidate).filter(|count| **count > 0) {
+            candidate = format!("{name}.{count:03}");
+            *count += 1;
+        }
+        uses.insert(candidate.clone(), 1);
+        candidate
+    };
+    let bones = model.bones.iter().enumerate();
+    bones
+        .map(|(j, bone)| Bone { name: unique(&bone.name), parent: parent(j), world_from_bind: bone.world_from_bind })
+        .collect()
+}
+
+/// No bone is its own ancestor.
+fn is_forest(parents: &[Option<usize>]) -> bool {
+    // 0 unknown, 1 on the way up, 2 sound.
+    let mut state = vec![0u8; parents.len()];
+    for start in 0..parents.len() {
+        let mut path = Vec::new();
+        let mut at = Some(start);
+        while let Some(j) = at.filter(|&j| state[j] != 2) {
+            if state[j] == 1 {
+                return false;
+            }
+            state[j] = 1;
+            path.push(j);
+            at = parents[j];
+        }
+        path.into_iter().for_each(|j| state[j] = 2);
+    }
+    true
+}
+
+/// The narrowest kind that holds all transforms, to the precision of a float32 file.
+fn kind_of(bones: &[Bone], clips: &[Clip]) -> BoneKind {
+    const TOLERANCE: f64 = 1e-4;
+    let mut kind = BoneKind::Rigid;
+    for (at, m) in clips.iter().flat_map(|clip| clip.posed_from_rest.iter().enumerate()) {
+        let product = m.matrix3.transpose() * m.matrix3;
+        if product.abs_diff_eq(DMat3::IDENTITY, TOLERANCE) && m.matrix3.determinant() > 0.0 {
+            continue;
+        }
+        let local: DAffine3 = *m * bones[at % bones.len()].world_from_bind;
+        if Trs::from_affine(local, TOLERANCE).is_none() {
+            return BoneKind::Affine;
+        }
+        kind = BoneKind::Trs;
+    }
+    kind
+}
+
+fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
+    let mut sequence = RawSequence {
+        name: model.name.clone(),
+        rest: Some(RawFrame { positions: model.rest.clone(), ..RawFrame::default() }),
+        fps: fps.unwrap_or(0.0),
+        surface: model.surface.clone(),
+        ..RawSequence::default()
+    };
+    for motion in &model.motions {
+        let times = motion.sample_times(fps).map_err(|why| document.unsupported(why))?;
+        let frames = sequence.frames.len() + times.len();
+        if frames.saturating_mul(model.rest.len()) > MAX_POSITIONS {
+            let vertices = model.rest.len();
+            return Err(
+                document.unsupported(format!("{frames} frames of {vertices} vertices are too many; lower --fps"))
+            );
+        }
+        sequence.frames.extend(times.iter().map(|&secs| bake(model, motion, secs)));
+        let mut times = source_times(times, motion);
+        if let (Some(last), Some(first)) = (sequence.times_secs.last(), times.first()) {
+            let shift = last + gap_secs(&sequence.times_secs, fps) - first;
+            times.iter_mut().for_each(|t| *t += shift);
+        }
+        sequence.times_secs.extend(times);
+    }
+    if sequence.frames.is_empty() {
+        let still = Motion { name: String::new(), tracks: Vec::new(), start_secs: 0.0 };
+        sequence.frames.push(bake(model, &still, 0.0));
+        sequence.times_secs.push(0.0);
+    }
+    Ok(sequence)
+}
+
+/// One frame: morph targets, then skinning.
+fn bake(model: &Model, motion: &Motion, secs: f64) -> RawFrame {
+    let mut locals = model.scene.rest.clone();
+    motion.apply(secs, &mut locals);
+    let bones: Vec<DAffine3> = model.pose(&model.scene.worlds(&locals)).collect();
+    let mut rest: Vec<DVec3> = Vec::new();
+    for morph in &model.morphs {
+        let Some(weights) = motion.morph_weights(morph.node, secs) else { continue };
+        if rest.is_empty() {
+            rest = model.rest.iter().map(|p| p.as_dvec3()).collect();
+        }
+        for ((target, weight), rest_weight) in morph.targets.iter().zip(weights).zip(&morph.rest_weights) {
+            let change = weight - rest_weight;
+            if change != 0.0 {
+                let vertices = rest[morph.first..morph.first + target.len()].iter_mut().zip(target);
+                vertices.for_each(|(p, d)| *p += change * d.as_dvec3());
+            }
+        }
+    }
+    let morphed: Vec<Vec3> = rest.iter().map(|p| p.as_vec3()).collect();
+    let rest = if morphed.is_empty() { &model.rest } else { &morphed };
+    RawFrame { positions: lbs(rest, &model.weights, &bones), ..RawFrame::default() }
+}

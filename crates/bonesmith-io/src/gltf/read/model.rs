@@ -1,0 +1,326 @@
+//! All meshes of a file as one skinned model.
+//!
+//! A mesh without a skin hangs on its own node as on a bone, so that baking and rigs need one path only. Each
+//! vertex moves by `posed = world_from_joint(t) * joint_from_mesh * p`, which is what a glTF renderer computes.
+//!
+//! Exporters leave meshes in spaces of their own (centimetres, z up, lying on the side) that only the joints turn
+//! right. The rest pose is therefore moved to where the file's unanimated nodes would show it, `world_from_mesh`,
+//! wherever all joints agree on that.
+
+use std::collections::HashMap;
+
+use bonesmith_core::transform::nearest_rotation;
+use bonesmith_core::{SparseWeights, Surface};
+use glam::{DAffine3, DMat4, DVec3, Vec3};
+use gltf_json::animation::Property;
+
+use super::document::Document;
+use super::material::Materials;
+use super::mesh::MeshData;
+use super::scene::Scene;
+use super::surface::SurfaceBuilder;
+use super::track::Motion;
+use crate::IoError;
+use crate::gltf::extras::{self, SkinExtras};
+
+/// Most vertices of all meshes together: a small file can name one mesh many times.
+const MAX_VERTICES: usize = 1 << 26;
+/// Joints agree on `world_from_mesh` within this, relative to the size of the model.
+const AGREEMENT: f64 = 1e-3;
+/// Closer than this to no turn and no scale is none.
+const NO_TURN: f64 = 1e-5;
+
+/// A skinned model; N vertices, B bones.
+pub struct Model {
+    /// Name of the only mesh, else of the file.
+    pub name: String,
+    /// [N] in the space of the scene, with the morph weights of the unanimated file.
+    pub rest: Vec<Vec3>,
+    /// Faces and what lies on them.
+    pub surface: Surface,
+    /// [N, K].
+    pub weights: SparseWeights,
+    /// [B].
+    pub bones: Vec<ModelBone>,
+    /// Meshes with morph targets.
+    pub morphs: Vec<Morph>,
+    /// Nodes.
+    pub scene: Scene,
+    /// Animations that move anything of the model.
+    pub motions: Vec<Motion>,
+    /// Whether any mesh has a skin.
+    pub skinned: bool,
+    /// What our own files say about the skin.
+    pub skin_extras: Option<SkinExtras>,
+}
+
+/// One bone.
+pub struct ModelBone {
+    /// Its node.
+    pub node: usize,
+    /// Name of the node.
+    pub name: String,
+    /// `posed_from_rest = world_from_joint(t) * joint_from_rest`.
+    pub joint_from_rest: DAffine3,
+    /// Place and orientation at rest; rigid.
+    pub world_from_bind: DAffine3,
+}
+
+/// One mesh with morph targets.
+pub struct Morph {
+    /// Node whose weights apply.
+    pub node: usize,
+    /// First vertex.
+    pub first: usize,
+    /// [targets] displacements at rest, in the space of the scene.
+    pub targets: Vec<Vec<Vec3>>,
+    /// [targets] weights that are in the rest pose already.
+    pub rest_weights: Vec<f64>,
+}
+
+/// A mesh at a node, with the joints its influences name.
+struct Instance {
+    node: usize,
+    mesh: MeshData,
+    /// (node, joint_from_mesh).
+    joints: Vec<(usize, DAffine3)>,
+    skinned: bool,
+}
+
+impl Model {
+    /// Reads all meshes, or the one of the name given.
+    pub fn read(document: &Document, only: Option<&str>) -> Result<Self, IoError> {
+        let scene = Scene::new(document)?;
+        let instances = instances(document, &scene, only)?;
+        let name = match &instances[..] {
+            [one] if !one.mesh.name.is_empty() => one.mesh.name.clone(),
+            _ => document.stem(),
+        };
+        let skinned = instances.iter().any(|i| i.skinned);
+        let worlds = scene.worlds(&scene.rest);
+        let mut builder = ModelBuilder::default();
+        for instance in instances {
+            builder.add(document, &worlds, instance)?;
+        }
+        let ModelBuilder { rest, influences, bones, morphs, surface, .. } = builder;
+        let surface = surface.finish(Materials::read(document));
+        let weights = pack_weights(&influences);
+        let skin_extras = document.root.skins.first().and_then(|skin| extras::unpack(&skin.extras));
+        let mut model =
+            Self { name, rest, surface, weights, bones, morphs, scene, motions: Vec::new(), skinned, skin_extras };
+        model.read_motions(document)?;
+        Ok(model)
+    }
+
+    /// [B] posed_from_rest for [nodes] world transforms.
+    pub fn pose<'a>(&'a self, worlds: &'a [DAffine3]) -> impl Iterator<Item = DAffine3> + 'a {
+        self.bones.iter().map(|bone| worlds[bone.node] * bone.joint_from_rest)
+    }
+
+    fn read_motions(&mut self, document: &Document) -> Result<(), IoError> {
+        let mut moves = vec![false; document.root.nodes.len()];
+        for bone in &self.bones {
+            for node in self.scene.ancestry(bone.node) {
+                moves[node] = true;
+            }
+        }
+        let morphs = |node: usize| self.morphs.iter().any(|morph| morph.node == node);
+        let mut motions = Vec::new();
+        for (a, animation) in document.root.animations.iter().enumerate() {
+            let mut motion = Motion::read(document, a, animation)?;
+            motion.tracks.retain(|track| match track.property {
+                Property::MorphTargetWeights => morphs(track.node),
+                _ => moves[track.node],
+            });
+            if motion.name.is_empty() {
+                motion.name = format!("animation_{a}");
+            }
+            if !motion.tracks.is_empty() {
+                motions.push(motion);
+            }
+        }
+        self.motions = motions;
+        Ok(())
+    }
+}
+
+/// Meshes to read, in node order.
+fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<Vec<Instance>, IoError> {
+    let mut found = Vec::new();
+    let mut names = Vec::new();
+    let mut vertices = 0;
+    for (n, node) in document.root.nodes.iter().enumerate().filter(|(n, _)| scene.shown[*n]) {
+        let Some(mesh) = node.mesh else { continue };
+        let mesh_name = document.root.meshes.get(mesh.value()).and_then(|m| m.name.as_deref());
+        let own = [node.name.as_deref(), mesh_name];
+        if only.is_some_and(|only| !own.contains(&Some(only))) {
+            names.extend(own.into_iter().flatten());
+            continue;
+        }
+        let mut mesh = MeshData::read(document, mesh)?;
+        vertices += mesh.positions.len();
+        if vertices > MAX_VERTICES {
+            return Err(document.unsupported(format!("its meshes have more than {MAX_VERTICES} vertices in all")));
+        }
+        if let Some(weights) = node.weights.as_ref().filter(|w| w.len() == mesh.target_weights.len()) {
+            mesh.target_weights = weights.iter().map(|w| f64::from(*w)).collect();
+        }
+        let weighted = mesh.influences.iter().any(|slots| !slots.is_empty());
+        let joints = match node.skin.filter(|_| weighted) {
+            Some(skin) => read_joints(document, skin.value())?,
+            None => vec![(n, DAffine3::IDENTITY)],
+        };
+        let skinned = node.skin.is_some() && weighted;
+        if !skinned {
+            mesh.influences.iter_mut().for_each(|slots| *slots = vec![(0, 1.0)]);
+        }
+        found.push(Instance { node: n, mesh, joints, skinned });
+    }
+    if !found.iter().any(|i| !i.mesh.positions.is_empty()) {
+        return Err(document.unsupported(match only {
+            Some(only) => format!("no mesh is named {only:?}; there are {names:?}"),
+            None => "there is no mesh in its scene".into(),
+        }));
+    }
+    Ok(found)
+}
+
+/// (node, inverse bind matrix) of each joint of a skin.
+fn read_joints(document: &Document, skin: usize) -> Result<Vec<(usize, DAffine3)>, IoError> {
+    let what = format!("skin {skin}");
+    let lost = || document.malformed(format!("{what} does not exist or names a node that does not"));
+    let json = document.root.skins.get(skin).ok_or_else(lost)?;
+    let matrices = match json.inverse_bind_matrices {
+        Some(accessor) => document.floats::<16>(accessor, &what)?,
+        None => Vec::new(),
+    };
+    let joints = json.joints.iter().enumerate().map(|(j, node)| {
+        let matrix = matrices.get(j).map(|m| DMat4::from_cols_array(&m.map(f64::from)));
+        (node.value(), matrix.map_or(DAffine3::IDENTITY, DAffine3::from_mat4))
+    });
+    let joints: Vec<_> = joints.collect();
+    if joints.is_empty() || joints.iter().any(|(node, _)| *node >= document.root.nodes.len()) {
+        return Err(lost());
+    }
+    Ok(joints)
+}
+
+#[derive(Default)]
+struct ModelBuilder {
+    rest: Vec<Vec3>,
+    influences: Vec<Vec<(usize, f64)>>,
+    bones: Vec<ModelBone>,
+    bones_of_node: HashMap<usize, Vec<usize>>,
+    morphs: Vec<Morph>,
+    surface: SurfaceBuilder,
+}
+
+impl ModelBuilder {
+    fn add(&mut self, document: &Document, worlds: &[DAffine3], instance: Instance) -> Result<(), IoError> {
+        let Instance { node, mut mesh, joints, .. } = instance;
+        let mut used = vec![false; joints.len()];
+        for (v, &(joint, _)) in mesh.influences.iter().enumerate().flat_map(|(v, s)| s.iter().map(move |s| (v, s))) {
+            let slot = used.get_mut(joint as usize).ok_or_else(|| {
+                let (mesh, count) = (&mesh.name, joints.len());
+                document.malformed(format!("mesh {mesh:?}, vertex {v} names joint {joint}, but there are {count}"))
+            })?;
+            *slot = true;
+        }
+        let world_from_mesh = place_at_rest(worlds, &joints, &used, &mesh.positions);
+        let mut bones = Vec::with_capacity(joints.len());
+        for &(joint, joint_from_mesh) in &joints {
+            bones.push(self.bone(document, worlds, joint, joint_from_mesh, world_from_mesh));
+        }
+        if self.bones.len() > 1 << 16 {
+            return Err(document.unsupported(format!("{} joints are too many, 65536 are possible", self.bones.len())));
+        }
+        let first = self.rest.len();
+        let linear = world_from_mesh.matrix3;
+        for (v, p) in mesh.positions.iter().enumerate() {
+            let morphed = mesh.targets.iter().zip(&mesh.target_weights).filter(|(_, w)| **w != 0.0);
+            let p = morphed.fold(p.as_dvec3(), |p, (target, w)| p + *w * target[v].as_dvec3());
+            self.rest.push(world_from_mesh.transform_point3(p).as_vec3());
+        }
+        for slots in &mesh.influences {
+            let slots: Vec<(usize, f64)> = slots.iter().map(|&(j, w)| (bones[j as usize], f64::from(w))).collect();
+            let weighted = slots.iter().any(|(_, w)| *w > 0.0 && w.is_finite());
+            self.influences.push(if weighted { slots } else { vec![(bones[0], 1.0)] });
+        }
+        if !mesh.targets.is_empty() {
+            let mut targets = std::mem::take(&mut mesh.targets);
+            targets.iter_mut().flatten().for_each(|d| *d = (linear * d.as_dvec3()).as_vec3());
+            self.morphs.push(Morph { node, first, targets, rest_weights: std::mem::take(&mut mesh.target_weights) });
+        }
+        self.surface.add(mesh, first as u32, linear);
+        Ok(())
+    }
+
+    /// The bone of a joint; two meshes that mean the same by it share it.
+    fn bone(
+        &mut self,
+        document: &Document,
+        worlds: &[DAffine3],
+        node: usize,
+        joint_from_mesh: DAffine3,
+        world_from_mesh: DAffine3,
+    ) -> usize {
+        let joint_from_rest = joint_from_mesh * world_from_mesh.inverse();
+        let same = |b: &&usize| self.bones[**b].joint_from_rest.abs_diff_eq(joint_from_rest, 1e-6);
+        if let Some(&b) = self.bones_of_node.get(&node).and_then(|bones| bones.iter().find(same)) {
+            return b;
+        }
+        let bind = joint_from_rest.inverse();
+        let bind = if bind.is_finite() { bind } else { worlds[node] };
+        let name = document.root.nodes[node].name.clone().unwrap_or_else(|| format!("node_{node}"));
+        self.bones.push(ModelBone {
+            node,
+            name,
+            joint_from_rest,
+            world_from_bind: DAffine3::from_mat3_translation(nearest_rotation(&bind.matrix3), bind.translation),
+        });
+        self.bones_of_node.entry(node).or_default().push(self.bones.len() - 1);
+        self.bones.len() - 1
+    }
+}
+
+/// `world_from_mesh` in the unanimated file, if the joints in use agree on it; else only their mean scale, so that
+/// rest pose and motion have one unit.
+fn place_at_rest(worlds: &[DAffine3], joints: &[(usize, DAffine3)], used: &[bool], positions: &[Vec3]) -> DAffine3 {
+    let in_use = joints.iter().zip(used).filter(|(_, used)| **used);
+    let places: Vec<DAffine3> = in_use.map(|((node, joint_from_mesh), _)| worlds[*node] * *joint_from_mesh).collect();
+    let low = positions.iter().copied().fold(Vec3::INFINITY, Vec3::min).as_dvec3();
+    let high = positions.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max).as_dvec3();
+    let corners = [low, high, DVec3::new(low.x, high.y, high.z), DVec3::new(high.x, low.y, high.z)];
+    let Some(&first) = places.first() else { return DAffine3::IDENTITY };
+    let inverse = first.inverse();
+    if !first.is_finite() || !inverse.is_finite() || !low.is_finite() || !high.is_finite() {
+        return DAffine3::IDENTITY;
+    }
+    let size = first.transform_vector3(high - low).length();
+    let off = |m: &DAffine3, c: &DVec3| m.transform_point3(*c).distance(first.transform_point3(*c));
+    if places.iter().all(|m| corners.iter().all(|c| off(m, c) <= AGREEMENT * size)) {
+        return tidy(first, size);
+    }
+    let log_scale = places.iter().map(|m| m.matrix3.determinant().abs().ln()).sum::<f64>() / (3 * places.len()) as f64;
+    let scale = log_scale.exp();
+    if !scale.is_normal() || (scale - 1.0).abs() < 0.01 {
+        return DAffine3::IDENTITY;
+    }
+    DAffine3::from_scale(DVec3::splat(scale))
+}
+
+/// Without a turn or scale that is rounding only, so that rest poses come back bit for bit.
+fn tidy(m: DAffine3, size: f64) -> DAffine3 {
+    if !m.matrix3.abs_diff_eq(glam::DMat3::IDENTITY, NO_TURN) {
+        return m;
+    }
+    let still = m.translation.length() <= NO_TURN * size;
+    if still { DAffine3::IDENTITY } else { DAffine3::from_translation(m.translation) }
+}
+
+fn pack_weights(influences: &[Vec<(usize, f64)>]) -> SparseWeights {
+    let slots = influences.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let mut weights = SparseWeights::new(influences.len(), slots);
+    influences.iter().enumerate().for_each(|(i, slots)| weights.set(i, slots));
+    weights
+}

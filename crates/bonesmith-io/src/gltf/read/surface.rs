@@ -1,0 +1,114 @@
+//! Faces and corner attributes of all meshes of a file as one `Surface`.
+
+use bonesmith_core::surface::{CornerAttribute, Material};
+use bonesmith_core::{Surface, Topology};
+use glam::{DMat3, DVec3};
+
+use super::material::Materials;
+use super::mesh::MeshData;
+use crate::gltf::classes::{bits, intern};
+
+/// A surface under construction: everything per corner.
+#[derive(Default)]
+pub struct SurfaceBuilder {
+    sizes: Vec<u32>,
+    materials: Vec<Option<usize>>,
+    corners: Vec<u32>,
+    uvs: Vec<Vec<[f32; 2]>>,
+    normals: Vec<[f32; 3]>,
+    colors: Vec<[f32; 4]>,
+}
+
+impl SurfaceBuilder {
+    /// Appends a mesh whose vertices start at `first` and were moved by `linear`.
+    pub fn add(&mut self, mut mesh: MeshData, first: u32, linear: DMat3) {
+        if linear.determinant() < 0.0 {
+            mesh.flip();
+        }
+        let before = self.corners.len();
+        let count = mesh.corners.len();
+        self.sizes.extend(&mesh.face_sizes);
+        self.materials.extend(&mesh.face_materials);
+        self.corners.extend(mesh.corners.iter().map(|v| v + first));
+        if self.uvs.len() < mesh.uvs.len() {
+            self.uvs.resize(mesh.uvs.len(), vec![[0.0; 2]; before]);
+        }
+        for (set, uvs) in self.uvs.iter_mut().enumerate() {
+            match mesh.uvs.get(set) {
+                Some(own) => uvs.extend_from_slice(own),
+                None => uvs.resize(before + count, [0.0; 2]),
+            }
+        }
+        // Normals only count when every mesh has them: a length that falls short says so in the end.
+        self.normals.extend(mesh.normals.into_iter().flatten().map(|n| turned(n, linear)));
+        if let Some(colors) = mesh.colors {
+            self.colors.resize(before, [1.0; 4]);
+            self.colors.extend(colors);
+        }
+    }
+
+    /// The surface.
+    pub fn finish(mut self, materials: Materials) -> Surface {
+        let corners = self.corners.len();
+        if !self.colors.is_empty() {
+            self.colors.resize(corners, [1.0; 4]);
+        }
+        let Materials { places, mut list, images } = materials;
+        let place = |m: &Option<usize>| m.and_then(|m| places.get(m).copied().flatten());
+        let mut face_materials: Vec<Option<u32>> = self.materials.iter().map(place).collect();
+        if face_materials.iter().all(Option::is_none) {
+            face_materials.clear();
+        }
+        // Faces without a material beside faces with one get the plain one.
+        let plain = list.len() as u32;
+        if face_materials.iter().any(Option::is_none) {
+            list.push(Material { name: "none".into(), ..Material::default() });
+        }
+        let uvs = self.uvs.iter().enumerate().map(|(set, uv)| attribute(format!("TEXCOORD_{set}"), uv)).collect();
+        Surface {
+            topology: Topology::from_counts(&self.sizes, self.corners),
+            uv_sets: if corners > 0 { uvs } else { Vec::new() },
+            normals: (corners > 0 && self.normals.len() == corners).then(|| attribute("NORMAL".into(), &self.normals)),
+            colors: (!self.colors.is_empty()).then(|| attribute("COLOR_0".into(), &self.colors)),
+            face_materials: face_materials.into_iter().map(|m| m.unwrap_or(plain)).collect(),
+            materials: list,
+            images,
+        }
+    }
+}
+
+impl MeshData {
+    /// Turns all faces over; their first corners stay.
+    fn flip(&mut self) {
+        let mut start = 0;
+        for &size in &self.face_sizes {
+            let rest = start + 1..start + size as usize;
+            self.corners[rest.clone()].reverse();
+            self.uvs.iter_mut().for_each(|uv| uv[rest.clone()].reverse());
+            self.normals.iter_mut().for_each(|n| n[rest.clone()].reverse());
+            self.colors.iter_mut().for_each(|c| c[rest.clone()].reverse());
+            start += size as usize;
+        }
+    }
+}
+
+/// A normal after `linear`; untouched bit for bit when that is the identity.
+fn turned(normal: [f32; 3], linear: DMat3) -> [f32; 3] {
+    if linear == DMat3::IDENTITY {
+        return normal;
+    }
+    let turned = linear.inverse().transpose() * DVec3::from_array(normal.map(f64::from));
+    turned.try_normalize().map_or(normal, |n| n.as_vec3().to_array())
+}
+
+/// Shares equal values.
+fn attribute<const D: usize>(name: String, per_corner: &[[f32; D]]) -> CornerAttribute<D> {
+    let indices = intern(per_corner.iter().map(|v| bits(*v)));
+    let mut values = Vec::new();
+    for (value, &index) in per_corner.iter().zip(&indices) {
+        if index as usize == values.len() {
+            values.push(*value);
+        }
+    }
+    CornerAttribute { name, values, indices }
+}

@@ -1,4 +1,7 @@
 //! glTF in and out: round trips, real files, broken files, and files for the outside judges.
 
+mod hostile;
 mod judges;
+mod real;
 mod rigs;
+mod round_trip;

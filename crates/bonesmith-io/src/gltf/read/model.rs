@@ -318,9 +318,27 @@ fn tidy(m: DAffine3, size: f64) -> DAffine3 {
     if still { DAffine3::IDENTITY } else { DAffine3::from_translation(m.translation) }
 }
 
+/// Weights as stored where they are sound, else made so: sorted, scaled to sum to 1.
 fn pack_weights(influences: &[Vec<(usize, f64)>]) -> SparseWeights {
     let slots = influences.iter().map(Vec::len).max().unwrap_or(0).max(1);
-    let mut weights = SparseWeights::new(influences.len(), slots);
-    influences.iter().enumerate().for_each(|(i, slots)| weights.set(i, slots));
+    let mut tables = (vec![0u16; influences.len() * slots], vec![0.0f32; influences.len() * slots]);
+    let mut unsound = Vec::new();
+    for (i, row) in influences.iter().enumerate() {
+        let mut row = row.clone();
+        row.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let sum: f64 = row.iter().map(|(_, w)| w).sum();
+        let repeated = (1..row.len()).any(|k| row[..k].iter().any(|(j, _)| *j == row[k].0));
+        let normal = (sum - 1.0).abs() < 1e-6; // not so for a NaN either
+        if repeated || !normal || row.iter().any(|(_, w)| *w <= 0.0) {
+            unsound.push(i);
+            continue;
+        }
+        for (k, &(j, w)) in row.iter().enumerate() {
+            (tables.0[i * slots + k], tables.1[i * slots + k]) = (j as u16, w as f32);
+        }
+    }
+    let mut weights = SparseWeights::from_tables(slots, tables.0, tables.1)
+        .unwrap_or_else(|| SparseWeights::new(influences.len(), slots));
+    unsound.into_iter().for_each(|i| weights.set(i, &influences[i]));
     weights
 }

@@ -80,10 +80,11 @@ impl Motion {
         let mut keys: Vec<f64> = self.tracks.iter().flat_map(|track| track.times.iter().copied()).collect();
         keys.sort_by(f64::total_cmp);
         keys.dedup_by(|later, earlier| *later - *earlier <= SAME_TIME_SECS);
+        let fps = fps.filter(|fps| fps.is_finite() && *fps > 0.0);
         if let (Some(fps), Some(&first), Some(&last)) = (fps, keys.first(), keys.last()) {
             // A last frame that the end misses by rounding only is kept.
             let frames = ((last - first) * fps + 1e-3).floor() + 1.0;
-            if !(frames <= MAX_FRAMES as f64) {
+            if frames > MAX_FRAMES as f64 {
                 return Err(format!("{:.1} s at {fps} fps are more than {MAX_FRAMES} frames", last - first));
             }
             keys = (0..frames as usize).map(|t| first + t as f64 / fps).collect();
@@ -203,7 +204,8 @@ impl Track {
 pub fn snap(times: &mut [f64]) {
     let whole = (1..=240).map(f64::from);
     for fps in USUAL_RATES.into_iter().chain(whole) {
-        let near = |t: f64| ((t * fps).round() / fps - t).abs() <= 1.5 * f64::from(f32::EPSILON) * t.abs();
+        // Exporters that count in float32 add errors of their own: 1e-7 s is far below any frame.
+        let near = |t: f64| ((t * fps).round() / fps - t).abs() <= 1e-7 + 1.5 * f64::from(f32::EPSILON) * t.abs();
         if times.iter().all(|&t| near(t)) {
             times.iter_mut().for_each(|t| *t = (*t * fps).round() / fps);
             return;

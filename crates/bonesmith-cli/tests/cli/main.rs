@@ -1,0 +1,8 @@
+//! The binary as a user meets it: every test starts `bonesmith` and looks at files, streams and exit codes.
+
+mod bad_input;
+mod cancel;
+mod commands;
+mod fitting;
+mod harness;
+mod sound_results;

@@ -25,6 +25,7 @@ pub fn fit_and_export(
     session: &mut Session,
 ) -> anyhow::Result<Summary> {
     let started = Instant::now();
+    session.stage("preparing")?;
     let mut fitted = fit(sequence, params, session)?;
     let peak_memory_bytes = memory::peak_bytes();
     let fit_wall_secs = started.elapsed().as_secs_f64();

@@ -32,7 +32,8 @@ enum Display {
 /// Progress as plain lines, for logs and pipes.
 struct Lines {
     stage: &'static str,
-    stage_start: Instant,
+    /// When the stage was first heard of, and its step then: the rate is counted from there.
+    stage_start: (Instant, usize),
     last: Option<Instant>,
     every: bool,
 }
@@ -43,7 +44,7 @@ impl Session {
             (true, _) => Display::Nothing,
             (false, true) => Display::Bar(ProgressBar::new_spinner()),
             (false, false) => {
-                Display::Lines(Lines { stage: "", stage_start: Instant::now(), last: None, every: global.verbose })
+                Display::Lines(Lines { stage: "", stage_start: (Instant::now(), 0), last: None, every: global.verbose })
             }
         };
         let verbose = global.verbose && !global.quiet;
@@ -110,7 +111,7 @@ impl Lines {
         let now = Instant::now();
         if self.stage != progress.stage {
             self.stage = progress.stage;
-            self.stage_start = now;
+            self.stage_start = (now, progress.step);
             self.last = None;
         }
         if !self.every && self.last.is_some_and(|last| now - last < LINE_INTERVAL) {
@@ -118,12 +119,12 @@ impl Lines {
         }
         self.last = Some(now);
         // A closed pipe is no reason to stop a fit.
-        let _ = writeln!(std::io::stderr(), "{}", line(progress, now - self.stage_start));
+        let _ = writeln!(std::io::stderr(), "{}", line(progress, now - self.stage_start.0, self.stage_start.1));
     }
 }
 
 /// "weights and bones: 12/100, E_RMS 3.412, at most 4 s left"
-fn line(progress: &Progress, elapsed: Duration) -> String {
+fn line(progress: &Progress, elapsed: Duration, first_step: usize) -> String {
     let Progress { stage, step, steps, e_rms } = *progress;
     let mut line = stage.to_owned();
     match (step, steps) {
@@ -135,9 +136,10 @@ fn line(progress: &Progress, elapsed: Duration) -> String {
         line += &format!(", E_RMS {e:.3}");
     }
     if let Some(steps) = steps
-        && (1..steps).contains(&step)
+        && first_step < step
+        && step < steps
     {
-        let left = elapsed.as_secs_f64() / step as f64 * (steps - step) as f64;
+        let left = elapsed.as_secs_f64() / (step - first_step) as f64 * (steps - step) as f64;
         line += &format!(", at most {left:.0} s left");
     }
     line
@@ -173,10 +175,11 @@ mod tests {
     #[test]
     fn lines_tell_stage_step_error_and_time_left() {
         let progress = Progress { stage: "weights", step: 10, steps: Some(30), e_rms: Some(1.5) };
-        let text = line(&progress, Duration::from_secs(4));
+        let text = line(&progress, Duration::from_secs(4), 0);
         assert_eq!(text, "weights: 10/30, E_RMS 1.500, at most 8 s left");
+        assert_eq!(line(&progress, Duration::ZERO, 10), "weights: 10/30, E_RMS 1.500");
         let progress = Progress { stage: "reading", step: 0, steps: None, e_rms: None };
-        assert_eq!(line(&progress, Duration::ZERO), "reading");
+        assert_eq!(line(&progress, Duration::ZERO, 0), "reading");
     }
 
     #[test]

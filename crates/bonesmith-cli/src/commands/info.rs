@@ -3,7 +3,7 @@
 use anyhow::Context;
 use bonesmith_core::sphere::smallest_enclosing_sphere;
 use bonesmith_core::{Adjacency, MeshSequence, Rig, Surface};
-use bonesmith_io::{Format, LoadOptions, Loaded};
+use bonesmith_io::{LoadOptions, Loaded};
 use glam::Vec3;
 use serde::Serialize;
 
@@ -86,7 +86,7 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         Loaded::Sequence(raw) => Info::of_sequence(&load::check(raw).with_context(|| path.display().to_string())?),
     };
     info.format = match path.is_file() {
-        true => format_name(bonesmith_io::detect(path)?).to_owned(),
+        true => bonesmith_io::detect(path)?.name().to_owned(),
         false => "files of one animation".to_owned(),
     };
     session.finish_progress();
@@ -97,18 +97,6 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         print(&info.to_table())?;
     }
     Ok(Outcome::Done)
-}
-
-fn format_name(format: Format) -> &'static str {
-    match format {
-        Format::Obj => "Wavefront OBJ",
-        Format::Ply => "Stanford PLY",
-        Format::Npz => "NumPy archive",
-        Format::Pc2 => "PC2 point cache",
-        Format::Mdd => "MDD point cache",
-        Format::Glb => "binary glTF",
-        Format::Gltf => "glTF",
-    }
 }
 
 impl Info {

@@ -3,6 +3,7 @@
 //! `shape` builds it straight, `motion` bends it; every position is a function of a rest position and the phase,
 //! so the animation is smooth and its end meets its beginning.
 
+mod fins;
 mod motion;
 mod shape;
 

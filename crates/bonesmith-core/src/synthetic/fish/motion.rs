@@ -4,7 +4,8 @@ use std::f64::consts::TAU;
 
 use glam::{DQuat, DVec3, Vec3};
 
-use super::shape::{Fan, PECTORAL, PELVIC, eye_center, section};
+use super::fins::{Fan, PECTORAL, PELVIC};
+use super::shape::{eye_center, section};
 use super::{FishVertex, Part};
 
 /// Samples of the spine per body length: the bend between two of them is far below float32's worth.

@@ -1,4 +1,4 @@
-//! The straight fish: rings of the body, balls for the eyes, thin closed sheets for the fins.
+//! The straight fish: rings of the body, balls for the eyes, and (in `fins`) thin sheets for the fins.
 
 use std::f64::consts::{PI, TAU};
 
@@ -6,9 +6,9 @@ use super::{FishVertex, Part};
 use crate::surface::Material;
 use crate::synthetic::mesh::{FaceBuilder, curve};
 
-const ORANGE: u32 = 0;
+pub(super) const ORANGE: u32 = 0;
 const WHITE: u32 = 1;
-const BLACK: u32 = 2;
+pub(super) const BLACK: u32 = 2;
 
 /// Vertices around the body and rings along it.
 const SEGMENTS: usize = 40;
@@ -75,30 +75,14 @@ fn materials() -> Vec<Material> {
     ]
 }
 
-struct Builder {
+/// The fish under construction.
+pub(super) struct Builder {
     vertices: Vec<FishVertex>,
-    faces: FaceBuilder,
-}
-
-/// A fin: where a point of it lies, its thickness direction, and how it is painted.
-struct Fin<'a> {
-    part: Part,
-    /// Points along the root and from root to edge.
-    size: (usize, usize),
-    /// First value of `u`; the last is 1.
-    u_start: f64,
-    /// (u, v) to [side, up, back] of the middle sheet.
-    point: &'a dyn Fn(f64, f64) -> [f64; 3],
-    /// Unit vector across the sheet: [side, up, back].
-    across: [f64; 3],
-    /// Width of the black edge, in `v`.
-    edge: f64,
-    /// Corner of its square in texture space.
-    uv: [f64; 2],
+    pub faces: FaceBuilder,
 }
 
 impl Builder {
-    fn vertex(&mut self, [side, up, back]: [f64; 3], part: Part, u: f64, v: f64) -> u32 {
+    pub fn vertex(&mut self, [side, up, back]: [f64; 3], part: Part, u: f64, v: f64) -> u32 {
         self.vertices.push(FishVertex { side, up, back, part, u, v });
         self.vertices.len() as u32 - 1
     }
@@ -205,196 +189,6 @@ impl Builder {
                 }
             }
         }
-    }
-
-    fn tail(&mut self) {
-        let point = |u: f64, v: f64| {
-            // A fan that opens upwards and downwards, with a rounded edge that falls back in the middle.
-            let (root_up, root_back) = (0.058 * u, 0.972);
-            let angle = 0.92 * u;
-            let reach = 0.30 + 0.03 * (2.0 * PI * u).cos().mul_add(-0.5, 0.5);
-            let (tip_up, tip_back) = (reach * angle.sin(), 0.955 + reach * angle.cos());
-            let spread = v.powf(1.15);
-            [0.0, 0.012 + root_up + spread * (tip_up - root_up), root_back + v * (tip_back - root_back)]
-        };
-        self.fin(&Fin {
-            part: Part::Tail,
-            size: (33, 21),
-            u_start: -1.0,
-            point: &point,
-            across: [1.0, 0.0, 0.0],
-            edge: 0.1,
-            uv: [0.2, 0.2],
-        });
-    }
-
-    fn back_and_belly_fins(&mut self) {
-        const DORSAL: &[(f64, f64)] =
-            &[(0.0, 0.012), (0.1, 0.062), (0.3, 0.082), (0.52, 0.056), (0.74, 0.112), (0.9, 0.098), (1.0, 0.03)];
-        const ANAL: &[(f64, f64)] = &[(0.0, 0.02), (0.3, 0.085), (0.65, 0.105), (1.0, 0.03)];
-        let fin = |sign: f64, from: f64, to: f64, reach: &'static [(f64, f64)]| {
-            move |u: f64, v: f64| {
-                let root = from + (to - from) * u;
-                let (height, _, middle) = section(root);
-                let reach = curve(reach, u);
-                // Leans back, more so towards the end.
-                [0.0, middle + sign * (height - 0.018 + v * (reach + 0.018)), root + v * reach * (0.35 + 0.45 * u)]
-            }
-        };
-        let across = [1.0, 0.0, 0.0];
-        let dorsal = fin(1.0, 0.27, 0.83, DORSAL);
-        self.fin(&Fin {
-            part: Part::Median(1.0),
-            size: (41, 9),
-            u_start: 0.0,
-            point: &dorsal,
-            across,
-            edge: 0.13,
-            uv: [0.4, 0.2],
-        });
-        let anal = fin(-1.0, 0.60, 0.86, ANAL);
-        self.fin(&Fin {
-            part: Part::Median(-1.0),
-            size: (19, 9),
-            u_start: 0.0,
-            point: &anal,
-            across,
-            edge: 0.13,
-            uv: [0.6, 0.2],
-        });
-    }
-
-    fn paired_fins(&mut self, side: f64) {
-        let row = if side > 0.0 { 0.2 } else { 0.35 };
-        for (part, size, fan, u0) in
-            [(Part::Pectoral(side), (19, 13), PECTORAL, 0.8), (Part::Pelvic(side), (11, 9), PELVIC, 0.0)]
-        {
-            let point = |u: f64, v: f64| {
-                let (along, across) = (fan.spread * u, fan.reach * (1.0 - 0.12 * u * u) * v);
-                let (sin, cos) = along.sin_cos();
-                let hinge = fan.hinge(side);
-                let place = |k: usize| {
-                    let (out, wide) = (fan.out(side)[k], fan.wide(side)[k]);
-                    hinge[k] + fan.root * u * wide + across * (cos * out + sin * wide)
-                };
-                [place(0), place(1), place(2)]
-            };
-            let across = fan.across(side);
-            self.fin(&Fin { part, size, u_start: -1.0, point: &point, across, edge: 0.15, uv: [u0, row] });
-        }
-    }
-
-    /// Two sheets that share their edge; open at the root, which sits inside the body.
-    fn fin(&mut self, fin: &Fin) {
-        let (columns, rows) = fin.size;
-        let coordinate = |c: usize, r: usize| {
-            let u = fin.u_start + (1.0 - fin.u_start) * c as f64 / (columns - 1) as f64;
-            (u, r as f64 / (rows - 1) as f64)
-        };
-        let is_edge = |c: usize, r: usize| c == 0 || c == columns - 1 || r == rows - 1;
-        let mut sheets = [Vec::new(), Vec::new()];
-        for (sheet, sign) in [(0, 1.0), (1, -1.0)] {
-            for r in 0..rows {
-                for c in 0..columns {
-                    if sheet == 1 && is_edge(c, r) {
-                        let shared = sheets[0][r * columns + c];
-                        sheets[1].push(shared);
-                        continue;
-                    }
-                    let (u, v) = coordinate(c, r);
-                    let half = if is_edge(c, r) { 0.0 } else { sign * (0.0065 * (1.0 - v) + 0.0012) };
-                    let middle = (fin.point)(u, v);
-                    let point = [0, 1, 2].map(|k| middle[k] + half * fin.across[k]);
-                    let id = self.vertex(point, fin.part, u, v);
-                    sheets[sheet].push(id);
-                }
-            }
-        }
-        let uv: Vec<u32> = (0..rows * columns)
-            .map(|at| {
-                let (c, r) = (at % columns, at / columns);
-                let (c, r) = (c as f64 / (columns - 1) as f64, r as f64 / (rows - 1) as f64);
-                self.faces.uv(fin.uv[0] + 0.18 * c, fin.uv[1] + 0.13 * r)
-            })
-            .collect();
-        let flip = self.faces_inward(fin);
-        for (sheet, ids) in sheets.iter().enumerate() {
-            for r in 0..rows - 1 {
-                let v = (r as f64 + 0.5) / (rows - 1) as f64;
-                let material = if v > 1.0 - fin.edge { BLACK } else { ORANGE };
-                for c in 0..columns - 1 {
-                    let corner = |c: usize, r: usize| (ids[r * columns + c], uv[r * columns + c]);
-                    let quad = [corner(c, r), corner(c + 1, r), corner(c + 1, r + 1), corner(c, r + 1)];
-                    self.faces.face(&quad, material, flip != (sheet == 1));
-                }
-            }
-        }
-    }
-
-    /// Whether going along `u`, then `v`, turns against the side that the first sheet lies on.
-    fn faces_inward(&self, fin: &Fin) -> bool {
-        let middle = 0.5 * (1.0 + fin.u_start);
-        let at = |u: f64, v: f64| {
-            let [side, up, back] = (fin.point)(u, v);
-            glam::DVec3::new(side, up, -back)
-        };
-        let (along, outward) = (at(middle + 0.01, 0.5) - at(middle, 0.5), at(middle, 0.51) - at(middle, 0.5));
-        let [side, up, back] = fin.across;
-        along.cross(outward).dot(glam::DVec3::new(side, up, -back)) < 0.0
-    }
-}
-
-/// A paired fin: a fan around a hinge at the flank. Vectors are [side, up, back] of the left one.
-pub(super) struct Fan {
-    hinge: [f64; 3],
-    out: [f64; 3],
-    wide: [f64; 3],
-    /// Half width at the root, length, and half the opening angle in radians.
-    root: f64,
-    reach: f64,
-    spread: f64,
-}
-
-pub(super) const PECTORAL: Fan = Fan {
-    hinge: [0.098, -0.055, 0.315],
-    out: [0.60, -0.20, 0.775],
-    wide: [0.10, 0.979, 0.175],
-    root: 0.026,
-    reach: 0.21,
-    spread: 0.72,
-};
-pub(super) const PELVIC: Fan = Fan {
-    hinge: [0.034, -0.186, 0.36],
-    out: [0.30, -0.66, 0.69],
-    wide: [0.05, 0.72, 0.69],
-    root: 0.016,
-    reach: 0.17,
-    spread: 0.34,
-};
-
-impl Fan {
-    fn mirrored(vector: [f64; 3], side: f64) -> [f64; 3] {
-        [side * vector[0], vector[1], vector[2]]
-    }
-
-    pub fn hinge(&self, side: f64) -> [f64; 3] {
-        Self::mirrored(self.hinge, side)
-    }
-
-    fn out(&self, side: f64) -> [f64; 3] {
-        Self::mirrored(self.out, side)
-    }
-
-    /// Direction of the hinge.
-    pub fn wide(&self, side: f64) -> [f64; 3] {
-        Self::mirrored(self.wide, side)
-    }
-
-    /// Unit vector across the fan, away from the body.
-    pub fn across(&self, side: f64) -> [f64; 3] {
-        let (a, b) = (glam::DVec3::from(self.out), glam::DVec3::from(self.wide));
-        let across = a.cross(b).normalize();
-        Self::mirrored((across * across.x.signum()).to_array(), side)
     }
 }
 

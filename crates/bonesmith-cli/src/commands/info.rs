@@ -79,7 +79,6 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let options = LoadOptions { fps: settings::fps(args.fps)?, mesh: args.mesh };
     let input = settings::input(args.inputs, Default::default())?;
     let json = settings::json(args.json)?;
-    session.stage("reading")?;
     let path = &input.paths[0];
     let mut info = match super::convert::load_any(&input.paths, &options)? {
         Loaded::Rig(rig) => Info::of_rig(&rig),

@@ -21,7 +21,7 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   bonesmith demo                                    make an animation, fit it, write demo/demo.glb
-  bonesmith fit walk.npz -o walk.glb                a rig with as many bones as pay
+  bonesmith fit walk.npz -o walk.glb                a rig with as many bones as it takes
   bonesmith fit frames/ --bones 30 -o walk.glb      a folder of OBJ or PLY files, 30 bones
   bonesmith eval walk.glb walk.npz                  how far the rig is from the animation
   bonesmith info walk.glb                           what a file holds
@@ -73,7 +73,7 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Fit")]
 pub struct SolverArgs {
-    /// Number of bones, or auto: as many as pay [default: auto]
+    /// Number of bones, or auto: enough for an E_RMS of 2, at most 100 [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub bones: Option<BonesArg>,
     /// Find the fewest bones that reach this E_RMS (thousandths of the model's radius) instead of --bones

@@ -163,9 +163,14 @@ fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
     };
     table.row("iterations", format!("{:<9} {stop}", fit.info.iterations));
     if verbose {
-        let list = |items: Vec<String>| items.join("  ");
-        table.row("history", list(fit.info.history.iter().map(|round| figure(round.e_rms)).collect()));
-        table.row("profile", list(fit.info.profile.iter().map(|(n, s)| format!("{n} {s:.3}")).collect()));
+        // Rounds of one stage with the same bones on one line.
+        for rounds in fit.info.history.chunk_by(|a, b| (a.stage, a.bones) == (b.stage, b.bones)) {
+            let errors: Vec<String> = rounds.iter().map(|round| figure(round.e_rms)).collect();
+            let what = format!("{}, {}", rounds[0].stage, count(rounds[0].bones, "bone"));
+            table.row("rounds", format!("{what}: {}", errors.join(" ")));
+        }
+        let parts = fit.info.profile.iter().map(|(name, secs)| format!("{name} {secs:.3}"));
+        table.row("profile", parts.collect::<Vec<_>>().join("  "));
         if let Some(peak) = fit.peak_memory_bytes {
             table.row("peak memory", bytes(peak));
         }

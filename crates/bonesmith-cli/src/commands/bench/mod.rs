@@ -11,12 +11,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use bonesmith_core::synthetic;
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use self::published::{DEMO_ROWS, ROWS, Row};
 use self::table::Measured;
-use clap::ValueEnum;
-
 use crate::args::{BenchFitArgs, MethodArg};
 use crate::errors::{Cancelled, Outcome, Usage};
 use crate::output::{print, write_json};

@@ -25,13 +25,15 @@ pub struct PosedRigParams {
     pub kind: BoneKind,
     /// F.
     pub frames: usize,
+    /// How far a bone reaches, over the distance between bones: 0.2 is nearly rigid pieces, 0.5 a soft blend all over.
+    pub softness: f64,
     /// Cells across a limb, at least 1; the mesh has about 65 times its square vertices.
     pub detail: usize,
 }
 
 impl Default for PosedRigParams {
     fn default() -> Self {
-        Self { bones: 6, influences: 4, kind: BoneKind::Rigid, frames: 24, detail: 3 }
+        Self { bones: 6, influences: 4, kind: BoneKind::Rigid, frames: 24, softness: 0.3, detail: 3 }
     }
 }
 
@@ -50,7 +52,7 @@ pub fn posed_rig(seed: u64, params: &PosedRigParams) -> PosedRig {
     let mut random = Random::new(seed);
     let (rest, topology) = branching_body(params.detail.max(1));
     let centers = spread_centers(&rest, params.bones.max(1), &mut random);
-    let weights = smooth_weights(&rest, &centers, params.influences.max(1));
+    let weights = smooth_weights(&rest, &centers, params);
     let bones: Vec<Bone> = centers
         .iter()
         .enumerate()
@@ -196,18 +198,19 @@ fn spread_centers(rest: &[Vec3], bones: usize, random: &mut Random) -> Vec<DVec3
     chosen
 }
 
-/// Gaussians around the bones, half as wide as the bones are apart.
-fn smooth_weights(rest: &[Vec3], centers: &[DVec3], influences: usize) -> SparseWeights {
+/// Gaussians around the bones.
+fn smooth_weights(rest: &[Vec3], centers: &[DVec3], params: &PosedRigParams) -> SparseWeights {
     let nearest = |j: usize| {
         let others = centers.iter().enumerate().filter(|(other, _)| *other != j);
         others.map(|(_, c)| c.distance(centers[j])).fold(f64::INFINITY, f64::min)
     };
-    let spacing = (0..centers.len()).map(nearest).filter(|d| d.is_finite()).fold(0.0, f64::max).max(1e-3);
-    let mut weights = SparseWeights::new(rest.len(), influences);
+    let spacing = (0..centers.len()).map(nearest).filter(|d| d.is_finite()).fold(0.0, f64::max);
+    let width = (params.softness * spacing).max(1e-3);
+    let mut weights = SparseWeights::new(rest.len(), params.influences.max(1));
     for (i, p) in rest.iter().enumerate() {
         let closest = centers.iter().map(|c| c.distance_squared(p.as_dvec3())).fold(f64::INFINITY, f64::min);
         // Relative to the closest, so that far vertices do not underflow to nothing.
-        let weight = |c: &DVec3| (-(c.distance_squared(p.as_dvec3()) - closest) / (0.5 * spacing * spacing)).exp();
+        let weight = |c: &DVec3| (-(c.distance_squared(p.as_dvec3()) - closest) / (2.0 * width * width)).exp();
         let all: Vec<(usize, f64)> = centers.iter().map(weight).enumerate().filter(|(_, w)| *w > 1e-3).collect();
         weights.set(i, &all);
     }

@@ -133,6 +133,8 @@ fn bench_without_sequences_runs_the_demo_and_says_so() {
     assert!(text.contains("demo animation"), "{text}");
     assert_eq!(text.lines().filter(|l| l.starts_with("| demo")).count(), 4, "{text}");
     assert_eq!(names(dir.path()), ["none"]);
+    bonesmith(dir.path(), "bench fit --sequences none --only unicorn --quiet").refused(&["--only unicorn"]);
+    bonesmith(dir.path(), "bench fit --sequences nowhere --quiet").refused(&["--sequences nowhere"]);
 }
 
 #[test]

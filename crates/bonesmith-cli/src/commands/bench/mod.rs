@@ -52,28 +52,30 @@ pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) ->
 
 /// Which rows can be run, and in one line what they are run on.
 fn find_jobs(args: &BenchFitArgs, scratch: &Path) -> anyhow::Result<(Vec<Job>, String)> {
-    let wanted = |row: &&Row| {
+    let wanted = |row: &Row| {
         let fits_method = args.method != MethodArg::Fsd || row.kind == bonesmith_core::BoneKind::Affine;
         fits_method && args.only.as_ref().is_none_or(|pattern| row.label().contains(pattern.as_str()))
     };
     let folder = sequence_folder(args)?;
-    if let Some(folder) = &folder {
-        let file = |row: &Row| folder.join(row.sequence).with_extension("npz");
-        let there = ROWS.iter().filter(wanted).map(|row| (*row, file(row))).filter(|(_, path)| path.is_file());
-        let jobs: Vec<Job> = there.collect();
-        if !jobs.is_empty() {
-            let remark = format!("{} runs of version {}", jobs.len(), env!("CARGO_PKG_VERSION"));
-            return Ok((jobs, remark));
+    let file =
+        |row: &Row| Some(folder.as_ref()?.join(row.sequence).with_extension("npz")).filter(|path| path.is_file());
+    let there: Vec<Job> = ROWS.iter().filter_map(|row| Some((*row, file(row)?))).collect();
+    let (there, remark) = match there.is_empty() {
+        false => (there, format!("Version {}, at most 4 influences per vertex.", env!("CARGO_PKG_VERSION"))),
+        true => {
+            let path = scratch.join("demo.npz");
+            bonesmith_io::save_sequence(&load::check(synthetic::clownfish())?, &path)?;
+            let remark = "No published sequences found: this is the demo animation, which has no published figures.";
+            (DEMO_ROWS.iter().map(|row| (*row, path.clone())).collect(), remark.to_owned())
         }
-        if let Some(pattern) = &args.only {
-            let message = format!("--only {pattern}: no such row with a sequence in {}", folder.display());
-            return Err(Usage::new(message).hint("rows are named like \"horse-gallop 30 affine\"").into());
-        }
+    };
+    let jobs: Vec<Job> = there.into_iter().filter(|(row, _)| wanted(row)).collect();
+    match (jobs.is_empty(), &args.only) {
+        (true, Some(pattern)) => Err(Usage::new(format!("--only {pattern}: no such row with a sequence to run it on"))
+            .hint("rows are named like \"horse-gallop 30 affine\", those of the demo like \"demo 20 rigid\"")
+            .into()),
+        _ => Ok((jobs, remark)),
     }
-    let path = scratch.join("demo.npz");
-    bonesmith_io::save_sequence(&load::check(synthetic::clownfish())?, &path)?;
-    let remark = "no published sequences found: this is the demo animation, for which there are no published figures";
-    Ok((DEMO_ROWS.iter().filter(wanted).map(|row| (*row, path.clone())).collect(), remark.to_owned()))
 }
 
 /// The folder given, else the one in the environment, else the usual place beside the repository.

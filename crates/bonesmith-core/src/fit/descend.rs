@@ -8,6 +8,7 @@ use super::model::{Motion, Skin};
 use super::params::FitError;
 use super::problem::Problem;
 use super::run::Run;
+use super::smooth::Smoothness;
 use super::vertices::{self, Moments};
 use crate::rig::BoneKind;
 
@@ -31,6 +32,8 @@ const MAX_MOMENTUM: f64 = 0.9;
 pub(crate) struct Descent<'a> {
     pub problem: &'a Problem,
     pub local: LocalParams,
+    /// Draws weights of neighbours together. Momentum is then off: the error it watches is not all that counts.
+    smoothness: Option<Smoothness>,
     /// Squared error after the last round.
     pub squared_error: f64,
     /// What the last round left: errors of vertices, second moments of bones.
@@ -46,7 +49,22 @@ pub(crate) struct Descent<'a> {
 impl<'a> Descent<'a> {
     pub fn new(problem: &'a Problem, local: LocalParams) -> Self {
         let squared_error = f64::INFINITY;
-        Self { problem, local, squared_error, moments: Moments::default(), last: None, plain: None, age: 0.0 }
+        let smoothness = None;
+        Self {
+            problem,
+            local,
+            smoothness,
+            squared_error,
+            moments: Moments::default(),
+            last: None,
+            plain: None,
+            age: 0.0,
+        }
+    }
+
+    /// With smooth weights.
+    pub fn smoothed(self, smoothness: Option<Smoothness>) -> Self {
+        Self { smoothness, ..self }
     }
 
     /// E_RMS after the last round.
@@ -69,15 +87,16 @@ impl<'a> Descent<'a> {
     /// One round: vertices, then bones, then a look ahead; [`Descent::settle`] takes that back.
     pub fn round(&mut self, state: &mut State, run: &mut Run<'_>) -> Result<(), FitError> {
         let State { motion, skin, model } = state;
-        let (problem, local) = (self.problem, self.local);
-        let solve = |motion: &Motion, skin: &mut Skin| vertices::pass(problem, motion, skin, Some(local));
-        self.moments = run.timed("vertices", || solve(motion, skin));
+        let solve = |descent: &Self, motion: &Motion, skin: &mut Skin| {
+            vertices::smooth_pass(descent.problem, motion, skin, Some(descent.local), descent.smoothness.as_ref())
+        };
+        self.moments = run.timed("vertices", || solve(self, motion, skin));
         if self.moments.squared_error > self.squared_error
             && let Some(plain) = self.plain.take()
         {
             *motion = plain;
             self.forget_momentum();
-            self.moments = run.timed("vertices", || solve(motion, skin));
+            self.moments = run.timed("vertices", || solve(self, motion, skin));
         }
         run.timed("bones", || {
             let gain = bones::update(motion, &self.moments, model);
@@ -93,6 +112,7 @@ impl<'a> Descent<'a> {
         let now = motion.clone();
         if let Some(last) = &self.last
             && momentum > 0.0
+            && self.smoothness.is_none()
         {
             *motion = bones::extrapolate(&now, last, momentum, model);
             self.plain = Some(now.clone());

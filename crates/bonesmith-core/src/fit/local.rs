@@ -117,6 +117,23 @@ pub(crate) struct VertexView<'a> {
     pub along: &'a [f32],
     /// Squared length of the residual.
     pub error: f64,
+    /// Weights to agree with, and the price of not doing so.
+    pub wish: Option<Wish<'a>>,
+}
+
+/// Smoothness as one vertex sees it: `strength |w - mean|^2` is added to its error.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    /// (bone, mean weight of the neighbours).
+    pub mean: &'a [(u16, f32)],
+    pub strength: f64,
+}
+
+impl Wish<'_> {
+    #[inline(always)]
+    fn of(&self, j: usize) -> f64 {
+        self.mean.iter().find(|(bone, _)| *bone as usize == j).map_or(0.0, |(_, w)| f64::from(*w))
+    }
 }
 
 /// Solves vertices one after another with shared buffers.
@@ -196,7 +213,7 @@ impl LocalSolver {
             *rest = self.best_rest(products, influences, *rest);
             if round + 1 < self.params.rounds {
                 u = [rest.x, rest.y, rest.z, 1.0];
-                self.reweigh(products, &u, influences);
+                self.reweigh(vertex, &u, influences);
             }
         }
     }
@@ -242,6 +259,19 @@ impl LocalSolver {
         for (y, r) in self.projections.iter_mut().zip(along) {
             *y += f64::from(*r);
         }
+        if let Some(wish) = vertex.wish {
+            self.add_wish(wish, influences);
+        }
+    }
+
+    /// Gains with smoothness: only bones that neighbours use gain more than the error alone says.
+    #[inline(always)]
+    fn add_wish(&mut self, wish: Wish<'_>, influences: &Influences) {
+        for &(bone, mean) in wish.mean {
+            if !influences.bones.contains(&(bone as usize)) {
+                self.gains[bone as usize] += wish.strength * f64::from(mean) * f64::from(mean);
+            }
+        }
     }
 
     /// Lets in promising bones, solves, and drops what is too much; keeps the result if it is better.
@@ -249,7 +279,7 @@ impl LocalSolver {
     fn choose(&mut self, vertex: VertexView<'_>, u: &[f64; 4], influences: &mut Influences) {
         self.candidate.copy_from(influences);
         self.let_in(self.params.min_gain * vertex.error);
-        self.load(vertex.products, u);
+        self.load(vertex, u);
         let before = self.value();
         self.refit();
         while self.candidate.bones.len() > self.params.slots {
@@ -260,7 +290,7 @@ impl LocalSolver {
             std::mem::swap(influences, &mut self.candidate);
         } else {
             // The larger set had to give up more than it won: solve within the old one.
-            self.reweigh(vertex.products, u, influences);
+            self.reweigh(vertex, u, influences);
         }
     }
 
@@ -327,7 +357,7 @@ impl LocalSolver {
             if self.candidate.bones.len() == 1 {
                 self.candidate.push(usize::from(gone == 0), 0.0);
             }
-            self.load(vertex.products, &u);
+            self.load(vertex, &u);
             let before = self.value();
             self.drop(out);
             self.refit();
@@ -337,16 +367,17 @@ impl LocalSolver {
 
     /// Same bones, new weights.
     #[inline(always)]
-    fn reweigh(&mut self, products: &BoneProducts, u: &[f64; 4], influences: &mut Influences) {
+    fn reweigh(&mut self, vertex: VertexView<'_>, u: &[f64; 4], influences: &mut Influences) {
         self.candidate.copy_from(influences);
-        self.load(products, u);
+        self.load(vertex, u);
         self.refit();
         std::mem::swap(influences, &mut self.candidate);
     }
 
     /// Fills `gram` and `linear` for the candidate's bones.
     #[inline(always)]
-    fn load(&mut self, products: &BoneProducts, u: &[f64; 4]) {
+    fn load(&mut self, vertex: VertexView<'_>, u: &[f64; 4]) {
+        let VertexView { products, wish, .. } = vertex;
         let stride = self.capacity;
         for (p, &j) in self.candidate.bones.iter().enumerate() {
             self.linear[p] = self.along(products.bones, j, u);
@@ -354,6 +385,10 @@ impl LocalSolver {
                 let form = products.form(j, k, u);
                 self.gram[p * stride + q] = form;
                 self.gram[q * stride + p] = form;
+            }
+            if let Some(wish) = wish {
+                self.gram[p * stride + p] += wish.strength;
+                self.linear[p] += wish.strength * wish.of(j);
             }
         }
     }

@@ -31,11 +31,13 @@ mod problem;
 mod replant;
 mod run;
 mod schedule;
+mod smooth;
 mod vertices;
 
 use crate::observer::Observer;
 use crate::rig::Rig;
 use crate::sequence::MeshSequence;
+use crate::topology::Adjacency;
 
 use descend::{Descent, State};
 use explore::Explorer;
@@ -44,6 +46,7 @@ use local::LocalParams;
 use problem::Problem;
 use run::Run;
 use schedule::Schedule;
+use smooth::Smoothness;
 
 pub use params::*;
 
@@ -141,11 +144,20 @@ fn fit_count(
     let local = local_params(params, count);
     let sample = sample(problem, &schedule, count, params.seed);
     let coarse = run.timed("sample", || sample.problem(problem, sequence));
-    let mut explorer = Explorer::new(&coarse, count, params.bone_kind, local, schedule, run)?;
-    explorer.search(run)?;
-    let state = explorer.state;
+    let mut best: Option<Explorer<'_>> = None;
+    for start in 0..schedule.starts {
+        if best.is_some() && run.is_over() {
+            break;
+        }
+        let mut explorer = Explorer::new(&coarse, count, params.bone_kind, local, schedule.varied(start), run)?;
+        explorer.search(run)?;
+        if best.as_ref().is_none_or(|best| explorer.e_rms() < best.e_rms()) {
+            best = Some(explorer);
+        }
+    }
+    let Some(Explorer { state, .. }) = best else { unreachable!("at least one search is made") };
     let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
-    let stop = polish(problem, &mut state, local, &schedule, params, run)?;
+    let stop = polish(sequence, problem, &mut state, local, params, run)?;
     Ok((state, stop))
 }
 
@@ -176,7 +188,7 @@ fn fit_error(
         let promised = explorer.e_rms();
         let state = explorer.state.clone();
         let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
-        let stop = polish(problem, &mut state, local, &schedule, params, run)?;
+        let stop = polish(sequence, problem, &mut state, local, params, run)?;
         let reached = run.history.last().map_or(0.0, |round| round.e_rms);
         let done = reached <= target || state.bones() >= limit || run.is_over();
         let better = best.as_ref().is_none_or(|(_, _, e)| reached < *e);
@@ -201,16 +213,20 @@ fn fit_error(
 
 /// Rounds on all vertices and frames until they no longer pay.
 fn polish(
+    sequence: &MeshSequence,
     problem: &Problem,
     state: &mut State,
     local: LocalParams,
-    schedule: &Schedule,
     params: &FitParams,
     run: &mut Run<'_>,
 ) -> Result<StopReason, FitError> {
-    let rounds = schedule.fine_rounds.min(params.max_iterations);
+    let rounds = Schedule::new(params.effort).fine_rounds.min(params.max_iterations);
     run.stage("weights and bones", Some(rounds))?;
-    let mut descent = Descent::new(problem, local);
+    let smoothness = (params.smooth > 0.0).then(|| {
+        let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
+        Smoothness::new(problem, adjacency, params.smooth)
+    });
+    let mut descent = Descent::new(problem, local).smoothed(smoothness);
     let mut last = f64::INFINITY;
     let mut stop = StopReason::MaxIterations;
     let mut poor = 0;

@@ -9,6 +9,8 @@ pub(crate) struct Schedule {
     pub vertices: usize,
     /// Frames of that sample.
     pub frames: usize,
+    /// Independent searches, of which the best is taken.
+    pub starts: usize,
     /// Rounds before the first replanting.
     pub warm_up: usize,
     /// Times that bones are planted and thinned out.
@@ -29,23 +31,37 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     pub fn new(effort: Effort) -> Self {
-        let get = |name: &str, default: f64| std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default);
         let balanced = Self {
-            vertices: get("CV", 1200.0) as usize,
-            frames: get("CF", 64.0) as usize,
-            warm_up: get("CI", 4.0) as usize,
-            cycles: get("CYCLES", 6.0) as usize,
-            settle: get("SETTLE", 3.0) as usize,
-            extra: get("MORE", 0.25),
-            patch: get("PATCH", 0.35),
-            batch: get("RB", 0.6),
-            sweeps: get("SWEEPS", 3.0) as usize,
-            fine_rounds: get("FI", 10.0) as usize,
+            vertices: 1200,
+            frames: 80,
+            starts: 1,
+            warm_up: 1,
+            cycles: 8,
+            settle: 2,
+            extra: 0.2,
+            patch: 0.35,
+            batch: 0.6,
+            sweeps: 3,
+            fine_rounds: 10,
         };
         match effort {
-            Effort::Fast => Self { vertices: 800, frames: 48, cycles: 3, fine_rounds: 4, ..balanced },
+            Effort::Fast => Self { vertices: 800, frames: 64, cycles: 4, fine_rounds: 5, ..balanced },
             Effort::Balanced => balanced,
-            Effort::Best => Self { vertices: 2500, frames: 200, cycles: 16, fine_rounds: 40, ..balanced },
+            Effort::Best => Self { vertices: 1800, frames: 160, starts: 4, cycles: 10, fine_rounds: 40, ..balanced },
+        }
+    }
+
+    /// The schedule of independent search number `start`: the same work, spent differently, so that the searches end
+    /// in different places. Few rounds before replanting keep bones free to move; many extra bones at a time move
+    /// further.
+    pub fn varied(self, start: usize) -> Self {
+        const WARM_UPS: [usize; 3] = [1, 8, 3];
+        const EXTRAS: [f64; 3] = [1.0, 3.0, 5.0];
+        Self {
+            warm_up: self.warm_up * WARM_UPS[start % 3],
+            extra: (self.extra * EXTRAS[start % 3]).min(1.0),
+            cycles: if start % 3 == 0 { self.cycles } else { self.cycles.div_ceil(2) },
+            ..self
         }
     }
 }

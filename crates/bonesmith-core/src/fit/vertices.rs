@@ -8,9 +8,12 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
-use super::local::{BoneProducts, Influences, LocalParams, LocalSolver, VertexView, add_removal_costs, solve_vertex};
+use super::local::{
+    BoneProducts, Influences, LocalParams, LocalSolver, VertexView, Wish, add_removal_costs, solve_vertex,
+};
 use super::model::{Motion, Skin};
 use super::problem::Problem;
+use super::smooth::Smoothness;
 use crate::solve::kernels::{accumulate4, squared, subtract4};
 
 /// Vertices whose residuals are held at once.
@@ -37,6 +40,8 @@ struct Shared<'a> {
     rows: Vec<f32>,
     products: BoneProducts,
     params: Option<LocalParams>,
+    /// Price of disagreeing with neighbours, and what they have.
+    smooth: Option<(f64, Vec<Vec<(u16, f32)>>)>,
 }
 
 /// Solves all vertices for fixed bones (unless `params` is `None`) and gathers the moments of the result.
@@ -44,10 +49,22 @@ struct Shared<'a> {
 /// Vertices are dealt to a fixed number of lanes that depends on sizes only, each lane is summed in order, and lanes
 /// are added in order: the result does not depend on the number of threads.
 pub(crate) fn pass(problem: &Problem, motion: &Motion, skin: &mut Skin, params: Option<LocalParams>) -> Moments {
+    smooth_pass(problem, motion, skin, params, None)
+}
+
+/// As [`pass`], with weights drawn towards those of the neighbours.
+pub(crate) fn smooth_pass(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &mut Skin,
+    params: Option<LocalParams>,
+    smoothness: Option<&Smoothness>,
+) -> Moments {
     let (b, length) = (motion.bones, problem.length);
     let products = BoneProducts::new(b, if params.is_some() { gram(motion) } else { vec![0.0; 16 * b * b] });
     let rows = motion.rows.iter().map(|&x| x as f32).collect();
-    let shared = Shared { problem, motion, rows, products, params };
+    let smooth = smoothness.map(|smoothness| (smoothness.strength, smoothness.means(skin)));
+    let shared = Shared { problem, motion, rows, products, params, smooth };
     let n = problem.vertices();
     let lanes = lane_count(n, b, length);
     let per_lane = n.div_ceil(lanes).next_multiple_of(BLOCK);
@@ -87,7 +104,7 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
     let b = motion.bones;
     let products = BoneProducts::new(b, gram(motion));
     let rows = motion.rows.iter().map(|&x| x as f32).collect();
-    let shared = Shared { problem, motion, rows, products, params: Some(params) };
+    let shared = Shared { problem, motion, rows, products, params: Some(params), smooth: None };
     let (n, slots) = (problem.vertices(), skin.slots);
     let blocks: Vec<Vec<f64>> = (0..n.div_ceil(BLOCK))
         .into_par_iter()
@@ -105,7 +122,7 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
                 for (at, i) in range.enumerate() {
                     let slots = at * slots..(at + 1) * slots;
                     load(&mut influences, &bones[slots.clone()], &weights[slots]);
-                    let view = lane.view(&shared, at);
+                    let view = lane.view(&shared, at, i);
                     add_removal_costs(&mut solver, view, &mut influences, skin.rest[i], &mut costs);
                 }
                 costs
@@ -194,7 +211,7 @@ impl Lane {
             for (at, rest) in rest.iter_mut().enumerate() {
                 let slots = at * self.slots..(at + 1) * self.slots;
                 load(&mut influences, &bones[slots.clone()], &weights[slots.clone()]);
-                let view = self.view(shared, at);
+                let view = self.view(shared, at, start + at);
                 solve_vertex(&mut solver, view, &mut influences, rest);
                 store(&influences, &mut bones[slots.clone()], &mut weights[slots]);
             }
@@ -205,13 +222,14 @@ impl Lane {
         self.add_moments(shared, bones, weights, rest, errors);
     }
 
-    /// What vertex `at` of the block is solved from.
-    fn view<'a>(&'a self, shared: &'a Shared<'_>, at: usize) -> VertexView<'a> {
+    /// What vertex `i`, number `at` of the block, is solved from.
+    fn view<'a>(&'a self, shared: &'a Shared<'_>, at: usize, i: usize) -> VertexView<'a> {
         let (side, length) = (4 * shared.motion.bones, shared.problem.length);
         VertexView {
             products: &shared.products,
             along: &self.along[at * side..(at + 1) * side],
             error: squared(&self.residuals[at * length..(at + 1) * length]),
+            wish: shared.smooth.as_ref().map(|(strength, means)| Wish { mean: &means[i], strength: *strength }),
         }
     }
 

@@ -321,9 +321,14 @@ def parse_arguments():
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table to a file too")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of both solvers [default: 1]")
     args = parser.parse_args()
-    args.bonesmith = None if args.dembones_only else find_bonesmith(args.bonesmith)
     if not args.sequences.is_dir():
         sys.exit(f"skipped: there is no folder {args.sequences}")
+    pairs = [(sequence, bones) for sequence, counts in ROWS.items() for bones in counts]
+    args.pairs = [pair for pair in pairs if not args.only or args.only in "{} {}".format(*pair)]
+    if not args.pairs:
+        sys.exit(f'no row contains {args.only!r}; rows are named like "horse-gallop 20"')
+    # Last, because it may build for minutes.
+    args.bonesmith = None if args.dembones_only else find_bonesmith(args.bonesmith)
     return args
 
 
@@ -331,14 +336,10 @@ def main():
     if sys.argv[1:2] == ["--worker"]:
         return dembones_worker(sys.argv[2], int(sys.argv[3]))
     args = parse_arguments()
-    pairs = [(sequence, bones) for sequence, counts in ROWS.items() for bones in counts]
-    pairs = [pair for pair in pairs if not args.only or args.only in "{} {}".format(*pair)]
-    if not pairs:
-        sys.exit(f'no row contains {args.only!r}; rows are named like "horse-gallop 20"')
     cache = Cache(args.cache, args.reuse_dembones)
     lines, rows = [*HEAD], []
     print("\n".join(lines), flush=True)
-    for sequence, bones in pairs:
+    for sequence, bones in args.pairs:
         rows.append(compare_row(args, cache, sequence, bones))
         lines.append(table_line(rows[-1]))
         print(lines[-1], flush=True)

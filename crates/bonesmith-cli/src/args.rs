@@ -103,7 +103,7 @@ pub struct SolverArgs {
     /// Stop after this many seconds with what is there
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub max_seconds: Option<f64>,
-    /// Most rounds over weights and bones [default: 100; 15 with --method fsd]
+    /// Most rounds over weights and bones [default: by --effort; 15 with --method fsd]
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<usize>,
     /// Stop when a round lowers the error by less than this fraction [default: 0.001; 0 with --method fsd]

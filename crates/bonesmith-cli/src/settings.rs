@@ -132,7 +132,7 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         smooth: args.smooth.unwrap_or(defaults.smooth),
         keep_rest: args.keep_rest,
         effort: args.effort.into(),
-        max_iterations: args.max_iterations.unwrap_or(if fsd { FSD_ITERATIONS } else { defaults.max_iterations }),
+        max_iterations: args.max_iterations.or(fsd.then_some(FSD_ITERATIONS)),
         tolerance: args.tolerance.unwrap_or(if fsd { 0.0 } else { defaults.tolerance }),
         max_seconds: args.max_seconds,
         seed: args.seed,
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn the_published_method_has_its_own_defaults() {
         let params = solver(&SolverArgs { method: MethodArg::Fsd, ..SolverArgs::default() }).unwrap();
-        assert_eq!((params.bone_kind, params.max_iterations, params.tolerance), (BoneKind::Affine, 15, 0.0));
+        assert_eq!((params.bone_kind, params.max_iterations, params.tolerance), (BoneKind::Affine, Some(15), 0.0));
         assert_eq!(solver(&SolverArgs::default()).unwrap(), FitParams::default());
     }
 

@@ -21,7 +21,11 @@ pub(crate) struct State {
 }
 
 /// Largest momentum: how far ahead of the last step the next one starts.
-const MAX_MOMENTUM: f64 = 0.9;
+const MAX_MOMENTUM: f64 = 0.97;
+
+/// Every so many rounds all promising bones are let in at each vertex, however little each promises alone: some
+/// vertices are stuck with bones of which two would have to be changed at once.
+const DEEP_EVERY: usize = 8;
 
 /// Alternates on one problem; remembers the last motions to look ahead.
 ///
@@ -44,6 +48,8 @@ pub(crate) struct Descent<'a> {
     plain: Option<Motion>,
     /// Rounds since momentum started.
     age: f64,
+    /// Rounds so far.
+    count: usize,
 }
 
 impl<'a> Descent<'a> {
@@ -59,6 +65,7 @@ impl<'a> Descent<'a> {
             last: None,
             plain: None,
             age: 0.0,
+            count: 0,
         }
     }
 
@@ -87,8 +94,13 @@ impl<'a> Descent<'a> {
     /// One round: vertices, then bones, then a look ahead; [`Descent::settle`] takes that back.
     pub fn round(&mut self, state: &mut State, run: &mut Run<'_>) -> Result<(), FitError> {
         let State { motion, skin, model } = state;
+        self.count += 1;
+        let mut local = self.local;
+        if self.count.is_multiple_of(DEEP_EVERY) {
+            local = LocalParams { newcomers: 2 * local.newcomers, min_gain: 0.0, ..local };
+        }
         let solve = |descent: &Self, motion: &Motion, skin: &mut Skin| {
-            vertices::smooth_pass(descent.problem, motion, skin, Some(descent.local), descent.smoothness.as_ref())
+            vertices::smooth_pass(descent.problem, motion, skin, Some(local), descent.smoothness.as_ref())
         };
         self.moments = run.timed("vertices", || solve(self, motion, skin));
         if self.moments.squared_error > self.squared_error

@@ -220,7 +220,7 @@ fn polish(
     params: &FitParams,
     run: &mut Run<'_>,
 ) -> Result<StopReason, FitError> {
-    let rounds = Schedule::new(params.effort).fine_rounds.min(params.max_iterations);
+    let rounds = params.max_iterations.unwrap_or(Schedule::new(params.effort).fine_rounds);
     run.stage("weights and bones", Some(rounds))?;
     let smoothness = (params.smooth > 0.0).then(|| {
         let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());

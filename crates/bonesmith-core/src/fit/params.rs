@@ -55,8 +55,8 @@ pub struct FitParams {
     pub keep_rest: bool,
     /// How much work to put in. Raised: lower error, longer.
     pub effort: Effort,
-    /// Most rounds over weights and bones on the whole sequence.
-    pub max_iterations: usize,
+    /// Most rounds over weights and bones on the whole sequence; `None`: as many as the effort stands for.
+    pub max_iterations: Option<usize>,
     /// Stop when a round lowers the error by less than this fraction. 0: never.
     pub tolerance: f64,
     /// Stop after this many seconds with what is there; `None` for no limit.
@@ -76,7 +76,7 @@ impl Default for FitParams {
             smooth: 0.0,
             keep_rest: false,
             effort: Effort::Balanced,
-            max_iterations: 100,
+            max_iterations: None,
             tolerance: 1e-3,
             max_seconds: None,
             seed: 0,
@@ -214,7 +214,7 @@ impl FitParams {
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
             return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
         }
-        if self.max_iterations == 0 {
+        if self.max_iterations == Some(0) {
             return out_of_range("--max-iterations", "0".into(), "1 or more");
         }
         if !(0.0..1.0).contains(&self.tolerance) {

@@ -55,12 +55,14 @@ impl Schedule {
     /// in different places. Few rounds before replanting keep bones free to move; many extra bones at a time move
     /// further.
     pub fn varied(self, start: usize) -> Self {
-        const WARM_UPS: [usize; 3] = [1, 8, 3];
-        const EXTRAS: [f64; 3] = [1.0, 3.0, 5.0];
+        const WARM_UPS: [usize; 4] = [1, 8, 3, 16];
+        const EXTRAS: [f64; 4] = [1.0, 3.0, 5.0, 1.0];
+        let at = start % WARM_UPS.len();
         Self {
-            warm_up: self.warm_up * WARM_UPS[start % 3],
-            extra: (self.extra * EXTRAS[start % 3]).min(1.0),
-            cycles: if start % 3 == 0 { self.cycles } else { self.cycles.div_ceil(2) },
+            warm_up: self.warm_up * WARM_UPS[at],
+            extra: (self.extra * EXTRAS[at]).min(1.0),
+            // More bones at a time cost more rounds to thin out.
+            cycles: if EXTRAS[at] > 1.0 { self.cycles.div_ceil(2) } else { self.cycles },
             ..self
         }
     }

@@ -1,6 +1,10 @@
-"""Blender as a judge: imports each NAME.glb of a folder and compares its evaluated vertices with NAME.json.
+"""Blender as a judge: imports GLB files and compares its evaluated vertices with what we say they are.
 
-NAME.json: {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]} in glTF axes (y up).
+usage: blender_check.py FOLDER...
+
+Each NAME.glb of the folders is compared with what lies beside it, in glTF axes (y up):
+  NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, or
+  NAME.npz   a rig as of docs/formats/npz.md, of which some frames are posed here.
 Fails when any vertex of any frame is off by more than TOLERANCE of the model's size.
 """
 
@@ -10,6 +14,7 @@ from pathlib import Path
 
 import bpy
 import numpy as np
+from mathutils.kdtree import KDTree
 
 TOLERANCE = 1e-4
 
@@ -43,38 +48,55 @@ def positions(objects, evaluated):
 
 def originals(rest, imported, size):
     """Which original vertex each imported one is: the nearest at rest. Test meshes have no two in one place."""
-    distance = ((imported[:, None, :] - rest[None, :, :]) ** 2).sum(axis=2)
-    nearest = distance.argmin(axis=1)
-    worst = float(np.sqrt(distance[np.arange(len(imported)), nearest].max()))
+    tree = KDTree(len(rest))
+    for index, point in enumerate(rest):
+        tree.insert(point, index)
+    tree.balance()
+    found = [tree.find(point) for point in imported]
+    worst = max(distance for _, _, distance in found)
     if worst > 1e-3 * size:
         raise ValueError(f"the rest pose is off by {worst:g}")
+    nearest = np.array([index for _, index, _ in found])
     if len(set(nearest)) != len(rest):
         raise ValueError(f"{len(set(nearest))} of {len(rest)} vertices arrived")
     return nearest
 
 
+def reference(path):
+    """Frames per second, rest pose, and (frame, positions) of some frames."""
+    if path.with_suffix(".json").exists():
+        data = json.loads(path.with_suffix(".json").read_text())
+        return data["fps"], np.array(data["rest"]), [(f["frame"], np.array(f["positions"])) for f in data["frames"]]
+    data = np.load(path.with_suffix(".npz"))
+    times, rest = data["times"], data["rest"].astype(float)
+    weights, joints, points = data["joint_weights"], data["joint_indices"], np.c_[rest, np.ones(len(rest))]
+    pose = lambda t: np.einsum("nk,nkij,nj->ni", weights, data["bones"][t][joints], points)
+    fps = round(1 / (times[1] - times[0]))
+    some = sorted({0, 1, len(times) // 3, len(times) // 2, len(times) - 1})
+    return fps, rest, [(round(times[t] * fps), pose(t)) for t in some]
+
+
 def check(path):
-    reference = json.loads(path.with_suffix(".json").read_text())
-    rest = np.array(reference["rest"])
+    fps, rest, frames = reference(path)
     size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
-    import_fresh(path, reference["fps"])
+    import_fresh(path, fps)
     objects = meshes()
     which = originals(rest, positions(objects, evaluated=False), size)
     worst = 0.0
     moved = 0.0
-    for frame in reference["frames"]:
-        bpy.context.scene.frame_set(frame["frame"])
-        expected = np.array(frame["positions"])
+    for frame, expected in frames:
+        bpy.context.scene.frame_set(frame)
         found = positions(objects, evaluated=True)
         worst = max(worst, float(np.linalg.norm(found - expected[which], axis=1).max()))
         moved = max(moved, float(np.linalg.norm(expected - rest, axis=1).max()))
-    return worst / size, moved / size, len(reference["frames"])
+    return worst / size, moved / size, len(frames)
 
 
-def main(folder):
-    files = sorted(path for path in Path(folder).glob("*.glb") if path.with_suffix(".json").exists())
+def main(folders):
+    judged = lambda path: path.with_suffix(".json").exists() or path.with_suffix(".npz").exists()
+    files = [path for folder in folders for path in sorted(Path(folder).glob("*.glb")) if judged(path)]
     if not files:
-        print(f"no .glb with a .json beside it in {folder}")
+        print(f"no .glb with a .json or .npz beside it in {folders}")
         return 2
     failed = 0
     for path in files:
@@ -91,4 +113,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

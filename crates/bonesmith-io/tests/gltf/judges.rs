@@ -46,6 +46,11 @@ fn write_rig(rig: &Rig) {
 #[test]
 fn rigs_for_the_judges() {
     rigs::all().iter().for_each(write_rig);
+    let seams = rigs::Recipe { seams: true, ..rigs::Recipe::new("two_files", Default::default()) }.build();
+    save_rig(&seams, &folder().join("two_files.gltf")).unwrap();
+    let mut points = rigs::Recipe::new("points", Default::default()).build();
+    points.surface = Default::default();
+    save_rig(&points, &folder().join("points.glb")).unwrap();
 }
 
 #[test]

@@ -26,6 +26,11 @@ fn sequence(name: &str, fps: Option<f64>) -> Option<RawSequence> {
     data(name).map(|path| load_sequence(&[path], &options).unwrap())
 }
 
+/// What we read from a file, and the truth about it.
+fn pair(file: &str, fps: Option<f64>, truth: &str) -> Option<(RawSequence, RawSequence)> {
+    Some((sequence(file, fps)?, sequence(truth, None)?))
+}
+
 /// glTF is y up, the truth z up.
 fn z_up(p: Vec3) -> Vec3 {
     Vec3::new(p.x, -p.z, p.y)
@@ -57,10 +62,7 @@ fn worst(found: &RawSequence, truth: &RawSequence, by_rest: bool) -> f32 {
 
 #[test]
 fn fox() {
-    let (Some(found), Some(truth)) = (sequence("files/Fox.glb", Some(24.0)), sequence("sequences/gt_fox.npz", None))
-    else {
-        return;
-    };
+    let Some((found, truth)) = pair("files/Fox.glb", Some(24.0), "sequences/gt_fox.npz") else { return };
     // The third clip's keys lie between frames, where Blender, which made the truth, interpolates quaternions by
     // component and we on the sphere, as glTF asks.
     let error = worst(&found, &truth, true);
@@ -82,11 +84,7 @@ fn fox() {
 
 #[test]
 fn cesium_man() {
-    let (Some(found), Some(truth)) =
-        (sequence("files/CesiumMan.glb", None), sequence("sequences/gt_cesiumman.npz", None))
-    else {
-        return;
-    };
+    let Some((found, truth)) = pair("files/CesiumMan.glb", None, "sequences/gt_cesiumman.npz") else { return };
     let error = worst(&found, &truth, true);
     assert!(error < 1e-5, "{error}");
     assert_eq!(found.surface.topology.face_count(), 4672);
@@ -95,11 +93,7 @@ fn cesium_man() {
 
 #[test]
 fn character_with_shape_keys() {
-    let (Some(found), Some(truth)) =
-        (sequence("files/character.glb", None), sequence("files/character.truth.npz", None))
-    else {
-        return;
-    };
+    let Some((found, truth)) = pair("files/character.glb", None, "files/character.truth.npz") else { return };
     let error = worst(&found, &truth, false);
     assert!(error < 1e-4, "{error}");
     let rig = load_rig(&data("files/character.glb").unwrap()).unwrap();
@@ -108,10 +102,7 @@ fn character_with_shape_keys() {
 
 #[test]
 fn cloth_as_morph_targets() {
-    let (Some(found), Some(truth)) = (sequence("files/cloth_morph.glb", None), sequence("files/cloth.truth.npz", None))
-    else {
-        return;
-    };
+    let Some((found, truth)) = pair("files/cloth_morph.glb", None, "files/cloth.truth.npz") else { return };
     let error = worst(&found, &truth, false);
     assert!(error < 1e-5, "{error}");
     MeshSequence::try_from(found).unwrap();

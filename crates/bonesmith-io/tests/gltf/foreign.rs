@@ -129,7 +129,7 @@ fn centimetres() -> Draft {
     let mut draft = Draft::new(json!({
         "scenes": [{ "nodes": [0, 4] }],
         "nodes": [
-            { "name": "armature", "scale": [0.01, 0.01, 0.01], "rotation": [-0.70710678, 0, 0, 0.70710678], "children": [1] },
+            { "name": "armature", "scale": [0.01, 0.01, 0.01], "rotation": [-1, 0, 0, 1], "children": [1] },
             { "name": "hip", "children": [2] },
             { "name": "spacer", "children": [3], "translation": [0, 50, 0] },
             { "name": "knee", "translation": [0, 50, 0] },

@@ -204,8 +204,8 @@ impl Track {
 pub fn snap(times: &mut [f64]) {
     let whole = (1..=240).map(f64::from);
     for fps in USUAL_RATES.into_iter().chain(whole) {
-        // Exporters that count in float32 add errors of their own: 1e-7 s is far below any frame.
-        let near = |t: f64| ((t * fps).round() / fps - t).abs() <= 1e-7 + 1.5 * f64::from(f32::EPSILON) * t.abs();
+        // Exporters that add up float32 steps are off by more than one rounding; 1e-6 s is far below any frame.
+        let near = |t: f64| ((t * fps).round() / fps - t).abs() <= 1e-6 + 1.5 * f64::from(f32::EPSILON) * t.abs();
         if times.iter().all(|&t| near(t)) {
             times.iter_mut().for_each(|t| *t = (*t * fps).round() / fps);
             return;

@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use super::model::Motion;
 use super::vertices::Moments;
 use crate::rig::BoneKind;
+use crate::solve::kernels::mix4;
 use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
 use crate::transform::rotation_svd;
 
@@ -105,10 +106,25 @@ fn couplings(moments: &Moments, bones: usize) -> Vec<Coupling> {
         .collect()
 }
 
-/// Matrices and residual moments of all bones in eight frames: `[bone][coordinate][axis]`.
+/// A bone's matrix in eight frames: `[coordinate][axis]`.
+type TileBone = [[Lane; 3]; 4];
+
+/// The twelve lanes of a bone end to end.
+#[inline(always)]
+fn flat(bone: &TileBone) -> &[f64] {
+    bone.as_flattened().as_flattened()
+}
+
+/// The twelve lanes of a bone end to end.
+#[inline(always)]
+fn flat_mut(bone: &mut TileBone) -> &mut [f64] {
+    bone.as_flattened_mut().as_flattened_mut()
+}
+
+/// Matrices and residual moments of all bones in eight frames.
 struct Tile {
-    motion: Vec<[[Lane; 3]; 4]>,
-    residual: Vec<[[Lane; 3]; 4]>,
+    motion: Vec<TileBone>,
+    residual: Vec<TileBone>,
     /// [B] scale along the bone's axes (trs only).
     scale: Vec<[Lane; 3]>,
 }
@@ -173,23 +189,15 @@ impl Tile {
 
 /// `P = D_j + T_j S_jj`: what bone `j` should reproduce with the others fixed.
 #[inline(always)]
-fn target(motion: &[[Lane; 3]; 4], residual: &[[Lane; 3]; 4], own: &[[f64; 4]; 4]) -> [[Lane; 3]; 4] {
+fn target(motion: &TileBone, residual: &TileBone, own: &[[f64; 4]; 4]) -> TileBone {
     let mut p = *residual;
-    for d in 0..4 {
-        for c in 0..4 {
-            for a in 0..3 {
-                for l in 0..LANES {
-                    p[d][a][l] += motion[c][a][l] * own[c][d];
-                }
-            }
-        }
-    }
+    mix4(flat_mut(&mut p), flat(motion), own, 1.0);
     p
 }
 
 /// Linear part of the target about the weighted centre: `H = P_linear - p b^T / s` [Le2014 eq. 3.21-3.29].
 #[inline(always)]
-fn centred(p: &[[Lane; 3]; 4], own: &[[f64; 4]; 4]) -> LaneMat {
+fn centred(p: &TileBone, own: &[[f64; 4]; 4]) -> LaneMat {
     let mut h: LaneMat = [p[0], p[1], p[2]];
     for c in 0..3 {
         let ratio = own[c][3] / own[3][3];
@@ -204,49 +212,32 @@ fn centred(p: &[[Lane; 3]; 4], own: &[[f64; 4]; 4]) -> LaneMat {
 
 /// Puts a new matrix in place, tells the overlapping bones, returns the gain.
 #[inline(always)]
-fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &[[Lane; 3]; 4], coupling: &Coupling) -> f64 {
+fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &TileBone, coupling: &Coupling) -> f64 {
     let own = &coupling.own;
-    let mut delta = [[[0.0; LANES]; 3]; 4];
-    let mut gain = [0.0; LANES];
+    let mut delta: TileBone = [linear[0], linear[1], linear[2], p[3]];
     for a in 0..3 {
         for l in 0..LANES {
             // [Le2014 eq. 3.27] translation of the weighted centre.
             let turned = linear[0][a][l] * own[0][3] + linear[1][a][l] * own[1][3] + linear[2][a][l] * own[2][3];
-            delta[3][a][l] = (p[3][a][l] - turned) / own[3][3] - tile.motion[j][3][a][l];
+            delta[3][a][l] = (delta[3][a][l] - turned) / own[3][3];
         }
     }
-    for c in 0..3 {
-        for a in 0..3 {
-            for l in 0..LANES {
-                delta[c][a][l] = linear[c][a][l] - tile.motion[j][c][a][l];
-            }
+    let (motion, residual) = (flat_mut(&mut tile.motion[j]), &mut tile.residual[j]);
+    flat_mut(&mut delta).iter_mut().zip(motion.iter()).for_each(|(d, m)| *d -= m);
+    let delta = flat(&delta);
+    let mut moved = [0.0; 12 * LANES];
+    mix4(&mut moved, delta, own, 1.0);
+    let mut gain = [0.0; LANES];
+    for at in 0..12 {
+        for l in 0..LANES {
+            let x = at * LANES + l;
+            gain[l] += delta[x] * (2.0 * flat(residual)[x] - moved[x]);
         }
     }
-    for d in 0..4 {
-        for a in 0..3 {
-            for l in 0..LANES {
-                let mut moved = 0.0;
-                for c in 0..4 {
-                    moved += delta[c][a][l] * own[c][d];
-                }
-                gain[l] += delta[d][a][l] * (2.0 * tile.residual[j][d][a][l] - moved);
-                tile.residual[j][d][a][l] -= moved;
-                tile.motion[j][d][a][l] += delta[d][a][l];
-            }
-        }
-    }
+    flat_mut(residual).iter_mut().zip(&moved).for_each(|(r, m)| *r -= m);
+    motion.iter_mut().zip(delta).for_each(|(m, d)| *m += d);
     for (k, block) in &coupling.others {
-        let residual = &mut tile.residual[*k];
-        for d in 0..4 {
-            for c in 0..4 {
-                let s = block[c][d];
-                for a in 0..3 {
-                    for l in 0..LANES {
-                        residual[d][a][l] -= delta[c][a][l] * s;
-                    }
-                }
-            }
-        }
+        mix4(flat_mut(&mut tile.residual[*k]), delta, block, -1.0);
     }
     gain.iter().sum()
 }

@@ -153,6 +153,8 @@ pub(crate) struct LocalSolver {
     /// What it would cost to drop each of the candidate's bones, while there are too many.
     drop_costs: Vec<f64>,
     candidate: Influences,
+    /// The candidate before any bone was dropped, while costs are judged.
+    whole: Influences,
 }
 
 /// Improves influences and rest position of one vertex.
@@ -191,6 +193,7 @@ impl LocalSolver {
             linear: vec![0.0; capacity],
             drop_costs: Vec::new(),
             candidate: Influences::default(),
+            whole: Influences::default(),
         }
     }
 
@@ -297,17 +300,23 @@ impl LocalSolver {
     /// Adds the bones of best gain to the candidate.
     #[inline(always)]
     fn let_in(&mut self, least_gain: f64) {
+        for &j in &self.candidate.bones {
+            self.gains[j] = 0.0;
+        }
         for _ in 0..self.params.newcomers {
             let mut best = None;
             let mut best_gain = least_gain.max(0.0);
             for (j, &gain) in self.gains.iter().enumerate() {
-                if gain > best_gain && !self.candidate.bones.contains(&j) {
+                if gain > best_gain {
                     best = Some(j);
                     best_gain = gain;
                 }
             }
             match best {
-                Some(j) => self.candidate.push(j, 0.0),
+                Some(j) => {
+                    self.candidate.push(j, 0.0);
+                    self.gains[j] = 0.0;
+                }
                 None => break,
             }
         }
@@ -345,20 +354,23 @@ impl LocalSolver {
     fn removal_costs(&mut self, vertex: VertexView<'_>, influences: &mut Influences, rest: DVec3, costs: &mut [f64]) {
         let u = [rest.x, rest.y, rest.z, 1.0];
         self.project(vertex, influences, &u);
-        let kept = influences.bones.len();
         if vertex.products.bones < 2 {
             return;
         }
-        for out in 0..kept {
-            let gone = influences.bones[out];
-            self.candidate.copy_from(influences);
-            self.gains[gone] = 0.0;
-            self.let_in(0.0);
-            if self.candidate.bones.len() == 1 {
-                self.candidate.push(usize::from(gone == 0), 0.0);
+        self.candidate.copy_from(influences);
+        self.let_in(0.0);
+        if self.candidate.bones.len() == 1 {
+            self.candidate.push(usize::from(self.candidate.bones[0] == 0), 0.0);
+        }
+        self.load(vertex, &u);
+        let before = self.value();
+        self.whole.copy_from(&self.candidate);
+        for out in 0..influences.bones.len() {
+            if out > 0 {
+                self.candidate.copy_from(&self.whole);
+                self.load(vertex, &u);
             }
-            self.load(vertex, &u);
-            let before = self.value();
+            let gone = self.candidate.bones[out];
             self.drop(out);
             self.refit();
             costs[gone] += (self.value() - before).max(0.0);
@@ -398,9 +410,7 @@ impl LocalSolver {
     fn refit(&mut self) {
         self.simplex.solve(&self.gram, self.capacity, &self.linear, &mut self.candidate.weights);
         if self.candidate.bones.len() > self.params.slots {
-            let Self { simplex, candidate, drop_costs, .. } = self;
-            drop_costs.clear();
-            drop_costs.extend(candidate.weights.iter().enumerate().map(|(p, &w)| simplex.removal_estimate(p, w)));
+            self.simplex.removal_estimates(&self.candidate.weights, &mut self.drop_costs);
         }
         let mut total = 0.0;
         for p in (0..self.candidate.bones.len()).rev() {

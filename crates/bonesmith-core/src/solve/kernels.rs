@@ -42,3 +42,20 @@ pub(crate) fn squared(r: &[f32]) -> f64 {
     }
     sums.iter().sum()
 }
+
+/// `out[d] += sign sum_c input[c] block[c][d]` for four rows each of `out` and `input`, laid end to end.
+///
+/// Row lengths are known at run time only, on purpose: with constants the compiler unrolls instead of vectorising.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn mix4(out: &mut [f64], input: &[f64], block: &[[f64; 4]; 4], sign: f64) {
+    let n = input.len() / 4;
+    let (a, rest) = input.split_at(n);
+    let (b, rest) = rest.split_at(n);
+    let (c, d) = rest.split_at(n);
+    for (row, out) in out.chunks_exact_mut(n).enumerate() {
+        let s = [block[0][row], block[1][row], block[2][row], block[3][row]].map(|s| sign * s);
+        for l in 0..n {
+            out[l] += s[0] * a[l] + s[1] * b[l] + (s[2] * c[l] + s[3] * d[l]);
+        }
+    }
+}

@@ -10,9 +10,11 @@ pub(crate) struct SimplexSolver {
     capacity: usize,
     /// Variables that may be positive.
     free: Vec<usize>,
-    /// `free` without the one that differences are taken to.
+    /// `free` without `base`.
     others: Vec<usize>,
-    /// [capacity, capacity] Cholesky factor of the problem in differences.
+    /// The variable that differences are taken to.
+    base: usize,
+    /// [capacity, capacity] LDL^T factor of the problem in differences.
     factor: Vec<f64>,
     /// [capacity] right side, then solution, in the order of `others`.
     solution: Vec<f64>,
@@ -29,6 +31,7 @@ impl SimplexSolver {
             capacity,
             free: Vec::with_capacity(capacity),
             others: Vec::with_capacity(capacity),
+            base: 0,
             factor: vec![0.0; capacity * capacity],
             solution: vec![0.0; capacity],
             gradient: vec![0.0; capacity],
@@ -44,54 +47,65 @@ impl SimplexSolver {
         debug_assert!(m <= self.capacity && (w.iter().sum::<f64>() - 1.0).abs() < 1e-6);
         self.free.clear();
         self.free.extend((0..m).filter(|&j| w[j] > 0.0));
+        self.half_gradient(g, stride, q, w);
         for _ in 0..4 * m + 4 {
-            self.half_gradient(g, stride, q, w);
-            let base = self.base(w);
+            let base = self.largest(w);
             self.free_step(g, stride, base);
-            if self.advance(w, base) {
-                continue;
-            }
+            let blocked = self.advance(w, base);
             self.half_gradient(g, stride, q, w);
-            if !self.release(w, base) {
+            if !blocked && !self.release(w, base) {
                 break;
             }
         }
     }
 
-    /// Cheap estimate of by how much the error rises when variable `j` is forced to 0 and the others adjust freely:
+    /// Cheap estimates of by how much the error rises when a variable is forced to 0 and the others adjust freely:
     /// `w_j^2 / C_jj` with `C` the inverse Hessian on the sum constraint. Valid after [`SimplexSolver::solve`], for
-    /// variables that it left free; a variable that can be traded for others at no loss gives 0.
+    /// variables that it left free; those that can be traded for others at no loss get 0.
     #[inline(always)]
-    pub fn removal_estimate(&mut self, j: usize, w: f64) -> f64 {
+    pub fn removal_estimates(&mut self, w: &[f64], estimates: &mut Vec<f64>) {
         let n = self.others.len();
         let at = |p: usize, q: usize| p * self.capacity + q;
-        // C_jj = |L^-1 e_j|^2; for the base variable |L^-1 (1, ..., 1)|^2.
-        let own = self.others.iter().position(|&other| other == j);
-        let mut squared = 0.0;
-        for p in 0..n {
-            let right = if own.is_none_or(|own| own == p) { 1.0 } else { 0.0 };
-            let sum = (0..p).fold(right, |sum, r| sum - self.factor[at(p, r)] * self.solution[r]);
-            let pivot = self.factor[at(p, p)];
-            if pivot <= 0.0 && right != 0.0 {
-                return 0.0;
+        estimates.clear();
+        estimates.resize(w.len(), 0.0);
+        // C = H^-1 in differences; for the base variable the sum over all of C. With H = L D L^T (unit L, stored
+        // below the diagonal, D on it): C_jj = |D^-1/2 L^-1 e_j|^2.
+        for own in 0..=n {
+            let mut squared = 0.0;
+            let mut sound = true;
+            for p in 0..n {
+                let right = if own == n || own == p { 1.0 } else { 0.0 };
+                let sum = (0..p).fold(right, |sum, r| sum - self.factor[at(p, r)] * self.solution[r]);
+                let pivot = self.factor[at(p, p)];
+                sound &= pivot > 0.0 || right == 0.0;
+                self.solution[p] = sum;
+                squared += if pivot > 0.0 { sum * sum / pivot } else { 0.0 };
             }
-            self.solution[p] = if pivot > 0.0 { sum / pivot } else { 0.0 };
-            squared += self.solution[p] * self.solution[p];
+            let j = if own == n { self.base } else { self.others[own] };
+            estimates[j] = if !sound {
+                0.0
+            } else if squared > 0.0 {
+                w[j] * w[j] / squared
+            } else {
+                f64::INFINITY
+            };
         }
-        if squared > 0.0 { w * w / squared } else { f64::INFINITY }
     }
 
+    /// `G w - q`.
     #[inline(always)]
     fn half_gradient(&mut self, g: &[f64], stride: usize, q: &[f64], w: &[f64]) {
-        for j in 0..w.len() {
-            let row = &g[j * stride..j * stride + w.len()];
-            self.gradient[j] = self.free.iter().fold(-q[j], |sum, &k| sum + row[k] * w[k]);
+        let gradient = &mut self.gradient[..w.len()];
+        gradient.iter_mut().zip(q).for_each(|(c, q)| *c = -q);
+        for &k in &self.free {
+            let row = &g[k * stride..][..gradient.len()];
+            gradient.iter_mut().zip(row).for_each(|(c, x)| *c += w[k] * x);
         }
     }
 
     /// The largest free weight: differences are taken to it.
     #[inline(always)]
-    fn base(&self, w: &[f64]) -> usize {
+    fn largest(&self, w: &[f64]) -> usize {
         let mut base = self.free[0];
         for &j in &self.free {
             if w[j] > w[base] {
@@ -102,33 +116,43 @@ impl SimplexSolver {
     }
 
     /// Best zero-sum step of the free variables, ignoring signs: `solution` for `others`, minus its sum for `base`.
+    ///
+    /// `H = L D L^T` of the differences, row by row; `D` on the diagonal of `factor`, unit `L` below it.
     #[inline(always)]
     fn free_step(&mut self, g: &[f64], stride: usize, base: usize) {
-        let Self { capacity, free, others, factor, solution, gradient } = self;
+        let Self { capacity, free, others, factor, solution, gradient, .. } = self;
+        self.base = base;
         others.clear();
         others.extend(free.iter().copied().filter(|&j| j != base));
         let at = |p: usize, q: usize| p * *capacity + q;
+        let base_row = &g[base * stride..][..stride];
         for (p, &a) in others.iter().enumerate() {
-            solution[p] = gradient[base] - gradient[a];
+            let row = &g[a * stride..][..stride];
+            let shift = base_row[base] - row[base];
+            // Entries left of the diagonal, still multiplied by D.
             for (q, &b) in others[..=p].iter().enumerate() {
                 // (A_a - A_base) . (A_b - A_base)
-                let h = g[a * stride + b] - g[a * stride + base] - g[base * stride + b] + g[base * stride + base];
-                let sum = (0..q).fold(h, |sum, r| sum - factor[at(p, r)] * factor[at(q, r)]);
-                let pivot = factor[at(q, q)];
+                let h = row[b] - base_row[b] + shift;
+                factor[at(p, q)] = (0..q).fold(h, |sum, r| sum - factor[at(p, r)] * factor[at(q, r)]);
                 if q == p {
-                    factor[at(p, p)] = if sum > RANK_TOLERANCE * h { sum.sqrt() } else { 0.0 };
-                } else {
-                    factor[at(p, q)] = if pivot > 0.0 { sum / pivot } else { 0.0 };
-                    solution[p] -= factor[at(p, q)] * solution[q];
+                    let mut pivot = h;
+                    for r in 0..p {
+                        let scaled = factor[at(p, r)];
+                        let d = factor[at(r, r)];
+                        factor[at(p, r)] = if d > 0.0 { scaled / d } else { 0.0 };
+                        pivot -= scaled * factor[at(p, r)];
+                    }
+                    factor[at(p, p)] = if pivot > RANK_TOLERANCE * h { pivot } else { 0.0 };
                 }
             }
-            let pivot = factor[at(p, p)];
-            solution[p] = if pivot > 0.0 { solution[p] / pivot } else { 0.0 };
+            let right = gradient[base] - gradient[a];
+            solution[p] = (0..p).fold(right, |sum, r| sum - factor[at(p, r)] * solution[r]);
         }
         for p in (0..others.len()).rev() {
-            let sum = (p + 1..others.len()).fold(solution[p], |sum, r| sum - factor[at(r, p)] * solution[r]);
             let pivot = factor[at(p, p)];
-            solution[p] = if pivot > 0.0 { sum / pivot } else { 0.0 };
+            let start = if pivot > 0.0 { solution[p] / pivot } else { 0.0 };
+            let sum = (p + 1..others.len()).fold(start, |sum, r| sum - factor[at(r, p)] * solution[r]);
+            solution[p] = if pivot > 0.0 { sum } else { 0.0 };
         }
     }
 

@@ -96,9 +96,8 @@ fn through(points: &[DVec3]) -> Sphere {
         }
         for r in c + 1..n {
             let f = a[r][c] / a[c][c];
-            for k in c..4 {
-                a[r][k] -= f * a[c][k];
-            }
+            let pivot_row = a[c];
+            a[r].iter_mut().zip(pivot_row).skip(c).for_each(|(x, p)| *x -= f * p);
         }
     }
     for c in (0..n).rev() {

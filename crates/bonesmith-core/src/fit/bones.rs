@@ -9,6 +9,9 @@
 //!   over vertices replaced by moments; several sweeps, eight frames side by side;
 //! * trs bones: as rigid, alternating rotation and scale along the bone's own axes.
 
+// Loops over lanes are written with indices: that is the shape the compiler vectorises.
+#![allow(clippy::needless_range_loop)]
+
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
 use glam::DMat3;

@@ -13,6 +13,9 @@
 //! towards them, solve on the simplex, and drop one at a time whose loss is least; a new set is taken only if it is
 //! better. Repeated over the outer rounds this is greedy selection with refitting and swaps.
 
+// Loops over lanes are written with indices: that is the shape the compiler vectorises.
+#![allow(clippy::needless_range_loop)]
+
 use glam::{DMat3, DVec3};
 use multiversion::multiversion;
 

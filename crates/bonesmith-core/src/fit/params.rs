@@ -221,7 +221,7 @@ impl FitParams {
             return out_of_range("--tolerance", self.tolerance.to_string(), "0 or more and below 1");
         }
         match self.max_seconds {
-            Some(s) if !(s > 0.0) => out_of_range("--max-seconds", s.to_string(), "above 0"),
+            Some(s) if s.is_nan() || s <= 0.0 => out_of_range("--max-seconds", s.to_string(), "above 0"),
             _ => Ok(()),
         }
     }

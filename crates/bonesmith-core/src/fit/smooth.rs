@@ -18,6 +18,9 @@ const RIGID: f64 = 1e-3;
 /// Error of a vertex, in squared sphere units per frame, that `smooth = 1` charges for wholly different neighbours.
 const UNIT: f64 = 1e-3;
 
+/// Mean weights of every vertex's neighbours, as (bone, weight).
+pub(crate) type Means = Vec<Vec<(u16, f32)>>;
+
 /// Who a vertex should agree with.
 pub(crate) struct Smoothness {
     adjacency: Adjacency,
@@ -42,7 +45,7 @@ impl Smoothness {
     }
 
     /// Mean weights of every vertex's neighbours, as (bone, weight).
-    pub fn means(&self, skin: &Skin) -> Vec<Vec<(u16, f32)>> {
+    pub fn means(&self, skin: &Skin) -> Means {
         (0..self.adjacency.len())
             .into_par_iter()
             .map(|i| {

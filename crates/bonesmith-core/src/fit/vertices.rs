@@ -13,7 +13,7 @@ use super::local::{
 };
 use super::model::{Motion, Skin};
 use super::problem::Problem;
-use super::smooth::Smoothness;
+use super::smooth::{Means, Smoothness};
 use crate::solve::kernels::{accumulate4, squared, subtract4};
 
 /// Vertices whose residuals are held at once.
@@ -41,7 +41,7 @@ struct Shared<'a> {
     products: BoneProducts,
     params: Option<LocalParams>,
     /// Price of disagreeing with neighbours, and what they have.
-    smooth: Option<(f64, Vec<Vec<(u16, f32)>>)>,
+    smooth: Option<(f64, Means)>,
 }
 
 /// Solves all vertices for fixed bones (unless `params` is `None`) and gathers the moments of the result.

@@ -2,6 +2,9 @@
 //!
 //! Plain loops: the compiler vectorises them. Kept together so that dispatch happens in one place.
 
+// Loops over lanes are written with indices: that is the shape the compiler vectorises.
+#![allow(clippy::needless_range_loop)]
+
 use multiversion::multiversion;
 
 /// `r -= sum_c x[c] rows[c]`: takes one bone's share off a residual.

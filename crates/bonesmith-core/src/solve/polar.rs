@@ -5,6 +5,9 @@
 //! `R <- R cay(w)` (a unit quaternion `(1, w / 2)`), which agrees with `R exp([w])` to second order. Where the
 //! Hessian is not positive (a start more than a right angle away, a reflection) the exact SVD takes over.
 
+// Loops over lanes are written with indices: that is the shape the compiler vectorises.
+#![allow(clippy::needless_range_loop)]
+
 use glam::{DMat3, DVec3};
 
 use crate::transform::nearest_rotation;

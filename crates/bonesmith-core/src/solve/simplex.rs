@@ -185,8 +185,8 @@ impl SimplexSolver {
         let level = self.gradient[base];
         let tolerance = 1e-12 * (level.abs() + 1e-30);
         let mut best = None;
-        for j in 0..w.len() {
-            if w[j] == 0.0 && !self.free.contains(&j) && self.gradient[j] < level - tolerance {
+        for (j, &w) in w.iter().enumerate() {
+            if w == 0.0 && !self.free.contains(&j) && self.gradient[j] < level - tolerance {
                 match best {
                     Some(b) if self.gradient[b] <= self.gradient[j] => {}
                     _ => best = Some(j),

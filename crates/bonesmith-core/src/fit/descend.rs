@@ -161,7 +161,7 @@ impl State {
 
     /// Adds bones that move rigidly with patches of vertices.
     pub fn plant(&mut self, problem: &Problem, errors: &[f32], count: usize, patch: usize) {
-        let (motion, axes) = super::replant::plant(problem, &self.motion, errors, count, patch);
+        let (motion, axes) = super::replant::plant(problem, &self.motion, &self.skin.rest, errors, count, patch);
         self.motion = motion;
         let scales = self.model.kind == BoneKind::Trs;
         self.model.axes.extend(axes.into_iter().map(|axes| if scales { axes } else { DMat3::IDENTITY }));

@@ -18,6 +18,20 @@ use super::schedule::Schedule;
 use super::vertices;
 use crate::rig::BoneKind;
 
+/// A quarter more bones that leave more than this share of the error did not help.
+const STALL: f64 = 0.98;
+
+/// How adding bones ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// At the error asked for.
+    Reached,
+    /// At the most bones allowed.
+    Full,
+    /// Where more bones no longer help.
+    Stalled,
+}
+
 /// A search in progress on one problem.
 pub(crate) struct Explorer<'a> {
     schedule: Schedule,
@@ -44,6 +58,11 @@ impl<'a> Explorer<'a> {
             model.axes = super::bones::principal_axes(&moments, motion.bones);
         }
         Ok(Self { schedule, descent: Descent::new(problem, local), state: State { motion, skin, model } })
+    }
+
+    /// Goes on from a state for this problem.
+    pub fn resume(problem: &'a Problem, state: State, local: LocalParams, schedule: Schedule) -> Self {
+        Self { schedule, descent: Descent::new(problem, local), state }
     }
 
     /// E_RMS of the present state on this problem.
@@ -73,18 +92,12 @@ impl<'a> Explorer<'a> {
         Ok(())
     }
 
-    /// Adds bones until the error is at most `target` or there are `limit`, then takes out what is not needed.
-    pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<(), FitError> {
-        let settle = self.schedule.settle;
+    /// Adds bones until the error is at most `target`, there are `limit`, or more of them no longer help; then takes
+    /// out what is not needed.
+    pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, FitError> {
         run.stage("number of bones", None)?;
-        if !self.descent.squared_error.is_finite() {
-            self.descend(self.schedule.warm_up, run)?;
-        }
-        while self.e_rms() > target && self.state.bones() < limit && !run.is_over() {
-            let bones = self.state.bones();
-            self.plant((bones / 4).max(1).min(limit - bones), run)?;
-            self.descend(settle, run)?;
-        }
+        self.descend(self.schedule.settle.max(self.schedule.warm_up), run)?;
+        let growth = self.grow(target, limit, run)?;
         let mut kept = (self.descent.squared_error, self.state.clone());
         while self.e_rms() <= target && self.state.bones() > 1 && !run.is_over() {
             kept = (self.descent.squared_error, self.state.clone());
@@ -97,7 +110,28 @@ impl<'a> Explorer<'a> {
             }
         }
         (self.descent.squared_error, self.state) = kept;
-        Ok(())
+        Ok(growth)
+    }
+
+    /// Plants a quarter more bones at a time.
+    fn grow(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, FitError> {
+        let mut stalls = 0;
+        while self.e_rms() > target && !run.is_over() {
+            let (bones, before) = (self.state.bones(), self.e_rms());
+            if bones >= limit {
+                return Ok(Growth::Full);
+            }
+            // With few bones rest positions stray far to make up for them; new bones need the true ones.
+            self.state.skin.rest.clone_from(&self.descent.problem.rest);
+            let more = (bones / 4).max(1).min(limit - bones);
+            self.plant(2 * more + 1, run)?;
+            self.thin_out(bones + more, run)?;
+            stalls = if self.e_rms() > STALL * before && bones >= 8 { stalls + 1 } else { 0 };
+            if stalls == 3 || self.state.bones() == bones {
+                return Ok(Growth::Stalled);
+            }
+        }
+        Ok(Growth::Reached)
     }
 
     fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {

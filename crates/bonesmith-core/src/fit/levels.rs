@@ -54,6 +54,27 @@ impl Sample {
         state
     }
 
+    /// The part of a state for the whole problem that this sample sees.
+    pub fn lower(&self, problem: &Problem, state: &State) -> State {
+        let slots = state.skin.slots;
+        let rows = |i: u32| i as usize * slots..(i as usize + 1) * slots;
+        let skin = Skin {
+            slots,
+            bones: self.vertices.iter().flat_map(|&i| state.skin.bones[rows(i)].iter().copied()).collect(),
+            weights: self.vertices.iter().flat_map(|&i| state.skin.weights[rows(i)].iter().copied()).collect(),
+            rest: self.vertices.iter().map(|&i| state.skin.rest[i as usize]).collect(),
+        };
+        let f = problem.frames();
+        let columns: Vec<usize> = (0..3).flat_map(|a| self.frames.iter().map(move |&t| a * f + t as usize)).collect();
+        let rows = state.motion.rows.chunks_exact(state.motion.length);
+        let motion = Motion {
+            bones: state.motion.bones,
+            length: columns.len(),
+            rows: rows.flat_map(|row| columns.iter().map(move |&l| row[l])).collect(),
+        };
+        State { motion, skin, model: state.model.clone() }
+    }
+
     /// Bones in all frames: those outside the sample start from the nearest one in it and are fitted to the
     /// sampled vertices.
     fn all_frames(&self, problem: &Problem, sequence: &MeshSequence, state: &mut State) {

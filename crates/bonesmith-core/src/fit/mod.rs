@@ -40,7 +40,7 @@ use crate::sequence::MeshSequence;
 use crate::topology::Adjacency;
 
 use descend::{Descent, State};
-use explore::Explorer;
+use explore::{Explorer, Growth};
 use levels::Sample;
 use local::LocalParams;
 use problem::Problem;
@@ -68,6 +68,12 @@ pub const AUTO_TARGET: f64 = 2.0;
 /// Most bones that `--bones auto` uses.
 pub const AUTO_MAX_BONES: usize = 100;
 
+/// Sampled vertices that a bone is judged by, at least.
+const VERTICES_PER_BONE: usize = 10;
+
+/// Most bones for a target error, as a share of the vertices: beyond it a rig is no smaller than the animation.
+const MAX_BONE_SHARE: usize = 8;
+
 /// Fits bones, weights and bone motion to a mesh animation.
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
@@ -80,7 +86,7 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     let (state, stop) = match params.bones {
         BoneCount::Exact(count) => fit_count(sequence, &problem, count, params, &mut run)?,
         BoneCount::TargetError(target) => {
-            let limit = sequence.vertex_count().min(MAX_BONES);
+            let limit = sequence.vertex_count().div_ceil(MAX_BONE_SHARE).min(MAX_BONES);
             fit_error(sequence, &problem, target, limit, params, &mut run, &mut warnings)?
         }
         BoneCount::Auto => {
@@ -127,7 +133,7 @@ fn local_params(params: &FitParams, count: usize) -> LocalParams {
 
 /// The sample for a search with `count` bones: each bone needs some vertices to be judged by.
 fn sample(problem: &Problem, schedule: &Schedule, count: usize, seed: u64) -> Sample {
-    let wanted = schedule.vertices.max(10 * count);
+    let wanted = schedule.vertices.max(VERTICES_PER_BONE * count);
     let whole = 2 * problem.vertices() <= 3 * wanted;
     Sample::new(problem, if whole { problem.vertices() } else { wanted }, schedule.frames, seed)
 }
@@ -163,8 +169,8 @@ fn fit_count(
 
 /// Fits the smallest number of bones that reaches an error, at most `limit`.
 ///
-/// The search runs on the sample; when all vertices turn out worse than the sample promised, it goes on from where
-/// it stopped with a goal corrected by as much.
+/// The search runs on the sample. When all vertices turn out worse than the sample promised, it goes on from where it
+/// stopped with a goal corrected by as much; when the sample is too small for the bones needed, on a larger one.
 fn fit_error(
     sequence: &MeshSequence,
     problem: &Problem,
@@ -174,41 +180,57 @@ fn fit_error(
     run: &mut Run<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<(State, StopReason), FitError> {
-    const CORRECTIONS: usize = 6;
+    const ATTEMPTS: usize = 8;
+    // So far below the target, fewer bones are worth a try.
+    const SLACK: f64 = 0.96;
     let schedule = Schedule::new(params.effort);
-    let slots_for = limit.min(params.influences.unwrap_or(limit));
-    let local = LocalParams { slots: slots_for, ..local_params(params, limit) };
-    let sample = sample(problem, &schedule, limit.min(schedule.vertices / 10), params.seed);
-    let coarse = run.timed("sample", || sample.problem(problem, sequence));
-    let mut explorer = Explorer::new(&coarse, 1, params.bone_kind, local, schedule, run)?;
+    let local = local_params(params, limit);
+    let mut allowed = limit.min(schedule.vertices / VERTICES_PER_BONE);
     let mut goal = target;
     let mut best: Option<(State, StopReason, f64)> = None;
-    for _ in 0..CORRECTIONS {
-        explorer.search_for_error(goal, limit, run)?;
+    for _ in 0..ATTEMPTS {
+        let sample = sample(problem, &schedule, allowed, params.seed);
+        let coarse = run.timed("sample", || sample.problem(problem, sequence));
+        let mut explorer = match &best {
+            None => Explorer::new(&coarse, 1, params.bone_kind, local, schedule, run)?,
+            Some((state, ..)) => Explorer::resume(&coarse, sample.lower(problem, state), local, schedule),
+        };
+        let growth = explorer.search_for_error(goal, allowed, run)?;
         let promised = explorer.e_rms();
-        let state = explorer.state.clone();
+        let state = explorer.state;
         let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
         let stop = polish(sequence, problem, &mut state, local, params, run)?;
         let reached = run.history.last().map_or(0.0, |round| round.e_rms);
-        let done = reached <= target || state.bones() >= limit || run.is_over();
-        let better = best.as_ref().is_none_or(|(_, _, e)| reached < *e);
-        if better {
+        let hit = reached <= target;
+        // The fewest bones that reach the target; failing that, the least error.
+        let better = |best: &(State, StopReason, f64)| match (hit, best.2 <= target) {
+            (true, true) => state.bones() < best.0.bones(),
+            (false, false) => reached < best.2,
+            (hit, _) => hit,
+        };
+        let best_was_hit = best.as_ref().is_some_and(|best| best.2 <= target);
+        if best.as_ref().is_none_or(better) {
             best = Some((state, stop, reached));
         }
-        if done {
+        let at_limit = growth == Growth::Stalled || (growth == Growth::Full && allowed == limit);
+        if run.is_over()
+            || (hit && reached > SLACK * target)
+            || (hit && best_was_hit)
+            || (!hit && (at_limit || best_was_hit))
+        {
             break;
         }
-        goal = (goal * target / reached).min(0.98 * promised.min(goal));
-    }
-    match best {
-        Some((state, stop, reached)) => {
-            if reached > target {
-                warnings.push(Warning::TargetMissed { target, reached, bones: state.bones() });
-            }
-            Ok((state, stop))
+        match growth {
+            Growth::Full if !hit => allowed = (3 * allowed).min(limit),
+            _ if hit => goal = SLACK * promised.max(goal) * target / reached,
+            _ => goal = (goal * target / reached).min(0.98 * promised.min(goal)),
         }
-        None => unreachable!("at least one attempt is made"),
     }
+    let Some((state, stop, reached)) = best else { unreachable!("at least one attempt is made") };
+    if reached > target {
+        warnings.push(Warning::TargetMissed { target, reached, bones: state.bones() });
+    }
+    Ok((state, stop))
 }
 
 /// Rounds on all vertices and frames until they no longer pay.

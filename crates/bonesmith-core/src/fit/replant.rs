@@ -13,6 +13,7 @@ use crate::transform::{nearest_rotation, rotation_svd};
 pub(crate) fn plant(
     problem: &Problem,
     motion: &Motion,
+    rest: &[DVec3],
     errors: &[f32],
     count: usize,
     patch: usize,
@@ -29,7 +30,8 @@ pub(crate) fn plant(
         patches.push(members);
     }
     let frames = motion.frames();
-    let motions: Vec<Vec<[[f64; 4]; 3]>> = patches.par_iter().map(|members| rigid_motion(problem, members)).collect();
+    let motions: Vec<Vec<[[f64; 4]; 3]>> =
+        patches.par_iter().map(|members| rigid_motion(problem, rest, members)).collect();
     let present = motion.bones;
     let picked: Vec<usize> = (0..present + motions.len()).map(|j| j.min(present - 1)).collect();
     let mut out = motion.select(&picked);
@@ -73,11 +75,11 @@ fn nearest(problem: &Problem, seed: usize, count: usize) -> Vec<usize> {
     all[..count].iter().map(|&(_, i)| i).collect()
 }
 
-/// [F] best rigid motion of some vertices.
-fn rigid_motion(problem: &Problem, members: &[usize]) -> Vec<[[f64; 4]; 3]> {
+/// [F] best rigid motion of some vertices from their present rest positions.
+fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize]) -> Vec<[[f64; 4]; 3]> {
     let f = problem.frames();
     let count = members.len() as f64;
-    let rest_center = members.iter().map(|&i| problem.rest[i]).sum::<DVec3>() / count;
+    let rest_center = members.iter().map(|&i| rest[i]).sum::<DVec3>() / count;
     (0..f)
         .map(|t| {
             let position = |i: usize| {
@@ -87,7 +89,7 @@ fn rigid_motion(problem: &Problem, members: &[usize]) -> Vec<[[f64; 4]; 3]> {
             let center = members.iter().map(|&i| position(i)).sum::<DVec3>() / count;
             let mut h = DMat3::ZERO;
             for &i in members {
-                let (p, q) = (problem.rest[i] - rest_center, position(i) - center);
+                let (p, q) = (rest[i] - rest_center, position(i) - center);
                 h += DMat3::from_cols(q * p.x, q * p.y, q * p.z);
             }
             let r = nearest_rotation(&h);

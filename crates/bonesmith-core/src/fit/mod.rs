@@ -213,11 +213,8 @@ fn fit_error(
             best = Some((state, stop, reached));
         }
         let at_limit = growth == Growth::Stalled || (growth == Growth::Full && allowed == limit);
-        if run.is_over()
-            || (hit && reached > SLACK * target)
-            || (hit && best_was_hit)
-            || (!hit && (at_limit || best_was_hit))
-        {
+        let close = hit && reached > SLACK * target;
+        if run.is_over() || close || best_was_hit || (!hit && at_limit) {
             break;
         }
         match growth {

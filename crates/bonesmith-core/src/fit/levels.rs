@@ -56,14 +56,6 @@ impl Sample {
 
     /// The part of a state for the whole problem that this sample sees.
     pub fn lower(&self, problem: &Problem, state: &State) -> State {
-        let slots = state.skin.slots;
-        let rows = |i: u32| i as usize * slots..(i as usize + 1) * slots;
-        let skin = Skin {
-            slots,
-            bones: self.vertices.iter().flat_map(|&i| state.skin.bones[rows(i)].iter().copied()).collect(),
-            weights: self.vertices.iter().flat_map(|&i| state.skin.weights[rows(i)].iter().copied()).collect(),
-            rest: self.vertices.iter().map(|&i| state.skin.rest[i as usize]).collect(),
-        };
         let f = problem.frames();
         let columns: Vec<usize> = (0..3).flat_map(|a| self.frames.iter().map(move |&t| a * f + t as usize)).collect();
         let rows = state.motion.rows.chunks_exact(state.motion.length);
@@ -72,7 +64,7 @@ impl Sample {
             length: columns.len(),
             rows: rows.flat_map(|row| columns.iter().map(move |&l| row[l])).collect(),
         };
-        State { motion, skin, model: state.model.clone() }
+        State { motion, skin: state.skin.pick(&self.vertices), model: state.model.clone() }
     }
 
     /// Bones in all frames: those outside the sample start from the nearest one in it and are fitted to the
@@ -82,7 +74,13 @@ impl Sample {
             return;
         }
         let every: Vec<u32> = (0..problem.frames() as u32).collect();
-        let dense = problem.subset(sequence, &self.vertices, &every);
+        // A few vertices per bone tell where it is: a sample of the sample spares memory.
+        let enough = state.motion.bones * super::VERTICES_PER_BONE;
+        let stride = (self.vertices.len() / enough.max(500)).max(1);
+        let few: Vec<u32> = (0..self.vertices.len() as u32).step_by(stride).collect();
+        let vertices: Vec<u32> = few.iter().map(|&k| self.vertices[k as usize]).collect();
+        let dense = problem.subset(sequence, &vertices, &every);
+        let mut skin = state.skin.pick(&few);
         let mut motion = Motion::identity(state.motion.bones, problem.frames());
         let mut from = 0;
         for t in 0..problem.frames() {
@@ -96,7 +94,7 @@ impl Sample {
         }
         state.motion = motion;
         for _ in 0..3 {
-            let moments = vertices::pass(&dense, &state.motion, &mut state.skin, None);
+            let moments = vertices::pass(&dense, &state.motion, &mut skin, None);
             bones::update(&mut state.motion, &moments, &state.model);
         }
     }

@@ -99,6 +99,17 @@ impl Skin {
         skin
     }
 
+    /// Only some vertices, in the order given.
+    pub fn pick(&self, vertices: &[u32]) -> Self {
+        let row = |i: u32| i as usize * self.slots..(i as usize + 1) * self.slots;
+        Self {
+            slots: self.slots,
+            bones: vertices.iter().flat_map(|&i| &self.bones[row(i)]).copied().collect(),
+            weights: vertices.iter().flat_map(|&i| &self.weights[row(i)]).copied().collect(),
+            rest: vertices.iter().map(|&i| self.rest[i as usize]).collect(),
+        }
+    }
+
     /// Slots in use of vertex `i`.
     pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let row = i * self.slots..(i + 1) * self.slots;

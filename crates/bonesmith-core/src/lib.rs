@@ -12,10 +12,13 @@
 //! Index letters, the same everywhere: `i` vertex, `j` bone, `t` frame, `k` influence slot;
 //! sizes `N B F K`.
 
+mod baselines;
+mod cluster;
 pub mod deform;
 pub mod fit;
 pub mod metrics;
 pub mod observer;
+mod prepare;
 pub mod rig;
 pub mod sequence;
 mod solve;

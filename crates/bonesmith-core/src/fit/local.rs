@@ -28,11 +28,12 @@ pub(crate) struct BoneProducts {
     /// [4 B, 4 B] `T T^T`; entry (c B + j, d B + k) is entry (c, d) of `K_jk`.
     pub gram: Vec<f64>,
     /// [10, B] monomial coefficients of `u^T K_jj u`.
-    own: Vec<f64>,
+    pub own: Vec<f64>,
 }
 
 /// Pairs (c, d), c <= d, in the order of `own`.
-const PAIRS: [(usize, usize); 10] = [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+pub(crate) const PAIRS: [(usize, usize); 10] =
+    [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
 impl BoneProducts {
     /// From the gram matrix of a motion's rows.
@@ -57,7 +58,7 @@ impl BoneProducts {
 
     /// `u^T K_jk u` for a homogeneous vector.
     #[inline(always)]
-    fn form(&self, j: usize, k: usize, u: &[f64; 4]) -> f64 {
+    pub fn form(&self, j: usize, k: usize, u: &[f64; 4]) -> f64 {
         let (b, side) = (self.bones, 4 * self.bones);
         let mut sum = 0.0;
         for (c, uc) in u.iter().enumerate() {

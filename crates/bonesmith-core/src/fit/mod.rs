@@ -18,21 +18,21 @@
 //! Deviations are told where they happen: choice of influences (`local`), splitting (`init`), planting instead of
 //! reinitialising (`explore`), momentum (`descend`).
 
-mod bones;
-mod descend;
+pub(crate) mod bones;
+pub(crate) mod descend;
 mod explore;
-mod finish;
+pub(crate) mod finish;
 mod init;
 mod levels;
-mod local;
-mod model;
+pub(crate) mod local;
+pub(crate) mod model;
 mod params;
-mod problem;
+pub(crate) mod problem;
 mod replant;
-mod run;
+pub(crate) mod run;
 mod schedule;
 mod smooth;
-mod vertices;
+pub(crate) mod vertices;
 
 use crate::observer::Observer;
 use crate::rig::Rig;
@@ -78,6 +78,9 @@ const MAX_BONE_SHARE: usize = 8;
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
+    if params.method == Method::Fsd {
+        return crate::baselines::fsd::fsd(sequence, params, observer);
+    }
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
     let problem = Problem::new(sequence);

@@ -143,7 +143,7 @@ fn lane_count(n: usize, bones: usize, length: usize) -> usize {
 }
 
 /// [4 B, 4 B] `T T^T`.
-fn gram(motion: &Motion) -> Vec<f64> {
+pub(crate) fn gram(motion: &Motion) -> Vec<f64> {
     let (side, length) = (4 * motion.bones, motion.length);
     let mut out = vec![0.0; side * side];
     let rows = MatRef::from_row_major_slice(&motion.rows, side, length);

@@ -1,0 +1,267 @@
+//! Fast skinning decomposition: affine bones fitted in a reduced space [Kavan2010].
+//!
+//! 1. `prepare::subspace`: trajectories `A ~ B C` to half a thousandth of the model's radius [s.3, s.5];
+//! 2. `cluster::region_growing`: one bone a vertex to start with, the first frame as rest pose [s.4.1];
+//! 3. rounds of transformations (`fit::bones`, [s.4.2]), rest pose and weights (`vertices`, [s.4.3, s.4.4]);
+//! 4. back to all frames: `T = B T_r` [s.2.1].
+//!
+//! Deviations: directions that the vertices of a bone say nothing about (a flat cluster's normal) follow the seed
+//! triangle instead of vanishing, by a small ridge in place of the pseudoinverse; more or fewer than 4 influences are
+//! chosen by the same rule, and solved by an active set instead of the nearest point of a tetrahedron; more in the
+//! stages' own pages. `--keep-rest` starts and stays with the sequence's rest pose.
+
+#[cfg(test)]
+mod tests;
+mod vertices;
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use glam::DVec3;
+
+use crate::cluster::region_growing;
+use crate::fit::bones::{self, BoneModel};
+use crate::fit::descend::State;
+use crate::fit::model::{Motion, Skin};
+use crate::fit::problem::Problem;
+use crate::fit::run::Run;
+use crate::fit::{
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, StopReason, Warning, finish,
+};
+use crate::observer::Observer;
+use crate::prepare::subspace::{self, Subspace};
+use crate::rig::BoneKind;
+use crate::sequence::MeshSequence;
+
+/// Error of the reduction for each coordinate of a frame, in radii of the model [Kavan2010 s.5]: half a pixel.
+const TOLERANCE: f64 = 0.0005;
+
+/// Share of an error asked for that the reduction may use up.
+const TOLERANCE_SHARE: f64 = 0.25;
+
+/// Rounds unless asked for otherwise [Kavan2010 s.5].
+const ITERATIONS: usize = 15;
+
+/// Directions between two reports while the subspace grows.
+const REPORT_EVERY: usize = 8;
+
+/// Fits affine bones by the method of 2010.
+///
+/// `params` and the number of bones are in range; combinations that the method does not know are refused.
+pub(crate) fn fsd(
+    sequence: &MeshSequence,
+    params: &FitParams,
+    observer: &mut dyn Observer,
+) -> Result<Fitted, FitError> {
+    refuse_unknown(params)?;
+    let mut run = Run::new(params, observer);
+    let reduced = Reduced::new(sequence, params, &mut run)?;
+    let prepare_secs = run.seconds();
+    let mut warnings = Vec::new();
+    let limit = sequence.vertex_count().min(1 << 16);
+    let attempt = match params.bones {
+        BoneCount::Exact(count) => reduced.fit(sequence, count, params, &mut run)?,
+        BoneCount::TargetError(target) => {
+            let attempt = reduced.search(sequence, target, limit, params, &mut run)?;
+            if attempt.e_rms > target {
+                let (reached, bones) = (attempt.e_rms, attempt.state.bones());
+                warnings.push(Warning::TargetMissed { target, reached, bones });
+            }
+            attempt
+        }
+        BoneCount::Auto => {
+            let limit = sequence.vertex_count().div_ceil(4).min(AUTO_MAX_BONES);
+            reduced.search(sequence, AUTO_TARGET, limit, params, &mut run)?
+        }
+    };
+    if !reduced.moves {
+        warnings.push(Warning::NoMotion);
+    }
+    let state = reduced.in_all_frames(attempt.state);
+    let info = FitInfo {
+        iterations: attempt.rounds,
+        stop: attempt.stop,
+        warnings,
+        prepare_secs,
+        jitter_ratio: finish::jitter_ratio(&reduced.full, &state),
+        fit_secs: run.seconds() - prepare_secs,
+        history: run.history,
+        profile: run.profile,
+    };
+    Ok(Fitted { rig: finish::rig(sequence, &reduced.full, &state, String::new()), info })
+}
+
+fn refuse_unknown(params: &FitParams) -> Result<(), FitError> {
+    if params.bone_kind != BoneKind::Affine {
+        return Err(FitError::Unsupported("the method fsd makes affine bones only".into()));
+    }
+    if params.smooth > 0.0 {
+        return Err(FitError::Unsupported("the method fsd knows no smoothing of weights".into()));
+    }
+    Ok(())
+}
+
+/// A sequence in its subspace.
+struct Reduced {
+    /// All frames; its rest pose is where the fit starts.
+    full: Problem,
+    /// Whether anything leaves the sequence's rest pose.
+    moves: bool,
+    /// Trajectories are coordinates in the subspace.
+    problem: Problem,
+    subspace: Subspace,
+}
+
+/// A fit with some number of bones.
+struct Attempt {
+    /// Motion in the subspace.
+    state: State,
+    stop: StopReason,
+    rounds: usize,
+    /// Against all frames, not against the subspace.
+    e_rms: f64,
+}
+
+impl Reduced {
+    fn new(sequence: &MeshSequence, params: &FitParams, run: &mut Run<'_>) -> Result<Self, FitError> {
+        run.stage("prepare", None)?;
+        let mut full = run.timed("normalise", || Problem::new(sequence));
+        let moves = full.moves();
+        if !params.keep_rest {
+            full.rest = first_frame(&full);
+        }
+        let tolerance = match params.bones {
+            BoneCount::TargetError(target) => TOLERANCE.min(TOLERANCE_SHARE * target / 1000.0),
+            _ => TOLERANCE,
+        };
+        let epsilon = tolerance * (full.trajectories.len() as f64).sqrt();
+        let start = run.seconds();
+        let mut subspace = subspace::reduce(&full.trajectories, full.length, epsilon, |directions| {
+            if directions % REPORT_EVERY == 0 { run.stage("prepare", None) } else { Ok(()) }
+        })?;
+        run.profile.push(("subspace", run.seconds() - start));
+        let problem = Problem {
+            length: subspace.dimension,
+            rest: full.rest.clone(),
+            trajectories: std::mem::take(&mut subspace.coordinates),
+            sphere: full.sphere,
+        };
+        Ok(Self { full, moves, problem, subspace })
+    }
+
+    /// Rounds with `count` bones [Kavan2010 s.4].
+    fn fit(
+        &self,
+        sequence: &MeshSequence,
+        count: usize,
+        params: &FitParams,
+        run: &mut Run<'_>,
+    ) -> Result<Attempt, FitError> {
+        let problem = &self.problem;
+        let most_rounds = params.max_iterations.unwrap_or(ITERATIONS);
+        run.stage("weights and bones", Some(most_rounds))?;
+        let mut state = run.timed("region growing", || self.start(sequence, count, params));
+        let mut last = f64::INFINITY;
+        let mut rounds = 0;
+        loop {
+            run.timed("bones", || {
+                let moments = crate::fit::vertices::pass(problem, &state.motion, &mut state.skin, None);
+                bones::update(&mut state.motion, &moments, &state.model);
+            });
+            let squared_error =
+                run.timed("vertices", || vertices::solve(problem, &state.motion, &mut state.skin, !params.keep_rest));
+            // B is orthonormal, so the errors inside and outside of the subspace add up like the sides of a triangle.
+            let e_rms = self.full.e_rms(squared_error + self.subspace.squared_error);
+            rounds += 1;
+            run.round(count, e_rms)?;
+            let stop = match () {
+                () if problem.e_rms(squared_error) < 1e-6 => Some(StopReason::Exact),
+                () if params.tolerance > 0.0 && e_rms > last * (1.0 - params.tolerance) => Some(StopReason::Converged),
+                () if rounds >= most_rounds => Some(StopReason::MaxIterations),
+                () if run.is_over() => Some(StopReason::MaxSeconds),
+                () => None,
+            };
+            if let Some(stop) = stop {
+                return Ok(Attempt { state, stop, rounds, e_rms });
+            }
+            last = e_rms;
+        }
+    }
+
+    /// Every vertex on the bone of its region; bones move like the seeds of the regions.
+    fn start(&self, sequence: &MeshSequence, count: usize, params: &FitParams) -> State {
+        let regions = region_growing::grow(&self.full, &sequence.surface().topology, count);
+        let slots = params.influences.unwrap_or(count).min(count);
+        State {
+            motion: self.in_subspace(&regions.motion),
+            skin: Skin::rigid(slots, &regions.labels, self.full.rest.clone()),
+            model: BoneModel::new(BoneKind::Affine, count, 1),
+        }
+    }
+
+    /// The fewest bones that reach an error, by doubling and bisection [Kavan2010 s.5]; else the best attempt.
+    fn search(
+        &self,
+        sequence: &MeshSequence,
+        target: f64,
+        limit: usize,
+        params: &FitParams,
+        run: &mut Run<'_>,
+    ) -> Result<Attempt, FitError> {
+        let (mut too_few, mut count) = (0, 1);
+        let mut best = self.fit(sequence, count, params, run)?;
+        while best.e_rms > target && count < limit && !run.is_over() {
+            too_few = count;
+            count = (2 * count).min(limit);
+            let attempt = self.fit(sequence, count, params, run)?;
+            if attempt.e_rms < best.e_rms {
+                best = attempt;
+            }
+        }
+        while best.e_rms <= target && count - too_few > 1 && !run.is_over() {
+            let middle = (too_few + count) / 2;
+            let attempt = self.fit(sequence, middle, params, run)?;
+            if attempt.e_rms <= target {
+                (best, count) = (attempt, middle);
+            } else {
+                too_few = middle;
+            }
+        }
+        Ok(best)
+    }
+
+    /// `T_r = B^T T`.
+    fn in_subspace(&self, motion: &Motion) -> Motion {
+        let Subspace { dimension, length, basis, .. } = &self.subspace;
+        let basis = MatRef::from_row_major_slice(basis, *dimension, *length);
+        times(motion, basis.transpose(), *dimension)
+    }
+
+    /// `T = B T_r`.
+    fn in_all_frames(&self, state: State) -> State {
+        let Subspace { dimension, length, basis, .. } = &self.subspace;
+        let basis = MatRef::from_row_major_slice(basis, *dimension, *length);
+        State { motion: times(&state.motion, basis, *length), ..state }
+    }
+}
+
+/// [N] positions.
+fn first_frame(full: &Problem) -> Vec<DVec3> {
+    let f = full.frames();
+    let position = |v: &[f32]| DVec3::new(f64::from(v[0]), f64::from(v[f]), f64::from(v[2 * f]));
+    full.trajectories.chunks_exact(full.length).map(position).collect()
+}
+
+/// A motion in other coordinates of time.
+fn times(motion: &Motion, change: MatRef<'_, f64>, length: usize) -> Motion {
+    let side = 4 * motion.bones;
+    let mut rows = vec![0.0; side * length];
+    matmul(
+        MatMut::from_row_major_slice_mut(&mut rows, side, length),
+        Accum::Replace,
+        MatRef::from_row_major_slice(&motion.rows, side, motion.length),
+        change,
+        1.0,
+        Par::Seq,
+    );
+    Motion { bones: motion.bones, length, rows }
+}

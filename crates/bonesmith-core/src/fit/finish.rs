@@ -1,6 +1,6 @@
 //! From the fit's numbers back to a rig in model units.
 
-use glam::{DAffine3, DMat3, DVec3};
+use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use super::descend::State;
 use super::problem::Problem;
@@ -24,7 +24,7 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
         .collect();
     Rig {
         name: sequence.name().to_owned(),
-        rest: state.skin.rest.iter().map(|u| (*u * radius + center).as_vec3()).collect(),
+        rest: rest(sequence, problem, state),
         surface: sequence.surface().clone(),
         weights,
         bones: bones(state, center, radius),
@@ -36,6 +36,13 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
         }],
         params_json,
     }
+}
+
+/// Rest positions in model units; those that were not moved are the input's to the bit.
+fn rest(sequence: &MeshSequence, problem: &Problem, state: &State) -> Vec<Vec3> {
+    let model_units = |u: DVec3| (u * problem.sphere.radius + problem.sphere.center).as_vec3();
+    let moved = state.skin.rest.iter().zip(&problem.rest).zip(sequence.rest());
+    moved.map(|((u, from), input)| if u == from { *input } else { model_units(*u) }).collect()
 }
 
 /// `x' = center + radius T((x - center) / radius)`.

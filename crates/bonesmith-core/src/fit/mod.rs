@@ -32,6 +32,8 @@ mod replant;
 pub(crate) mod run;
 mod schedule;
 mod smooth;
+#[cfg(test)]
+mod tests;
 pub(crate) mod vertices;
 
 use crate::observer::Observer;

@@ -8,7 +8,7 @@ pub mod awkward;
 mod fish;
 mod mesh;
 mod posed_rig;
-mod random;
+pub(crate) mod random;
 
 pub use fish::{FISH_FRAMES, clownfish};
 pub use posed_rig::{PosedRig, PosedRigParams, posed_rig};

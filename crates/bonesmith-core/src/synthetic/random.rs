@@ -3,7 +3,7 @@
 use glam::{DQuat, DVec3};
 
 /// State of the generator.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {

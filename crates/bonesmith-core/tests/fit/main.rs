@@ -1,0 +1,10 @@
+//! The fit as a caller of the library meets it.
+
+mod control;
+mod harness;
+mod invariance;
+mod params;
+mod recovery;
+mod soundness;
+mod targets;
+mod weights;

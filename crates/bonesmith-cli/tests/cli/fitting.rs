@@ -7,7 +7,6 @@ use crate::harness::{bonesmith, folder, walk, write_npz};
 
 /// Pose a known affine rig, fit, get its error back: almost none.
 #[test]
-#[ignore = "the fit ends after its own few rounds, whatever --max-iterations allows"]
 fn a_known_affine_rig_is_recovered() {
     let dir = folder();
     let params =

@@ -86,6 +86,19 @@ pub fn output(path: PathBuf, inputs: &[PathBuf]) -> Result<PathBuf, Usage> {
     Ok(path)
 }
 
+/// Says before a long fit what the output's format cannot hold.
+pub fn influences_fit(output: &Path, params: &FitParams) -> Result<(), Usage> {
+    let gltf = output.extension().is_some_and(|e| e.eq_ignore_ascii_case("glb") || e.eq_ignore_ascii_case("gltf"));
+    match params.influences {
+        Some(k) if gltf && k > bonesmith_io::GLTF_MAX_INFLUENCES => {
+            let most = bonesmith_io::GLTF_MAX_INFLUENCES;
+            let message = format!("{}: glTF holds at most {most} influences, not {k}", output.display());
+            Err(Usage::new(message).hint("use --influences 8 or fewer, or write .npz"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The folder a file lies in, also for a bare name.
 pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -184,6 +197,14 @@ mod tests {
         let params = solver(&SolverArgs { method: MethodArg::Fsd, ..SolverArgs::default() }).unwrap();
         assert_eq!((params.bone_kind, params.max_iterations, params.tolerance), (BoneKind::Affine, Some(15), 0.0));
         assert_eq!(solver(&SolverArgs::default()).unwrap(), FitParams::default());
+    }
+
+    #[test]
+    fn more_influences_than_the_format_holds_are_refused_before_the_fit() {
+        let params = FitParams { influences: Some(12), ..FitParams::default() };
+        assert!(influences_fit(Path::new("x.GLB"), &params).is_err());
+        assert!(influences_fit(Path::new("x.npz"), &params).is_ok());
+        assert!(influences_fit(Path::new("x.glb"), &FitParams::default()).is_ok());
     }
 
     #[test]

@@ -21,6 +21,7 @@ use inputs::Source;
 
 pub use detect::{Format, detect};
 pub use error::IoError;
+pub use gltf::MAX_INFLUENCES as GLTF_MAX_INFLUENCES;
 
 /// How a file is read.
 #[derive(Clone, Debug, Default)]

@@ -11,6 +11,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let params = settings::solver(&args.solver)?;
     let input = settings::input(args.inputs, args.input)?;
     let output = settings::output(args.output, &input.paths)?;
+    settings::influences_fit(&output, &params)?;
     let json = settings::json(args.json)?;
 
     session.stage("reading")?;

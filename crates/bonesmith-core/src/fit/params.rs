@@ -10,7 +10,7 @@ use crate::rig::BoneKind;
 pub enum BoneCount {
     /// Exactly this many, at most the number of vertices.
     Exact(usize),
-    /// As many as pay: stops adding when one more bone lowers the error by little.
+    /// The fewest found that reach an E_RMS of [`super::AUTO_TARGET`], at most [`super::AUTO_MAX_BONES`].
     Auto,
     /// The smallest number that reaches this E_RMS.
     TargetError(f64),

@@ -18,4 +18,4 @@ mod read;
 mod write;
 
 pub use read::{load, load_rig, load_sequence};
-pub use write::{save_rig, save_sequence};
+pub use write::{MAX_INFLUENCES, save_rig, save_sequence};

@@ -38,7 +38,7 @@ use super::extras::{self, SkinExtras};
 use crate::{IoError, atomic};
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
-const MAX_INFLUENCES: usize = 8;
+pub const MAX_INFLUENCES: usize = 8;
 /// Most frames written as morph targets: the key values alone take 4 F^2 bytes.
 const MAX_MORPH_FRAMES: usize = 4096;
 
@@ -53,7 +53,7 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     if influences > MAX_INFLUENCES {
         return Err(unsupported(format!(
             "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
-             run `bonesmith reduce --influences 4` (or 8) first, or write .npz"
+             fit with --influences 8 or fewer, or write .npz"
         )));
     }
     let origin = far_origin(&rig.rest);

@@ -61,8 +61,8 @@ pub struct Fitted {
     pub info: FitInfo,
 }
 
-/// Most bones that weights can name.
-const MAX_BONES: usize = 1 << 16;
+/// Most bones of a fit. Sums over pairs of bones take `16 B^2` numbers, a few times over: half a gigabyte each here.
+pub const MAX_BONES: usize = 2048;
 
 /// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
 pub const AUTO_TARGET: f64 = 2.0;

@@ -25,7 +25,8 @@ use crate::fit::model::{Motion, Skin};
 use crate::fit::problem::Problem;
 use crate::fit::run::Run;
 use crate::fit::{
-    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, StopReason, Warning, finish,
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
+    finish,
 };
 use crate::observer::Observer;
 use crate::prepare::subspace::{self, Subspace};
@@ -57,7 +58,7 @@ pub(crate) fn fsd(
     let reduced = Reduced::new(sequence, params, &mut run)?;
     let prepare_secs = run.seconds();
     let mut warnings = Vec::new();
-    let limit = sequence.vertex_count().min(1 << 16);
+    let limit = sequence.vertex_count().min(MAX_BONES);
     let attempt = match params.bones {
         BoneCount::Exact(count) => reduced.fit(sequence, count, params, &mut run)?,
         BoneCount::TargetError(target) => {

@@ -69,7 +69,6 @@ fn target_error_reached_is_0_and_missed_is_1() {
 
 /// The published method runs with its own defaults.
 #[test]
-#[ignore = "the published method is not in the fit yet"]
 fn fsd_has_fifteen_rounds_of_affine_bones() {
     let dir = folder();
     walk(dir.path());

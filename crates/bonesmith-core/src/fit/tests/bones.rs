@@ -140,6 +140,33 @@ fn a_single_rigid_bone_is_kabsch() {
     }
 }
 
+/// Neither another scale nor another turn or place of a single trs bone does better, and it takes few updates.
+#[test]
+fn a_single_trs_bone_reaches_its_minimum() {
+    for seed in 0..3 {
+        let mut case = case(seed, Sizes { bones: 1, slots: 1, ..SIZES }, BoneKind::Trs);
+        for _ in 0..4 {
+            updated(&mut case);
+        }
+        let (best, axes, t) = (error(&case), case.state.model.axes[0], 6);
+        let (linear, shift) = naive::split(&case.state.motion.get(0, t));
+        for axis in [DVec3::X, DVec3::Y, DVec3::Z] {
+            for step in [1e-3, -1e-3] {
+                let scaled = linear * axes * DMat3::from_diagonal(DVec3::ONE + step * axis) * axes.transpose();
+                let turned = DMat3::from_quat(DQuat::from_scaled_axis(step * axis)) * linear;
+                let others =
+                    [("scale", scaled, shift), ("turn", turned, shift), ("place", linear, shift + step * axis)];
+                for (what, linear, shift) in others {
+                    let kept = case.state.motion.get(0, t);
+                    case.state.motion.set(0, t, &naive::join(&linear, shift));
+                    assert!(error(&case) > best, "seed {seed}: another {what} is better by {}", best - error(&case));
+                    case.state.motion.set(0, t, &kept);
+                }
+            }
+        }
+    }
+}
+
 /// Where a rigid bone would have to mirror, it must not.
 #[test]
 fn mirrored_vertices_do_not_mirror_a_bone() {

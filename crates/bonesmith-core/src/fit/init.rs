@@ -28,17 +28,17 @@ pub(crate) fn split(problem: &Problem, count: usize) -> (Motion, Vec<u16>) {
         let clusters = motion.bones;
         let order = by_error(&errors, &labels, clusters);
         let more = (count - clusters).min(clusters.max(1));
-        let mut made = 0;
+        let mut parents: Vec<usize> = (0..clusters).collect();
         for &j in &order {
-            if made == more {
+            if parents.len() == clusters + more {
                 break;
             }
-            made += usize::from(split_cluster(problem, &errors, &mut labels, j, clusters + made));
+            if split_cluster(problem, &errors, &mut labels, j, parents.len()) {
+                parents.push(j);
+            }
         }
         // Enough vertices exist (count <= n), so some cluster has two of them.
-        debug_assert!(made > 0);
-        let parents: Vec<usize> =
-            (0..clusters + made).map(|j| if j < clusters { j } else { order[j - clusters] }).collect();
+        debug_assert!(parents.len() > clusters);
         motion = motion.select(&parents);
         errors = refit(problem, &mut motion, &mut labels, ROUNDS);
         revive(problem, &errors, &mut labels, motion.bones);

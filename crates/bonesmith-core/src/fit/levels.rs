@@ -20,7 +20,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// About `vertices` vertices spread evenly over the rest pose, and at most `frames` frames spread over time.
+    /// At least `vertices` vertices (all, where there are fewer than twice as many) spread evenly over the rest pose, and at most `frames` frames spread over time.
     /// The seed decides where along the curve the sample begins.
     pub fn new(problem: &Problem, vertices: usize, frames: usize, seed: u64) -> Self {
         let n = problem.vertices();

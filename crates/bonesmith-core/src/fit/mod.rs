@@ -138,9 +138,7 @@ fn local_params(params: &FitParams, count: usize) -> LocalParams {
 
 /// The sample for a search with `count` bones: each bone needs some vertices to be judged by.
 fn sample(problem: &Problem, schedule: &Schedule, count: usize, seed: u64) -> Sample {
-    let wanted = schedule.vertices.max(VERTICES_PER_BONE * count);
-    let whole = 2 * problem.vertices() <= 3 * wanted;
-    Sample::new(problem, if whole { problem.vertices() } else { wanted }, schedule.frames, seed)
+    Sample::new(problem, schedule.vertices.max(VERTICES_PER_BONE * count), schedule.frames, seed)
 }
 
 /// Fits a given number of bones.

@@ -5,7 +5,7 @@ use super::params::Effort;
 /// Numbers that an [`Effort`] stands for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// Vertices of the sample that bones are searched on; a mesh up to half as large again is used whole.
+    /// Vertices of the sample that bones are searched on; a mesh less than twice as large is used whole.
     pub vertices: usize,
     /// Frames of that sample.
     pub frames: usize,

@@ -16,7 +16,7 @@ use crate::topology::Adjacency;
 const RIGID: f64 = 1e-3;
 
 /// Error of a vertex, in squared sphere units per frame, that `smooth = 1` charges for wholly different neighbours.
-const UNIT: f64 = 1e-3;
+const UNIT: f64 = 1e-2;
 
 /// Mean weights of every vertex's neighbours, as (bone, weight).
 pub(crate) type Means = Vec<Vec<(u16, f32)>>;

@@ -298,8 +298,9 @@ fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
                     let along = rotation[c][0][l] * h[c][0][l]
                         + rotation[c][1][l] * h[c][1][l]
                         + rotation[c][2][l] * h[c][2][l];
-                    // A flat bone says nothing about its thin axis: the ridge pulls that scale to where it was.
-                    let ridge = 1e-5 * (spread[0] + spread[1] + spread[2]) + 1e-12;
+                    // A flat bone says nothing about its thin axis, a single vertex about none: the ridge pulls that
+                    // scale to where it was. Spread below a thousandth of the model's size counts as none.
+                    let ridge = 1e-5 * (spread[0] + spread[1] + spread[2]) + 1e-6 * coupling.own[3][3];
                     let best = (along + ridge * scale[c][l]) / (spread[c] + ridge);
                     scale[c][l] = best.clamp(SCALE_RANGE.0, SCALE_RANGE.1);
                 }

@@ -50,8 +50,6 @@ pub(crate) struct Descent<'a> {
     age: f64,
     /// Rounds so far.
     count: usize,
-    /// Rounds since bones were last added or taken out.
-    since: usize,
 }
 
 impl<'a> Descent<'a> {
@@ -68,7 +66,6 @@ impl<'a> Descent<'a> {
             plain: None,
             age: 0.0,
             count: 0,
-            since: 0,
         }
     }
 
@@ -99,11 +96,8 @@ impl<'a> Descent<'a> {
         let State { motion, skin, model } = state;
         self.count += 1;
         let mut local = self.local;
-        self.since += 1;
         if self.count.is_multiple_of(DEEP_EVERY) {
             local = LocalParams { newcomers: 2 * local.newcomers, min_gain: 0.0, ..local };
-        } else if self.since > 1 && self.since.is_multiple_of(2) {
-            local.newcomers = 0;
         }
         let solve = |descent: &Self, motion: &Motion, skin: &mut Skin| {
             vertices::smooth_pass(descent.problem, motion, skin, Some(local), descent.smoothness.as_ref())
@@ -154,7 +148,6 @@ impl<'a> Descent<'a> {
     /// Forgets the error after bones were added or taken out.
     pub fn restart(&mut self) {
         self.squared_error = f64::INFINITY;
-        self.since = 0;
         self.plain = None;
         self.forget_momentum();
     }

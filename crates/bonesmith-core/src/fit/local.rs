@@ -233,9 +233,6 @@ impl LocalSolver {
         let b = products.bones;
         self.projections.clear();
         self.projections.resize(4 * b, 0.0);
-        if self.params.newcomers == 0 && self.params.slots > 1 {
-            return self.project_own(vertex, influences, u);
-        }
         for (&k, &w) in influences.bones.iter().zip(&influences.weights) {
             let [r0, r1, r2, r3] = products.rows(k);
             let x = u.map(|x| w * x);
@@ -274,23 +271,6 @@ impl LocalSolver {
         }
     }
 
-    /// As [`LocalSolver::project`] where no newcomers are wanted: `Y` of the present bones only.
-    #[inline(always)]
-    fn project_own(&mut self, vertex: VertexView<'_>, influences: &Influences, u: &[f64; 4]) {
-        let VertexView { products, along, .. } = vertex;
-        let (b, side) = (products.bones, 4 * products.bones);
-        for &j in &influences.bones {
-            for c in 0..4 {
-                let row = &products.gram[(c * b + j) * side..][..side];
-                let mut y = f64::from(along[c * b + j]);
-                for (&k, &w) in influences.bones.iter().zip(&influences.weights) {
-                    y += w * (u[0] * row[k] + u[1] * row[b + k] + u[2] * row[2 * b + k] + u[3] * row[3 * b + k]);
-                }
-                self.projections[c * b + j] = y;
-            }
-        }
-    }
-
     /// Gains with smoothness: only bones that neighbours use gain more than the error alone says.
     #[inline(always)]
     fn add_wish(&mut self, wish: Wish<'_>, influences: &Influences) {
@@ -324,9 +304,6 @@ impl LocalSolver {
     /// Adds the bones of best gain to the candidate.
     #[inline(always)]
     fn let_in(&mut self, least_gain: f64) {
-        if self.params.newcomers == 0 {
-            return;
-        }
         for &j in &self.candidate.bones {
             self.gains[j] = 0.0;
         }

@@ -14,7 +14,7 @@ use super::local::{
 use super::model::{Motion, Skin};
 use super::problem::Problem;
 use super::smooth::{Means, Smoothness};
-use crate::solve::kernels::{accumulate4, dot4, squared, subtract4};
+use crate::solve::kernels::{accumulate4, squared, subtract4};
 
 /// Vertices whose residuals are held at once.
 const BLOCK: usize = 64;
@@ -206,11 +206,7 @@ impl Lane {
         let n = rest.len();
         if let Some(mut solver) = self.solver.take() {
             self.find_residuals(shared, start, bones, weights, rest);
-            if shared.params.is_some_and(|params| params.newcomers == 0 && params.slots > 1) {
-                self.find_own_along(shared, n, bones, weights);
-            } else {
-                self.find_along(shared, n);
-            }
+            self.find_along(shared, n);
             let mut influences = std::mem::take(&mut self.influences);
             for (at, rest) in rest.iter_mut().enumerate() {
                 let slots = at * self.slots..(at + 1) * self.slots;
@@ -263,21 +259,6 @@ impl Lane {
             1.0,
             Par::Seq,
         );
-    }
-
-    /// As [`Lane::find_along`], for the bones that each vertex has; other entries are left as they are.
-    fn find_own_along(&mut self, shared: &Shared, n: usize, bones: &[u16], weights: &[f64]) {
-        let (b, length) = (shared.motion.bones, shared.problem.length);
-        for at in 0..n {
-            let r = &self.residuals[at * length..(at + 1) * length];
-            for k in (at * self.slots..(at + 1) * self.slots).filter(|&k| weights[k] > 0.0) {
-                let j = bones[k] as usize;
-                let products = dot4(r, shared.rows_of(j));
-                for (c, product) in products.into_iter().enumerate() {
-                    self.along[at * 4 * b + c * b + j] = product;
-                }
-            }
-        }
     }
 
     fn add_moments(

@@ -30,24 +30,6 @@ pub(crate) fn accumulate4(rows: [&mut [f32]; 4], x: [f32; 4], r: &[f32]) {
     }
 }
 
-/// Products of `r` with four rows, each in sixteen fixed partial sums.
-#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(crate) fn dot4(r: &[f32], rows: [&[f32]; 4]) -> [f32; 4] {
-    rows.map(|row| {
-        let mut sums = [0f32; 16];
-        let (chunks, row_chunks) = (r.chunks_exact(16), row.chunks_exact(16));
-        for (x, y) in chunks.remainder().iter().zip(row_chunks.remainder()) {
-            sums[0] += x * y;
-        }
-        for (x, y) in chunks.zip(row_chunks) {
-            for l in 0..16 {
-                sums[l] += x[l] * y[l];
-            }
-        }
-        sums.iter().sum()
-    })
-}
-
 /// `sum r^2` in eight fixed partial sums.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn squared(r: &[f32]) -> f64 {

@@ -5,22 +5,19 @@ use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 
 use crate::harness::{bonesmith, folder, walk, write_npz};
 
-/// Pose known affine rigs, fit, get their error back: almost none. With four influences blended all over, one rig in
-/// five may end in another minimum; with two influences each is recovered (`bonesmith-core`, tests/fit/recovery.rs).
+/// Pose a known affine rig, fit, get its error back: almost none.
 #[test]
-fn known_affine_rigs_are_recovered() {
+fn a_known_affine_rig_is_recovered() {
     let dir = folder();
     let params =
-        PosedRigParams { kind: BoneKind::Affine, bones: 5, frames: 24, softness: 0.25, ..PosedRigParams::default() };
-    let errors: Vec<f64> = (0..5)
-        .map(|seed| {
-            write_npz(posed_rig(seed, &params).sequence, &dir.path().join("walk.npz"));
-            let line =
-                "fit -q walk.npz --bones 5 --bone-kind affine --tolerance 0 --max-iterations 1000 -o rig.npz --json -";
-            bonesmith(dir.path(), line).fine().json()["e_rms"].as_f64().unwrap()
-        })
-        .collect();
-    assert!(errors.iter().filter(|e| **e < 0.1).count() >= 4, "E_RMS {errors:?}");
+        PosedRigParams { kind: BoneKind::Affine, bones: 5, frames: 30, softness: 0.25, ..PosedRigParams::default() };
+    for seed in 0..5 {
+        write_npz(posed_rig(seed, &params).sequence, &dir.path().join("walk.npz"));
+        let line =
+            "fit -q walk.npz --bones 5 --bone-kind affine --tolerance 0 --max-iterations 1000 -o rig.npz --json -";
+        let summary = bonesmith(dir.path(), line).fine().json();
+        assert!(summary["e_rms"].as_f64().unwrap() < 0.1, "seed {seed}: E_RMS {}", summary["e_rms"]);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod baselines;
 mod cluster;
 pub mod deform;
 pub mod fit;
+pub mod given;
 pub mod metrics;
 pub mod observer;
 mod prepare;

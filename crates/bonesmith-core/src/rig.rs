@@ -9,7 +9,9 @@ use crate::surface::Surface;
 use crate::weights::{SparseWeights, WeightError};
 
 /// What a bone's transform may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Ordered: each kind can do what the ones before it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoneKind {
     /// Rotation and translation.

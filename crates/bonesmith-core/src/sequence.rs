@@ -2,12 +2,17 @@
 //!
 //! `MeshSequence::try_from(RawSequence)` is the only door: whatever passes it, later stages can handle.
 
+mod clips;
+
 use std::sync::Arc;
 
 use glam::Vec3;
 
 use crate::surface::{Surface, SurfaceError};
 use crate::topology::Topology;
+
+pub(crate) use clips::typical_step;
+pub use clips::{Joined, Span};
 
 /// Fewest vertices that a bone can be fitted to.
 pub const MIN_VERTICES: usize = 4;

@@ -31,7 +31,7 @@ pub(crate) mod problem;
 mod replant;
 pub(crate) mod run;
 mod schedule;
-mod smooth;
+pub(crate) mod smooth;
 #[cfg(test)]
 mod tests;
 pub(crate) mod vertices;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod truth;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;

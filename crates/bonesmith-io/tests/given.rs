@@ -2,41 +2,129 @@
 
 mod common;
 
-use bonesmith_core::given::{Locks, RefitParams, Refitted, Solve, Subject, refit};
-use bonesmith_core::{MeshSequence, Rig, Silent, metrics};
+use bonesmith_core::given::align::{Correction, examine};
+use bonesmith_core::given::{Locks, RefitParams, Solve, Subject, refit};
+use bonesmith_core::metrics::{evaluate, unit_radius};
+use bonesmith_core::{MeshSequence, Rig, Silent};
 use common::truth::{forgotten, known};
 
-fn solve(rig: &Rig, sequence: &MeshSequence, motion: bool, locks: &Locks, params: &RefitParams) -> Refitted {
-    let motion = motion.then(|| rig.clips[0].posed_from_rest.as_slice());
+const CHARACTERS: [&str; 2] = ["gt_cesiumman", "gt_michelle_samba"];
+
+fn solve(rig: &Rig, sequence: &MeshSequence, with_motion: bool, solve: Solve, locks: &Locks) -> Rig {
+    let motion = with_motion.then(|| rig.clips[0].posed_from_rest.as_slice());
+    let params = RefitParams { solve, ..RefitParams::default() };
     let subject = Subject { sequence, motion, binds: None };
-    let out = refit(rig, &[subject], locks, params, &mut Silent).unwrap();
-    println!("{:?} {:?} {}", out.info.fit_secs, out.info.profile, out.info.history.last().unwrap().e_rms);
-    out
+    let mut found = refit(rig, &[subject], locks, &params, &mut Silent).unwrap();
+    found.rigs[0].check().unwrap();
+    found.rigs.remove(0)
+}
+
+/// Mean absolute difference of weights over all (vertex, bone) that either rig uses.
+fn weight_difference(a: &Rig, b: &Rig) -> f64 {
+    let (mut sum, mut count) = (0.0, 0);
+    for i in 0..a.vertex_count() {
+        let mut bones: Vec<usize> = a.weights.of(i).chain(b.weights.of(i)).map(|(j, _)| j).collect();
+        bones.sort_unstable();
+        bones.dedup();
+        let weight = |rig: &Rig, j: usize| rig.weights.of(i).find(|w| w.0 == j).map_or(0.0, |w| f64::from(w.1));
+        count += bones.len();
+        sum += bones.iter().map(|&j| (weight(a, j) - weight(b, j)).abs()).sum::<f64>();
+    }
+    sum / count as f64
 }
 
 #[test]
-fn probe() {
+fn true_weights_are_found_from_nothing() {
     let Some(data) = common::data() else { return };
-    for name in ["gt_cesiumman", "gt_michelle_samba", "gt_fox"] {
+    for name in CHARACTERS {
         let (rig, sequence) = known(&data, name);
-        println!("{name} truth {}", metrics::evaluate(&rig, &sequence).unwrap().e_rms);
-        let params = RefitParams { solve: Solve::Weights, ..RefitParams::default() };
-        let out = solve(&forgotten(&rig), &sequence, true, &Locks::default(), &params);
-        let found = &out.rigs[0];
-        println!("weights {}", metrics::evaluate(found, &sequence).unwrap().e_rms);
-        let mut sum = 0.0;
-        for i in 0..rig.vertex_count() {
-            let mut d = vec![0.0f64; rig.bone_count()];
-            rig.weights.of(i).for_each(|(j, w)| d[j] += f64::from(w));
-            found.weights.of(i).for_each(|(j, w)| d[j] -= f64::from(w));
-            sum += d.iter().map(|x| x.abs()).sum::<f64>();
+        let found = solve(&forgotten(&rig), &sequence, true, Solve::Weights, &Locks::default());
+        let (e_rms, off) = (evaluate(&found, &sequence).unwrap().e_rms, weight_difference(&rig, &found));
+        println!("{name}: E_RMS {e_rms:.5}, weights off by {off:.6}");
+        assert!(e_rms < 0.01, "{name}: E_RMS {e_rms}");
+        assert!(off < 0.002, "{name}: weights are off by {off}");
+        assert_eq!(found.clips[0].posed_from_rest, rig.clips[0].posed_from_rest);
+    }
+}
+
+#[test]
+fn the_true_motion_is_found_from_nothing() {
+    let Some(data) = common::data() else { return };
+    for name in CHARACTERS {
+        let (rig, sequence) = known(&data, name);
+        let found = solve(&rig, &sequence, false, Solve::Motion, &Locks::default());
+        let e_rms = evaluate(&found, &sequence).unwrap().e_rms;
+        assert!(e_rms < 0.01, "{name}: E_RMS {e_rms}");
+        // Bones as their own vertices see them: where the bone takes them.
+        let usage = rig.weights.usage(rig.bone_count());
+        let radius = unit_radius(&rig.rest);
+        let mut worst: f64 = 0.0;
+        for i in (0..rig.vertex_count()).step_by(7) {
+            for (j, _) in rig.weights.of(i).filter(|(j, w)| *w > 0.5 && usage[*j] > 8) {
+                for t in (0..sequence.frame_count()).step_by(5) {
+                    let u = rig.rest[i].as_dvec3();
+                    let (a, b) = (found.clips[0].frame(t)[j], rig.clips[0].frame(t)[j]);
+                    worst = worst.max(a.transform_point3(u).distance(b.transform_point3(u)) / radius);
+                }
+            }
         }
-        println!("mean L1 per vertex {}", sum / rig.vertex_count() as f64);
-        let params = RefitParams { solve: Solve::Motion, ..RefitParams::default() };
-        let out = solve(&rig, &sequence, false, &Locks::default(), &params);
-        println!("motion {}", metrics::evaluate(&out.rigs[0], &sequence).unwrap().e_rms);
-        let params = RefitParams { solve: Solve::Both, ..RefitParams::default() };
-        let out = solve(&forgotten(&rig), &sequence, true, &Locks::default(), &params);
-        println!("both {}", metrics::evaluate(&out.rigs[0], &sequence).unwrap().e_rms);
+        println!("{name}: E_RMS {e_rms:.5}, bones off by at most {worst:.2e} of the radius");
+        assert!(worst < 1e-3, "{name}: {worst}");
+    }
+}
+
+#[test]
+fn locked_bones_of_a_character_keep_every_bit() {
+    let Some(data) = common::data() else { return };
+    let (rig, sequence) = known(&data, "gt_cesiumman");
+    let mut off = rig.clone();
+    let nudge = glam::DAffine3::from_rotation_z(0.02);
+    off.clips[0].posed_from_rest.iter_mut().for_each(|m| *m = nudge * *m);
+    let locks = Locks { bones: (0..rig.bone_count()).map(|j| j % 2 == 0).collect(), ..Locks::default() };
+    let found = solve(&off, &sequence, true, Solve::Both, &locks);
+    for (at, (now, before)) in found.clips[0].posed_from_rest.iter().zip(&off.clips[0].posed_from_rest).enumerate() {
+        if locks.bones[at % rig.bone_count()] {
+            assert_eq!(now.to_cols_array().map(f64::to_bits), before.to_cols_array().map(f64::to_bits));
+        }
+    }
+    let e_rms = |rig: &Rig| evaluate(rig, &sequence).unwrap().e_rms;
+    assert!(e_rms(&found) < 0.6 * e_rms(&off), "{} {}", e_rms(&found), e_rms(&off));
+}
+
+#[test]
+fn two_clips_are_as_good_as_one() {
+    let Some(data) = common::data() else { return };
+    let (rig, sequence) = known(&data, "gt_cesiumman");
+    let whole = solve(&forgotten(&rig), &sequence, true, Solve::Weights, &Locks::default());
+    let cut = [sequence.clone().with_frames(0..20), sequence.clone().with_frames(20..48)];
+    let joined = MeshSequence::join(cut.to_vec()).unwrap();
+    assert_eq!(joined.spans.len(), 2);
+    let parts = solve(&forgotten(&rig), &joined.sequence, true, Solve::Weights, &Locks::default());
+    assert_eq!(whole.weights, parts.weights);
+}
+
+#[test]
+fn each_mistake_is_found_on_characters() {
+    let Some(data) = common::data() else { return };
+    let correction = |scale, axes: &str| Correction { scale, axes: axes.parse().unwrap(), ..Correction::NONE };
+    for name in CHARACTERS {
+        let (rig, sequence) = known(&data, name);
+        let clip = &rig.clips[0];
+        assert!(!examine(&rig, Some((clip, 0)), &sequence, false).is_mistake());
+        for mistake in [
+            correction(100.0, "x,y,z"),
+            correction(0.01, "x,y,z"),
+            correction(1.0, "x,z,-y"),
+            correction(1.0, "-x,y,z"),
+        ] {
+            let moved = sequence.clone().placed(mistake.rig_from_sequence().inverse()).unwrap();
+            for own_rest in [false, true] {
+                assert_eq!(examine(&rig, Some((clip, 0)), &moved, own_rest).correction, mistake, "{name}");
+            }
+            assert_eq!(examine(&rig, None, &moved, true).correction, mistake, "{name}");
+        }
+        let late = sequence.clone().with_frames(9..40);
+        let found = examine(&rig, Some((clip, 0)), &late, false).correction;
+        assert_eq!(found, Correction { frame_offset: 9, ..Correction::NONE }, "{name}");
     }
 }

@@ -1,12 +1,16 @@
 //! The command line as clap sees it. Parsing only: nothing is opened, checked against each other or run here; that
 //! is `settings`. Completions and the man page are made from these same definitions.
 
+mod rig;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use rig::{AlignArg, RigArgs, SubjectArg};
 
 /// Turns mesh animations into skinned rigs: bones, sparse weights, bone animation.
 #[derive(Debug, Parser)]
@@ -158,16 +162,21 @@ Examples:
   bonesmith fit walk.npz -o walk.glb
   bonesmith fit 'frames/walk_*.obj' --rest tpose.obj --fps 30 --bones 30 -o walk.glb
   bonesmith fit cloth.pc2 cloth.obj --bone-kind affine --influences 8 -o cloth.glb
-  bonesmith fit face.glb --target-error 2 --json - -o face_rig.glb")]
+  bonesmith fit face.glb --target-error 2 --json - -o face_rig.glb
+  bonesmith fit walk.npz run.npz --bones 30 -o character.glb
+  bonesmith fit sim.npz --rig character.glb --solve weights --add-bones 8 -o helped.glb")]
 pub struct FitArgs {
-    /// The animation: one file, a folder or pattern of OBJ/PLY files, or a point cache and its OBJ
-    #[arg(required = true, value_name = "INPUT")]
+    /// The animation: one file, a folder or pattern of OBJ/PLY files, or a point cache and its OBJ; several are several
+    /// clips of one mesh
+    #[arg(required_unless_present = "subject", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// The rig to write; the ending says how: .glb .gltf .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     #[command(flatten)]
     pub solver: SolverArgs,
+    #[command(flatten)]
+    pub rig: RigArgs,
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]

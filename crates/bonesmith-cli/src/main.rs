@@ -7,6 +7,7 @@ mod load;
 mod memory;
 mod output;
 mod pipeline;
+mod rigs;
 mod session;
 mod settings;
 mod summary;

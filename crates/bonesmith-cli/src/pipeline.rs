@@ -56,7 +56,9 @@ pub fn fit_and_export(
     note_missed_target(params, &summary, &mut warnings);
     summary.warnings = warnings;
     let file_bytes = file_bytes(&output);
-    summary.fit = Some(FitPart { params: params.clone(), info: fitted.info, peak_memory_bytes, output, file_bytes });
+    let method = params.method.name();
+    let params = json!(params);
+    summary.fit = Some(FitPart { params, method, info: fitted.info, peak_memory_bytes, output, file_bytes });
     session.finish_progress();
     Ok(summary)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bonesmith_core::fit::{FitInfo, FitParams, StopReason, Warning};
+use bonesmith_core::fit::{FitInfo, StopReason, Warning};
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::{BoneKind, MeshSequence, Rig};
 use serde::Serialize;
@@ -29,7 +29,9 @@ pub struct Seconds {
 /// How the fit went; absent for `eval`.
 #[derive(Clone, Debug)]
 pub struct FitPart {
-    pub params: FitParams,
+    /// What it was asked to do.
+    pub params: Value,
+    pub method: &'static str,
     pub info: FitInfo,
     /// Peak resident memory after the fit, before the export.
     pub peak_memory_bytes: Option<u64>,
@@ -55,6 +57,22 @@ pub struct Summary {
     pub fit: Option<FitPart>,
     /// Parameters stored in an evaluated rig, as JSON text.
     pub stored_params: String,
+    /// Each clip, where there are several.
+    pub clips: Vec<ClipPart>,
+    /// Each subject after the first, where there are several: its rig in short.
+    pub subjects: Vec<Value>,
+    /// The same for people, one line each.
+    pub notes: Vec<String>,
+}
+
+/// The figures of one of several clips.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClipPart {
+    pub name: String,
+    pub frames: usize,
+    pub e_rms: f64,
+    /// E_RMS of its worst frame.
+    pub worst_frame: f64,
 }
 
 impl Summary {
@@ -73,6 +91,9 @@ impl Summary {
             sequence_bytes: sequence.position_bytes(),
             fit: None,
             stored_params: rig.params_json.clone(),
+            clips: Vec::new(),
+            subjects: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -98,7 +119,7 @@ impl Summary {
             "normal_degrees": metrics.normal_degrees,
             "radius_model_units": metrics.radius_model_units,
             "e_rms_per_frame": metrics.per_frame,
-            "method": fit.map(|f| f.params.method),
+            "method": fit.map(|f| f.method),
             "iterations": fit.map(|f| f.info.iterations),
             "stop": fit.map(|f| f.info.stop),
             "history": fit.map(|f| &f.info.history),
@@ -109,6 +130,8 @@ impl Summary {
             "peak_memory_bytes": fit.and_then(|f| f.peak_memory_bytes),
             "output": fit.map(|f| f.output.to_string_lossy()),
             "file_bytes": fit.map(|f| f.file_bytes),
+            "clips": self.clips,
+            "subjects": self.subjects,
             "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
             "params": self.params_json(),
         })
@@ -116,7 +139,7 @@ impl Summary {
 
     fn params_json(&self) -> Value {
         match &self.fit {
-            Some(fit) => json!(fit.params),
+            Some(fit) => fit.params.clone(),
             None => serde_json::from_str(&self.stored_params).unwrap_or_else(|_| json!({})),
         }
     }
@@ -128,6 +151,10 @@ impl Summary {
         let kind = format!("{:?}", self.bone_kind).to_lowercase();
         table.row("bones", format!("{} {kind}, at most {} per vertex", self.bones, self.influences));
         self.error_rows(&mut table);
+        for clip in &self.clips {
+            let (e_rms, frames) = (figure(clip.e_rms), count(clip.frames, "frame"));
+            table.row("clip", format!("{e_rms:<9} E_RMS of {}, {frames}", clip.name));
+        }
         if let Some(fit) = &self.fit {
             fit_rows(&mut table, fit, verbose);
         }
@@ -135,6 +162,7 @@ impl Summary {
         if let Some(fit) = &self.fit {
             table.row("written", format!("{}, {}", fit.output.display(), bytes(fit.file_bytes)));
         }
+        self.notes.iter().for_each(|note| table.row("written", note));
         table.to_string()
     }
 

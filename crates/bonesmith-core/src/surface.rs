@@ -199,6 +199,17 @@ impl Surface {
 }
 
 impl<const D: usize> CornerAttribute<D> {
+    /// [vertices] mean of one channel over the corners of each vertex; 0 where a vertex has none.
+    pub fn on_vertices(&self, topology: &Topology, vertices: usize, channel: usize) -> Vec<f32> {
+        let mut sums = vec![(0.0f64, 0u32); vertices];
+        for (&v, &at) in topology.corners().iter().zip(&self.indices) {
+            if let (Some(sum), Some(value)) = (sums.get_mut(v as usize), self.values.get(at as usize)) {
+                *sum = (sum.0 + f64::from(value[channel.min(D - 1)]), sum.1 + 1);
+            }
+        }
+        sums.iter().map(|&(sum, count)| if count > 0 { (sum / f64::from(count)) as f32 } else { 0.0 }).collect()
+    }
+
     fn check(&self, corners: usize) -> Result<(), SurfaceError> {
         if self.indices.len() != corners {
             return Err(SurfaceError::CornerCount {

@@ -41,7 +41,8 @@ pub fn resolve(inputs: &[PathBuf]) -> Result<Source, IoError> {
     }
 }
 
-fn is_mesh(format: Format) -> bool {
+/// Formats that hold one frame.
+pub fn is_mesh(format: Format) -> bool {
     matches!(format, Format::Obj | Format::Ply)
 }
 
@@ -78,7 +79,7 @@ fn meshes(mut found: Vec<(PathBuf, Format)>, folder: Option<String>) -> Result<S
 }
 
 /// Appends the files that one input stands for.
-fn expand(input: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError> {
+pub fn expand(input: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError> {
     if input.is_dir() {
         return expand_folder(input, files);
     }

@@ -4,10 +4,12 @@
 //! Writers write to a temporary beside the target and rename it.
 
 mod atomic;
+mod clips;
 mod detect;
 mod error;
 mod gltf;
 mod inputs;
+mod mask;
 mod mesh;
 mod npz;
 mod obj;
@@ -19,9 +21,11 @@ use std::path::{Path, PathBuf};
 use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
 use inputs::Source;
 
+pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
 pub use error::IoError;
 pub use gltf::MAX_INFLUENCES as GLTF_MAX_INFLUENCES;
+pub use mask::{load_mask, surface_mask};
 
 /// How a file is read.
 #[derive(Clone, Debug, Default)]

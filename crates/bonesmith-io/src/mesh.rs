@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::surface::CornerAttribute;
 use bonesmith_core::{RawFrame, RawSequence, Surface, Topology};
 use glam::Vec3;
 use rayon::prelude::*;
@@ -85,6 +86,18 @@ pub fn frame(path: &Path, positions: Vec<Vec3>, topology: Topology, shared: &Arc
     RawFrame { label, positions, topology }
 }
 
+/// Colours of vertices as colours of corners; `None` where there are no colours or no corners.
+pub fn vertex_colors(values: Vec<[f32; 4]>, corners: &[u32]) -> Option<CornerAttribute<4>> {
+    let there = !values.is_empty() && !corners.is_empty();
+    there.then(|| CornerAttribute { name: "color".into(), values, indices: corners.to_vec() })
+}
+
+/// OBJ and PLY colours are meant for the screen; a surface has linear ones.
+pub fn srgb_to_linear(value: f32) -> f32 {
+    let value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
+    if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+}
+
 /// Takes over what lies on the rest pose, whose normals are the right ones; what it lacks stays.
 fn adopt(surface: &mut Surface, mut rest: Surface) {
     if rest.materials.is_empty() {
@@ -96,6 +109,9 @@ fn adopt(surface: &mut Surface, mut rest: Surface) {
     }
     if rest.normals.is_none() {
         rest.normals = surface.normals.take();
+    }
+    if rest.colors.is_none() {
+        rest.colors = surface.colors.take();
     }
     *surface = rest;
 }

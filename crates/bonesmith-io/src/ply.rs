@@ -12,7 +12,7 @@ use ply_rs_bw::parser::{ParseError, Parser, Reader};
 use ply_rs_bw::ply::{ElementDef, Property, PropertyAccess, PropertyAccessResult};
 
 use crate::IoError;
-use crate::mesh::{Extent, Mesh};
+use crate::mesh::{Extent, Mesh, srgb_to_linear, vertex_colors};
 
 /// Names of the texture coordinates in the wild.
 const UV_NAMES: [[&str; 2]; 4] = [["s", "t"], ["u", "v"], ["texture_u", "texture_v"], ["texcoord_u", "texcoord_v"]];
@@ -56,6 +56,7 @@ pub fn parse(path: &Path, bytes: &[u8], extent: Extent) -> Result<Mesh, IoError>
 struct Layout {
     normals: bool,
     uvs: bool,
+    colors: bool,
 }
 
 impl Layout {
@@ -64,7 +65,11 @@ impl Layout {
         if let Some(missing) = ["x", "y", "z"].iter().find(|name| !has(name)) {
             return Err(format!("the vertices have no {missing:?}"));
         }
-        Ok(Self { normals: ["nx", "ny", "nz"].iter().all(has), uvs: UV_NAMES.iter().any(|pair| pair.iter().all(has)) })
+        Ok(Self {
+            normals: ["nx", "ny", "nz"].iter().all(has),
+            uvs: UV_NAMES.iter().any(|pair| pair.iter().all(has)),
+            colors: ["red", "green", "blue"].iter().all(has),
+        })
     }
 }
 
@@ -99,21 +104,26 @@ fn assemble(vertices: &[Vertex], topology: Topology, layout: Layout, extent: Ext
             let (values, indices) = (vertices.iter().map(|v| v.normal).collect(), corners.to_vec());
             surface.normals = Some(CornerAttribute { name: "normal".into(), values, indices });
         }
+        if layout.colors {
+            let linear = |[r, g, b, a]: [f32; 4]| [srgb_to_linear(r), srgb_to_linear(g), srgb_to_linear(b), a];
+            surface.colors = vertex_colors(vertices.iter().map(|v| linear(v.color)).collect(), corners);
+        }
     }
     Mesh { positions: vertices.iter().map(|v| Vec3::from_array(v.position)).collect(), surface }
 }
 
 /// What is kept of a vertex record.
-#[derive(Default)]
 struct Vertex {
     position: [f32; 3],
     normal: [f32; 3],
     uv: [f32; 2],
+    /// 0 to 1, opaque unless told otherwise.
+    color: [f32; 4],
 }
 
 impl PropertyAccess for Vertex {
     fn new() -> Self {
-        Self::default()
+        Self { position: [0.0; 3], normal: [0.0; 3], uv: [0.0; 2], color: [1.0; 4] }
     }
 
     fn set_property(&mut self, name: &str, property: Property) -> PropertyAccessResult {
@@ -124,12 +134,22 @@ impl PropertyAccess for Vertex {
             "nx" => &mut self.normal[0],
             "ny" => &mut self.normal[1],
             "nz" => &mut self.normal[2],
+            "red" => &mut self.color[0],
+            "green" => &mut self.color[1],
+            "blue" => &mut self.color[2],
+            "alpha" => &mut self.color[3],
             _ if UV_NAMES.iter().any(|pair| pair[0] == name) => &mut self.uv[0],
             _ if UV_NAMES.iter().any(|pair| pair[1] == name) => &mut self.uv[1],
             _ => return PropertyAccessResult::Ignored,
         };
+        // Colours are bytes or words of a whole, or plain fractions.
+        let whole = match (name, &property) {
+            ("red" | "green" | "blue" | "alpha", Property::UChar(_)) => 255.0,
+            ("red" | "green" | "blue" | "alpha", Property::UShort(_)) => 65535.0,
+            _ => 1.0,
+        };
         match property.to_f32_lossy() {
-            Some(value) => *slot = value,
+            Some(value) => *slot = value / whole,
             None => return PropertyAccessResult::UnsupportedType,
         }
         PropertyAccessResult::Set

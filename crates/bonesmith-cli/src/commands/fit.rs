@@ -5,9 +5,12 @@ use std::time::Instant;
 use crate::args::FitArgs;
 use crate::errors::Outcome;
 use crate::session::Session;
-use crate::{load, pipeline, settings};
+use crate::{load, pipeline, rigs, settings};
 
 pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    if args.rig.is_used() || rigs::are_several_clips(&args.inputs)? {
+        return rigs::run(args, session);
+    }
     let params = settings::solver(&args.solver)?;
     let input = settings::input(args.inputs, args.input)?;
     let output = settings::output(args.output, &input.paths)?;

@@ -14,7 +14,7 @@ use crate::settings::JsonTarget;
 use crate::summary::Summary;
 
 /// Warnings, then the JSON if asked for, then the table unless stdout belongs to the JSON.
-fn report(summary: &Summary, json: Option<&JsonTarget>, table: bool, session: &Session) -> anyhow::Result<()> {
+pub fn report(summary: &Summary, json: Option<&JsonTarget>, table: bool, session: &Session) -> anyhow::Result<()> {
     summary.warnings.iter().for_each(|w| session.warn(&w.to_string()));
     if let Some(target) = json {
         write_json(target, &summary.to_json())?;

@@ -5,4 +5,5 @@ mod cancel;
 mod commands;
 mod fitting;
 mod harness;
+mod rigs;
 mod sound_results;

@@ -27,6 +27,16 @@ pub enum Method {
     Fsd,
 }
 
+impl Method {
+    /// As on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bonesmith => "bonesmith",
+            Self::Fsd => "fsd",
+        }
+    }
+}
+
 /// How much work a fit may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -48,6 +48,14 @@ pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
     Err(IoError::malformed(path, what))
 }
 
+/// Reads the array `mask`, one number per vertex; `None` where the archive has none.
+pub fn load_mask(path: &Path) -> Result<Option<Vec<f32>>, IoError> {
+    let mut archive = Archive::open(path)?;
+    let Some(array) = archive.array("mask")? else { return Ok(None) };
+    array.shape::<1>()?;
+    Ok(Some(array.f32s()?))
+}
+
 /// [N, 3] positions.
 fn positions(array: Array) -> Result<Vec<Vec3>, IoError> {
     array.rows(&[3])?;

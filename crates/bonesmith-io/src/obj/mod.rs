@@ -16,7 +16,7 @@ use bonesmith_core::{Surface, Topology};
 use glam::Vec3;
 
 use crate::IoError;
-use crate::mesh::{Extent, Mesh};
+use crate::mesh::{Extent, Mesh, srgb_to_linear, vertex_colors};
 use index::Corner;
 
 /// Index of a corner that names no value.
@@ -96,8 +96,8 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).take_while(|word| word[0] != b'#')
 }
 
-/// Exactly `D` numbers; what follows them (w, colours) is passed over.
-fn numbers<'a, const D: usize>(mut words: impl Iterator<Item = &'a [u8]>) -> Result<[f32; D], String> {
+/// Exactly `D` numbers; what follows them is left alone.
+fn numbers<'a, const D: usize>(words: &mut impl Iterator<Item = &'a [u8]>) -> Result<[f32; D], String> {
     let mut values = [0.0; D];
     for value in &mut values {
         let word = words.next().ok_or_else(|| format!("{D} numbers are expected"))?;
@@ -116,6 +116,8 @@ struct Reader {
     positions: Vec<Vec3>,
     uvs: Vec<[f32; 2]>,
     normals: Vec<[f32; 3]>,
+    /// [vertices so far] linear RGBA; empty while none has a colour.
+    colors: Vec<[f32; 4]>,
     topology: Topology,
     /// [corners] or `NONE`.
     corner_uvs: Vec<u32>,
@@ -138,6 +140,7 @@ impl Reader {
             positions: Vec::new(),
             uvs: Vec::new(),
             normals: Vec::new(),
+            colors: Vec::new(),
             topology: Topology::empty(),
             corner_uvs: Vec::new(),
             corner_normals: Vec::new(),
@@ -154,19 +157,37 @@ impl Reader {
         let mut words = words(line);
         let everything = self.extent == Extent::Everything;
         match words.next() {
-            Some(b"v") => self.positions.push(Vec3::from_array(numbers(words)?)),
+            Some(b"v") => {
+                self.positions.push(Vec3::from_array(numbers(&mut words)?));
+                if everything {
+                    self.color(words);
+                }
+            }
             Some(b"f") => self.face(words)?,
             Some(b"vt") if everything => {
                 // The second coordinate of a texture is optional.
                 let u = words.next().map(number).ok_or("2 numbers are expected")??;
                 self.uvs.push([u, words.next().map_or(Ok(0.0), number)?]);
             }
-            Some(b"vn") if everything => self.normals.push(numbers(words)?),
+            Some(b"vn") if everything => self.normals.push(numbers(&mut words)?),
             Some(b"usemtl") if everything => self.use_material(rest_of(line, b"usemtl")),
             Some(b"mtllib") if everything => self.libraries.push(rest_of(line, b"mtllib")),
             _ => {}
         }
         Ok(())
+    }
+
+    /// What follows a position: red, green, blue, as several programs write it; a single number is a weight.
+    fn color<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) {
+        let more: Vec<f32> = words.map(number).collect::<Result<_, _>>().unwrap_or_default();
+        let color = match more[..] {
+            [r, g, b] | [_, r, g, b] => [r, g, b].map(srgb_to_linear),
+            _ if self.colors.is_empty() => return,
+            _ => [1.0; 3],
+        };
+        // Vertices before the first coloured one are white.
+        self.colors.resize(self.positions.len() - 1, [1.0; 4]);
+        self.colors.push([color[0], color[1], color[2], 1.0]);
     }
 
     fn face<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
@@ -203,6 +224,7 @@ impl Reader {
         if self.extent == Extent::Everything {
             surface.uv_sets.extend(self.uv_set());
             surface.normals = self.normal_set();
+            surface.colors = vertex_colors(std::mem::take(&mut self.colors), surface.topology.corners());
             self.materials(path, &mut surface);
         }
         Mesh { positions: self.positions, surface }

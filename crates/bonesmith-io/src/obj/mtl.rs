@@ -69,8 +69,8 @@ fn statement(material: &mut Material, line: &[u8], folder: &Path, has_uvs: bool,
     }
 }
 
-fn color<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<[f32; 3]> {
-    let rgb = numbers::<3>(words).ok()?;
+fn color<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<[f32; 3]> {
+    let rgb = numbers::<3>(&mut words).ok()?;
     rgb.iter().all(|v| v.is_finite()).then(|| rgb.map(|v| v.clamp(0.0, 1.0)))
 }
 

@@ -139,3 +139,17 @@ proptest! {
         let _ = parse(Path::new("t.obj"), text.as_bytes(), Extent::Everything);
     }
 }
+
+#[test]
+fn colours_after_positions_are_read() {
+    let text = b"v 0 0 0 1 0.5 0\nv 1 0 0 0 0 0\nv 0 1 0\nv 0 0 1 1.0\nf 1 2 3\nf 1 3 4\n";
+    let mesh = parse(Path::new("a.obj"), text, Extent::Everything).unwrap();
+    let colors = mesh.surface.colors.as_ref().unwrap();
+    assert_eq!(colors.values.len(), 4);
+    assert!((colors.values[0][1] - 0.2140).abs() < 1e-3, "0.5 on the screen is {} of the light", colors.values[0][1]);
+    assert_eq!((colors.values[1], colors.values[2]), ([0.0, 0.0, 0.0, 1.0], [1.0; 4]));
+    assert_eq!(mesh.surface.check(4), Ok(()));
+    assert_eq!(colors.on_vertices(&mesh.surface.topology, 4, 0), [1.0, 0.0, 1.0, 1.0]);
+    let plain = parse(Path::new("a.obj"), b"v 0 0 0 1\nv 1 0 0 1\nv 0 1 0 1\nf 1 2 3\n", Extent::Everything).unwrap();
+    assert_eq!(plain.surface.colors, None, "one number more is a weight");
+}

@@ -16,6 +16,12 @@ impl SignedAxes {
     /// Left and right exchanged.
     pub const MIRRORED_X: Self = Self { from: [0, 1, 2], negative: [true, false, false] };
 
+    /// Z up made Y up, and the other way round.
+    pub const TIPPED: [Self; 2] = [
+        Self { from: [0, 2, 1], negative: [false, false, true] },
+        Self { from: [0, 2, 1], negative: [false, true, false] },
+    ];
+
     /// All 48, [`SignedAxes::SAME`] first.
     pub fn all() -> impl Iterator<Item = Self> {
         const ORDERS: [[u8; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];

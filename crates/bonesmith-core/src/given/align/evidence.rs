@@ -10,7 +10,7 @@ use crate::given::weights::{Part, Prior, solve};
 use crate::rig::{Clip, Rig};
 use crate::sequence::{MeshSequence, typical_step};
 use crate::sphere::{Sphere, smallest_enclosing_sphere};
-use crate::transform::rotation_svd;
+use crate::transform::{nearest_rotation, rotation_svd};
 use crate::weights::SparseWeights;
 
 /// Vertices that a sample has, at most.
@@ -81,6 +81,19 @@ pub(super) fn rest_fit(rig: &[Vec3], own: &[Vec3], axes: SignedAxes, radius: f64
     let moved = Correction { shift: to - scale * from, ..plain };
     let (plain_error, moved_error) = (rest_error(rig, own, &plain, radius), rest_error(rig, own, &moved, radius));
     if plain_error <= 2.0 * moved_error + 1.0 { (plain, plain_error) } else { (moved, moved_error) }
+}
+
+/// As [`rest_error`], of the frame that is nearest to the rest pose, wherever it is.
+pub(super) fn upright_error(rig: &[Vec3], sequence: &MeshSequence, axes: SignedAxes, radius: f64) -> f64 {
+    let turn = DAffine3::from_mat3(axes.matrix());
+    let mean = |points: &[Vec3]| points.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / points.len() as f64;
+    let frames = sequence.frame_count().min(FRAMES);
+    let error = |at: usize| {
+        let frame = sequence.frame(at * sequence.frame_count() / frames);
+        let shift = mean(rig) - turn.transform_point3(mean(frame));
+        rest_error(rig, frame, &Correction { axes, shift, ..Correction::NONE }, radius)
+    };
+    (0..frames).map(error).fold(f64::INFINITY, f64::min)
 }
 
 /// A sample of a sequence beside the motion that a rig has for it.
@@ -291,6 +304,22 @@ impl Parts {
     pub fn scale(&self) -> f64 {
         let (own, moved) = self.groups.iter().fold((0.0, 0.0), |sum, group| (sum.0 + group.1, sum.1 + group.2));
         if moved > 0.0 { (own / moved).sqrt() } else { 1.0 }
+    }
+
+    /// Y up and Z up exchanged, where all groups in all frames say so: turned about x by about a right angle.
+    pub fn tipped(&self) -> Option<SignedAxes> {
+        let (mut mean, mut total) = (DMat3::ZERO, 0.0);
+        for (covariance, own, _) in &self.groups {
+            mean += nearest_rotation(covariance) * *own;
+            total += own;
+        }
+        // 1 where every group is turned just so, 1/3 a right angle away.
+        let agreement = |axes: &SignedAxes| {
+            let product = axes.matrix().transpose() * mean;
+            (product.x_axis.x + product.y_axis.y + product.z_axis.z) / (3.0 * total.max(1e-300))
+        };
+        let upright = agreement(&SignedAxes::SAME);
+        SignedAxes::TIPPED.into_iter().find(|axes| agreement(axes) > 0.75 && upright < 0.45)
     }
 
     /// What is left when every group is scaled, moved and turned (mirrored first, if asked) as well as it can be.

@@ -7,7 +7,8 @@
 //!    a closed form for each of the 48 ways to name axes.
 //! 2. The rig's motion, where it is known: weights of some vertices are fitted to it under each correction, and the
 //!    error that is left tells which is right. Nothing is assumed of the rig's own weights.
-//! 3. Otherwise: sizes of the parts that hang on each bone, which no motion of rigid bones changes, and their handedness.
+//! 3. Otherwise: sizes of the parts that hang on each bone, which no motion of rigid bones changes, and their handedness;
+//!    and whether all of them are tipped over by a right angle in all frames, as when Y up meets Z up.
 //!
 //! A correction is reported only where it explains much more than no correction: at most half the error.
 
@@ -31,6 +32,9 @@ const REST_FINE: f64 = 20.0;
 
 /// A correction must leave at most this share of the error.
 const SHARE: f64 = 0.5;
+
+/// A shift in time must leave at most this share: any two clips of one body have moments that look alike.
+const TIME_SHARE: f64 = 0.2;
 
 /// Above this E_RMS, a tenth of the radius, a rig does not explain a sequence at all.
 pub const HOPELESS: f64 = 100.0;
@@ -136,7 +140,7 @@ fn frames_too(found: Finding, track: Track) -> Finding {
     let as_given = track.error(&found.correction);
     let offset = if as_given > FINE { track.best_offset(&found.correction) } else { None };
     match offset {
-        Some((correction, error)) if error <= SHARE * as_given => {
+        Some((correction, error)) if error <= TIME_SHARE * as_given => {
             Finding { correction, corrected: error, by_motion: true, ..found }
         }
         _ => Finding { corrected: as_given, by_motion: true, ..found },
@@ -165,19 +169,27 @@ fn compare_motion(track: &Track, space_is_known: bool) -> Finding {
     }
     // Later frames may explain it better, with the axes found or with none.
     for start in [best.0, Correction::NONE] {
-        if let Some((correction, error)) = track.best_offset(&start).filter(|(_, error)| *error <= SHARE * best.1) {
+        if let Some((correction, error)) = track.best_offset(&start).filter(|(_, error)| *error <= TIME_SHARE * best.1)
+        {
             best = (correction, error);
         }
     }
     finding(as_given, best.1, best.0, true)
 }
 
-/// Evidence 3: only scale and handedness can be told.
+/// Evidence 3: scale and handedness, and whether everything lies on its back all the time.
 fn compare_parts(rig: &Rig, sequence: &MeshSequence, radius: f64) -> Finding {
     let parts = Parts::new(rig, sequence, radius);
     let as_given = parts.error(1.0, false);
     if as_given <= 10.0 * FINE {
-        return finding(as_given, as_given, Correction::NONE, false);
+        let upright = |axes| evidence::upright_error(&rig.rest, sequence, axes, radius);
+        return match parts.tipped() {
+            Some(axes) => {
+                let correction = Correction { axes, ..Correction::NONE };
+                finding(upright(SignedAxes::SAME), upright(axes), correction, false)
+            }
+            None => finding(as_given, as_given, Correction::NONE, false),
+        };
     }
     let scale = evidence::tidy_scale(parts.scale());
     let (turned, mirrored) = (parts.error(scale, false), parts.error(scale, true));

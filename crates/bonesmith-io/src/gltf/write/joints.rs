@@ -9,11 +9,14 @@
 //! does not add up along chains.
 
 use bonesmith_core::transform::{Trs, continue_signs, nearest_rotation, rotation_svd};
-use bonesmith_core::{Clip, Rig};
+use bonesmith_core::{BoneKind, Clip, Rig};
 use glam::{DAffine3, DMat3, DQuat, DVec3};
 
 /// Largest cosine between axes that still counts as no shear: float32 matrices of rigid bones reach 1e-7.
 const SHEAR_TOLERANCE: f64 = 1e-6;
+/// The same for rigs that say that their bones are rigid: matrices that came out of float32 chains reach 2e-6, and a
+/// second node for that would change the tree that the user knows.
+const RIGID_TOLERANCE: f64 = 2e-5;
 /// Singular values closer than this (relative) are one: their axes are free and follow the frame before.
 const DEGENERATE: f64 = 3e-7;
 /// A child relative to a parent with a worse condition number than this would lose float32 precision.
@@ -49,6 +52,7 @@ pub struct Joints {
 pub fn plan(rig: &Rig) -> Joints {
     let inverse_binds: Vec<DAffine3> = rig.bones.iter().map(|b| rounded(rigid(b.world_from_bind).inverse())).collect();
     let sound: Vec<bool> = (0..rig.bone_count()).map(|j| rig.clips.iter().all(|clip| invertible(clip, j))).collect();
+    let tolerance = if rig.kind == BoneKind::Rigid { RIGID_TOLERANCE } else { SHEAR_TOLERANCE };
     let mut nodes: Vec<Option<BoneNodes>> = (0..rig.bone_count()).map(|_| None).collect();
     let mut worlds: Vec<Worlds> = (0..rig.bone_count()).map(|_| Worlds::default()).collect();
     for j in parents_first(rig) {
@@ -63,7 +67,7 @@ pub fn plan(rig: &Rig) -> Joints {
             Some(p) => goal.relative_to(&worlds[p]),
             None => goal,
         };
-        let node = to_nodes(parent, local);
+        let node = to_nodes(parent, local, tolerance);
         worlds[j] = node.local().under(parent.map(|p| &worlds[p]));
         nodes[j] = Some(node);
     }
@@ -153,12 +157,12 @@ fn round(v: DVec3) -> DVec3 {
 }
 
 /// One node where translation, rotation and scale suffice in every frame, else two.
-fn to_nodes(parent: Option<usize>, local: Worlds) -> BoneNodes {
+fn to_nodes(parent: Option<usize>, local: Worlds, tolerance: f64) -> BoneNodes {
     let rest = Trs::from_affine(local.rest, 1.0).unwrap_or(Trs::IDENTITY);
     let clips: Option<Vec<Vec<Trs>>> =
-        local.clips.iter().map(|clip| clip.iter().map(|m| Trs::from_affine(*m, SHEAR_TOLERANCE)).collect()).collect();
+        local.clips.iter().map(|clip| clip.iter().map(|m| Trs::from_affine(*m, tolerance)).collect()).collect();
     if let Some(clips) = clips {
-        return BoneNodes { parent, outer: None, joint: NodeMotion::new(rest, clips) };
+        return BoneNodes { parent, outer: None, joint: NodeMotion::new(rest, clips, tolerance) };
     }
     let (mut outer, mut inner) = (Vec::new(), Vec::new());
     for clip in &local.clips {
@@ -166,14 +170,18 @@ fn to_nodes(parent: Option<usize>, local: Worlds) -> BoneNodes {
         outer.push(outer_frames);
         inner.push(inner_frames);
     }
-    BoneNodes { parent, outer: Some(NodeMotion::new(rest, outer)), joint: NodeMotion::new(Trs::IDENTITY, inner) }
+    BoneNodes {
+        parent,
+        outer: Some(NodeMotion::new(rest, outer, tolerance)),
+        joint: NodeMotion::new(Trs::IDENTITY, inner, tolerance),
+    }
 }
 
 impl NodeMotion {
     /// Rounds to float32 and makes rotations continuous; scales that are 1 but for rounding become 1.
-    fn new(rest: Trs, mut clips: Vec<Vec<Trs>>) -> Self {
+    fn new(rest: Trs, mut clips: Vec<Vec<Trs>>, tolerance: f64) -> Self {
         let frames = || clips.iter().flatten().chain(std::iter::once(&rest));
-        let unscaled = frames().all(|trs| (trs.scale - DVec3::ONE).abs().max_element() < SHEAR_TOLERANCE);
+        let unscaled = frames().all(|trs| (trs.scale - DVec3::ONE).abs().max_element() < tolerance);
         let finish = |trs: Trs| Trs {
             translation: round(trs.translation),
             rotation: round_rotation(trs.rotation),

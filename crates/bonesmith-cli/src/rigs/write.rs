@@ -1,0 +1,159 @@
+//! A file for each body, read back and measured.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use bonesmith_core::deform::lbs;
+use bonesmith_core::fit::{FitInfo, Warning};
+use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_core::{Clip, Rig};
+use serde_json::{Value, json};
+
+use super::clips::{Body, output_of};
+use super::plan::Plan;
+use crate::pipeline::file_bytes;
+use crate::session::Session;
+use crate::summary::{ClipPart, FitPart, Seconds, Summary, influence_warning};
+
+/// What the stages before took.
+pub struct Timed {
+    pub load: f64,
+    pub fit_wall: f64,
+    pub peak_memory_bytes: Option<u64>,
+}
+
+/// Writes all rigs; the summary is that of the first, with the others in short.
+#[allow(clippy::too_many_arguments, reason = "called once, and each is plain")]
+pub fn export(
+    plan: &Plan,
+    given: Option<&Rig>,
+    rigs: Vec<Rig>,
+    bodies: &[Body],
+    info: FitInfo,
+    timed: Timed,
+    mut warnings: Vec<Warning>,
+    session: &mut Session,
+) -> anyhow::Result<Summary> {
+    session.stage("writing")?;
+    let started = Instant::now();
+    let params = match given {
+        Some(_) => json!(plan.refit),
+        None => json!(plan.fit),
+    };
+    let several = bodies.len() > 1;
+    let mut outputs = Vec::new();
+    for (at, (mut rig, body)) in rigs.into_iter().zip(bodies).enumerate() {
+        let name = if several || at > 0 { body.name.as_str() } else { "" };
+        let output = output_of(&plan.output, name);
+        let clip = rig.clips.remove(0);
+        rig.clips = split(&clip, body, rig.bone_count());
+        carry_over(&mut rig, given.filter(|_| !body.own_rest), body);
+        rig.params_json = json!({ "version": env!("CARGO_PKG_VERSION"), "fit": params }).to_string();
+        bonesmith_io::save_rig(&rig, &output)?;
+        warnings.extend(influence_warning(&rig, &output));
+        outputs.push(output);
+    }
+    let export = started.elapsed().as_secs_f64();
+    session.stage("measuring the file")?;
+    let started = Instant::now();
+    let mut summaries = Vec::new();
+    for (output, body) in outputs.iter().zip(bodies) {
+        summaries.push(measure(output, body)?);
+    }
+    let subjects: Vec<Value> = summaries.iter().zip(&outputs).skip(1).map(|(s, output)| in_short(s, output)).collect();
+    let mut summary = summaries.swap_remove(0);
+    summary.subjects = subjects;
+    summary.seconds = Seconds {
+        load: timed.load,
+        prepare: info.prepare_secs,
+        fit: info.fit_secs,
+        export,
+        total: timed.load + timed.fit_wall + export,
+        evaluate: started.elapsed().as_secs_f64(),
+    };
+    for (shown, output) in summary.subjects.iter().zip(&outputs[1..]) {
+        let text = format!("{}: E_RMS {}", output.display(), shown["e_rms"]);
+        summary.notes.push(text);
+    }
+    summary.warnings = warnings;
+    let output = outputs.swap_remove(0);
+    let file_bytes = file_bytes(&output);
+    let method = plan.fit.method.name();
+    let peak_memory_bytes = timed.peak_memory_bytes;
+    summary.fit = Some(FitPart { params, method, info, peak_memory_bytes, output, file_bytes });
+    session.finish_progress();
+    Ok(summary)
+}
+
+/// One clip of all frames as the clips that it was joined from.
+fn split(whole: &Clip, body: &Body, bones: usize) -> Vec<Clip> {
+    let part = |span: &bonesmith_core::sequence::Span| Clip {
+        name: span.name.clone(),
+        times_secs: span.times_secs.clone(),
+        posed_from_rest: whole.posed_from_rest[span.frames.start * bones..span.frames.end * bones].to_vec(),
+    };
+    body.spans.iter().map(part).collect()
+}
+
+/// Animations of the rig that were not fitted stay, so that the file can replace the old one; helpers go with their
+/// parents there.
+fn carry_over(rig: &mut Rig, given: Option<&Rig>, body: &Body) {
+    let Some(given) = given else { return };
+    let before = given.bone_count();
+    for clip in given.clips.iter().filter(|clip| clip.frame_count() > 0 && !body.used.contains(&clip.name)) {
+        if rig.clips.iter().any(|fitted| fitted.name == clip.name) {
+            continue;
+        }
+        let frame = |t: usize| {
+            let pose = clip.frame(t);
+            let helper = |j: usize| pose[rig.bones[j].parent.filter(|p| *p < before).unwrap_or(0)];
+            (0..rig.bone_count()).map(move |j| if j < before { pose[j] } else { helper(j) }).collect::<Vec<_>>()
+        };
+        let posed_from_rest = (0..clip.frame_count()).flat_map(frame).collect();
+        let times_secs = clip.times_secs.clone();
+        rig.clips.push(Clip { name: clip.name.clone(), times_secs, posed_from_rest });
+    }
+}
+
+/// The figures of a file over all clips, and of each where there are several.
+fn measure(output: &Path, body: &Body) -> anyhow::Result<Summary> {
+    let exported = bonesmith_io::load_rig(output).context("reading back what was written")?;
+    let lengths = body.spans.iter().map(|span| span.frames.len());
+    if !exported.clips.iter().map(Clip::frame_count).take(body.spans.len()).eq(lengths) {
+        anyhow::bail!("{}: the clips that were written are not those that are read back", output.display());
+    }
+    // The clip and the frame in it of each frame of the body.
+    let place: Vec<(usize, usize)> =
+        body.spans.iter().enumerate().flat_map(|(c, span)| (0..span.frames.len()).map(move |t| (c, t))).collect();
+    let posed = |t: usize| {
+        let (c, t) = place[t];
+        lbs(&exported.rest, &exported.weights, exported.clips[c].frame(t))
+    };
+    let metrics = metrics::compare(&body.sequence, posed);
+    let clips = if body.spans.len() > 1 { clip_parts(&metrics, body) } else { Vec::new() };
+    let mut summary = Summary::new(&exported, &body.sequence, metrics);
+    summary.clips = clips;
+    Ok(summary)
+}
+
+fn clip_parts(metrics: &Metrics, body: &Body) -> Vec<ClipPart> {
+    let part = |span: &bonesmith_core::sequence::Span| {
+        let frames = &metrics.per_frame[span.frames.clone()];
+        let mean = frames.iter().map(|e| e * e).sum::<f64>() / frames.len() as f64;
+        let worst = frames.iter().copied().fold(0.0, f64::max);
+        ClipPart { name: span.name.clone(), frames: frames.len(), e_rms: mean.sqrt(), worst_frame: worst }
+    };
+    body.spans.iter().map(part).collect()
+}
+
+fn in_short(summary: &Summary, output: &Path) -> Value {
+    json!({
+        "name": summary.name,
+        "output": output.to_string_lossy(),
+        "frames": summary.frames,
+        "e_rms": summary.metrics.e_rms,
+        "max_error": summary.metrics.max_error,
+        "clips": summary.clips,
+    })
+}

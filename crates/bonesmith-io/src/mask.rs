@@ -1,0 +1,33 @@
+//! Masks: one number per vertex, from an npz array or from vertex colours.
+
+use std::path::Path;
+
+use bonesmith_core::Surface;
+
+use crate::{Format, IoError, LoadOptions, Loaded, detect, load, npz};
+
+/// Reads a mask: the array `mask` of an npz file, else the red of the vertex colours of anything that has them.
+pub fn load_mask(path: &Path) -> Result<Vec<f32>, IoError> {
+    if detect(path)? == Format::Npz
+        && let Some(mask) = npz::load_mask(path)?
+    {
+        return Ok(mask);
+    }
+    let (surface, vertices) = match load(path, &LoadOptions::default())? {
+        Loaded::Rig(rig) => (Surface::clone(&rig.surface), rig.vertex_count()),
+        Loaded::Sequence(raw) => {
+            let vertices = raw.frames.first().map_or(0, |frame| frame.positions.len());
+            (raw.surface, vertices)
+        }
+    };
+    surface_mask(&surface, vertices).ok_or_else(|| {
+        IoError::unsupported(path, "there is no mask in it: no array \"mask\" (npz) and no vertex colours on faces")
+    })
+}
+
+/// The red of the vertex colours, 0 to 1, mean over the corners of each vertex; `None` where there are no colours.
+pub fn surface_mask(surface: &Surface, vertices: usize) -> Option<Vec<f32>> {
+    let colors = surface.colors.as_ref()?;
+    let red = colors.on_vertices(&surface.topology, vertices, 0);
+    Some(red.into_iter().map(|value| value.clamp(0.0, 1.0)).collect())
+}

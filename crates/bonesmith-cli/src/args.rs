@@ -47,6 +47,7 @@ pub struct GlobalArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one per run")]
 pub enum Command {
     /// Make an animation, fit it, and write it as GLB: no input needed
     Demo(DemoArgs),

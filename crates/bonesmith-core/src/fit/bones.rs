@@ -16,12 +16,13 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
 use glam::DMat3;
 use multiversion::multiversion;
+use pulp::Arch;
 use rayon::prelude::*;
 
 use super::model::Motion;
 use super::vertices::Moments;
 use crate::rig::BoneKind;
-use crate::solve::kernels::mix4;
+use crate::solve::kernels::{Spread, TileBone, mix4};
 use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
 use crate::transform::rotation_svd;
 
@@ -109,9 +110,6 @@ fn couplings(moments: &Moments, bones: usize) -> Vec<Coupling> {
         .collect()
 }
 
-/// A bone's matrix in eight frames: `[coordinate][axis]`.
-type TileBone = [[Lane; 3]; 4];
-
 /// The twelve lanes of a bone end to end.
 #[inline(always)]
 fn flat(bone: &TileBone) -> &[f64] {
@@ -130,6 +128,7 @@ struct Tile {
     residual: Vec<TileBone>,
     /// [B] scale along the bone's axes (trs only).
     scale: Vec<[Lane; 3]>,
+    arch: Arch,
 }
 
 fn update_one_by_one(motion: &mut Motion, moments: &Moments, model: &BoneModel) -> f64 {
@@ -186,6 +185,7 @@ impl Tile {
             motion: (0..bones).map(of).collect(),
             residual: (0..bones).map(residual_of).collect(),
             scale: Vec::new(),
+            arch: Arch::new(),
         }
     }
 }
@@ -227,6 +227,7 @@ fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &TileBone, coupling: 
     }
     let (motion, residual) = (flat_mut(&mut tile.motion[j]), &mut tile.residual[j]);
     flat_mut(&mut delta).iter_mut().zip(motion.iter()).for_each(|(d, m)| *d -= m);
+    let change = &delta;
     let delta = flat(&delta);
     let mut moved = [0.0; 12 * LANES];
     mix4(&mut moved, delta, own, 1.0);
@@ -239,9 +240,7 @@ fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &TileBone, coupling: 
     }
     flat_mut(residual).iter_mut().zip(&moved).for_each(|(r, m)| *r -= m);
     motion.iter_mut().zip(delta).for_each(|(m, d)| *m += d);
-    for (k, block) in &coupling.others {
-        mix4(flat_mut(&mut tile.residual[*k]), delta, block, -1.0);
-    }
+    tile.arch.dispatch(Spread { change, out: &mut tile.residual, blocks: &coupling.others });
     gain.iter().sum()
 }
 
@@ -376,6 +375,7 @@ pub(crate) fn extrapolate(new: &Motion, old: &Motion, beta: f64, model: &BoneMod
 }
 
 /// Turns the linear parts of bone `j` in eight frames into rotations (times scale along the bone's axes).
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 fn restore_kind(ahead: &mut Motion, near: &Motion, j: usize, start: usize, model: &BoneModel) {
     let frames = ahead.frames();
     let cut = |motion: &Motion| -> LaneMat {

@@ -74,13 +74,13 @@ fn bones(state: &State, center: DVec3, radius: f64) -> Vec<Bone> {
 }
 
 /// Root mean square of second differences over time of the reconstruction, over that of the input: 1 is as smooth
-/// as the input. Measured on at most 1000 vertices; `None` with fewer than 3 frames or an input without any.
+/// as the input. Measured on at most 256 vertices; `None` with fewer than 3 frames or an input without any.
 pub(crate) fn jitter_ratio(problem: &Problem, state: &State) -> Option<f64> {
     let f = problem.frames();
     if f < 3 {
         return None;
     }
-    let stride = problem.vertices().div_ceil(1000);
+    let stride = problem.vertices().div_ceil(256);
     let (mut input, mut output) = (0.0, 0.0);
     let mut posed = vec![0.0; problem.length];
     for i in (0..problem.vertices()).step_by(stride) {

@@ -1,4 +1,4 @@
-//! One vertex against fixed bones: which bones, which weights, which rest position.
+//! Vertices against fixed bones: which bones, which weights, which rest position. Eight vertices at a time.
 //!
 //! For vertex `v` (trajectory of length L) with homogeneous rest `u` and bones `T_j` the error is
 //!
@@ -12,6 +12,9 @@
 //! with all bones and drops the least. We start from the present set, let in the bones with the best line search
 //! towards them, solve on the simplex, and drop one at a time whose loss is least; a new set is taken only if it is
 //! better. Repeated over the outer rounds this is greedy selection with refitting and swaps.
+//!
+//! Gathering candidates and the rest position are done vertex by vertex (vectorised over bones and matrix entries),
+//! the simplex problems side by side (`solve::simplices`).
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
@@ -19,55 +22,9 @@
 use glam::{DMat3, DVec3};
 use multiversion::multiversion;
 
-use crate::solve::simplex::SimplexSolver;
-
-/// What all vertices share: products of the bones' motions.
-pub(crate) struct BoneProducts {
-    /// B.
-    pub bones: usize,
-    /// [4 B, 4 B] `T T^T`; entry (c B + j, d B + k) is entry (c, d) of `K_jk`.
-    pub gram: Vec<f64>,
-    /// [10, B] monomial coefficients of `u^T K_jj u`.
-    pub own: Vec<f64>,
-}
-
-/// Pairs (c, d), c <= d, in the order of `own`.
-pub(crate) const PAIRS: [(usize, usize); 10] =
-    [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
-
-impl BoneProducts {
-    /// From the gram matrix of a motion's rows.
-    pub fn new(bones: usize, gram: Vec<f64>) -> Self {
-        let side = 4 * bones;
-        let mut own = vec![0.0; 10 * bones];
-        for (p, &(c, d)) in PAIRS.iter().enumerate() {
-            for j in 0..bones {
-                let entry = gram[(c * bones + j) * side + d * bones + j];
-                own[p * bones + j] = if c == d { entry } else { 2.0 * entry };
-            }
-        }
-        Self { bones, gram, own }
-    }
-
-    /// Rows of coordinate 0..3 of bone `k`.
-    #[inline(always)]
-    fn rows(&self, k: usize) -> [&[f64]; 4] {
-        let side = 4 * self.bones;
-        std::array::from_fn(|c| &self.gram[(c * self.bones + k) * side..][..side])
-    }
-
-    /// `u^T K_jk u` for a homogeneous vector.
-    #[inline(always)]
-    pub fn form(&self, j: usize, k: usize, u: &[f64; 4]) -> f64 {
-        let (b, side) = (self.bones, 4 * self.bones);
-        let mut sum = 0.0;
-        for (c, uc) in u.iter().enumerate() {
-            let row = &self.gram[(c * b + j) * side..][..side];
-            sum += uc * (u[0] * row[k] + u[1] * row[b + k] + u[2] * row[2 * b + k] + u[3] * row[3 * b + k]);
-        }
-        sum
-    }
-}
+use super::products::{BonePairs, Forms, PAIRS};
+use crate::solve::lanes::{Floats, LANES, Lanes, Mat4, steps};
+use crate::solve::simplices::Simplices;
 
 /// Settings of the vertex solve.
 #[derive(Clone, Copy, Debug)]
@@ -84,425 +41,437 @@ pub(crate) struct LocalParams {
     pub rounds: usize,
 }
 
-/// Weights of one vertex while it is being solved.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Influences {
-    pub bones: Vec<usize>,
-    pub weights: Vec<f64>,
-}
-
-impl Influences {
-    #[inline(always)]
-    fn copy_from(&mut self, other: &Self) {
-        self.clear();
-        for (&j, &w) in other.bones.iter().zip(&other.weights) {
-            self.push(j, w);
-        }
-    }
-
-    #[inline(always)]
-    pub fn push(&mut self, j: usize, w: f64) {
-        self.bones.push(j);
-        self.weights.push(w);
-    }
-
-    #[inline(always)]
-    pub fn clear(&mut self) {
-        self.bones.clear();
-        self.weights.clear();
-    }
-}
-
-/// What a vertex is solved from.
+/// What up to eight vertices are solved from.
 #[derive(Clone, Copy)]
-pub(crate) struct VertexView<'a> {
-    pub products: &'a BoneProducts,
-    /// [4 B] product of the residual with each row of the motion.
+pub(crate) struct BatchView<'a> {
+    pub pairs: &'a BonePairs,
+    /// [n, 4 B] products of the residuals with each row of the motion.
     pub along: &'a [f32],
-    /// Squared length of the residual.
-    pub error: f64,
+    /// [n] squared lengths of the residuals.
+    pub errors: &'a [f64],
     /// Weights to agree with, and the price of not doing so.
     pub wish: Option<Wish<'a>>,
 }
 
-/// Smoothness as one vertex sees it: `strength |w - mean|^2` is added to its error.
+/// Smoothness as vertices see it: `strength |w - mean|^2` is added to the error.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish<'a> {
-    /// (bone, mean weight of the neighbours).
-    pub mean: &'a [(u16, f32)],
+    /// [n] (bone, mean weight of the neighbours).
+    pub means: &'a [Vec<(u16, f32)>],
     pub strength: f64,
 }
 
 impl Wish<'_> {
+    /// Mean weight of bone `j` around vertex `l`.
     #[inline(always)]
-    fn of(&self, j: usize) -> f64 {
-        self.mean.iter().find(|(bone, _)| *bone as usize == j).map_or(0.0, |(_, w)| f64::from(*w))
+    fn of(&self, l: usize, j: usize) -> f64 {
+        self.means[l].iter().find(|(bone, _)| *bone as usize == j).map_or(0.0, |(_, w)| f64::from(*w))
     }
 }
 
-/// Solves vertices one after another with shared buffers.
+/// Weights of up to eight vertices.
+pub(crate) struct SkinRows<'a> {
+    /// [n, K] bones; slots in use come first.
+    pub bones: &'a mut [u16],
+    /// [n, K] weights; 0 = not in use.
+    pub weights: &'a mut [f64],
+    /// [n] rest positions.
+    pub rest: &'a mut [DVec3],
+}
+
+/// Bones that one vertex chooses from.
+#[derive(Clone, Default)]
+struct Candidates {
+    bones: Vec<usize>,
+    weights: Vec<f64>,
+    /// `Y_j` of each.
+    y: Vec<[f64; 4]>,
+    /// How many of them, the first ones, the vertex has already.
+    present: usize,
+}
+
+/// Solves batches of vertices one after another with shared buffers.
 pub(crate) struct LocalSolver {
     params: LocalParams,
-    simplex: SimplexSolver,
-    /// Row length of `gram`: most bones a vertex may hold while being solved.
-    capacity: usize,
-    /// [4 B] `T^T pred`, then `Y = T^T v`.
-    projections: Vec<f64>,
-    /// [B] gain of a line search towards each bone.
-    gains: Vec<f64>,
-    /// [capacity, capacity] `u^T K_jk u` of the candidate's bones.
-    gram: Vec<f64>,
-    /// [capacity] `Y_j . u` of the candidate's bones.
-    linear: Vec<f64>,
-    /// What it would cost to drop each of the candidate's bones, while there are too many.
-    drop_costs: Vec<f64>,
-    candidate: Influences,
-    /// The candidate before any bone was dropped, while costs are judged.
-    whole: Influences,
+    simplices: Simplices,
+    /// [8]
+    candidates: Vec<Candidates>,
+    /// [B / 8] slope of the error towards each bone.
+    slopes: Vec<Floats>,
+    /// [B / 8] squared distance of each bone's prediction from the present one.
+    distances: Vec<Floats>,
+    /// [B / 8] gain of a line search towards each bone.
+    gains: Vec<Floats>,
 }
 
-/// Improves influences and rest position of one vertex.
+/// Improves influences and rest positions of up to eight vertices.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(crate) fn solve_vertex(
-    solver: &mut LocalSolver,
-    vertex: VertexView<'_>,
-    influences: &mut Influences,
-    rest: &mut DVec3,
-) {
-    solver.solve(vertex, influences, rest);
+pub(crate) fn solve_vertices(solver: &mut LocalSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
+    solver.solve(view, skin);
 }
 
-/// Adds to `costs[j]` by how much the error of this vertex would rise without bone `j`.
+/// Adds to `costs[j]` by how much the error of up to eight vertices would rise without bone `j`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn add_removal_costs(
     solver: &mut LocalSolver,
-    vertex: VertexView<'_>,
-    influences: &mut Influences,
-    rest: DVec3,
+    view: BatchView<'_>,
+    bones: &[u16],
+    weights: &[f64],
+    rest: &[DVec3],
     costs: &mut [f64],
 ) {
-    solver.removal_costs(vertex, influences, rest, costs);
+    solver.removal_costs(view, bones, weights, rest, costs);
 }
 
 impl LocalSolver {
     pub fn new(params: LocalParams) -> Self {
-        let capacity = params.slots + params.newcomers;
+        let capacity = (params.slots + params.newcomers).max(2);
         Self {
             params,
-            simplex: SimplexSolver::new(capacity),
-            capacity,
-            projections: Vec::new(),
+            simplices: Simplices::new(capacity),
+            candidates: vec![Candidates::default(); LANES],
+            slopes: Vec::new(),
+            distances: Vec::new(),
             gains: Vec::new(),
-            gram: vec![0.0; capacity * capacity],
-            linear: vec![0.0; capacity],
-            drop_costs: Vec::new(),
-            candidate: Influences::default(),
-            whole: Influences::default(),
         }
     }
 
     #[inline(always)]
-    fn solve(&mut self, vertex: VertexView<'_>, influences: &mut Influences, rest: &mut DVec3) {
-        let products = vertex.products;
-        let mut u = [rest.x, rest.y, rest.z, 1.0];
-        self.project(vertex, influences, &u);
-        if influences.bones.is_empty() || self.params.slots == 1 {
-            let best = self.best_single(products, &u, influences.bones.first().copied());
-            influences.clear();
-            influences.push(best, 1.0);
-            return;
+    fn solve(&mut self, view: BatchView<'_>, skin: SkinRows<'_>) {
+        let SkinRows { bones, weights, rest } = skin;
+        let slots = self.params.slots;
+        for (l, u) in rest.iter().enumerate() {
+            let row = l * slots..(l + 1) * slots;
+            self.gather(view, l, &bones[row.clone()], &weights[row], *u);
         }
-        self.choose(vertex, &u, influences);
-        if !self.params.move_rest {
-            return;
+        self.load(view, rest);
+        self.choose(rest.len());
+        self.unload(rest.len());
+        if self.params.move_rest {
+            for round in 0..self.params.rounds {
+                for (u, candidates) in rest.iter_mut().zip(&self.candidates) {
+                    *u = candidates.best_rest(view.pairs, *u);
+                }
+                if round + 1 < self.params.rounds {
+                    self.load(view, rest);
+                    self.simplices.center();
+                    self.simplices.solve(Lanes::ONE);
+                    self.simplices.take_out_zeros(Lanes::ONE);
+                    self.unload(rest.len());
+                }
+            }
         }
-        for round in 0..self.params.rounds {
-            *rest = self.best_rest(products, influences, *rest);
-            if round + 1 < self.params.rounds {
-                u = [rest.x, rest.y, rest.z, 1.0];
-                self.reweigh(vertex, &u, influences);
+        bones.fill(0);
+        weights.fill(0.0);
+        for l in 0..rest.len() {
+            let Candidates { bones: chosen, weights: found, .. } = &self.candidates[l];
+            for (k, (&j, &w)) in chosen.iter().zip(found).enumerate() {
+                bones[l * slots + k] = j as u16;
+                weights[l * slots + k] = w;
             }
         }
     }
 
-    /// `Y = T^T v = T^T residual + T^T pred`, and the gain of each bone: that of a line search from the present
-    /// prediction p towards the bone alone, `(r . d)^2 / |d|^2` with `d = a_j - p`, going at most the whole way.
+    /// Candidates of vertex `l`: its bones and the most promising others. A vertex without bones gets its best one.
     #[inline(always)]
-    fn project(&mut self, vertex: VertexView<'_>, influences: &Influences, u: &[f64; 4]) {
-        let VertexView { products, along, .. } = vertex;
-        let b = products.bones;
-        self.projections.clear();
-        self.projections.resize(4 * b, 0.0);
-        for (&k, &w) in influences.bones.iter().zip(&influences.weights) {
-            let [r0, r1, r2, r3] = products.rows(k);
-            let x = u.map(|x| w * x);
-            for (l, y) in self.projections.iter_mut().enumerate() {
-                *y += x[0] * r0[l] + x[1] * r1[l] + (x[2] * r2[l] + x[3] * r3[l]);
+    fn gather(&mut self, view: BatchView<'_>, l: usize, bones: &[u16], weights: &[f64], rest: DVec3) {
+        let b = view.pairs.bones;
+        let u = [rest.x, rest.y, rest.z, 1.0];
+        let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
+        let mut own = std::mem::take(&mut self.candidates[l]);
+        own.load_present(bones, weights);
+        self.look_around(view.pairs, along, &own, &u);
+        if own.bones.is_empty() || self.params.slots == 1 {
+            let best = self.best_single(b, own.bones.first().copied());
+            own.bones.push(best);
+            own.find_y(view.pairs, along, &u, own.bones.len() - 1);
+            own.bones.drain(..own.bones.len() - 1);
+            own.weights.clear();
+            own.weights.push(1.0);
+        } else {
+            if let Some(wish) = view.wish {
+                self.add_wish(wish, l);
             }
+            self.let_in(&mut own, b, self.params.min_gain * view.errors[l]);
+            own.find_y(view.pairs, along, &u, 0);
         }
-        let [a0, a1, a2, a3]: [&[f32]; 4] = std::array::from_fn(|c| &along[c * b..][..b]);
-        let [p0, p1, p2, p3]: [&[f64]; 4] = std::array::from_fn(|c| &self.projections[c * b..][..b]);
-        let slope =
-            |j: usize| u[0] * f64::from(a0[j]) + u[1] * f64::from(a1[j]) + u[2] * f64::from(a2[j]) + f64::from(a3[j]);
-        let cross = |j: usize| u[0] * p0[j] + u[1] * p1[j] + u[2] * p2[j] + p3[j];
-        let (mut slope_pred, mut pred_pred) = (0.0, 0.0);
-        for (&k, &w) in influences.bones.iter().zip(&influences.weights) {
-            slope_pred += w * slope(k);
-            pred_pred += w * cross(k);
-        }
+        self.candidates[l] = own;
+    }
+
+    /// Slope, distance and gain of every bone: of a line search from the present prediction p towards the bone alone,
+    /// `(r . d)^2 / |d|^2` with `d = a_j - p`, going at most the whole way.
+    #[inline(always)]
+    fn look_around(&mut self, pairs: &BonePairs, along: &[f32], own: &Candidates, u: &[f64; 4]) {
+        // Distances of nearly equal predictions drown in rounding.
+        const LEAST_DISTANCE: f32 = 1e-6;
+        const NONE: [f32; 4] = [0.0, 0.0, 0.0, -1e30];
+        let (b, groups) = (pairs.bones, pairs.own().len());
         let monomials: [f64; 10] = PAIRS.map(|(c, d)| u[c] * u[d]);
-        let own: [&[f64]; 10] = std::array::from_fn(|p| &products.own[p * b..][..b]);
-        self.gains.clear();
-        self.gains.resize(b, 0.0);
-        for (j, gain) in self.gains.iter_mut().enumerate() {
-            let mut distance = pred_pred - 2.0 * cross(j);
-            for p in 0..10 {
-                distance += monomials[p] * own[p][j];
+        // -a_j . p for now.
+        self.distances.clear();
+        self.distances.resize(groups, Floats::ZERO);
+        for (&k, &w) in own.bones.iter().zip(&own.weights) {
+            let x: [f32; 10] = monomials.map(|m| (-w * m) as f32);
+            let forms = &pairs.forms(k)[..groups];
+            let crosses = &mut self.distances[..groups];
+            for group in steps(groups) {
+                crosses[group] += evaluate(&forms[group], &x);
             }
-            let slope = slope(j) - slope_pred;
-            let step = (slope / distance.max(1e-300)).clamp(0.0, 1.0);
-            *gain = step * (2.0 * slope - step * distance);
         }
-        for (y, r) in self.projections.iter_mut().zip(along) {
-            *y += f64::from(*r);
+        self.slopes.clear();
+        for group in steps(groups) {
+            let start = group * LANES;
+            // No slope leads to bones that are not there.
+            let row = |c: usize| Floats::from_fn(|l| if start + l < b { along[c * b + start + l] } else { NONE[c] });
+            let [x, y, z] = [0, 1, 2].map(|c| Floats::splat(u[c] as f32));
+            self.slopes.push((x * row(0) + y * row(1)) + (z * row(2) + row(3)));
         }
-        if let Some(wish) = vertex.wish {
-            self.add_wish(wish, influences);
+        let (mut slope_pred, mut pred_pred) = (0.0, 0.0);
+        for (&k, &w) in own.bones.iter().zip(&own.weights) {
+            slope_pred += w as f32 * self.slopes[k / LANES].0[k % LANES];
+            pred_pred -= w as f32 * self.distances[k / LANES].0[k % LANES];
+        }
+        let (slope_pred, pred_pred) = (Floats::splat(slope_pred), Floats::splat(pred_pred));
+        let x: [f32; 10] = monomials.map(|m| m as f32);
+        self.gains.clear();
+        let own = pairs.own();
+        for group in steps(groups) {
+            let size = evaluate(&own[group], &x);
+            let least = Floats::splat(LEAST_DISTANCE) * (size + pred_pred) + Floats::splat(f32::MIN_POSITIVE);
+            let slope = self.slopes[group] - slope_pred;
+            let distance = self.distances[group] + self.distances[group] + (size + pred_pred);
+            let distance = distance.max(least);
+            let step = (slope / distance).max(Floats::ZERO).min(Floats::splat(1.0));
+            self.gains.push(step * (slope + slope - step * distance));
+            self.slopes[group] = slope;
+            self.distances[group] = distance;
         }
     }
 
     /// Gains with smoothness: only bones that neighbours use gain more than the error alone says.
     #[inline(always)]
-    fn add_wish(&mut self, wish: Wish<'_>, influences: &Influences) {
-        for &(bone, mean) in wish.mean {
-            if !influences.bones.contains(&(bone as usize)) {
-                self.gains[bone as usize] += wish.strength * f64::from(mean) * f64::from(mean);
-            }
+    fn add_wish(&mut self, wish: Wish<'_>, l: usize) {
+        for &(bone, mean) in &wish.means[l] {
+            self.gains[bone as usize / LANES].0[bone as usize % LANES] += wish.strength as f32 * mean * mean;
         }
     }
 
-    /// Lets in promising bones, solves, and drops what is too much; keeps the result if it is better.
+    /// Adds the bones of best gain to the candidates.
     #[inline(always)]
-    fn choose(&mut self, vertex: VertexView<'_>, u: &[f64; 4], influences: &mut Influences) {
-        self.candidate.copy_from(influences);
-        self.let_in(self.params.min_gain * vertex.error);
-        self.load(vertex, u);
-        let before = self.value();
-        self.refit();
-        while self.candidate.bones.len() > self.params.slots {
-            self.drop_least();
-            self.refit();
+    fn let_in(&mut self, own: &mut Candidates, b: usize, least_gain: f64) {
+        for &j in &own.bones {
+            self.gains[j / LANES].0[j % LANES] = 0.0;
         }
-        if self.value() <= before {
-            std::mem::swap(influences, &mut self.candidate);
-        } else {
-            // The larger set had to give up more than it won: solve within the old one.
-            self.reweigh(vertex, u, influences);
-        }
-    }
-
-    /// Adds the bones of best gain to the candidate.
-    #[inline(always)]
-    fn let_in(&mut self, least_gain: f64) {
-        for &j in &self.candidate.bones {
-            self.gains[j] = 0.0;
-        }
+        let least = least_gain.max(0.0) as f32;
         for _ in 0..self.params.newcomers {
-            let mut best = None;
-            let mut best_gain = least_gain.max(0.0);
-            for (j, &gain) in self.gains.iter().enumerate() {
-                if gain > best_gain {
-                    best = Some(j);
-                    best_gain = gain;
-                }
+            let best = self.gains.iter().fold(Floats::splat(least), |best, gains| best.max(*gains));
+            let best = best.0.into_iter().fold(least, f32::max);
+            if best <= least {
+                break;
             }
-            match best {
-                Some(j) => {
-                    self.candidate.push(j, 0.0);
-                    self.gains[j] = 0.0;
-                }
-                None => break,
+            let all = self.gains.iter_mut().flat_map(|gains| &mut gains.0).take(b);
+            if let Some((j, gain)) = all.enumerate().find(|(_, gain)| **gain == best) {
+                own.bones.push(j);
+                own.weights.push(0.0);
+                *gain = 0.0;
             }
         }
     }
 
-    /// The single best bone: least `u^T K_jj u - 2 Y_j . u`; the present one if none is better.
+    /// The single best bone; the present one if none is better.
     #[inline(always)]
-    fn best_single(&self, products: &BoneProducts, u: &[f64; 4], present: Option<usize>) -> usize {
-        let b = products.bones;
-        let error = |j: usize| {
-            let own: f64 = PAIRS.iter().enumerate().map(|(p, &(c, d))| u[c] * u[d] * products.own[p * b + j]).sum();
-            own - 2.0 * self.along(b, j, u)
-        };
+    fn best_single(&self, b: usize, present: Option<usize>) -> usize {
+        // |v - a_j|^2 - |r|^2 = |d|^2 - 2 r . d
+        let error = |j: usize| self.distances[j / LANES].0[j % LANES] - 2.0 * self.slopes[j / LANES].0[j % LANES];
         let mut best = present.unwrap_or(0);
-        let mut least = error(best);
         for j in 0..b {
-            let e = error(j);
-            if e < least {
-                (best, least) = (j, e);
+            if error(j) < error(best) {
+                best = j;
             }
         }
         best
     }
 
-    /// `Y_j . u`.
+    /// Hands the candidates to the simplex solver.
     #[inline(always)]
-    fn along(&self, b: usize, j: usize, u: &[f64; 4]) -> f64 {
-        let y = |c: usize| self.projections[c * b + j];
-        u[0] * y(0) + u[1] * y(1) + u[2] * y(2) + y(3)
+    fn load(&mut self, view: BatchView<'_>, rest: &[DVec3]) {
+        let simplices = &mut self.simplices;
+        simplices.size = self.candidates[..rest.len()].iter().map(|c| c.bones.len()).max().unwrap_or(0);
+        simplices.clear();
+        for (l, rest) in rest.iter().enumerate() {
+            let u = [rest.x, rest.y, rest.z, 1.0];
+            let outer = Mat4::outer(&u, &u);
+            let own = &self.candidates[l];
+            for (p, &j) in own.bones.iter().enumerate() {
+                let y = &own.y[p];
+                simplices.weights[p].0[l] = own.weights[p];
+                simplices.allowed[p].0[l] = 1.0;
+                simplices.linear[p].0[l] = (u[0] * y[0] + u[1] * y[1]) + (u[2] * y[2] + y[3]);
+                for q in steps(p + 1) {
+                    let at = simplices.at(p, q);
+                    simplices.gram[at].0[l] = view.pairs.block(j, own.bones[q]).dot(&outer);
+                }
+                if let Some(wish) = view.wish {
+                    let at = simplices.at(p, p);
+                    simplices.gram[at].0[l] += wish.strength;
+                    simplices.linear[p].0[l] += wish.strength * wish.of(l, j);
+                }
+            }
+        }
     }
 
-    /// Adds to `costs[j]` by how much the error of this vertex would rise without bone `j`, others and the most
-    /// promising newcomers refitted; a vertex with one bone goes to the best mix of newcomers.
+    /// Best weights over all candidates, then without the least useful ones until few enough are left; where that is
+    /// worse than before, best weights over the bones that the vertex had.
     #[inline(always)]
-    fn removal_costs(&mut self, vertex: VertexView<'_>, influences: &mut Influences, rest: DVec3, costs: &mut [f64]) {
-        let u = [rest.x, rest.y, rest.z, 1.0];
-        self.project(vertex, influences, &u);
-        if vertex.products.bones < 2 {
+    fn choose(&mut self, n: usize) {
+        let simplices = &mut self.simplices;
+        simplices.center();
+        simplices.keep_start();
+        simplices.solve(Lanes::ONE);
+        let most = Lanes::splat(self.params.slots as f64);
+        let mut crowded = most.below(simplices.take_out_zeros(Lanes::ONE));
+        while crowded.any() {
+            simplices.drop_least(crowded);
+            simplices.solve(crowded);
+            crowded = most.below(simplices.take_out_zeros(crowded));
+        }
+        let worse = Lanes::ZERO.below(simplices.value());
+        if worse.any() {
+            for p in 0..simplices.size {
+                let present = Lanes::from_fn(|l| if l < n && p < self.candidates[l].present { 1.0 } else { 0.0 });
+                simplices.allowed[p] = worse.select(present, simplices.allowed[p]);
+            }
+            simplices.take_start(worse);
+            simplices.solve(worse);
+            simplices.take_out_zeros(worse);
+        }
+    }
+
+    /// Takes the weights back; bones without any leave.
+    #[inline(always)]
+    fn unload(&mut self, n: usize) {
+        for (l, own) in self.candidates[..n].iter_mut().enumerate() {
+            let mut used = 0;
+            for p in 0..own.bones.len() {
+                let w = self.simplices.weights[p].0[l];
+                if w > 0.0 {
+                    own.bones[used] = own.bones[p];
+                    own.y[used] = own.y[p];
+                    own.weights[used] = w;
+                    used += 1;
+                }
+            }
+            own.bones.truncate(used);
+            own.weights.truncate(used);
+        }
+    }
+
+    /// Adds to `costs[j]` by how much the error would rise without bone `j`, others and the most promising newcomers
+    /// refitted; a vertex with one bone goes to the best mix of newcomers.
+    #[inline(always)]
+    fn removal_costs(
+        &mut self,
+        view: BatchView<'_>,
+        bones: &[u16],
+        weights: &[f64],
+        rest: &[DVec3],
+        costs: &mut [f64],
+    ) {
+        let (slots, b) = (self.params.slots, view.pairs.bones);
+        if b < 2 {
             return;
         }
-        self.candidate.copy_from(influences);
-        self.let_in(0.0);
-        if self.candidate.bones.len() == 1 {
-            self.candidate.push(usize::from(self.candidate.bones[0] == 0), 0.0);
-        }
-        self.load(vertex, &u);
-        let before = self.value();
-        self.whole.copy_from(&self.candidate);
-        for out in 0..influences.bones.len() {
-            if out > 0 {
-                self.candidate.copy_from(&self.whole);
-                self.load(vertex, &u);
+        for (l, rest) in rest.iter().enumerate() {
+            let row = l * slots..(l + 1) * slots;
+            let u = [rest.x, rest.y, rest.z, 1.0];
+            let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
+            let mut own = std::mem::take(&mut self.candidates[l]);
+            own.load_present(&bones[row.clone()], &weights[row]);
+            self.look_around(view.pairs, along, &own, &u);
+            self.let_in(&mut own, b, 0.0);
+            if own.bones.len() == 1 {
+                own.bones.push(usize::from(own.bones[0] == 0));
+                own.weights.push(0.0);
             }
-            let gone = self.candidate.bones[out];
-            self.drop(out);
-            self.refit();
-            costs[gone] += (self.value() - before).max(0.0);
+            own.find_y(view.pairs, along, &u, 0);
+            self.candidates[l] = own;
         }
-    }
-
-    /// Same bones, new weights.
-    #[inline(always)]
-    fn reweigh(&mut self, vertex: VertexView<'_>, u: &[f64; 4], influences: &mut Influences) {
-        self.candidate.copy_from(influences);
-        self.load(vertex, u);
-        self.refit();
-        std::mem::swap(influences, &mut self.candidate);
-    }
-
-    /// Fills `gram` and `linear` for the candidate's bones.
-    #[inline(always)]
-    fn load(&mut self, vertex: VertexView<'_>, u: &[f64; 4]) {
-        let VertexView { products, wish, .. } = vertex;
-        let stride = self.capacity;
-        for (p, &j) in self.candidate.bones.iter().enumerate() {
-            self.linear[p] = self.along(products.bones, j, u);
-            for (q, &k) in self.candidate.bones[..=p].iter().enumerate() {
-                let form = products.form(j, k, u);
-                self.gram[p * stride + q] = form;
-                self.gram[q * stride + p] = form;
+        self.load(view, rest);
+        self.simplices.center();
+        self.simplices.keep_start();
+        let most = self.candidates[..rest.len()].iter().map(|own| own.present).max().unwrap_or(0);
+        for out in 0..most {
+            self.simplices.take_start(Lanes::ONE);
+            let affected = Lanes::from_fn(|l| match l < rest.len() && out < self.candidates[l].present {
+                true => 1.0,
+                false => 0.0,
+            });
+            self.simplices.forbid(out, affected);
+            self.simplices.solve(affected);
+            let rise = self.simplices.value() * self.simplices.unit;
+            for (l, own) in self.candidates[..rest.len()].iter().enumerate() {
+                if out < own.present {
+                    costs[own.bones[out]] += rise.0[l].max(0.0);
+                }
             }
-            if let Some(wish) = wish {
-                self.gram[p * stride + p] += wish.strength;
-                self.linear[p] += wish.strength * wish.of(j);
+            self.simplices.allow(out, affected);
+        }
+    }
+}
+
+impl Candidates {
+    /// The bones that the vertex has.
+    #[inline(always)]
+    fn load_present(&mut self, bones: &[u16], weights: &[f64]) {
+        self.bones.clear();
+        self.weights.clear();
+        for (&j, &w) in bones.iter().zip(weights).take_while(|(_, w)| **w > 0.0) {
+            self.bones.push(j as usize);
+            self.weights.push(w);
+        }
+        self.present = self.bones.len();
+    }
+
+    /// `Y_j = T_j^T v = T_j^T residual + T_j^T pred` of the candidates from number `from` on.
+    #[inline(always)]
+    fn find_y(&mut self, pairs: &BonePairs, along: &[f32], u: &[f64; 4], from: usize) {
+        self.y.clear();
+        for &j in &self.bones[from..] {
+            let mut mixed = Mat4::default();
+            for k in steps(self.present) {
+                mixed.add_scaled(self.weights[k], pairs.block(j, self.bones[k]));
             }
+            let mut y = mixed.times(u);
+            (0..4).for_each(|c| y[c] += f64::from(along[c * pairs.bones + j]));
+            self.y.push(y);
         }
-    }
-
-    /// Best weights for the candidate's bones; those that come out as 0 leave.
-    #[inline(always)]
-    fn refit(&mut self) {
-        self.simplex.solve(&self.gram, self.capacity, &self.linear, &mut self.candidate.weights);
-        if self.candidate.bones.len() > self.params.slots {
-            self.simplex.removal_estimates(&self.candidate.weights, &mut self.drop_costs);
-        }
-        let mut total = 0.0;
-        for p in (0..self.candidate.bones.len()).rev() {
-            if self.candidate.weights[p] <= 1e-7 && self.candidate.bones.len() > 1 {
-                self.take_out(p);
-            } else {
-                total += self.candidate.weights[p];
-            }
-        }
-        self.candidate.weights.iter_mut().for_each(|w| *w /= total);
-    }
-
-    /// Drops the bone whose loss is estimated to raise the error least.
-    #[inline(always)]
-    fn drop_least(&mut self) {
-        let mut least = (f64::INFINITY, 0);
-        for (p, &cost) in self.drop_costs.iter().enumerate() {
-            if cost < least.0 {
-                least = (cost, p);
-            }
-        }
-        self.drop(least.1);
-    }
-
-    /// Drops bone `p` of the candidate and spreads its weight over the others.
-    #[inline(always)]
-    fn drop(&mut self, p: usize) {
-        self.take_out(p);
-        let n = self.candidate.weights.len();
-        let total: f64 = self.candidate.weights.iter().sum();
-        for w in &mut self.candidate.weights {
-            *w = if total > 1e-6 { *w / total } else { 1.0 / n as f64 };
-        }
-    }
-
-    /// Removes entry `p` of the candidate by moving the last one into its place.
-    #[inline(always)]
-    fn take_out(&mut self, p: usize) {
-        let (stride, last) = (self.capacity, self.candidate.bones.len() - 1);
-        self.candidate.bones.swap_remove(p);
-        self.candidate.weights.swap_remove(p);
-        self.linear[p] = self.linear[last];
-        if self.drop_costs.len() > last {
-            self.drop_costs.swap_remove(p);
-        }
-        for q in 0..last {
-            let entry = if q == p { self.gram[last * stride + last] } else { self.gram[last * stride + q] };
-            self.gram[p * stride + q] = entry;
-            self.gram[q * stride + p] = entry;
-        }
-    }
-
-    /// `w^T G w - 2 q^T w` of the candidate.
-    #[inline(always)]
-    fn value(&self) -> f64 {
-        let w = &self.candidate.weights;
-        let mut sum = 0.0;
-        for (p, wp) in w.iter().enumerate() {
-            let row = &self.gram[p * self.capacity..][..w.len()];
-            let product: f64 = row.iter().zip(w).map(|(g, w)| g * w).sum();
-            sum += wp * (product - 2.0 * self.linear[p]);
-        }
-        sum
     }
 
     /// Rest position of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].
     ///
     /// A small ridge keeps the vertex where it is in directions that no frame sees.
     #[inline(always)]
-    fn best_rest(&self, products: &BoneProducts, influences: &Influences, rest: DVec3) -> DVec3 {
-        let (b, side) = (products.bones, 4 * products.bones);
-        let mut normal = [[0.0f64; 4]; 3];
+    fn best_rest(&self, pairs: &BonePairs, rest: DVec3) -> DVec3 {
+        let mut normal = Mat4::default();
         let mut right = DVec3::ZERO;
-        for (&j, &wj) in influences.bones.iter().zip(&influences.weights) {
-            for c in 0..3 {
-                right[c] += wj * self.projections[c * b + j];
-                let row = &products.gram[(c * b + j) * side..][..side];
-                for (&k, &wk) in influences.bones.iter().zip(&influences.weights) {
-                    for d in 0..4 {
-                        normal[c][d] += wj * wk * row[d * b + k];
-                    }
-                }
+        for (p, (&j, &wj)) in self.bones.iter().zip(&self.weights).enumerate() {
+            right += wj * DVec3::new(self.y[p][0], self.y[p][1], self.y[p][2]);
+            for k in steps(self.bones.len()) {
+                normal.add_scaled(wj * self.weights[k], pairs.block(j, self.bones[k]));
             }
         }
-        let column = |d: usize| DVec3::new(normal[0][d], normal[1][d], normal[2][d]);
+        let column = |d: usize| DVec3::new(normal.get(0, d), normal.get(1, d), normal.get(2, d));
         let matrix = DMat3::from_cols(column(0), column(1), column(2));
         let ridge = 1e-6 * (matrix.x_axis.x + matrix.y_axis.y + matrix.z_axis.z) + 1e-12;
         let gradient = right - matrix * rest - column(3);
         rest + (matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * gradient
     }
+}
+
+/// Quadratic forms of eight bones.
+#[inline(always)]
+fn evaluate(forms: &Forms, x: &[f32; 10]) -> Floats {
+    let term = |p: usize| Floats::splat(x[p]) * forms[p];
+    let (first, second) = ((term(0) + term(1)) + (term(2) + term(3)), (term(4) + term(5)) + (term(6) + term(7)));
+    (first + second) + (term(8) + term(9))
 }

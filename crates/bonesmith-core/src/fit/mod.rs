@@ -5,7 +5,7 @@
 //!
 //! 1. `problem`: the unit sphere, trajectories by vertex;
 //! 2. `levels`, `init`, `explore`: where bones should be, searched on a sample of vertices and frames;
-//! 3. `levels`: back to all frames and all vertices;
+//! 3. `levels`: back to all frames, then to all vertices, by way of a larger sample;
 //! 4. `descend`: rounds of `vertices` (weights and rest pose, `local`) and `bones`, until they no longer pay.
 //!
 //! | paper | here |
@@ -28,6 +28,7 @@ pub(crate) mod local;
 pub(crate) mod model;
 mod params;
 pub(crate) mod problem;
+pub(crate) mod products;
 mod replant;
 pub(crate) mod run;
 mod schedule;
@@ -166,7 +167,7 @@ fn fit_count(
     }
     let Some(Explorer { state, .. }) = best else { unreachable!("at least one search is made") };
     let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
-    let stop = polish(sequence, problem, &mut state, local, params, run)?;
+    let stop = refine(sequence, problem, &mut state, local, params, run)?;
     Ok((state, stop))
 }
 
@@ -202,7 +203,7 @@ fn fit_error(
         let promised = explorer.e_rms();
         let state = explorer.state;
         let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
-        let stop = polish(sequence, problem, &mut state, local, params, run)?;
+        let stop = refine(sequence, problem, &mut state, local, params, run)?;
         let reached = run.history.last().map_or(0.0, |round| round.e_rms);
         let hit = reached <= target;
         // The fewest bones that reach the target; failing that, the least error.
@@ -233,8 +234,8 @@ fn fit_error(
     Ok((state, stop))
 }
 
-/// Rounds on all vertices and frames until they no longer pay.
-fn polish(
+/// Rounds on all frames: on a larger sample of vertices where there are many, then on all of them.
+fn refine(
     sequence: &MeshSequence,
     problem: &Problem,
     state: &mut State,
@@ -242,7 +243,33 @@ fn polish(
     params: &FitParams,
     run: &mut Run<'_>,
 ) -> Result<StopReason, FitError> {
-    let rounds = params.max_iterations.unwrap_or(Schedule::new(params.effort).fine_rounds);
+    let schedule = Schedule::new(params.effort);
+    let enough = schedule.middle_vertices.max(2 * VERTICES_PER_BONE * state.bones());
+    // Rounds asked for are rounds on everything; smooth weights need everybody's neighbours.
+    let direct = params.max_iterations.is_some() || params.smooth > 0.0;
+    if direct || problem.vertices() < 2 * enough || run.is_over() {
+        let rounds = params.max_iterations.unwrap_or(schedule.fine_rounds);
+        return polish(sequence, problem, state, rounds, local, params, run);
+    }
+    run.stage("bones on more vertices", Some(schedule.middle_rounds))?;
+    let middle = Sample::new(problem, enough, usize::MAX, params.seed);
+    let part = run.timed("sample", || middle.problem(problem, sequence));
+    let mut seen = middle.lower(problem, state);
+    Descent::new(&part, local).rounds(&mut seen, schedule.middle_rounds, run)?;
+    *state = run.timed("lift", || middle.lift(problem, sequence, seen));
+    polish(sequence, problem, state, schedule.last_rounds, local, params, run)
+}
+
+/// Rounds on all vertices and frames until they no longer pay.
+fn polish(
+    sequence: &MeshSequence,
+    problem: &Problem,
+    state: &mut State,
+    rounds: usize,
+    local: LocalParams,
+    params: &FitParams,
+    run: &mut Run<'_>,
+) -> Result<StopReason, FitError> {
     run.stage("weights and bones", Some(rounds))?;
     let smoothness = (params.smooth > 0.0).then(|| {
         let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());

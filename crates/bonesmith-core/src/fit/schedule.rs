@@ -25,8 +25,14 @@ pub(crate) struct Schedule {
     pub batch: f64,
     /// Sweeps over rigid bones in a round.
     pub sweeps: usize,
-    /// Most rounds on all vertices and frames.
+    /// Most rounds on all vertices and frames, where there are few vertices.
     pub fine_rounds: usize,
+    /// Vertices of the larger sample that bones are refined on; a mesh less than twice as large is used whole.
+    pub middle_vertices: usize,
+    /// Rounds on that sample, in all frames.
+    pub middle_rounds: usize,
+    /// Most rounds on all vertices and frames after those.
+    pub last_rounds: usize,
 }
 
 impl Schedule {
@@ -43,11 +49,33 @@ impl Schedule {
             batch: 0.6,
             sweeps: 3,
             fine_rounds: 10,
+            middle_vertices: 2500,
+            middle_rounds: 10,
+            last_rounds: 3,
         };
         match effort {
-            Effort::Fast => Self { vertices: 800, frames: 64, cycles: 4, fine_rounds: 5, ..balanced },
+            Effort::Fast => Self {
+                vertices: 800,
+                frames: 64,
+                cycles: 4,
+                fine_rounds: 5,
+                middle_vertices: 1600,
+                middle_rounds: 6,
+                last_rounds: 2,
+                ..balanced
+            },
             Effort::Balanced => balanced,
-            Effort::Best => Self { vertices: 1800, frames: 160, starts: 4, cycles: 10, fine_rounds: 40, ..balanced },
+            Effort::Best => Self {
+                vertices: 1800,
+                frames: 160,
+                starts: 4,
+                cycles: 10,
+                fine_rounds: 40,
+                middle_vertices: 5000,
+                middle_rounds: 40,
+                last_rounds: 10,
+                ..balanced
+            },
         }
     }
 

@@ -4,17 +4,21 @@
 //! matrix product of residuals with all bones, the vertex solves, then residuals again and their moments
 //! `D = sum_i x_i r_i^T`, `S = sum_i x_i x_i^T` with `x_i[c B + j] = w_ij u_ic`.
 
+use std::ops::Range;
+
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
+use glam::DVec3;
+use pulp::Arch;
 use rayon::prelude::*;
 
-use super::local::{
-    BoneProducts, Influences, LocalParams, LocalSolver, VertexView, Wish, add_removal_costs, solve_vertex,
-};
+use super::local::{BatchView, LocalParams, LocalSolver, SkinRows, Wish, add_removal_costs, solve_vertices};
 use super::model::{Motion, Skin};
 use super::problem::Problem;
+use super::products::BonePairs;
 use super::smooth::{Means, Smoothness};
-use crate::solve::kernels::{accumulate4, squared, subtract4};
+use crate::solve::kernels::{AddMoments, Residuals, Term};
+use crate::solve::lanes::{LANES, Mat4};
 
 /// Vertices whose residuals are held at once.
 const BLOCK: usize = 64;
@@ -38,7 +42,9 @@ struct Shared<'a> {
     motion: &'a Motion,
     /// [4 B, L] in float32.
     rows: Vec<f32>,
-    products: BoneProducts,
+    arch: Arch,
+    /// Where vertices are solved.
+    pairs: Option<BonePairs>,
     params: Option<LocalParams>,
     /// Price of disagreeing with neighbours, and what they have.
     smooth: Option<(f64, Means)>,
@@ -61,10 +67,10 @@ pub(crate) fn smooth_pass(
     smoothness: Option<&Smoothness>,
 ) -> Moments {
     let (b, length) = (motion.bones, problem.length);
-    let products = BoneProducts::new(b, if params.is_some() { gram(motion) } else { vec![0.0; 16 * b * b] });
+    let pairs = params.map(|_| BonePairs::new(b, &gram(motion)));
     let rows = motion.rows.iter().map(|&x| x as f32).collect();
     let smooth = smoothness.map(|smoothness| (smoothness.strength, smoothness.means(skin)));
-    let shared = Shared { problem, motion, rows, products, params, smooth };
+    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs, params, smooth };
     let n = problem.vertices();
     let lanes = lane_count(n, b, length);
     let per_lane = n.div_ceil(lanes).next_multiple_of(BLOCK);
@@ -90,21 +96,22 @@ pub(crate) fn smooth_pass(
         .collect();
     let mut moments =
         Moments { residual: vec![0.0; 4 * b * length], second: vec![0.0; 16 * b * b], squared_error: 0.0, per_vertex };
+    let mut second = vec![Mat4::default(); b * (b + 1) / 2];
     for lane in results {
         moments.residual.iter_mut().zip(&lane.residual_moments).for_each(|(sum, x)| *sum += f64::from(*x));
-        moments.second.iter_mut().zip(&lane.second).for_each(|(sum, x)| *sum += x);
+        second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
         moments.squared_error += lane.squared_error;
     }
-    mirror(&mut moments.second, 4 * b);
+    spread(&second, b, &mut moments.second);
     moments
 }
 
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
 pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: LocalParams) -> Vec<f64> {
     let b = motion.bones;
-    let products = BoneProducts::new(b, gram(motion));
+    let pairs = Some(BonePairs::new(b, &gram(motion)));
     let rows = motion.rows.iter().map(|&x| x as f32).collect();
-    let shared = Shared { problem, motion, rows, products, params: Some(params), smooth: None };
+    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs, params: Some(params), smooth: None };
     let (n, slots) = (problem.vertices(), skin.slots);
     let blocks: Vec<Vec<f64>> = (0..n.div_ceil(BLOCK))
         .into_par_iter()
@@ -117,13 +124,15 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
                 lane.find_residuals(&shared, range.start, bones, weights, &skin.rest[range.clone()]);
                 lane.find_along(&shared, range.len());
                 let mut costs = vec![0.0; b];
-                let mut influences = Influences::default();
                 let mut solver = LocalSolver::new(params);
-                for (at, i) in range.enumerate() {
-                    let slots = at * slots..(at + 1) * slots;
-                    load(&mut influences, &bones[slots.clone()], &weights[slots]);
-                    let view = lane.view(&shared, at, i);
-                    add_removal_costs(&mut solver, view, &mut influences, skin.rest[i], &mut costs);
+                for at in (0..range.len()).step_by(LANES) {
+                    let part = at..(at + LANES).min(range.len());
+                    let slot_range = part.start * slots..part.end * slots;
+                    let (bones, weights) = (&bones[slot_range.clone()], &weights[slot_range]);
+                    let rest = &skin.rest[range.start + part.start..range.start + part.end];
+                    if let Some(view) = lane.view(&shared, part, range.start) {
+                        add_removal_costs(&mut solver, view, bones, weights, rest, &mut costs);
+                    }
                 }
                 costs
             },
@@ -158,11 +167,19 @@ pub(crate) fn gram(motion: &Motion) -> Vec<f64> {
     out
 }
 
-/// Copies the lower triangle onto the upper.
-fn mirror(matrix: &mut [f64], side: usize) {
-    for r in 0..side {
-        for c in 0..r {
-            matrix[c * side + r] = matrix[r * side + c];
+/// [4 B, 4 B] from blocks of the lower triangle.
+fn spread(blocks: &[Mat4], bones: usize, matrix: &mut [f64]) {
+    let side = 4 * bones;
+    for j in 0..bones {
+        for k in 0..=j {
+            let block = &blocks[j * (j + 1) / 2 + k];
+            for c in 0..4 {
+                for d in 0..4 {
+                    let entry = block.get(c, d);
+                    matrix[(c * bones + j) * side + d * bones + k] = entry;
+                    matrix[(d * bones + k) * side + c * bones + j] = entry;
+                }
+            }
         }
     }
 }
@@ -171,11 +188,17 @@ fn mirror(matrix: &mut [f64], side: usize) {
 struct Lane {
     slots: usize,
     solver: Option<LocalSolver>,
-    influences: Influences,
     residuals: Vec<f32>,
+    /// [BLOCK] squared lengths of the residuals.
+    errors: Vec<f64>,
     along: Vec<f32>,
+    /// Terms of the block's vertices, as the residuals were found with.
+    terms: Vec<Term>,
+    /// [n] where those of each vertex end.
+    ends: Vec<usize>,
     residual_moments: Vec<f32>,
-    second: Vec<f64>,
+    /// [B (B + 1) / 2] lower triangle of `S`, a block for each pair of bones.
+    second: Vec<Mat4>,
     squared_error: f64,
 }
 
@@ -185,11 +208,13 @@ impl Lane {
         Self {
             slots,
             solver: shared.params.map(LocalSolver::new),
-            influences: Influences::default(),
             residuals: vec![0.0; BLOCK * length],
+            errors: vec![0.0; BLOCK],
             along: vec![0.0; BLOCK * side],
             residual_moments: vec![0.0; side * length],
-            second: vec![0.0; side * side],
+            terms: Vec::with_capacity(BLOCK * 4 * slots),
+            ends: Vec::with_capacity(BLOCK),
+            second: vec![Mat4::default(); shared.motion.bones * (shared.motion.bones + 1) / 2],
             squared_error: 0.0,
         }
     }
@@ -200,51 +225,72 @@ impl Lane {
         start: usize,
         bones: &mut [u16],
         weights: &mut [f64],
-        rest: &mut [glam::DVec3],
+        rest: &mut [DVec3],
         errors: &mut [f32],
     ) {
         let n = rest.len();
         if let Some(mut solver) = self.solver.take() {
             self.find_residuals(shared, start, bones, weights, rest);
             self.find_along(shared, n);
-            let mut influences = std::mem::take(&mut self.influences);
-            for (at, rest) in rest.iter_mut().enumerate() {
-                let slots = at * self.slots..(at + 1) * self.slots;
-                load(&mut influences, &bones[slots.clone()], &weights[slots.clone()]);
-                let view = self.view(shared, at, start + at);
-                solve_vertex(&mut solver, view, &mut influences, rest);
-                store(&influences, &mut bones[slots.clone()], &mut weights[slots]);
+            for at in (0..n).step_by(LANES) {
+                let part = at..(at + LANES).min(n);
+                let slots = part.start * self.slots..part.end * self.slots;
+                if let Some(view) = self.view(shared, part.clone(), start) {
+                    let skin = SkinRows {
+                        bones: &mut bones[slots.clone()],
+                        weights: &mut weights[slots],
+                        rest: &mut rest[part],
+                    };
+                    solve_vertices(&mut solver, view, skin);
+                }
             }
             self.solver = Some(solver);
-            self.influences = influences;
         }
         self.find_residuals(shared, start, bones, weights, rest);
         self.add_moments(shared, bones, weights, rest, errors);
     }
 
-    /// What vertex `i`, number `at` of the block, is solved from.
-    fn view<'a>(&'a self, shared: &'a Shared<'_>, at: usize, i: usize) -> VertexView<'a> {
-        let (side, length) = (4 * shared.motion.bones, shared.problem.length);
-        VertexView {
-            products: &shared.products,
-            along: &self.along[at * side..(at + 1) * side],
-            error: squared(&self.residuals[at * length..(at + 1) * length]),
-            wish: shared.smooth.as_ref().map(|(strength, means)| Wish { mean: &means[i], strength: *strength }),
-        }
+    /// What vertices number `part` of the block, which starts at vertex `start`, are solved from.
+    fn view<'a>(&'a self, shared: &'a Shared<'_>, part: Range<usize>, start: usize) -> Option<BatchView<'a>> {
+        let side = 4 * shared.motion.bones;
+        let of = |(strength, means): &'a (f64, Means)| Wish {
+            means: &means[start + part.start..start + part.end],
+            strength: *strength,
+        };
+        Some(BatchView {
+            pairs: shared.pairs.as_ref()?,
+            along: &self.along[part.start * side..part.end * side],
+            errors: &self.errors[part.clone()],
+            wish: shared.smooth.as_ref().map(of),
+        })
     }
 
     /// `r = v - sum_j w_j T_j u` for a block of vertices.
-    fn find_residuals(&mut self, shared: &Shared, start: usize, bones: &[u16], weights: &[f64], rest: &[glam::DVec3]) {
-        let length = shared.problem.length;
-        for (at, u) in rest.iter().enumerate() {
-            let r = &mut self.residuals[at * length..(at + 1) * length];
-            r.copy_from_slice(shared.problem.trajectory(start + at));
-            for k in at * self.slots..(at + 1) * self.slots {
-                if weights[k] > 0.0 {
-                    let x = [u.x, u.y, u.z, 1.0].map(|c| (weights[k] * c) as f32);
-                    subtract4(r, x, shared.rows_of(bones[k] as usize));
+    fn find_residuals(&mut self, shared: &Shared, start: usize, bones: &[u16], weights: &[f64], rest: &[DVec3]) {
+        let (n, length) = (rest.len(), shared.problem.length);
+        self.find_terms(shared, bones, weights, rest);
+        shared.arch.dispatch(Residuals {
+            residuals: &mut self.residuals[..n * length],
+            errors: &mut self.errors[..n],
+            trajectories: &shared.problem.trajectories[start * length..(start + n) * length],
+            table: &shared.rows,
+            terms: &self.terms,
+            ends: &self.ends,
+        });
+    }
+
+    /// Rows of the vertices' bones and what they are multiplied by: `w_j u`.
+    fn find_terms(&mut self, shared: &Shared, bones: &[u16], weights: &[f64], rest: &[DVec3]) {
+        let (b, length) = (shared.motion.bones, shared.problem.length);
+        self.terms.clear();
+        self.ends.clear();
+        for (u, (bones, weights)) in rest.iter().zip(bones.chunks(self.slots).zip(weights.chunks(self.slots))) {
+            for (&j, &w) in bones.iter().zip(weights).take_while(|(_, w)| **w > 0.0) {
+                for (c, x) in [u.x, u.y, u.z, 1.0].into_iter().enumerate() {
+                    self.terms.push(Term { start: (c * b + j as usize) * length, scale: (w * x) as f32 });
                 }
             }
+            self.ends.push(self.terms.len());
         }
     }
 
@@ -261,70 +307,24 @@ impl Lane {
         );
     }
 
-    fn add_moments(
-        &mut self,
-        shared: &Shared,
-        bones: &[u16],
-        weights: &[f64],
-        rest: &[glam::DVec3],
-        errors: &mut [f32],
-    ) {
-        let (b, length) = (shared.motion.bones, shared.problem.length);
-        let side = 4 * b;
+    fn add_moments(&mut self, shared: &Shared, bones: &[u16], weights: &[f64], rest: &[DVec3], errors: &mut [f32]) {
+        let n = rest.len();
+        let residuals = &self.residuals[..n * shared.problem.length];
+        let (terms, ends) = (&self.terms, &self.ends);
+        shared.arch.dispatch(AddMoments { table: &mut self.residual_moments, residuals, terms, ends });
         for (at, u) in rest.iter().enumerate() {
-            let r = &self.residuals[at * length..(at + 1) * length];
-            let error = squared(r);
-            errors[at] = error as f32;
-            self.squared_error += error;
+            errors[at] = self.errors[at] as f32;
+            self.squared_error += self.errors[at];
+            let row = at * self.slots..(at + 1) * self.slots;
+            let (bones, weights) = (&bones[row.clone()], &weights[row]);
             let u = [u.x, u.y, u.z, 1.0];
-            let used = (at * self.slots..(at + 1) * self.slots).filter(|&k| weights[k] > 0.0);
-            for k in used.clone() {
-                let (j, wj) = (bones[k] as usize, weights[k]);
-                accumulate4(bone_rows_mut(&mut self.residual_moments, j, b, length), u.map(|c| (wj * c) as f32), r);
-                for k2 in used.clone() {
-                    let (j2, ww) = (bones[k2] as usize, wj * weights[k2]);
-                    for c in 0..4 {
-                        for d in 0..=c {
-                            // Lower triangle of the whole matrix: all of row c B + j left of the diagonal.
-                            self.second[(c * b + j) * side + d * b + j2] += ww * u[c] * u[d];
-                        }
-                    }
+            let outer = Mat4::outer(&u, &u);
+            for k in 0..weights.iter().take_while(|w| **w > 0.0).count() {
+                for k2 in 0..=k {
+                    let (j, j2) = (bones[k].max(bones[k2]) as usize, bones[k].min(bones[k2]) as usize);
+                    self.second[j * (j + 1) / 2 + j2].add_scaled(weights[k] * weights[k2], &outer);
                 }
             }
         }
-    }
-}
-
-impl Shared<'_> {
-    fn rows_of(&self, j: usize) -> [&[f32]; 4] {
-        let length = self.problem.length;
-        std::array::from_fn(|c| &self.rows[(c * self.motion.bones + j) * length..][..length])
-    }
-}
-
-/// The four rows of bone `j` in a [4 B, L] matrix.
-fn bone_rows_mut(matrix: &mut [f32], j: usize, bones: usize, length: usize) -> [&mut [f32]; 4] {
-    let mut planes = matrix.chunks_exact_mut(bones * length);
-    std::array::from_fn(|_| match planes.next() {
-        Some(plane) => &mut plane[j * length..(j + 1) * length],
-        None => unreachable!("a motion has four planes"),
-    })
-}
-
-fn load(influences: &mut Influences, bones: &[u16], weights: &[f64]) {
-    influences.bones.clear();
-    influences.weights.clear();
-    for (&j, &w) in bones.iter().zip(weights).take_while(|(_, w)| **w > 0.0) {
-        influences.bones.push(j as usize);
-        influences.weights.push(w);
-    }
-}
-
-fn store(influences: &Influences, bones: &mut [u16], weights: &mut [f64]) {
-    bones.fill(0);
-    weights.fill(0.0);
-    for (k, (&j, &w)) in influences.bones.iter().zip(&influences.weights).enumerate() {
-        bones[k] = j as u16;
-        weights[k] = w;
     }
 }

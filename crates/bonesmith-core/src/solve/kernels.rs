@@ -1,11 +1,136 @@
 //! The inner loops over trajectories, compiled for several instruction sets and picked at run time.
 //!
-//! Plain loops: the compiler vectorises them. Kept together so that dispatch happens in one place.
+//! Kept together so that dispatch happens in one place.
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
 use multiversion::multiversion;
+use pulp::{Simd, WithSimd};
+
+use super::polar::{LANES, Lane};
+
+/// A row of a table and what it is multiplied by.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Term {
+    /// Where the row begins in the table.
+    pub start: usize,
+    pub scale: f32,
+}
+
+/// What bones leave of some trajectories: `r_i = v_i - sum_k scale_k row_k`, over the terms of vertex `i`.
+pub(crate) struct Residuals<'a> {
+    /// [n, L] found.
+    pub residuals: &'a mut [f32],
+    /// [n] found: `|r_i|^2`.
+    pub errors: &'a mut [f64],
+    /// [n, L]
+    pub trajectories: &'a [f32],
+    pub table: &'a [f32],
+    /// Those of one vertex after those of the other.
+    pub terms: &'a [Term],
+    /// [n] where the terms of each vertex end.
+    pub ends: &'a [usize],
+}
+
+impl WithSimd for Residuals<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { residuals, errors, trajectories, table, terms, ends } = self;
+        let length = residuals.len() / ends.len();
+        let rows = residuals.chunks_exact_mut(length).zip(trajectories.chunks_exact(length));
+        let mut start = 0;
+        for (((r, v), error), &end) in rows.zip(errors).zip(ends) {
+            *error = residual(simd, r, v, table, &terms[start..end]);
+            start = end;
+        }
+    }
+}
+
+/// `r = v - sum_k scale_k row_k` and `|r|^2`.
+#[inline(always)]
+fn residual<S: Simd>(simd: S, r: &mut [f32], v: &[f32], table: &[f32], terms: &[Term]) -> f64 {
+    let n = r.len();
+    let (r, r_tail) = S::as_mut_simd_f32s(r);
+    let (v, v_tail) = S::as_simd_f32s(v);
+    let row = |term: &Term| S::as_simd_f32s(&table[term.start..term.start + n]);
+    let mut squares = simd.splat_f32s(0.0);
+    // Four registers at a time: a term's factor is loaded once for them.
+    let (r, r_rest) = pulp::as_arrays_mut::<4, _>(r);
+    let (v, v_rest) = pulp::as_arrays::<4, _>(v);
+    for (at, (r, v)) in r.iter_mut().zip(v).enumerate() {
+        let mut left = *v;
+        for term in terms {
+            let scale = simd.splat_f32s(-term.scale);
+            let row = &row(term).0[4 * at..4 * at + 4];
+            for k in 0..4 {
+                left[k] = simd.mul_add_f32s(scale, row[k], left[k]);
+            }
+        }
+        *r = left;
+        for left in left {
+            squares = simd.mul_add_f32s(left, left, squares);
+        }
+    }
+    let done = 4 * v.len();
+    for (at, (r, v)) in r_rest.iter_mut().zip(v_rest).enumerate() {
+        let mut left = *v;
+        for term in terms {
+            left = simd.mul_add_f32s(simd.splat_f32s(-term.scale), row(term).0[done + at], left);
+        }
+        *r = left;
+        squares = simd.mul_add_f32s(left, left, squares);
+    }
+    if !v_tail.is_empty() {
+        let mut left = simd.partial_load_f32s(v_tail);
+        for term in terms {
+            left = simd.mul_add_f32s(simd.splat_f32s(-term.scale), simd.partial_load_f32s(row(term).1), left);
+        }
+        simd.partial_store_f32s(r_tail, left);
+        squares = simd.mul_add_f32s(left, left, squares);
+    }
+    f64::from(simd.reduce_sum_f32s(squares))
+}
+
+/// Adds residuals to the moments of their bones: `row_k += scale_k r_i`, over the terms of vertex `i`.
+pub(crate) struct AddMoments<'a> {
+    pub table: &'a mut [f32],
+    /// [n, L]
+    pub residuals: &'a [f32],
+    /// Those of one vertex after those of the other.
+    pub terms: &'a [Term],
+    /// [n] where the terms of each vertex end.
+    pub ends: &'a [usize],
+}
+
+impl WithSimd for AddMoments<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { table, residuals, terms, ends } = self;
+        let n = residuals.len() / ends.len();
+        let mut start = 0;
+        for (r, &end) in residuals.chunks_exact(n).zip(ends) {
+            let (r, r_tail) = S::as_simd_f32s(r);
+            for term in &terms[start..end] {
+                let scale = simd.splat_f32s(term.scale);
+                let (row, row_tail) = S::as_mut_simd_f32s(&mut table[term.start..term.start + n]);
+                for (row, r) in row.iter_mut().zip(r) {
+                    *row = simd.mul_add_f32s(scale, *r, *row);
+                }
+                if !r_tail.is_empty() {
+                    let sum = simd.partial_load_f32s(row_tail);
+                    let sum = simd.mul_add_f32s(scale, simd.partial_load_f32s(r_tail), sum);
+                    simd.partial_store_f32s(row_tail, sum);
+                }
+            }
+            start = end;
+        }
+    }
+}
 
 /// `r -= sum_c x[c] rows[c]`: takes one bone's share off a residual.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
@@ -14,19 +139,6 @@ pub(crate) fn subtract4(r: &mut [f32], x: [f32; 4], rows: [&[f32]; 4]) {
     let [a, b, c, d] = rows.map(|row| &row[..n]);
     for l in 0..n {
         r[l] -= x[0] * a[l] + x[1] * b[l] + (x[2] * c[l] + x[3] * d[l]);
-    }
-}
-
-/// `rows[c] += x[c] r`: adds a residual to one bone's moments.
-#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(crate) fn accumulate4(rows: [&mut [f32]; 4], x: [f32; 4], r: &[f32]) {
-    let n = r.len();
-    let [a, b, c, d] = rows.map(|row| &mut row[..n]);
-    for l in 0..n {
-        a[l] += x[0] * r[l];
-        b[l] += x[1] * r[l];
-        c[l] += x[2] * r[l];
-        d[l] += x[3] * r[l];
     }
 }
 
@@ -59,6 +171,42 @@ pub(crate) fn mix4(out: &mut [f64], input: &[f64], block: &[[f64; 4]; 4], sign: 
         let s = [block[0][row], block[1][row], block[2][row], block[3][row]].map(|s| sign * s);
         for l in 0..n {
             out[l] += s[0] * a[l] + s[1] * b[l] + (s[2] * c[l] + s[3] * d[l]);
+        }
+    }
+}
+
+/// A bone's 4x3 matrix in eight frames: `[coordinate][axis]`.
+pub(crate) type TileBone = [[Lane; 3]; 4];
+
+/// `out_k[d] -= sum_c change[c] block_k[c][d]` for some `k`: what a bone's change means to the bones it overlaps.
+pub(crate) struct Spread<'a> {
+    pub change: &'a TileBone,
+    pub out: &'a mut [TileBone],
+    /// (k, 4x4 block)
+    pub blocks: &'a [(usize, [[f64; 4]; 4])],
+}
+
+impl WithSimd for Spread<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { change, out, blocks } = self;
+        for part in 0..LANES / S::F64_LANES {
+            let change: [[S::f64s; 3]; 4] = change.map(|row| row.map(|lane| S::as_simd_f64s(&lane).0[part]));
+            for (k, block) in blocks {
+                for (d, out) in out[*k].iter_mut().enumerate() {
+                    let scale: [S::f64s; 4] = std::array::from_fn(|c| simd.splat_f64s(-block[c][d]));
+                    for (a, out) in out.iter_mut().enumerate() {
+                        let out = &mut S::as_mut_simd_f64s(out).0[part];
+                        let mut sum = *out;
+                        for c in 0..4 {
+                            sum = simd.mul_add_f64s(scale[c], change[c][a], sum);
+                        }
+                        *out = sum;
+                    }
+                }
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Small solvers that the fit is made of.
 
 pub(crate) mod kernels;
+pub(crate) mod lanes;
 pub(crate) mod polar;
 pub(crate) mod simplex;
+pub(crate) mod simplices;

@@ -12,9 +12,9 @@ use faer::{Accum, MatMut, MatRef, Par};
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::fit::local::{BoneProducts, PAIRS};
 use crate::fit::model::{Motion, Skin};
 use crate::fit::problem::Problem;
+use crate::fit::products::{BoneProducts, PAIRS};
 use crate::fit::vertices::gram;
 use crate::solve::kernels::squared;
 use crate::solve::simplex::SimplexSolver;

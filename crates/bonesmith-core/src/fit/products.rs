@@ -1,0 +1,115 @@
+//! Products of the bones' motions, shared by all vertices: `K_jk = T_j^T T_k`, 4x4 for each pair of bones.
+
+use crate::solve::lanes::{Floats, LANES, Mat4};
+
+/// As one matrix over all bones.
+pub(crate) struct BoneProducts {
+    /// B.
+    pub bones: usize,
+    /// [4 B, 4 B] `T T^T`; entry (c B + j, d B + k) is entry (c, d) of `K_jk`.
+    pub gram: Vec<f64>,
+    /// [10, B] monomial coefficients of `u^T K_jj u`.
+    pub own: Vec<f64>,
+}
+
+/// Pairs (c, d), c <= d, in the order of `own`.
+pub(crate) const PAIRS: [(usize, usize); 10] =
+    [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+
+impl BoneProducts {
+    /// From the gram matrix of a motion's rows.
+    pub fn new(bones: usize, gram: Vec<f64>) -> Self {
+        let side = 4 * bones;
+        let mut own = vec![0.0; 10 * bones];
+        for (p, &(c, d)) in PAIRS.iter().enumerate() {
+            for j in 0..bones {
+                let entry = gram[(c * bones + j) * side + d * bones + j];
+                own[p * bones + j] = if c == d { entry } else { 2.0 * entry };
+            }
+        }
+        Self { bones, gram, own }
+    }
+
+    /// `u^T K_jk u` for a homogeneous vector.
+    #[inline(always)]
+    pub fn form(&self, j: usize, k: usize, u: &[f64; 4]) -> f64 {
+        let (b, side) = (self.bones, 4 * self.bones);
+        let mut sum = 0.0;
+        for (c, uc) in u.iter().enumerate() {
+            let row = &self.gram[(c * b + j) * side..][..side];
+            sum += uc * (u[0] * row[k] + u[1] * row[b + k] + u[2] * row[2 * b + k] + u[3] * row[3 * b + k]);
+        }
+        sum
+    }
+}
+
+/// Ten monomial coefficients of a quadratic form, for eight bones.
+pub(crate) type Forms = [Floats; 10];
+
+/// As one block for each pair of bones, for solves with a few bones at a time.
+pub(crate) struct BonePairs {
+    /// B.
+    pub bones: usize,
+    /// [B, B] `K_jk`.
+    blocks: Vec<Mat4>,
+    /// [B, B / LANES] `u^T K_jk u` over `j`, for each `k`; to rank bones, so float32 will do.
+    forms: Vec<Forms>,
+    /// [B / LANES] `u^T K_jj u`.
+    own: Vec<Forms>,
+}
+
+impl BonePairs {
+    /// From the gram matrix of a motion's rows.
+    pub fn new(bones: usize, gram: &[f64]) -> Self {
+        let (side, groups) = (4 * bones, bones.div_ceil(LANES));
+        let mut blocks = vec![Mat4::default(); bones * bones];
+        for c in 0..4 {
+            for j in 0..bones {
+                for d in 0..4 {
+                    let row = &gram[(c * bones + j) * side + d * bones..][..bones];
+                    for (k, &entry) in row.iter().enumerate() {
+                        *blocks[j * bones + k].get_mut(c, d) = entry;
+                    }
+                }
+            }
+        }
+        let coefficients = |block: &Mat4| {
+            PAIRS.map(|(c, d)| match c == d {
+                true => block.get(c, c) as f32,
+                false => (block.get(c, d) + block.get(d, c)) as f32,
+            })
+        };
+        let mut forms = vec![[Floats::ZERO; 10]; bones * groups];
+        let mut own = vec![[Floats::ZERO; 10]; groups];
+        for k in 0..bones {
+            for (j, block) in blocks[k * bones..(k + 1) * bones].iter().enumerate() {
+                let found = coefficients(block);
+                for (p, x) in found.into_iter().enumerate() {
+                    forms[k * groups + j / LANES][p].0[j % LANES] = x;
+                    if j == k {
+                        own[j / LANES][p].0[j % LANES] = x;
+                    }
+                }
+            }
+        }
+        Self { bones, blocks, forms, own }
+    }
+
+    /// `K_jk`.
+    #[inline(always)]
+    pub fn block(&self, j: usize, k: usize) -> &Mat4 {
+        &self.blocks[j * self.bones + k]
+    }
+
+    /// [B / LANES] `u^T K_jk u` over `j`.
+    #[inline(always)]
+    pub fn forms(&self, k: usize) -> &[Forms] {
+        &self.forms[k * self.own.len()..(k + 1) * self.own.len()]
+    }
+
+    /// [B / LANES] `u^T K_jj u` over `j`.
+    #[inline(always)]
+    pub fn own(&self) -> &[Forms] {
+        &self.own
+    }
+}

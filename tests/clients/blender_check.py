@@ -3,7 +3,8 @@
 usage: blender_check.py FOLDER...
 
 Each NAME.glb of the folders is compared with what lies beside it, in glTF axes (y up):
-  NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, or
+  NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, and where the tree of bones matters
+             "bones": [{"name", "parent": name or null, "head": [x,y,z]}...], "clips": [name...], or
   NAME.npz   a rig as of docs/formats/npz.md, of which some frames are posed here.
 Fails when any vertex of any frame is off by more than TOLERANCE of the model's size.
 """
@@ -76,10 +77,35 @@ def reference(path):
     return fps, rest, [(round(times[t] * fps), pose(t)) for t in some]
 
 
+def check_bones(path, size):
+    """Names, parents and places of the bones, and names of the animations, where the reference tells them."""
+    told = json.loads(path.with_suffix(".json").read_text()) if path.with_suffix(".json").exists() else {}
+    if "bones" not in told:
+        return ""
+    armature = next(o for o in bpy.context.scene.objects if o.type == "ARMATURE")
+    found = {bone.name: bone for bone in armature.data.bones}
+    if sorted(found) != sorted(bone["name"] for bone in told["bones"]):
+        raise ValueError(f"the bones are {sorted(found)}")
+    for bone in told["bones"]:
+        parent = found[bone["name"]].parent
+        if (parent.name if parent else None) != bone["parent"]:
+            raise ValueError(f"{bone['name']} hangs on {parent}")
+        head = armature.matrix_world @ found[bone["name"]].head_local
+        off = float(np.linalg.norm(np.array([head.x, head.z, -head.y]) - bone["head"]))
+        if off > TOLERANCE * size:
+            raise ValueError(f"{bone['name']} is {off:g} from where it should be")
+    actions = sorted(action.name for action in bpy.data.actions)
+    lost = [clip for clip in told["clips"] if not any(name == clip or name.startswith(clip + "_") for name in actions)]
+    if lost:
+        raise ValueError(f"no animation {lost}; there are {actions}")
+    return f", {len(found)} bones by name, {len(told['clips'])} clips"
+
+
 def check(path):
     fps, rest, frames = reference(path)
     size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
     import_fresh(path, fps)
+    tree = check_bones(path, size)
     objects = meshes()
     which = originals(rest, positions(objects, evaluated=False), size)
     worst = 0.0
@@ -89,7 +115,7 @@ def check(path):
         found = positions(objects, evaluated=True)
         worst = max(worst, float(np.linalg.norm(found - expected[which], axis=1).max()))
         moved = max(moved, float(np.linalg.norm(expected - rest, axis=1).max()))
-    return worst / size, moved / size, len(frames)
+    return worst / size, moved / size, len(frames), tree
 
 
 def main(folders):
@@ -101,9 +127,9 @@ def main(folders):
     failed = 0
     for path in files:
         try:
-            error, moved, frames = check(path)
+            error, moved, frames, tree = check(path)
             passed = error <= TOLERANCE
-            text = f"largest error {error:.2e} of the size over {frames} frames (it moves by {moved:.2f})"
+            text = f"largest error {error:.2e} of the size over {frames} frames (it moves by {moved:.2f}){tree}"
         except Exception as problem:  # a file that Blender refuses is a failure like any other
             passed, text = False, f"{type(problem).__name__}: {problem}"
         failed += not passed

@@ -5,8 +5,11 @@ mod common;
 use bonesmith_core::given::align::{Correction, examine};
 use bonesmith_core::given::{Locks, RefitParams, Solve, Subject, refit};
 use bonesmith_core::metrics::{evaluate, unit_radius};
+use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{MeshSequence, Rig, Silent};
+use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig};
 use common::truth::{forgotten, known};
+use serde_json::json;
 
 const CHARACTERS: [&str; 2] = ["gt_cesiumman", "gt_michelle_samba"];
 
@@ -127,4 +130,72 @@ fn each_mistake_is_found_on_characters() {
         let found = examine(&rig, Some((clip, 0)), &late, false).correction;
         assert_eq!(found, Correction { frame_offset: 9, ..Correction::NONE }, "{name}");
     }
+}
+
+/// Weights found anew with a helper more, for Blender: the old names, the old tree, the old places.
+fn for_the_judges(name: &str, mut rig: Rig, sequence: &MeshSequence) {
+    let before = rig.bones.clone();
+    let motion = rig.clips[0].posed_from_rest.clone();
+    let subject = Subject { sequence, motion: Some(&motion), binds: None };
+    let params = RefitParams { solve: Solve::Weights, add_bones: 1, max_iterations: Some(3), ..RefitParams::default() };
+    let mut found = refit(&forgotten(&rig), &[subject], &Locks::default(), &params, &mut Silent).unwrap();
+    (rig, found.rigs) = (found.rigs.remove(0), Vec::new());
+    rig.name = name.into();
+    let e_rms = evaluate(&rig, sequence).unwrap().e_rms;
+    assert!(e_rms < 0.1, "{name}: E_RMS {e_rms}");
+    // A second animation, the first one backwards.
+    let b = rig.bone_count();
+    let mut back = rig.clips[0].clone();
+    back.name = "back".into();
+    back.posed_from_rest = rig.clips[0].posed_from_rest.chunks(b).rev().flatten().copied().collect();
+    rig.clips.push(back);
+    assert_eq!(rig.bones[..before.len()], before[..]);
+    let folder = match std::env::var_os("BONESMITH_JUDGE_DIR") {
+        Some(folder) => std::path::PathBuf::from(folder),
+        None => std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("judges"),
+    };
+    std::fs::create_dir_all(&folder).unwrap();
+    save_rig(&rig, &folder.join(format!("{name}.glb"))).unwrap();
+    // What was read is what Blender should see: names and places of the truth, poses of the sequence.
+    let bone = |bone: &bonesmith_core::Bone| {
+        let parent = bone.parent.map(|p| rig.bones[p].name.clone());
+        json!({ "name": bone.name, "parent": parent, "head": bone.world_from_bind.translation.to_array() })
+    };
+    let list = |positions: &[glam::Vec3]| positions.iter().map(|p| p.to_array()).collect::<Vec<_>>();
+    // Blender counts frames from time 0.
+    let frame = |t: usize| {
+        let at = (rig.clips[0].times_secs[t] * 24.0).round() as i64;
+        json!({ "frame": at, "positions": list(sequence.frame(t)) })
+    };
+    let frames = [0, sequence.frame_count() / 2, sequence.frame_count() - 1].map(frame);
+    let reference = json!({
+        "fps": 24,
+        "rest": list(&rig.rest),
+        "frames": frames,
+        "bones": rig.bones.iter().map(bone).collect::<Vec<_>>(),
+        "clips": rig.clips.iter().map(|clip| clip.name.clone()).collect::<Vec<_>>(),
+    });
+    std::fs::write(folder.join(format!("{name}.json")), reference.to_string()).unwrap();
+}
+
+#[test]
+fn a_refitted_rig_of_our_own_for_the_judges() {
+    let params = PosedRigParams { bones: 6, detail: 2, ..PosedRigParams::default() };
+    let mut posed = posed_rig(12, &params);
+    for (j, name) in ["hips", "spine", "chest", "Arm.L", "arm R", "kopf"].into_iter().enumerate() {
+        posed.rig.bones[j].name = name.into();
+        posed.rig.bones[j].parent = [None, Some(0), Some(1), Some(2), Some(2), Some(2)][j];
+    }
+    posed.sequence.times_secs = (0..params.frames).map(|t| t as f64 / 24.0).collect();
+    let sequence = MeshSequence::try_from(posed.sequence).unwrap();
+    for_the_judges("given_own", posed.rig, &sequence);
+}
+
+#[test]
+fn a_refitted_character_for_the_judges() {
+    let Some(data) = common::data() else { return };
+    let path = data.join("files/CesiumMan.glb");
+    let rig = load_rig(&path).unwrap();
+    let raw = load_sequence(&[path], &LoadOptions::default()).unwrap();
+    for_the_judges("given_cesiumman", rig, &MeshSequence::try_from(raw).unwrap());
 }

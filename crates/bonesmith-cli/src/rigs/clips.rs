@@ -146,8 +146,19 @@ fn with_rig(plan: &Plan, rig: &Rig, clips: Vec<Read>, warnings: &mut Vec<Warning
         spans,
         motion,
         own_rest: false,
-        used: matched.iter().flatten().map(|clip| clip.name.clone()).collect(),
+        used: replaced(rig, &matched),
     })
+}
+
+/// Animations of the rig that the fitted ones stand for: those they were matched with; where nothing was, as with motion
+/// that is looked for, the only one, or all of them when there are as many.
+fn replaced(rig: &Rig, matched: &[Option<&Clip>]) -> Vec<String> {
+    let all = rig.clips.len() == 1 || rig.clips.len() == matched.len();
+    let names = match matched.iter().all(Option::is_none) && all {
+        true => rig.clips.iter().collect(),
+        false => matched.iter().flatten().copied().collect::<Vec<_>>(),
+    };
+    names.into_iter().map(|clip| clip.name.clone()).collect()
 }
 
 /// Frames are the rig's: so are their times.
@@ -227,18 +238,25 @@ fn match_clips<'a>(plan: &Plan, rig: &'a Rig, clips: &[Read]) -> anyhow::Result<
         };
         return (0..clips.len()).map(|at| find(&plan.rig_clips[at.min(plan.rig_clips.len() - 1)])).collect();
     }
-    let named = |name: &str| rig.clips.iter().find(|clip| clip.name.eq_ignore_ascii_case(name));
-    let by_name: Vec<Option<&Clip>> = clips.iter().map(|clip| named(clip.sequence.name())).collect();
+    // A single frame is a pose, not an animation.
+    let moving: Vec<&Clip> = rig.clips.iter().filter(|clip| clip.frame_count() > 1).collect();
+    let named = |clip: &Read| {
+        let name = clip.sequence.name();
+        moving.iter().copied().find(|own| own.name.eq_ignore_ascii_case(name))
+    };
+    let by_name: Vec<Option<&Clip>> = clips.iter().map(named).collect();
     // The motion is what is looked for: an animation that merely happens to be there says nothing.
-    if rig.clips.is_empty()
-        || by_name.iter().all(Option::is_some)
-        || plan.refit.solve == Solve::Motion && !plan.locks_bones()
-    {
+    if plan.refit.solve == Solve::Motion && !plan.locks_bones() {
+        let covers = |own: &Clip, clip: &Read| resample::timing(own, clip.sequence.times_secs(), 0).is_ok();
+        let pairs = by_name.into_iter().zip(clips);
+        return Ok(pairs.map(|(own, clip)| own.filter(|own| covers(own, clip))).collect());
+    }
+    if moving.is_empty() || by_name.iter().all(Option::is_some) {
         return Ok(by_name);
     }
-    match rig.clips.as_slice() {
-        [only] => Ok(vec![Some(only); clips.len()]),
-        several if several.len() == clips.len() => Ok(several.iter().map(Some).collect()),
+    match moving.as_slice() {
+        [only] => Ok(vec![Some(*only); clips.len()]),
+        several if several.len() == clips.len() => Ok(several.iter().copied().map(Some).collect()),
         several => {
             let message = format!("the rig has {} animations; which of them is INPUT?", several.len());
             let best = clips.first().filter(|clip| clip.sequence.vertex_count() == rig.vertex_count());

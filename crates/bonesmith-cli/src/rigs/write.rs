@@ -97,11 +97,11 @@ fn split(whole: &Clip, body: &Body, bones: usize) -> Vec<Clip> {
 }
 
 /// Animations of the rig that were not fitted stay, so that the file can replace the old one; helpers go with their
-/// parents there.
+/// parents there. A single frame is a pose, not an animation.
 fn carry_over(rig: &mut Rig, given: Option<&Rig>, body: &Body) {
     let Some(given) = given else { return };
     let before = given.bone_count();
-    for clip in given.clips.iter().filter(|clip| clip.frame_count() > 0 && !body.used.contains(&clip.name)) {
+    for clip in given.clips.iter().filter(|clip| clip.frame_count() > 1 && !body.used.contains(&clip.name)) {
         if rig.clips.iter().any(|fitted| fitted.name == clip.name) {
             continue;
         }

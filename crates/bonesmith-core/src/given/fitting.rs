@@ -24,8 +24,9 @@ const PULL: f64 = 1e-10;
 /// Passes over the vertices when weights are smoothed: neighbours see the weights of the pass before.
 const SMOOTH_PASSES: usize = 4;
 
-/// Influences of fitted vertices when nothing is said.
-const INFLUENCES: usize = 4;
+/// Influences of fitted vertices when nothing is said: at least so many, and as many as the rig has up to what files
+/// and engines take. More mean that nobody has chosen yet.
+const INFLUENCES: std::ops::RangeInclusive<usize> = 4..=8;
 
 /// Rig and subjects in units of the first subject's smallest enclosing sphere.
 pub(super) struct Fitting {
@@ -72,8 +73,8 @@ impl Fitting {
             .map(|s| space::motion(s.motion, rig.bone_count(), s.sequence.frame_count(), &sphere))
             .collect();
         let (b, n) = (rig.bone_count(), rig.vertex_count());
-        let limit = params.influences.unwrap_or(INFLUENCES.max(rig.weights.max_influences()));
-        let limit = limit.min(b + params.add_bones);
+        let own = Some(rig.weights.max_influences()).filter(|k| INFLUENCES.contains(k)).unwrap_or(*INFLUENCES.start());
+        let limit = params.influences.unwrap_or(own).min(b + params.add_bones);
         let slots = limit.max(rig.weights.max_influences());
         let skin = space::skin(&rig.weights, slots, problems[0].rest.clone());
         let prior = (0..n).map(|i| rig.weights.of(i).map(|(j, w)| (j as u16, w)).collect()).collect();

@@ -25,7 +25,7 @@ pub enum Solve {
 pub struct RefitParams {
     /// What is fitted.
     pub solve: Solve,
-    /// Most influences of a fitted vertex, 1 to 16; `None`: 4, or as many as the rig has where it has more.
+    /// Most influences of a fitted vertex, 1 to 16; `None`: 4, or as many as the rig has if that is 5 to 8.
     pub influences: Option<usize>,
     /// What bones whose motion is fitted may do; `None`: what the rig's bones do.
     pub bone_kind: Option<BoneKind>,

@@ -66,7 +66,7 @@ pub(super) fn solve(parts: &[Part], skin: &mut Skin, limit: usize, prior: Prior,
         .zip(errors.par_chunks_mut(BLOCK))
         .enumerate()
         .for_each_init(
-            || Solver::new(&shared, slots),
+            || Solver::new(&shared, limit),
             |solver, (block, ((bones, weights), errors))| {
                 let start = block * BLOCK;
                 solver.project(start, errors.len());
@@ -75,7 +75,9 @@ pub(super) fn solve(parts: &[Part], skin: &mut Skin, limit: usize, prior: Prior,
                     let i = start + at;
                     solver.load(i, at, prior);
                     let used = weights.iter().take_while(|w| **w > 0.0).count();
-                    solver.begin(&bones[..used], &weights[..used]);
+                    // More bones than may stay are no good start: dense weights mostly mean that nobody has chosen yet.
+                    let kept = if free[i] && used > limit { 0 } else { used };
+                    solver.begin(&bones[..kept], &weights[..kept]);
                     if free[i] {
                         solver.solve(limit);
                         bones.fill(0);
@@ -161,9 +163,9 @@ struct Solver<'a> {
 const NO_ROW: u32 = u32::MAX;
 
 impl<'a> Solver<'a> {
-    fn new(shared: &'a [Shared<'a>], slots: usize) -> Self {
+    fn new(shared: &'a [Shared<'a>], limit: usize) -> Self {
         let bones = shared.first().map_or(0, |s| s.part.motion.bones);
-        let capacity = (slots + SPARE).min(bones).max(slots);
+        let capacity = (limit + SPARE).min(bones).max(limit);
         let longest = shared.iter().map(|s| s.part.problem.length).max().unwrap_or(0);
         Self {
             shared,
@@ -240,7 +242,7 @@ impl<'a> Solver<'a> {
     fn begin(&mut self, bones: &[u16], weights: &[f64]) {
         self.now.bones.clear();
         self.now.weights.clear();
-        for (&j, &w) in bones.iter().zip(weights).take(self.capacity) {
+        for (&j, &w) in bones.iter().zip(weights) {
             self.now.bones.push(j as usize);
             self.now.weights.push(w);
         }

@@ -33,6 +33,10 @@ const REST_FINE: f64 = 20.0;
 /// A correction must leave at most this share of the error.
 const SHARE: f64 = 0.5;
 
+/// A correction that leaves more than this E_RMS explains nothing: two unrelated clips may be less unlike the other way
+/// round.
+const CREDIBLE: f64 = 50.0;
+
 /// A shift in time must leave at most this share: any two clips of one body have moments that look alike.
 const TIME_SHARE: f64 = 0.2;
 
@@ -163,7 +167,7 @@ fn compare_motion(track: &Track, space_is_known: bool) -> Finding {
                 best = (correction, error);
             }
         }
-        if best.1 > SHARE * as_given {
+        if best.1 > SHARE * as_given || best.1 > CREDIBLE {
             best = (Correction::NONE, as_given);
         }
     }

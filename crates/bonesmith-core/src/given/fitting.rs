@@ -5,7 +5,7 @@ use glam::DMat3;
 use super::moments::Moments;
 use super::motion::{self, EMPTY, Freedom};
 use super::params::{Locks, RefitParams, Solve, Subject};
-use super::weights::{self, Part, Prior};
+use super::weights::{self, Part, Prior, Search};
 use super::{converged, space};
 use crate::fit::bones::{self, BoneModel};
 use crate::fit::descend::State;
@@ -20,6 +20,9 @@ use crate::topology::Adjacency;
 /// Price of leaving the rig's own weights, per coordinate and frame in squared sphere units: a hundredth of an E_RMS
 /// unit. Bones that move alike to within that are told apart by it.
 const PULL: f64 = 1e-10;
+
+/// Every so many rounds bones are chosen anew at each vertex; between, they are swapped where that helps.
+const WHOLE_EVERY: usize = 8;
 
 /// Passes over the vertices when weights are smoothed: neighbours see the weights of the pass before.
 const SMOOTH_PASSES: usize = 4;
@@ -158,9 +161,11 @@ impl Fitting {
         let mut stop = StopReason::MaxIterations;
         for round in 0..rounds {
             let before = self.squared_error;
-            self.solve_weights(run);
+            let whole = round % WHOLE_EVERY == 0 || round + 1 == rounds;
+            let search = if whole { Search::Whole } else { Search::Nearby };
+            self.solve_weights(search, run);
             if self.squared_error > before && momentum.take_back(&mut self.motions) {
-                self.solve_weights(run);
+                self.solve_weights(search, run);
             }
             // Motion that was given may be far from the sequence: the first round may start anew.
             self.fit_motion(round == 0 && !self.known.contains(&false) && self.bones() == self.given[0].bones, 8, run);
@@ -195,14 +200,14 @@ impl Fitting {
 
     fn fit_weights(&mut self, run: &mut Run<'_>) -> Result<(), FitError> {
         for _ in 0..self.passes() {
-            self.solve_weights(run);
+            self.solve_weights(Search::Whole, run);
             run.round(self.bones(), self.e_rms())?;
         }
         Ok(())
     }
 
     /// Weights of all vertices that are not locked, then blends of those that are in part.
-    pub fn solve_weights(&mut self, run: &mut Run<'_>) {
+    pub fn solve_weights(&mut self, search: Search, run: &mut Run<'_>) {
         let parts: Vec<Part> =
             self.problems.iter().zip(&self.motions).map(|(problem, motion)| Part { problem, motion }).collect();
         let means = self.smoothness.as_ref().map(|smoothness| (smoothness.means(&self.skin), smoothness.strength));
@@ -212,10 +217,11 @@ impl Fitting {
             None => Prior { weights: &self.prior, strength: PULL * samples as f64 },
         };
         let free: Vec<bool> = self.mask.iter().map(|&m| self.weigh && m < 1.0).collect();
-        self.errors = run.timed("weights", || weights::solve(&parts, &mut self.skin, self.limit, prior, &free));
+        self.errors = run.timed("weights", || weights::solve(&parts, &mut self.skin, self.limit, search, prior, &free));
         if self.weigh && blend(&mut self.skin, &self.held, &self.mask, self.limit) {
             let none = vec![false; free.len()];
-            self.errors = run.timed("weights", || weights::solve(&parts, &mut self.skin, self.limit, prior, &none));
+            self.errors =
+                run.timed("weights", || weights::solve(&parts, &mut self.skin, self.limit, search, prior, &none));
         }
         self.squared_error = self.errors.iter().sum();
     }

@@ -7,6 +7,7 @@ use super::fitting::Fitting;
 use super::moments::Moments;
 use super::params::RefitParams;
 use super::space::{affine, rows};
+use super::weights::Search;
 use crate::fit::model::Motion;
 use crate::fit::problem::Problem;
 use crate::fit::run::Run;
@@ -44,7 +45,7 @@ pub(super) fn add(
     let rounds = params.max_iterations.unwrap_or(ROUNDS);
     run.stage("helper bones", Some(SETTLE * count.div_ceil(portion) + rounds))?;
     while fitting.bones() < first + count && !run.is_over() {
-        fitting.solve_weights(run);
+        fitting.solve_weights(Search::Whole, run);
         let now = portion.min(first + count - fitting.bones());
         let places: Vec<usize> = (fitting.bones()..fitting.bones() + now).collect();
         grow(fitting, now);

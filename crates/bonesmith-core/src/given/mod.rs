@@ -4,7 +4,7 @@
 //! their tree, names and bind poses are those of a given rig, and so are `w` or `T` where they are not to be fitted:
 //!
 //! 1. `space`: rig and subjects in one unit, [`Fitting`] holds the unknowns;
-//! 2. `weights`: exact weights for known motion; `motion`: exact motion for known weights (`moments` in between);
+//! 2. `weights`, `vertex`: exact weights for known motion; `motion`: exact motion for known weights (`moments` in between);
 //! 3. `helpers`: bones planted where the error is, and whom they hang on;
 //! 4. `space` again: back to rigs, one per subject; what was locked is copied to the bit.
 //!
@@ -23,6 +23,7 @@ mod space;
 pub mod subjects;
 #[cfg(test)]
 mod tests;
+mod vertex;
 mod weights;
 
 use crate::fit::run::Run;

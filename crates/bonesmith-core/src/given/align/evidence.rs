@@ -6,7 +6,7 @@ use super::{Correction, SignedAxes};
 use crate::fit::problem::Problem;
 use crate::given::resample::{self, Timing};
 use crate::given::space;
-use crate::given::weights::{Part, Prior, solve};
+use crate::given::weights::{Part, Prior, Search, solve};
 use crate::rig::{Clip, Rig};
 use crate::sequence::{MeshSequence, typical_step};
 use crate::sphere::{Sphere, smallest_enclosing_sphere};
@@ -174,7 +174,7 @@ impl<'a> Track<'a> {
         let mut skin = space::skin(&SparseWeights::new(self.rest.len(), slots), slots, self.rest.clone());
         let prior = Prior { weights: &self.weights, strength: 1e-10 * (3 * f) as f64 };
         let part = Part { problem: &problem, motion: &motion };
-        let errors = solve(&[part], &mut skin, slots, prior, &vec![true; self.rest.len()]);
+        let errors = solve(&[part], &mut skin, slots, Search::Whole, prior, &vec![true; self.rest.len()]);
         problem.e_rms(errors.iter().sum())
     }
 

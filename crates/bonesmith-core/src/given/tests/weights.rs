@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::fit::problem::Problem;
 use crate::given::space;
-use crate::given::weights::{Part, Prior, solve};
+use crate::given::weights::{Part, Prior, Search, solve};
 use crate::sphere::Sphere;
 use crate::weights::SparseWeights;
 
@@ -76,7 +76,7 @@ proptest! {
         let mut skin = space::skin(&SparseWeights::new(5, bones), bones, problem.rest.clone());
         let prior = Prior { weights: &vec![Vec::new(); 5], strength: 0.0 };
         let part = Part { problem: &problem, motion: &motion };
-        let errors = solve(&[part], &mut skin, bones, prior, &[true, true, true, true, false]);
+        let errors = solve(&[part], &mut skin, bones, Search::Whole, prior, &[true, true, true, true, false]);
         for (i, from_products) in errors.iter().enumerate().take(4) {
             let mut w = vec![0.0; bones];
             skin.of(i).for_each(|(j, x)| w[j] += x);
@@ -98,7 +98,7 @@ proptest! {
         let mut skin = space::skin(&SparseWeights::new(4, 2), 2, problem.rest.clone());
         let prior = Prior { weights: &vec![Vec::new(); 4], strength: 0.0 };
         let part = Part { problem: &problem, motion: &motion };
-        let errors = solve(&[part], &mut skin, 2, prior, &[true; 4]);
+        let errors = solve(&[part], &mut skin, 2, Search::Whole, prior, &[true; 4]);
         let mut found = 0;
         for (i, told) in errors.iter().enumerate() {
             prop_assert!(skin.of(i).count() <= 2);
@@ -135,13 +135,15 @@ fn ties_go_to_the_weights_that_are_known() {
     let told = vec![vec![(0u16, 0.4f32), (1, 0.15), (2, 0.45)]; 4];
     let prior = Prior { weights: &told, strength: 1e-8 };
     let part = Part { problem: &problem, motion: &motion };
-    let one = solve(&[part], &mut skin, 3, prior, &[true; 4]);
+    let one = solve(&[part], &mut skin, 3, Search::Whole, prior, &[true; 4]);
     for i in 0..4 {
         let mut w = [0.0; 3];
         skin.of(i).for_each(|(j, x)| w[j] += x);
         assert!((w[0] - 0.5).abs() < 1e-4, "{w:?}");
         assert!((w[2] - w[1] - 0.3).abs() < 1e-3, "{w:?}");
     }
-    let two = solve(&[part, part], &mut skin, 3, prior, &[true; 4]);
+    let nearby = solve(&[part], &mut skin, 3, Search::Nearby, prior, &[true; 4]);
+    assert!(one.iter().zip(&nearby).all(|(a, b)| (a - b).abs() < 1e-9), "nothing nearby is better");
+    let two = solve(&[part, part], &mut skin, 3, Search::Whole, prior, &[true; 4]);
     assert!(one.iter().zip(&two).all(|(a, b)| (2.0 * a - b).abs() < 1e-9));
 }

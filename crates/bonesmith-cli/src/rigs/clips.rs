@@ -238,8 +238,9 @@ fn match_clips<'a>(plan: &Plan, rig: &'a Rig, clips: &[Read]) -> anyhow::Result<
         };
         return (0..clips.len()).map(|at| find(&plan.rig_clips[at.min(plan.rig_clips.len() - 1)])).collect();
     }
-    // A single frame is a pose, not an animation.
-    let moving: Vec<&Clip> = rig.clips.iter().filter(|clip| clip.frame_count() > 1).collect();
+    // A single frame is a pose, not an animation, unless poses are what is fitted.
+    let poses = clips.iter().all(|clip| clip.sequence.frame_count() == 1);
+    let moving: Vec<&Clip> = rig.clips.iter().filter(|clip| clip.frame_count() > 1 || poses).collect();
     let named = |clip: &Read| {
         let name = clip.sequence.name();
         moving.iter().copied().find(|own| own.name.eq_ignore_ascii_case(name))

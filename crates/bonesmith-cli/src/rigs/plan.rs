@@ -163,6 +163,10 @@ fn correction(args: &RigArgs) -> Result<Correction, Usage> {
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(Usage::new(format!("--input-scale is {scale}; it must be above 0")));
     }
+    const FARTHEST: i64 = 10_000_000;
+    if let Some(n) = args.frame_offset.filter(|n| !(-FARTHEST..=FARTHEST).contains(n)) {
+        return Err(Usage::new(format!("--frame-offset is {n}; it must be -{FARTHEST} to {FARTHEST}")));
+    }
     let axes = args.input_axes.unwrap_or(Correction::NONE.axes);
     Ok(Correction { scale, axes, frame_offset: args.frame_offset.unwrap_or(0), ..Correction::NONE })
 }

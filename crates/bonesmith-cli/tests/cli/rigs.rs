@@ -251,6 +251,8 @@ fn what_has_no_meaning_with_a_rig_is_refused() {
     refused("--solve motion --add-bones 2", &["--add-bones"]);
     refused("--rig-clip run", &["run", "no animation"]);
     refused("--input-scale 0", &["--input-scale"]);
+    refused("--frame-offset -9223372036854775808", &["--frame-offset"]);
+    refused("--frame-offset 90 --align off", &["do not overlap"]);
     let fewer =
         MeshSequence::try_from(posed_rig(1, &PosedRigParams { detail: 1, ..PosedRigParams::default() }).sequence);
     save_sequence(&fewer.unwrap(), &dir.path().join("other.npz")).unwrap();

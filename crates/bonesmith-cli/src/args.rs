@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
+use bonesmith_core::skeleton::SkeletonMethod;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use rig::{AlignArg, RigArgs, SubjectArg};
@@ -116,6 +117,34 @@ pub struct SolverArgs {
     pub tolerance: Option<f64>,
 }
 
+/// What a skeleton should be like.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Skeleton")]
+pub struct SkeletonArgs {
+    /// A hierarchical rig: a tree of bones that turn about fixed joints, instead of loose bones. --bones is the most
+    /// it may have
+    #[arg(long)]
+    pub skeleton: bool,
+    /// How much a bone must be worth, 0.1 to 10: raised, more bones [default: 1]
+    #[arg(long, value_name = "D", requires = "skeleton", allow_negative_numbers = true)]
+    pub detail: Option<f64>,
+    /// The root: a bone's name as a run without --root gives it, or a place X,Y,Z [default: nearest the middle]
+    #[arg(long, value_name = "NAME|X,Y,Z", requires = "skeleton", allow_hyphen_values = true)]
+    pub root: Option<RootArg>,
+    /// Who finds it: our best, or a published method for comparison [default: multipass]
+    #[arg(long, value_enum, value_name = "METHOD", requires = "skeleton")]
+    pub skeleton_method: Option<SkeletonMethodArg>,
+    /// Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted [default: 48]
+    #[arg(long, value_name = "N", requires = "skeleton")]
+    pub skeleton_start: Option<usize>,
+    /// Do not name mirror pairs of a symmetric model _l and _r
+    #[arg(long, requires = "skeleton")]
+    pub no_symmetry: bool,
+    /// Draw the rest pose and the skeleton, front and side, as SVG
+    #[arg(long, value_name = "FILE.svg", requires = "skeleton", help_heading = "Output")]
+    pub picture: Option<PathBuf>,
+}
+
 /// How a mesh animation is read.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
@@ -165,7 +194,8 @@ Examples:
   bonesmith fit cloth.pc2 cloth.obj --bone-kind affine --influences 8 -o cloth.glb
   bonesmith fit face.glb --target-error 2 --json - -o face_rig.glb
   bonesmith fit walk.npz run.npz --bones 30 -o character.glb
-  bonesmith fit sim.npz --rig character.glb --solve weights --add-bones 8 -o helped.glb")]
+  bonesmith fit sim.npz --rig character.glb --solve weights --add-bones 8 -o helped.glb
+  bonesmith fit dance.npz --skeleton --picture dance.svg -o dance.glb")]
 pub struct FitArgs {
     /// The animation: one file, a folder or pattern of OBJ/PLY files, or a point cache and its OBJ; several are several
     /// clips of one mesh
@@ -178,6 +208,8 @@ pub struct FitArgs {
     pub solver: SolverArgs,
     #[command(flatten)]
     pub rig: RigArgs,
+    #[command(flatten)]
+    pub skeleton: SkeletonArgs,
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]
@@ -393,6 +425,50 @@ impl From<MethodArg> for Method {
     }
 }
 
+/// `--root NAME|X,Y,Z`
+#[derive(Clone, Debug, PartialEq)]
+pub enum RootArg {
+    Named(String),
+    At([f64; 3]),
+}
+
+impl FromStr for RootArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Vec<Result<f64, _>> = text.split(',').map(|part| part.trim().parse()).collect();
+        match numbers.as_slice() {
+            [Ok(x), Ok(y), Ok(z)] => Ok(Self::At([*x, *y, *z])),
+            _ if text.is_empty() || text.contains(',') => Err("neither a bone's name nor three numbers X,Y,Z".into()),
+            _ => Ok(Self::Named(text.to_owned())),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SkeletonMethodArg {
+    /// Ours: many passes over bones, tree, weights and joints, after Le & Deng 2014
+    #[default]
+    Multipass,
+    /// Schaefer & Yuksel 2007: faces merged into rigid parts
+    Schaefer,
+    /// de Aguiar et al. 2008: spectral clusters of seed vertices
+    Deaguiar,
+    /// Hasler et al. 2010: spectral clusters, ten rounds of skinning
+    Hasler,
+}
+
+impl From<SkeletonMethodArg> for SkeletonMethod {
+    fn from(method: SkeletonMethodArg) -> Self {
+        match method {
+            SkeletonMethodArg::Multipass => Self::Multipass,
+            SkeletonMethodArg::Schaefer => Self::Schaefer,
+            SkeletonMethodArg::Deaguiar => Self::Deaguiar,
+            SkeletonMethodArg::Hasler => Self::Hasler,
+        }
+    }
+}
+
 /// `--effort`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum EffortArg {
@@ -434,6 +510,15 @@ mod tests {
         assert_eq!(range("..9"), Ok((0, Some(9))));
         for wrong in ["3", "a..b", "3..b", "-1..4", "..=", "0..=18446744073709551615"] {
             assert!(range(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_root_is_a_name_or_a_place() {
+        assert_eq!("bone_03_l".parse(), Ok(RootArg::Named("bone_03_l".into())));
+        assert_eq!("-1, 2.5,3e-2".parse(), Ok(RootArg::At([-1.0, 2.5, 0.03])));
+        for wrong in ["", "1,2", "1,2,x", "1,2,3,4"] {
+            assert!(wrong.parse::<RootArg>().is_err(), "{wrong}");
         }
     }
 

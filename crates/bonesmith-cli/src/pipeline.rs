@@ -4,37 +4,67 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::fit::{BoneCount, FitParams, Warning, fit};
+use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning, fit};
+use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
 use bonesmith_core::{MeshSequence, metrics};
 use serde_json::json;
 
 use crate::errors::Outcome;
 use crate::memory;
 use crate::session::Session;
-use crate::summary::{FitPart, Seconds, Summary, influence_warning};
+use crate::summary::{FitPart, Seconds, SkeletonPart, Summary, influence_warning};
 
 /// A target error counts as reached within this fraction: the file holds float32.
 const TARGET_SLACK: f64 = 1e-3;
+
+/// What to fit and where to put it.
+pub struct Job {
+    pub params: FitParams,
+    /// `None`: loose bones.
+    pub skeleton: Option<SkeletonParams>,
+    pub output: PathBuf,
+    pub picture: Option<PathBuf>,
+}
+
+impl Job {
+    fn fit(&self, sequence: &MeshSequence, session: &mut Session) -> anyhow::Result<(Fitted, Option<SkeletonInfo>)> {
+        let Some(params) = &self.skeleton else { return Ok((fit(sequence, &self.params, session)?, None)) };
+        let found = skeleton::skeleton(sequence, &self.params, params, session)?;
+        Ok((Fitted { rig: found.rig, info: found.info }, Some(found.skeleton)))
+    }
+
+    /// Parameters as they are stored in the output.
+    fn stored_params(&self) -> String {
+        let mut params = json!({ "version": env!("CARGO_PKG_VERSION"), "fit": self.params });
+        if let Some(skeleton) = &self.skeleton {
+            params["skeleton"] = json!(skeleton);
+        }
+        params.to_string()
+    }
+}
 
 /// Fits `sequence`, writes `output`, and measures what was written. `load_secs` is what reading took.
 pub fn fit_and_export(
     sequence: &MeshSequence,
     load_secs: f64,
-    params: &FitParams,
-    output: PathBuf,
+    job: Job,
     session: &mut Session,
 ) -> anyhow::Result<Summary> {
     let started = Instant::now();
     session.stage("preparing")?;
-    let mut fitted = fit(sequence, params, session)?;
+    let (mut fitted, skeleton_info) = job.fit(sequence, session)?;
     let peak_memory_bytes = memory::peak_bytes();
     let fit_wall_secs = started.elapsed().as_secs_f64();
 
     session.stage("writing")?;
     let export_started = Instant::now();
-    fitted.rig.params_json = json!({ "version": env!("CARGO_PKG_VERSION"), "fit": params }).to_string();
+    fitted.rig.params_json = job.stored_params();
+    let Job { params, skeleton, output, picture } = job;
     bonesmith_io::save_rig(&fitted.rig, &output)?;
     let export = export_started.elapsed().as_secs_f64();
+    if let Some(path) = &picture {
+        bonesmith_io::save_picture(&fitted.rig, path)?;
+    }
     let mut warnings = fitted.info.warnings.clone();
     warnings.extend(influence_warning(&fitted.rig, &output));
     drop(fitted.rig);
@@ -53,12 +83,13 @@ pub fn fit_and_export(
         evaluate: evaluate_started.elapsed().as_secs_f64(),
     };
     summary.bone_kind = params.bone_kind;
-    note_missed_target(params, &summary, &mut warnings);
+    note_missed_target(&params, &summary, &mut warnings);
     summary.warnings = warnings;
     let file_bytes = file_bytes(&output);
     let method = params.method.name();
+    let skeleton = skeleton.zip(skeleton_info).map(|(params, info)| SkeletonPart { params, info });
     let params = json!(params);
-    summary.fit = Some(FitPart { params, method, info: fitted.info, peak_memory_bytes, output, file_bytes });
+    summary.fit = Some(FitPart { params, method, info: fitted.info, skeleton, peak_memory_bytes, output, file_bytes });
     session.finish_progress();
     Ok(summary)
 }

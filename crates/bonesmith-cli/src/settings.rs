@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{BoneCount, FitParams, Method};
+use bonesmith_core::skeleton::{Root, SkeletonParams};
 use bonesmith_io::LoadOptions;
 
-use crate::args::{BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, RestArg, SolverArgs};
+use crate::args::{
+    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, RestArg, RootArg, SkeletonArgs, SolverArgs,
+};
 use crate::errors::Usage;
 
 /// Endings of rig files that can be written.
@@ -157,6 +160,38 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         return Err(Usage::new(message).hint("leave --method out, or use --bone-kind affine").into());
     }
     Ok(params)
+}
+
+/// What the skeleton should be like; `None` for loose bones.
+pub fn skeleton(args: &SkeletonArgs, fit: &FitParams) -> anyhow::Result<Option<SkeletonParams>> {
+    if !args.skeleton {
+        return Ok(None);
+    }
+    let defaults = SkeletonParams::default();
+    let params = SkeletonParams {
+        method: args.skeleton_method.unwrap_or_default().into(),
+        detail: args.detail.unwrap_or(defaults.detail),
+        start: args.skeleton_start.unwrap_or(defaults.start),
+        root: match &args.root {
+            None => Root::Centre,
+            Some(RootArg::Named(name)) => Root::Named(name.clone()),
+            Some(RootArg::At(place)) => Root::At(*place),
+        },
+        symmetry: !args.no_symmetry,
+    };
+    bonesmith_core::skeleton::check(fit, &params)?;
+    Ok(Some(params))
+}
+
+/// A picture to write: an SVG in a folder that can be written to.
+pub fn picture(path: Option<PathBuf>) -> Result<Option<PathBuf>, Usage> {
+    if let Some(path) = &path {
+        if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+            return Err(Usage::new(format!("{}: pictures are written as .svg", path.display())));
+        }
+        writable_folder(parent(path))?;
+    }
+    Ok(path)
 }
 
 fn bones(args: &SolverArgs) -> Result<BoneCount, Usage> {

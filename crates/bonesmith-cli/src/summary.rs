@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bonesmith_core::fit::{FitInfo, StopReason, Warning};
 use bonesmith_core::metrics::Metrics;
+use bonesmith_core::skeleton::{SkeletonInfo, SkeletonParams};
 use bonesmith_core::{BoneKind, MeshSequence, Rig};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,6 +27,14 @@ pub struct Seconds {
     pub evaluate: f64,
 }
 
+/// How the skeleton came about.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkeletonPart {
+    pub params: SkeletonParams,
+    #[serde(flatten)]
+    pub info: SkeletonInfo,
+}
+
 /// How the fit went; absent for `eval`.
 #[derive(Clone, Debug)]
 pub struct FitPart {
@@ -33,6 +42,8 @@ pub struct FitPart {
     pub params: Value,
     pub method: &'static str,
     pub info: FitInfo,
+    /// With `--skeleton`.
+    pub skeleton: Option<SkeletonPart>,
     /// Peak resident memory after the fit, before the export.
     pub peak_memory_bytes: Option<u64>,
     pub output: PathBuf,
@@ -120,6 +131,7 @@ impl Summary {
             "radius_model_units": metrics.radius_model_units,
             "e_rms_per_frame": metrics.per_frame,
             "method": fit.map(|f| f.method),
+            "skeleton": fit.and_then(|f| f.skeleton.as_ref()),
             "iterations": fit.map(|f| f.info.iterations),
             "stop": fit.map(|f| f.info.stop),
             "history": fit.map(|f| &f.info.history),
@@ -189,6 +201,9 @@ fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
         StopReason::MaxSeconds => "time was up",
         StopReason::Exact => "exact",
     };
+    if let Some(skeleton) = &fit.skeleton {
+        table.row("skeleton", skeleton.to_line());
+    }
     table.row("iterations", format!("{:<9} {stop}", fit.info.iterations));
     if verbose {
         // Rounds of one stage with the same bones on one line.
@@ -202,6 +217,20 @@ fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
         if let Some(peak) = fit.peak_memory_bytes {
             table.row("peak memory", bytes(peak));
         }
+    }
+}
+
+impl SkeletonPart {
+    fn to_line(&self) -> String {
+        let SkeletonInfo { start_bones, regrafted, mirrored_pairs, .. } = self.info;
+        let mut line = format!("from {}", count(start_bones, "rigid part"));
+        if regrafted > 0 {
+            line += &format!(", {} hung elsewhere", count(regrafted, "subtree"));
+        }
+        if mirrored_pairs > 0 {
+            line += &format!(", {}", count(mirrored_pairs, "mirror pair"));
+        }
+        line
     }
 }
 

@@ -22,6 +22,7 @@ pub mod observer;
 mod prepare;
 pub mod rig;
 pub mod sequence;
+pub mod skeleton;
 mod solve;
 pub mod sphere;
 pub mod surface;

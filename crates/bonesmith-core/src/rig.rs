@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use glam::{DAffine3, Vec3};
+use glam::{DAffine3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
 use crate::surface::Surface;
@@ -32,6 +32,8 @@ pub struct Bone {
     pub parent: Option<usize>,
     /// Place and orientation in the rest pose; rigid, no scale.
     pub world_from_bind: DAffine3,
+    /// Where the bone ends in the rest pose, for a leaf of a skeleton; `None` where its children or nothing tell.
+    pub tip: Option<DVec3>,
 }
 
 /// Motion of all bones over one range of time.
@@ -50,7 +52,7 @@ pub struct Clip {
 /// Invariants, checked by [`Rig::check`]:
 /// 1. At least one bone, at most 65536; parents exist and form no cycle; names are unique.
 /// 2. Weights cover the N rest vertices and obey their own invariants.
-/// 3. Each clip has F times and F x B finite transforms.
+/// 3. Bones' places and tips are finite; each clip has F times and F x B finite transforms.
 /// 4. `surface` fits the N vertices.
 #[derive(Clone, Debug)]
 pub struct Rig {
@@ -128,6 +130,14 @@ pub enum RigError {
         /// Bone index.
         bone: usize,
     },
+    /// NaN or infinity in a bone's place.
+    #[error("bone {bone} ({name}): its place or tip is not finite")]
+    BoneNotFinite {
+        /// Bone index.
+        bone: usize,
+        /// Its name.
+        name: String,
+    },
     /// NaN or infinity in the rest pose.
     #[error("rest pose, vertex {vertex}: not finite")]
     RestNotFinite {
@@ -175,6 +185,10 @@ impl Rig {
         }
         if let Some(vertex) = self.rest.iter().position(|p| !p.is_finite()) {
             return Err(RigError::RestNotFinite { vertex });
+        }
+        let finite = |bone: &Bone| bone.world_from_bind.is_finite() && bone.tip.is_none_or(|tip| tip.is_finite());
+        if let Some(bone) = self.bones.iter().position(|bone| !finite(bone)) {
+            return Err(RigError::BoneNotFinite { bone, name: self.bones[bone].name.clone() });
         }
         self.weights.check(bones)?;
         for clip in &self.clips {
@@ -225,6 +239,7 @@ mod tests {
             name: format!("bone_{j}"),
             parent,
             world_from_bind: DAffine3::IDENTITY,
+            tip: None,
         };
         let mut weights = SparseWeights::new(1, 1);
         weights.set(0, &[(0, 1.0)]);

@@ -13,6 +13,7 @@ mod mask;
 mod mesh;
 mod npz;
 mod obj;
+mod picture;
 mod ply;
 mod pointcache;
 
@@ -26,6 +27,7 @@ pub use detect::{Format, detect};
 pub use error::IoError;
 pub use gltf::MAX_INFLUENCES as GLTF_MAX_INFLUENCES;
 pub use mask::{load_mask, surface_mask};
+pub use picture::save as save_picture;
 
 /// How a file is read.
 #[derive(Clone, Debug, Default)]

@@ -24,7 +24,8 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let sequence = load::check(synthetic::clownfish())?;
     let made_secs = started.elapsed().as_secs_f64();
-    let summary = pipeline::fit_and_export(&sequence, made_secs, &params, rig_path.clone(), session)?;
+    let job = pipeline::Job { params, skeleton: None, output: rig_path.clone(), picture: None };
+    let summary = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
     bonesmith_io::save_sequence(&sequence, &sequence_path)?;
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     if !session.quiet && json != Some(JsonTarget::Stdout) {

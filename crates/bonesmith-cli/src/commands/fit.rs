@@ -3,15 +3,22 @@
 use std::time::Instant;
 
 use crate::args::FitArgs;
-use crate::errors::Outcome;
+use crate::errors::{Outcome, Usage};
 use crate::session::Session;
 use crate::{load, pipeline, rigs, settings};
 
 pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     if args.rig.is_used() || rigs::are_several_clips(&args.inputs)? {
+        if args.skeleton.skeleton {
+            let message =
+                "--skeleton finds its own bones in one animation: not with --rig, nor with several animations";
+            return Err(Usage::new(message).hint("give one animation that holds all the motion").into());
+        }
         return rigs::run(args, session);
     }
     let params = settings::solver(&args.solver)?;
+    let skeleton = settings::skeleton(&args.skeleton, &params)?;
+    let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
     let output = settings::output(args.output, &input.paths)?;
     settings::influences_fit(&output, &params)?;
@@ -21,7 +28,8 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let sequence = load::animation(&input)?;
     let load_secs = started.elapsed().as_secs_f64();
-    let summary = pipeline::fit_and_export(&sequence, load_secs, &params, output, session)?;
+    let job = pipeline::Job { params, skeleton, output, picture };
+    let summary = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     Ok(pipeline::outcome(&summary))
 }

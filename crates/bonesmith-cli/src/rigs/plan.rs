@@ -40,7 +40,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(args: FitArgs) -> anyhow::Result<(Self, Option<JsonTarget>)> {
-        let FitArgs { inputs, output, solver, rig, input, json } = args;
+        let FitArgs { inputs, output, solver, rig, input, json, skeleton: _ } = args;
         let fit = settings::solver(&solver)?;
         let refit = refit_params(&solver, &rig, &fit)?;
         let clips: Vec<PathBuf> =

@@ -81,7 +81,7 @@ pub fn export(
     let file_bytes = file_bytes(&output);
     let method = plan.fit.method.name();
     let peak_memory_bytes = timed.peak_memory_bytes;
-    summary.fit = Some(FitPart { params, method, info, peak_memory_bytes, output, file_bytes });
+    summary.fit = Some(FitPart { params, method, info, skeleton: None, peak_memory_bytes, output, file_bytes });
     session.finish_progress();
     Ok(summary)
 }

@@ -134,7 +134,7 @@ impl<'a> Explorer<'a> {
         Ok(Growth::Reached)
     }
 
-    fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
         self.descent.rounds(&mut self.state, rounds, run)
     }
 
@@ -149,7 +149,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Takes out the least useful bones, a share of the excess at a time, until `count` are left.
-    fn thin_out(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn thin_out(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
         let (problem, local) = (self.descent.problem, self.descent.local);
         while self.state.bones() > count {
             let excess = self.state.bones() - count;

@@ -69,6 +69,7 @@ fn bones(state: &State, center: DVec3, radius: f64) -> Vec<Bone> {
             name: format!("bone_{j:0digits$}"),
             parent: None,
             world_from_bind: DAffine3 { matrix3: state.model.axes[j], translation: place(sum) * radius + center },
+            tip: None,
         })
         .collect()
 }

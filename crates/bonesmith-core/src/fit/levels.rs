@@ -42,6 +42,11 @@ impl Sample {
         Self { vertices: picked, frames, stand_in }
     }
 
+    /// Vertices and frames in the sample.
+    pub fn picked(&self) -> (&[u32], &[u32]) {
+        (&self.vertices, &self.frames)
+    }
+
     /// The sampled problem.
     pub fn problem(&self, problem: &Problem, sequence: &MeshSequence) -> Problem {
         problem.subset(sequence, &self.vertices, &self.frames)

@@ -20,18 +20,18 @@
 
 pub(crate) mod bones;
 pub(crate) mod descend;
-mod explore;
+pub(crate) mod explore;
 pub(crate) mod finish;
-mod init;
-mod levels;
+pub(crate) mod init;
+pub(crate) mod levels;
 pub(crate) mod local;
 pub(crate) mod model;
 mod params;
 pub(crate) mod problem;
 pub(crate) mod products;
-mod replant;
+pub(crate) mod replant;
 pub(crate) mod run;
-mod schedule;
+pub(crate) mod schedule;
 pub(crate) mod smooth;
 #[cfg(test)]
 mod tests;
@@ -117,7 +117,7 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     Ok(Fitted { rig, info })
 }
 
-fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
+pub(crate) fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
     let vertices = sequence.vertex_count();
     let limit = vertices.min(MAX_BONES);
     match params.bones {

@@ -89,4 +89,9 @@ impl Problem {
     pub fn e_rms(&self, squared_error: f64) -> f64 {
         1000.0 * (squared_error.max(0.0) / (self.vertices() * self.length) as f64).sqrt()
     }
+
+    /// The sum of squared errors that stands for an E_RMS.
+    pub fn squared_error(&self, e_rms: f64) -> f64 {
+        (e_rms / 1000.0).powi(2) * (self.vertices() * self.length) as f64
+    }
 }

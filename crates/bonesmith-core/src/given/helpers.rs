@@ -162,7 +162,7 @@ pub(super) fn bones(rig: &Rig, fitting: &Fitting, s: usize) -> Vec<Bone> {
             };
             let translation = moments.center(h) * sphere.radius + sphere.center;
             let name = names.next().unwrap_or_default();
-            Bone { name, parent, world_from_bind: DAffine3 { matrix3, translation } }
+            Bone { name, parent, world_from_bind: DAffine3 { matrix3, translation }, tip: None }
         })
         .collect()
 }

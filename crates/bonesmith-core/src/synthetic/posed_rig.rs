@@ -60,6 +60,7 @@ pub fn posed_rig(seed: u64, params: &PosedRigParams) -> PosedRig {
             name: format!("bone_{j:03}"),
             parent: None,
             world_from_bind: DAffine3::from_rotation_translation(random.rotation(), *center),
+            tip: None,
         })
         .collect();
     let motions: Vec<Motion> = bones.iter().map(|_| Motion::new(&mut random)).collect();

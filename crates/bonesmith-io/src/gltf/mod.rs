@@ -17,5 +17,8 @@ mod extras;
 mod read;
 mod write;
 
+/// Ending of the name of a node that marks where a leaf bone ends.
+const TIP: &str = "_tip";
+
 pub use read::{load, load_rig, load_sequence};
 pub use write::{MAX_INFLUENCES, save_rig, save_sequence};

@@ -144,8 +144,25 @@ fn read_bones(archive: &mut Archive, b: usize, names: Vec<String>) -> Result<Vec
     if let Some(j) = binds.iter().position(|bind| !bind.is_finite()) {
         return Err(IoError::malformed(path, format!("the joint of bone {j} is not at a finite place")));
     }
-    let bone = |((name, parent), world_from_bind)| Bone { name, parent: usize::try_from(parent).ok(), world_from_bind };
-    Ok(names.into_iter().zip(parents).zip(binds).map(bone).collect())
+    let mut tips = read_tips(archive, b)?;
+    let bone = |(j, ((name, parent), world_from_bind)): (usize, ((String, i64), DAffine3))| {
+        let tip = tips[j].take();
+        Bone { name, parent: usize::try_from(parent).ok(), world_from_bind, tip }
+    };
+    Ok(names.into_iter().zip(parents).zip(binds).enumerate().map(bone).collect())
+}
+
+/// [B, 3] ends of leaf bones; NaN where a bone has none.
+fn read_tips(archive: &mut Archive, b: usize) -> Result<Vec<Option<DVec3>>, IoError> {
+    let Some(array) = archive.array("joint_tips")? else { return Ok(vec![None; b]) };
+    array.rows(&[3])?;
+    let values = array.f64s()?;
+    let tips: Vec<Option<DVec3>> =
+        values.as_chunks::<3>().0.iter().map(|&p| Some(DVec3::from_array(p)).filter(|p| !p.is_nan())).collect();
+    if tips.len() != b {
+        return Err(IoError::malformed(archive.path(), format!("{} joint tips for {b} bones", tips.len())));
+    }
+    Ok(tips)
 }
 
 /// Splits the `f` frames of all clips into clips.
@@ -216,6 +233,10 @@ fn write_bones<W: Write + Seek>(writer: &mut Writer<W>, rig: &Rig, meta: &mut Me
     let joints = rig.bones.iter().flat_map(|bone| bone.world_from_bind.translation.to_array());
     writer.array("joint_positions", &[b, 3], joints)?;
     writer.array("world_from_bind", &[b, 3, 4], rig.bones.iter().flat_map(|bone| rows(&bone.world_from_bind)))?;
+    if rig.bones.iter().any(|bone| bone.tip.is_some()) {
+        let tips = rig.bones.iter().flat_map(|bone| bone.tip.unwrap_or(DVec3::NAN).to_array());
+        writer.array("joint_tips", &[b, 3], tips)?;
+    }
     meta.bone_names = rig.bones.iter().map(|bone| bone.name.clone()).collect();
     Ok(())
 }

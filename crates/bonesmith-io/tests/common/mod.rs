@@ -89,6 +89,7 @@ pub fn rig() -> Rig {
         name: name.into(),
         parent,
         world_from_bind: DAffine3::from_rotation_translation(DQuat::from_rotation_x(s), DVec3::new(s, 2.0 * s, 0.1)),
+        tip: None,
     };
     let clip = |name: &str, frames: usize| Clip {
         name: name.into(),

@@ -35,7 +35,8 @@ pub fn known(data: &Path, name: &str) -> (Rig, MeshSequence) {
     }
     let (_, matrices) = array(&path, "gt_bones");
     let posed_from_rest = matrices.as_chunks::<12>().0.iter().map(affine).collect();
-    let bone = |j: usize| Bone { name: format!("joint_{j:02}"), parent: None, world_from_bind: DAffine3::IDENTITY };
+    let bone =
+        |j: usize| Bone { name: format!("joint_{j:02}"), parent: None, world_from_bind: DAffine3::IDENTITY, tip: None };
     let rig = Rig {
         name: name.into(),
         rest: sequence.rest().to_vec(),

@@ -62,6 +62,7 @@ impl Recipe {
                     name: format!("bone_{j:03}"),
                     parent: if self.chained { j.checked_sub(1) } else { None },
                     world_from_bind: DAffine3::from_rotation_translation(turn, place),
+                    tip: None,
                 }
             })
             .collect()

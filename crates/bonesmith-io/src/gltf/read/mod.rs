@@ -23,6 +23,7 @@ use gltf_json::animation::Property;
 use self::document::Document;
 use self::model::Model;
 use self::track::{Motion, gap_secs, snap};
+use super::TIP;
 use crate::{IoError, LoadOptions, Loaded};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small
@@ -68,7 +69,8 @@ fn to_rig(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig
     for motion in &model.motions {
         clips.push(sample_clip(document, &model, motion, fps)?);
     }
-    let bones = bones(&model);
+    let mut bones = bones(&model);
+    find_tips(document, &model, &mut bones);
     let own = model.skin_extras.take();
     let kind = own.as_ref().map_or_else(|| kind_of(&bones, &clips), |own| own.kind);
     let params_json = own.and_then(|own| own.params).map(|params| params.get().to_owned()).unwrap_or_default();
@@ -129,8 +131,28 @@ fn bones(model: &Model) -> Vec<Bone> {
     };
     let bones = model.bones.iter().enumerate();
     bones
-        .map(|(j, bone)| Bone { name: unique(&bone.name), parent: parent(j), world_from_bind: bone.world_from_bind })
+        .map(|(j, bone)| Bone {
+            name: unique(&bone.name),
+            parent: parent(j),
+            world_from_bind: bone.world_from_bind,
+            tip: None,
+        })
         .collect()
+}
+
+/// Ends of leaf bones: children of a joint that carry its name and [`TIP`].
+fn find_tips(document: &Document, model: &Model, bones: &mut [Bone]) {
+    let nodes = &document.root.nodes;
+    for (own, bone) in model.bones.iter().zip(bones) {
+        let node = &nodes[own.node];
+        let (Some(name), Some(children)) = (&node.name, &node.children) else { continue };
+        let named = |child: &&gltf_json::Node| {
+            child.name.as_deref().and_then(|n| n.strip_suffix(TIP)) == Some(name) && child.mesh.is_none()
+        };
+        let tip = children.iter().filter_map(|child| nodes.get(child.value())).find(named);
+        let place = tip.and_then(|tip| tip.translation).map(|t| glam::Vec3::from_array(t).as_dvec3());
+        bone.tip = place.filter(|p| p.is_finite()).map(|p| bone.world_from_bind.transform_point3(p));
+    }
 }
 
 /// No bone is its own ancestor.

@@ -19,6 +19,9 @@ const SHEAR_TOLERANCE: f64 = 1e-6;
 const RIGID_TOLERANCE: f64 = 2e-5;
 /// Singular values closer than this (relative) are one: their axes are free and follow the frame before.
 const DEGENERATE: f64 = 3e-7;
+/// Offsets between joints that change by less than this share of the model's reach are constant but for rounding:
+/// a float32 rotation of the parent is off by 6e-8.
+const NO_SHIFT: f64 = 1e-6;
 /// A child relative to a parent with a worse condition number than this would lose float32 precision.
 const MAX_CONDITION: f64 = 1e3;
 
@@ -50,6 +53,7 @@ pub struct Joints {
 
 /// Plans the nodes of all bones.
 pub fn plan(rig: &Rig) -> Joints {
+    let slack = NO_SHIFT * reach(rig);
     let inverse_binds: Vec<DAffine3> = rig.bones.iter().map(|b| rounded(rigid(b.world_from_bind).inverse())).collect();
     let sound: Vec<bool> = (0..rig.bone_count()).map(|j| rig.clips.iter().all(|clip| invertible(clip, j))).collect();
     let tolerance = if rig.kind == BoneKind::Rigid { RIGID_TOLERANCE } else { SHEAR_TOLERANCE };
@@ -67,7 +71,10 @@ pub fn plan(rig: &Rig) -> Joints {
             Some(p) => goal.relative_to(&worlds[p]),
             None => goal,
         };
-        let node = to_nodes(parent, local, tolerance);
+        let mut node = to_nodes(parent, local, tolerance);
+        if parent.is_some() && node.outer.is_none() {
+            node.joint.hold_still(slack);
+        }
         worlds[j] = node.local().under(parent.map(|p| &worlds[p]));
         nodes[j] = Some(node);
     }
@@ -75,6 +82,14 @@ pub fn plan(rig: &Rig) -> Joints {
         nodes: nodes.into_iter().flatten().collect(),
         inverse_binds: inverse_binds.iter().map(|m| columns(*m)).collect(),
     }
+}
+
+/// Farthest that a vertex or joint is from the middle of the joints, in model units.
+fn reach(rig: &Rig) -> f64 {
+    let joints = || rig.bones.iter().map(|bone| bone.world_from_bind.translation);
+    let middle = joints().sum::<DVec3>() / rig.bone_count().max(1) as f64;
+    let places = rig.rest.iter().map(|p| p.as_dvec3()).chain(joints());
+    places.map(|p| p.distance_squared(middle)).fold(0.0, f64::max).sqrt()
 }
 
 /// A matrix at rest and in every frame of every clip.
@@ -197,6 +212,17 @@ impl NodeMotion {
             }
         }
         Self { rest: finish(rest), clips }
+    }
+}
+
+impl NodeMotion {
+    /// A joint that only turns: an offset to the parent that changes by rounding alone becomes one constant.
+    fn hold_still(&mut self, slack: f64) {
+        let own = self.rest.translation;
+        let frames = || self.clips.iter().flatten();
+        if frames().all(|trs| (trs.translation - own).abs().max_element() <= slack) {
+            self.clips.iter_mut().flatten().for_each(|trs| trs.translation = own);
+        }
     }
 }
 

@@ -33,8 +33,8 @@ use self::joints::{BoneNodes, Joints, NodeMotion};
 use self::material::name;
 use self::mesh::{MeshSource, write_mesh};
 use self::origin::{far_origin, moved};
-use super::container;
 use super::extras::{self, SkinExtras};
+use super::{TIP, container};
 use crate::{IoError, atomic};
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
@@ -155,6 +155,19 @@ fn write_tree(builder: &mut Builder, rig: &Rig, plan: &Joints) -> Tree {
             None => tree.joints[j],
         };
         adopt(builder, parent, top);
+    }
+    for (bone, &joint) in rig.bones.iter().zip(&tree.joints) {
+        if let Some(tip) = bone.tip {
+            // No joint of the skin: it moves nothing, it shows where the bone ends.
+            let offset = bone.world_from_bind.inverse().transform_point3(tip);
+            let node = Node {
+                name: Some(format!("{}{TIP}", bone.name)),
+                translation: Some(offset.as_vec3().to_array()),
+                ..Node::default()
+            };
+            let node = builder.root.push(node);
+            adopt(builder, joint, node);
+        }
     }
     tree
 }

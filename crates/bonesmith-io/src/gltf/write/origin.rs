@@ -30,7 +30,10 @@ pub fn moved(rig: &Rig, by: DVec3) -> Rig {
     let (there, back) = (DAffine3::from_translation(by), DAffine3::from_translation(-by));
     let mut rig = rig.clone();
     rig.rest.iter_mut().for_each(|p| *p = (p.as_dvec3() + by).as_vec3());
-    rig.bones.iter_mut().for_each(|bone| bone.world_from_bind = there * bone.world_from_bind);
+    for bone in &mut rig.bones {
+        bone.world_from_bind = there * bone.world_from_bind;
+        bone.tip = bone.tip.map(|tip| tip + by);
+    }
     rig.clips.iter_mut().flat_map(|clip| &mut clip.posed_from_rest).for_each(|m| *m = there * *m * back);
     rig
 }

@@ -1,0 +1,80 @@
+//! Loose bones to make a tree of: an over-complete start, thinned out to the number wanted.
+
+use super::start;
+use crate::fit::bones::BoneModel;
+use crate::fit::descend::{Descent, State};
+use crate::fit::explore::Explorer;
+use crate::fit::levels::Sample;
+use crate::fit::local::LocalParams;
+use crate::fit::model::Skin;
+use crate::fit::problem::Problem;
+use crate::fit::run::Run;
+use crate::fit::schedule::Schedule;
+use crate::fit::{Effort, FitError};
+use crate::rig::BoneKind;
+use crate::sequence::MeshSequence;
+use crate::topology::Adjacency;
+
+/// Rounds with each number of influences while these grow [Le2014 s.3.6].
+const ROUNDS_PER_INFLUENCE: usize = 3;
+
+/// The input, whole and sampled.
+pub(crate) struct Ground<'a> {
+    pub sequence: &'a MeshSequence,
+    pub adjacency: &'a Adjacency,
+    pub problem: &'a Problem,
+    pub sample: &'a Sample,
+    pub coarse: &'a Problem,
+    pub local: LocalParams,
+}
+
+impl Ground<'_> {
+    /// Rigid bones of connected patches as seen by the sample, with growing influences.
+    pub fn over_complete(&self, clusters: usize, run: &mut Run<'_>) -> Result<State, FitError> {
+        let (vertices, frames) = self.sample.picked();
+        let (motion, labels) = run.timed("start", || {
+            let all: Vec<u32> = (0..self.sequence.vertex_count() as u32).collect();
+            let whole = self.problem.subset(self.sequence, &all, frames);
+            start::patches(&whole, self.adjacency, clusters.min(self.sequence.vertex_count()))
+        });
+        let skin = Skin::rigid(self.local.slots, &labels, self.problem.rest.clone()).pick(vertices);
+        let model = BoneModel::new(BoneKind::Rigid, motion.bones, Schedule::new(Effort::Balanced).sweeps);
+        let mut state = State { motion, skin, model };
+        for slots in 1..=self.local.slots {
+            let mut descent = Descent::new(self.coarse, LocalParams { slots, ..self.local });
+            descent.rounds(&mut state, ROUNDS_PER_INFLUENCE, run)?;
+        }
+        Ok(state)
+    }
+
+    /// Thins a start out to at most `most` bones, or until a bone fewer raises the error by more than `rise` (a share),
+    /// and looks for better ones; E_RMS beside it.
+    pub fn thinned(
+        &self,
+        state: State,
+        most: usize,
+        rise: f64,
+        effort: Effort,
+        run: &mut Run<'_>,
+    ) -> Result<(State, f64), FitError> {
+        let schedule = Schedule { cycles: Schedule::new(effort).cycles, ..Schedule::new(Effort::Balanced) };
+        let mut explorer = Explorer::resume(self.coarse, state, self.local, schedule);
+        explorer.descend(1, run)?;
+        explorer.thin_out(most, run)?;
+        loop {
+            let (before, kept, bones) = (explorer.e_rms(), explorer.state.clone(), explorer.state.bones());
+            if bones < 2 || rise <= 0.0 {
+                break;
+            }
+            let batch = (bones / 12).max(1);
+            explorer.thin_out(bones - batch, run)?;
+            if explorer.e_rms() > before.max(super::NOTHING) * (1.0 + rise).powi(batch as i32) {
+                explorer = Explorer::resume(self.coarse, kept, self.local, schedule);
+                break;
+            }
+        }
+        explorer.search(run)?;
+        let e_rms = explorer.e_rms();
+        Ok((explorer.state, e_rms))
+    }
+}

@@ -1,0 +1,215 @@
+//! Many passes: start, tree, descent with joints, pruning, again [Le2014 ch. 3].
+//!
+//! 1. `loose`: over-complete patches, growing influences, thinned out [s.3.4, 3.6];
+//! 2. `graph`: joints and minimum spanning tree [s.3.5, 3.6];
+//! 3. `rigging`: joints as a growing penalty, as in the paper [s.3.8.3], for a few rounds;
+//! 4. `search`: descent with the joints held; pruning and restart; planting; regrafting;
+//! 5. all vertices and frames, joints held, until rounds no longer pay.
+//!
+//! Steps 1 to 3 are run from several starts; the one with the least error goes on.
+
+use glam::DVec3;
+
+use super::descend::{Body, JointDescent};
+use super::graph::Graph;
+use super::loose::Ground;
+use super::params::{SkeletonInfo, SkeletonParams};
+use super::pose::Pose;
+use super::search::Search;
+use super::tree::Tree;
+use super::{NOTHING, Skeleton};
+use crate::fit::bones::BoneModel;
+use crate::fit::descend::State;
+use crate::fit::run::Run;
+use crate::fit::smooth::Smoothness;
+use crate::fit::{BoneCount, Effort, FitError, FitParams, StopReason, vertices};
+use crate::rig::BoneKind;
+
+/// Share by which the error must rise without a bone, at detail 1.
+const WORTH: f64 = 0.05;
+
+/// The same where the number of bones was asked for: bones below it change next to nothing.
+const WORTH_ASKED: f64 = 0.004;
+
+/// Most bones when their number is left open.
+const MOST_BONES: usize = 64;
+
+/// Rounds after a change of the tree.
+const SETTLE: usize = 4;
+
+/// Bones planted in a cycle, as a share of those there are; by the number of cycles that failed before it.
+const EXTRA: [f64; 3] = [0.2, 0.4, 0.1];
+
+/// How much work an effort stands for: (starts, cycles of the search, rounds at the end).
+fn work(effort: Effort) -> (&'static [f64], usize, usize) {
+    match effort {
+        Effort::Fast => (&[1.0], 2, 10),
+        Effort::Balanced => (&[1.0, 0.67], 6, 20),
+        Effort::Best => (&[1.0, 0.67, 1.4], 16, 60),
+    }
+}
+
+/// Finds a skeleton.
+pub(crate) fn multipass(
+    ground: &Ground<'_>,
+    fit: &FitParams,
+    params: &SkeletonParams,
+    run: &mut Run<'_>,
+) -> Result<Skeleton, FitError> {
+    let asked = match fit.bones {
+        BoneCount::Exact(bones) => Some(bones),
+        _ => None,
+    };
+    let worth = if asked.is_some() { WORTH_ASKED } else { WORTH / params.detail };
+    let most = asked.unwrap_or(MOST_BONES).min(ground.sequence.vertex_count());
+    let (starts, cycles, _) = work(fit.effort);
+    let mut info = SkeletonInfo {
+        start_bones: 0,
+        loose_e_rms: None,
+        joined_e_rms: None,
+        regrafted: 0,
+        pruned: 0,
+        mirrored_pairs: 0,
+    };
+    let mut best: Option<(f64, Search<'_>, SkeletonInfo)> = None;
+    for scale in starts {
+        if best.is_some() && run.is_over() {
+            break;
+        }
+        let clusters = ((params.start as f64 * scale) as usize).max(2);
+        let (search, tried) = first_tree(ground, clusters, most, worth, fit.effort, run)?;
+        // Fewer bones at the same price are better: compare what a bone is worth.
+        let price = search.descent.e_rms().max(NOTHING) * (1.0 + worth).powi(search.bones() as i32);
+        if best.as_ref().is_none_or(|(least, ..)| price < *least) {
+            best = Some((price, search, tried));
+        }
+    }
+    let Some((_, mut search, tried)) = best else { unreachable!("at least one start is made") };
+    info = SkeletonInfo { regrafted: info.regrafted + tried.regrafted, ..tried };
+    improve_tree(&mut search, cycles, worth, &mut info, run)?;
+    finish(ground, fit, search.body, info, run)
+}
+
+/// From an over-complete start to a first skeleton with joints that hold.
+fn first_tree<'a>(
+    ground: &Ground<'a>,
+    clusters: usize,
+    most: usize,
+    worth: f64,
+    effort: Effort,
+    run: &mut Run<'_>,
+) -> Result<(Search<'a>, SkeletonInfo), FitError> {
+    run.stage("loose bones", None)?;
+    let state = ground.over_complete(clusters, run)?;
+    let start_bones = state.bones();
+    // Joints cost error, so loose bones are thinned out less than the skeleton will be.
+    let (state, loose) = ground.thinned(state, most, 0.5 * worth, effort, run)?;
+    run.stage("tree", None)?;
+    let body = joined(ground, state);
+    let mut search = Search { descent: JointDescent::new(ground.coarse, ground.local, None), body };
+    search.settle(1, run)?;
+    let joined = search.descent.e_rms();
+    search.settle(SETTLE, run)?;
+    let mut regrafted = search.regraft(run);
+    search.settle(SETTLE, run)?;
+    let before = search.bones();
+    search.prune(worth, SETTLE, run)?;
+    regrafted += search.regraft(run);
+    search.settle(SETTLE, run)?;
+    let info = SkeletonInfo {
+        start_bones,
+        loose_e_rms: Some(loose),
+        joined_e_rms: Some(joined),
+        regrafted,
+        pruned: before - search.bones(),
+        mirrored_pairs: 0,
+    };
+    Ok((search, info))
+}
+
+/// A tree of loose bones: minimum spanning tree, root in the middle for now.
+pub(crate) fn joined(ground: &Ground<'_>, state: State) -> Body {
+    let State { motion, mut skin, .. } = state;
+    let moments = vertices::pass(ground.coarse, &motion, &mut skin, None);
+    let graph = Graph::new(&motion, &moments);
+    let middle = ground.coarse.rest.iter().sum::<DVec3>() / ground.coarse.vertices() as f64;
+    let away = |j: &usize| graph.centroid(*j).distance_squared(middle);
+    let root = (0..motion.bones).min_by(|x, y| away(x).total_cmp(&away(y))).unwrap_or(0);
+    let tree = Tree::new(motion.bones, &graph.spanning_tree(), root, graph.centroid(root));
+    Body { pose: Pose::from_motion(tree, &motion), skin }
+}
+
+/// Plants, regrafts and thins out; keeps the best.
+fn improve_tree(
+    search: &mut Search<'_>,
+    cycles: usize,
+    worth: f64,
+    info: &mut SkeletonInfo,
+    run: &mut Run<'_>,
+) -> Result<(), FitError> {
+    run.stage("search", Some(cycles))?;
+    let mut best = (search.descent.squared_error, search.body.clone());
+    let mut failures = 0;
+    for _ in 0..cycles {
+        let count = search.bones();
+        if run.is_over() || count < 2 || search.descent.e_rms() < NOTHING || failures == 3 {
+            break;
+        }
+        // The same cycle from the same state would fail again: plant more, then fewer.
+        let extra = (count as f64 * EXTRA[failures % EXTRA.len()]).ceil() as usize;
+        search.plant(extra, SETTLE, run)?;
+        info.regrafted += search.regraft(run);
+        search.settle(SETTLE, run)?;
+        search.thin_out(count, SETTLE, run)?;
+        info.regrafted += search.regraft(run);
+        search.settle(SETTLE, run)?;
+        let before = search.bones();
+        search.prune(worth, SETTLE, run)?;
+        info.pruned += before - search.bones();
+        if search.descent.squared_error < best.0 * 0.999 || search.bones() < best.1.pose.bones() {
+            best = (search.descent.squared_error, search.body.clone());
+            failures = 0;
+        } else {
+            failures += 1;
+            search.body = best.1.clone();
+            search.descent.restart();
+            search.settle(1, run)?;
+        }
+    }
+    search.body = best.1;
+    Ok(())
+}
+
+/// All vertices and frames, joints held, until rounds no longer pay.
+pub(crate) fn finish(
+    ground: &Ground<'_>,
+    fit: &FitParams,
+    body: Body,
+    info: SkeletonInfo,
+    run: &mut Run<'_>,
+) -> Result<Skeleton, FitError> {
+    let model = BoneModel::new(BoneKind::Rigid, body.pose.bones(), 3);
+    let state = State { motion: body.pose.to_motion(), skin: body.skin, model };
+    let lifted = run.timed("lift", || ground.sample.lift(ground.problem, ground.sequence, state));
+    let mut body = Body { pose: Pose::from_motion(body.pose.tree, &lifted.motion), skin: lifted.skin };
+    let rounds = fit.max_iterations.unwrap_or(work(fit.effort).2);
+    run.stage("weights and joints", Some(rounds))?;
+    let smoothness = (fit.smooth > 0.0).then(|| Smoothness::new(ground.problem, ground.adjacency.clone(), fit.smooth));
+    let mut descent = JointDescent::new(ground.problem, ground.local, smoothness.as_ref());
+    let (mut last, mut poor, mut stop) = (f64::INFINITY, 0, StopReason::MaxIterations);
+    for _ in 0..rounds {
+        descent.round(&mut body, run)?;
+        let e_rms = descent.e_rms();
+        poor = if e_rms > last * (1.0 - fit.tolerance) { poor + 1 } else { 0 };
+        last = e_rms;
+        stop = match () {
+            () if e_rms < 1e-6 => StopReason::Exact,
+            () if poor == 2 => StopReason::Converged,
+            () if run.is_over() => StopReason::MaxSeconds,
+            () => continue,
+        };
+        break;
+    }
+    descent.settle(&mut body);
+    Ok(Skeleton { body, info, stop })
+}

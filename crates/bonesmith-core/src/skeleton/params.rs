@@ -1,0 +1,92 @@
+//! What a skeleton is asked to be, and how it came about.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fit::FitError;
+
+/// Who finds the skeleton.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkeletonMethod {
+    /// Ours: many passes over bones, tree, weights and joints, after Le & Deng 2014.
+    #[default]
+    Multipass,
+    /// Schaefer & Yuksel 2007: faces merged into rigid parts; one pass.
+    Schaefer,
+    /// de Aguiar et al. 2008: spectral clusters of seed vertices; one pass.
+    Deaguiar,
+    /// Hasler et al. 2010: spectral clusters, ten rounds of skinning, then the tree.
+    Hasler,
+}
+
+/// Which bone is the root.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Root {
+    /// The one nearest the middle of the rest pose.
+    #[default]
+    Centre,
+    /// The one that gets this name while the root is the default one.
+    Named(String),
+    /// The one nearest this place in the rest pose, in model units.
+    At([f64; 3]),
+}
+
+/// What `skeleton` is asked to do, beside the parameters of the fit. `Default` is the recommended set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SkeletonParams {
+    /// Who finds it.
+    pub method: SkeletonMethod,
+    /// How much a bone must be worth, 0.1 to 10: without it the error must rise by more than 5 % / detail. Raised:
+    /// more bones. With a number of bones asked for, only bones that change next to nothing are left out.
+    pub detail: f64,
+    /// Rigid clusters of the over-complete start, 2 to 256; more than the bones wanted. Raised: smaller parts are
+    /// seen, longer.
+    pub start: usize,
+    /// Which bone is the root.
+    pub root: Root,
+    /// Names pairs of bones `_l` and `_r` where the rest pose is its own mirror image.
+    pub symmetry: bool,
+}
+
+impl Default for SkeletonParams {
+    fn default() -> Self {
+        Self { method: SkeletonMethod::Multipass, detail: 1.0, start: 48, root: Root::Centre, symmetry: true }
+    }
+}
+
+impl SkeletonParams {
+    /// Checks ranges that do not depend on the input.
+    pub fn validate(&self) -> Result<(), FitError> {
+        let out_of_range = |name, value: String, range| Err(FitError::OutOfRange { name, value, range });
+        if !(0.1..=10.0).contains(&self.detail) {
+            return out_of_range("--detail", self.detail.to_string(), "0.1 to 10");
+        }
+        if !(2..=256).contains(&self.start) {
+            return out_of_range("--skeleton-start", self.start.to_string(), "2 to 256");
+        }
+        match self.root {
+            Root::At(place) if !place.iter().all(|x| x.is_finite()) => {
+                out_of_range("--root", format!("{place:?}"), "a bone's name, or three finite numbers X,Y,Z")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How a skeleton came about.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkeletonInfo {
+    /// Rigid parts that the search started from.
+    pub start_bones: usize,
+    /// E_RMS with as many bones and no joints, on the sample that the search saw: what the joints cost at least.
+    pub loose_e_rms: Option<f64>,
+    /// E_RMS right after the tree was made, before the joints were part of the descent.
+    pub joined_e_rms: Option<f64>,
+    /// Subtrees hung elsewhere.
+    pub regrafted: usize,
+    /// Bones taken out on the way, from the first tree to the last.
+    pub pruned: usize,
+    /// Pairs of bones found to be mirror images.
+    pub mirrored_pairs: usize,
+}

@@ -6,6 +6,8 @@ Each NAME.glb of the folders is compared with what lies beside it, in glTF axes 
   NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, and where the tree of bones matters
              "bones": [{"name", "parent": name or null, "head": [x,y,z]}...], "clips": [name...], or
   NAME.npz   a rig as of docs/formats/npz.md, of which some frames are posed here.
+A file named skeleton* is also looked at as one: an armature with the same tree, joints that only turn, and a joint
+turned by hand that takes its limb along and nothing else.
 Fails when any vertex of any frame is off by more than TOLERANCE of the model's size.
 """
 
@@ -118,6 +120,58 @@ def check(path):
     return worst / size, moved / size, len(frames), tree
 
 
+def tree_of(path):
+    """Names, parents, joints and dense weights of a rig with a hierarchy."""
+    data = np.load(path.with_suffix(".npz"))
+    weights = np.zeros((len(data["rest"]), len(data["parents"])))
+    np.add.at(weights, (np.arange(len(weights))[:, None], data["joint_indices"]), data["joint_weights"])
+    return json.loads(str(data["bonesmith"]))["bone_names"], data["parents"], data["joint_positions"], weights
+
+
+def check_skeleton(path, names, parents, joints, weights):
+    """After check(): the file is still open in Blender."""
+    armature = next(o for o in bpy.context.scene.objects if o.type == "ARMATURE")
+    bones = armature.data.bones
+    for name, parent in zip(names, parents):
+        above = bones[name].parent
+        expected = names[parent] if parent >= 0 else None
+        assert (above.name if above else None) == expected, f"{name} hangs on {above}, not {expected}"
+    moving = {curve.data_path for action in bpy.data.actions for curve in action.fcurves}
+    for name, parent in zip(names, parents):
+        bone_path = f'pose.bones["{name}"]'
+        assert f"{bone_path}.scale" not in moving, f"{name} is scaled"
+        assert parent < 0 or f"{bone_path}.location" not in moving, f"{name} is moved, not only turned"
+    assert sum(p.endswith("rotation_quaternion") for p in moving) > 1
+    # Turn the joint that takes the most vertices along, of those below the root.
+    below = weights.copy()
+    for j in range(len(parents) - 1, 0, -1):
+        below[:, parents[j]] += below[:, j]
+    limb = max((j for j in range(len(parents)) if parents[j] >= 0), key=lambda j: (below[:, j] > 0.999).sum())
+    armature.animation_data_clear()
+    for bone in armature.pose.bones:
+        bone.matrix_basis.identity()
+    bpy.context.view_layer.update()
+    objects = meshes()
+    rest = positions(objects, evaluated=True)
+    armature.pose.bones[names[limb]].rotation_mode = "QUATERNION"
+    armature.pose.bones[names[limb]].rotation_quaternion = (np.cos(0.4), np.sin(0.4), 0.0, 0.0)
+    bpy.context.view_layer.update()
+    turned = positions(objects, evaluated=True)
+    which = originals(np.load(path.with_suffix(".npz"))["rest"], positions(objects, evaluated=False), 1e3)
+    size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
+    share = below[which, limb]
+    moved = np.linalg.norm(turned - rest, axis=1)
+    outside = moved[share < 1e-6]
+    assert len(outside) and outside.max() < 1e-5 * size, f"turning {names[limb]} moves what is not its limb"
+    # The limb turns about the joint: distances to it stay, and far vertices go far.
+    inside = share > 0.999
+    away = np.linalg.norm(rest[inside] - joints[limb], axis=1)
+    again = np.linalg.norm(turned[inside] - joints[limb], axis=1)
+    assert inside.sum() > 3 and abs(away - again).max() < 1e-4 * size, f"{names[limb]} does not turn about its joint"
+    assert moved[inside].max() > 0.02 * size, f"turning {names[limb]} moves nothing"
+    return f"; an armature of {len(names)} bones, {names[limb]} turned by hand moves its {inside.sum()} vertices"
+
+
 def main(folders):
     judged = lambda path: path.with_suffix(".json").exists() or path.with_suffix(".npz").exists()
     files = [path for folder in folders for path in sorted(Path(folder).glob("*.glb")) if judged(path)]
@@ -129,7 +183,8 @@ def main(folders):
         try:
             error, moved, frames, tree = check(path)
             passed = error <= TOLERANCE
-            text = f"largest error {error:.2e} of the size over {frames} frames (it moves by {moved:.2f}){tree}"
+            skeleton = check_skeleton(path, *tree_of(path)) if path.stem.startswith("skeleton") else ""
+            text = f"largest error {error:.2e} of the size over {frames} frames (it moves by {moved:.2f}){tree}{skeleton}"
         except Exception as problem:  # a file that Blender refuses is a failure like any other
             passed, text = False, f"{type(problem).__name__}: {problem}"
         failed += not passed

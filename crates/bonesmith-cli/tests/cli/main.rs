@@ -6,4 +6,5 @@ mod commands;
 mod fitting;
 mod harness;
 mod rigs;
+mod skeleton;
 mod sound_results;

@@ -1,6 +1,7 @@
 //! Loose bones to make a tree of: an over-complete start, thinned out to the number wanted.
 
 use super::start;
+use super::worth::Worth;
 use crate::fit::bones::BoneModel;
 use crate::fit::descend::{Descent, State};
 use crate::fit::explore::Explorer;
@@ -17,6 +18,9 @@ use crate::topology::Adjacency;
 
 /// Rounds with each number of influences while these grow [Le2014 s.3.6].
 const ROUNDS_PER_INFLUENCE: usize = 3;
+
+/// Vertices per cluster of the start, at least: fewer do not say how a part turns.
+const LEAST_VERTICES: usize = 6;
 
 /// The input, whole and sampled.
 pub(crate) struct Ground<'a> {
@@ -35,7 +39,7 @@ impl Ground<'_> {
         let (motion, labels) = run.timed("start", || {
             let all: Vec<u32> = (0..self.sequence.vertex_count() as u32).collect();
             let whole = self.problem.subset(self.sequence, &all, frames);
-            start::patches(&whole, self.adjacency, clusters.min(self.sequence.vertex_count()))
+            start::patches(&whole, self.adjacency, clusters.min(all.len().div_ceil(LEAST_VERTICES)))
         });
         let skin = Skin::rigid(self.local.slots, &labels, self.problem.rest.clone()).pick(vertices);
         let model = BoneModel::new(BoneKind::Rigid, motion.bones, Schedule::new(Effort::Balanced).sweeps);
@@ -47,13 +51,13 @@ impl Ground<'_> {
         Ok(state)
     }
 
-    /// Thins a start out to at most `most` bones, or until a bone fewer raises the error by more than `rise` (a share),
-    /// and looks for better ones; E_RMS beside it.
+    /// Thins a start out to at most `most` bones, further as long as none is missed, and looks for better ones; E_RMS
+    /// beside it.
     pub fn thinned(
         &self,
         state: State,
         most: usize,
-        rise: f64,
+        worth: Worth,
         effort: Effort,
         run: &mut Run<'_>,
     ) -> Result<(State, f64), FitError> {
@@ -63,12 +67,12 @@ impl Ground<'_> {
         explorer.thin_out(most, run)?;
         loop {
             let (before, kept, bones) = (explorer.e_rms(), explorer.state.clone(), explorer.state.bones());
-            if bones < 2 || rise <= 0.0 {
+            if bones < 2 {
                 break;
             }
             let batch = (bones / 12).max(1);
             explorer.thin_out(bones - batch, run)?;
-            if explorer.e_rms() > before.max(super::NOTHING) * (1.0 + rise).powi(batch as i32) {
+            if explorer.e_rms() > worth.limit(before, batch) {
                 explorer = Explorer::resume(self.coarse, kept, self.local, schedule);
                 break;
             }

@@ -26,7 +26,10 @@ mod search;
 mod shape;
 mod solve;
 mod start;
+#[cfg(test)]
+mod tests;
 mod tree;
+mod worth;
 
 pub use params::*;
 
@@ -45,9 +48,6 @@ use crate::sequence::MeshSequence;
 use crate::topology::Adjacency;
 use descend::Body;
 use loose::Ground;
-
-/// E_RMS that cannot be seen: a tenth of a thousandth of the radius. Bones that only lower less are not needed.
-pub(crate) const NOTHING: f64 = 0.1;
 
 /// E_RMS above which a skeleton is called a poor model.
 const POOR: f64 = 8.0;

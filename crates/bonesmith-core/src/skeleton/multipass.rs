@@ -10,6 +10,7 @@
 
 use glam::DVec3;
 
+use super::Skeleton;
 use super::descend::{Body, JointDescent};
 use super::graph::Graph;
 use super::loose::Ground;
@@ -17,19 +18,14 @@ use super::params::{SkeletonInfo, SkeletonParams};
 use super::pose::Pose;
 use super::search::Search;
 use super::tree::Tree;
-use super::{NOTHING, Skeleton};
+use super::worth::Worth;
 use crate::fit::bones::BoneModel;
 use crate::fit::descend::State;
+use crate::fit::model::Skin;
 use crate::fit::run::Run;
 use crate::fit::smooth::Smoothness;
-use crate::fit::{BoneCount, Effort, FitError, FitParams, StopReason, vertices};
+use crate::fit::{BoneCount, Effort, FitError, FitParams, StopReason, init, vertices};
 use crate::rig::BoneKind;
-
-/// Share by which the error must rise without a bone, at detail 1.
-const WORTH: f64 = 0.05;
-
-/// The same where the number of bones was asked for: bones below it change next to nothing.
-const WORTH_ASKED: f64 = 0.004;
 
 /// Most bones when their number is left open.
 const MOST_BONES: usize = 64;
@@ -60,7 +56,7 @@ pub(crate) fn multipass(
         BoneCount::Exact(bones) => Some(bones),
         _ => None,
     };
-    let worth = if asked.is_some() { WORTH_ASKED } else { WORTH / params.detail };
+    let worth = if asked.is_some() { Worth::ASKED } else { Worth::of_detail(params.detail) };
     let most = asked.unwrap_or(MOST_BONES).min(ground.sequence.vertex_count());
     let (starts, cycles, _) = work(fit.effort);
     let mut info = SkeletonInfo {
@@ -71,6 +67,10 @@ pub(crate) fn multipass(
         pruned: 0,
         mirrored_pairs: 0,
     };
+    if let Some(body) = one_bone(ground, run)? {
+        info.start_bones = 1;
+        return finish(ground, fit, body, info, run);
+    }
     let mut best: Option<(f64, Search<'_>, SkeletonInfo)> = None;
     for scale in starts {
         if best.is_some() && run.is_over() {
@@ -79,7 +79,7 @@ pub(crate) fn multipass(
         let clusters = ((params.start as f64 * scale) as usize).max(2);
         let (search, tried) = first_tree(ground, clusters, most, worth, fit.effort, run)?;
         // Fewer bones at the same price are better: compare what a bone is worth.
-        let price = search.descent.e_rms().max(NOTHING) * (1.0 + worth).powi(search.bones() as i32);
+        let price = worth.limit(search.descent.e_rms(), search.bones());
         if best.as_ref().is_none_or(|(least, ..)| price < *least) {
             best = Some((price, search, tried));
         }
@@ -90,12 +90,22 @@ pub(crate) fn multipass(
     finish(ground, fit, search.body, info, run)
 }
 
+/// The whole as one rigid part, where it moves like one.
+fn one_bone(ground: &Ground<'_>, run: &mut Run<'_>) -> Result<Option<Body>, FitError> {
+    let (motion, labels) = init::split(ground.coarse, 1);
+    let skin = Skin::rigid(ground.local.slots, &labels, ground.coarse.rest.clone());
+    let body = joined(ground, State { motion, skin, model: BoneModel::new(BoneKind::Rigid, 1, 1) });
+    let mut search = Search { descent: JointDescent::new(ground.coarse, ground.local, None), body };
+    search.settle(1, run)?;
+    Ok((search.descent.e_rms() < Worth::ASKED.floor).then_some(search.body))
+}
+
 /// From an over-complete start to a first skeleton with joints that hold.
 fn first_tree<'a>(
     ground: &Ground<'a>,
     clusters: usize,
     most: usize,
-    worth: f64,
+    worth: Worth,
     effort: Effort,
     run: &mut Run<'_>,
 ) -> Result<(Search<'a>, SkeletonInfo), FitError> {
@@ -103,7 +113,7 @@ fn first_tree<'a>(
     let state = ground.over_complete(clusters, run)?;
     let start_bones = state.bones();
     // Joints cost error, so loose bones are thinned out less than the skeleton will be.
-    let (state, loose) = ground.thinned(state, most, 0.5 * worth, effort, run)?;
+    let (state, loose) = ground.thinned(state, most, worth.half(), effort, run)?;
     run.stage("tree", None)?;
     let body = joined(ground, state);
     let mut search = Search { descent: JointDescent::new(ground.coarse, ground.local, None), body };
@@ -143,7 +153,7 @@ pub(crate) fn joined(ground: &Ground<'_>, state: State) -> Body {
 fn improve_tree(
     search: &mut Search<'_>,
     cycles: usize,
-    worth: f64,
+    worth: Worth,
     info: &mut SkeletonInfo,
     run: &mut Run<'_>,
 ) -> Result<(), FitError> {
@@ -152,7 +162,7 @@ fn improve_tree(
     let mut failures = 0;
     for _ in 0..cycles {
         let count = search.bones();
-        if run.is_over() || count < 2 || search.descent.e_rms() < NOTHING || failures == 3 {
+        if run.is_over() || count < 2 || search.descent.e_rms() < worth.floor || failures == 3 {
             break;
         }
         // The same cycle from the same state would fail again: plant more, then fewer.

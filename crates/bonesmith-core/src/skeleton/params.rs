@@ -37,8 +37,8 @@ pub enum Root {
 pub struct SkeletonParams {
     /// Who finds it.
     pub method: SkeletonMethod,
-    /// How much a bone must be worth, 0.1 to 10: without it the error must rise by more than 5 % / detail. Raised:
-    /// more bones. With a number of bones asked for, only bones that change next to nothing are left out.
+    /// How much a bone must be worth, 0.1 to 10: without it the error must rise by more than 5 % / detail, and
+    /// above an E_RMS of 0.5 / detail. Raised: more bones. With a number of bones asked for, only bones that change next to nothing are left out.
     pub detail: f64,
     /// Rigid clusters of the over-complete start, 2 to 256; more than the bones wanted. Raised: smaller parts are
     /// seen, longer.

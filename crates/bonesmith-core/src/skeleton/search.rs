@@ -15,6 +15,7 @@ use super::graph::Graph;
 use super::pose::Pose;
 use super::solve::Quadratic;
 use super::tree::{Edge, Tree};
+use super::worth::Worth;
 use crate::fit::model::Motion;
 use crate::fit::run::Run;
 use crate::fit::{FitError, replant, vertices};
@@ -60,21 +61,21 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Takes out bones, one at a time, as long as the error rises by less than the share `worth` for each.
-    pub fn prune(&mut self, worth: f64, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    /// Takes out bones, one at a time, as long as none is missed.
+    pub fn prune(&mut self, worth: Worth, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
         while self.bones() > 1 && !run.is_over() {
             let before = (self.descent.e_rms(), self.body.clone(), self.descent.squared_error);
             let costs = run.timed("removal costs", || self.removal_costs());
             let gone = replant::least_useful(&costs, &self.descent.moments.second, 1);
             // The descent is still under way and hides what a bone was worth: its estimated cost must be small too.
             let cost: f64 = gone.iter().map(|&j| costs[j]).sum();
-            let nothing = self.descent.problem.squared_error(super::NOTHING);
-            if cost > MOST_COST * worth * self.descent.squared_error.max(nothing) {
+            let floor = self.descent.problem.squared_error(worth.floor);
+            if cost > MOST_COST * worth.share * self.descent.squared_error.max(floor) {
                 break;
             }
             self.remove(&gone);
             self.settle(rounds, run)?;
-            if self.descent.e_rms() > before.0.max(super::NOTHING) * (1.0 + worth) {
+            if self.descent.e_rms() > worth.limit(before.0, 1) {
                 self.body = before.1;
                 self.descent.restart();
                 self.settle(1, run)?;

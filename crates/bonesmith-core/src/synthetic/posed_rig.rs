@@ -84,7 +84,7 @@ pub fn posed_rig(seed: u64, params: &PosedRigParams) -> PosedRig {
     PosedRig { rig, sequence }
 }
 
-fn baked(rig: &Rig) -> RawSequence {
+pub(super) fn baked(rig: &Rig) -> RawSequence {
     let clip = &rig.clips[0];
     let frame = |positions| RawFrame { positions, ..RawFrame::default() };
     RawSequence {
@@ -137,7 +137,7 @@ impl Motion {
 }
 
 /// A trunk with two arms on its sides, as the skin of small cubes, gently warped: connected, closed, branching.
-fn branching_body(detail: usize) -> (Vec<Vec3>, Topology) {
+pub(super) fn branching_body(detail: usize) -> (Vec<Vec3>, Topology) {
     let c = detail as i32;
     let solid = |x: i32, y: i32, z: i32| {
         let inside = |v: i32, low: i32, high: i32| (low * c..high * c).contains(&v);

@@ -1,0 +1,204 @@
+//! The public `skeleton()`: recovery, joints that hold, odd input.
+
+use bonesmith_core::fit::{BoneCount, Effort, FitError, FitParams, Warning};
+use bonesmith_core::metrics::evaluate;
+use bonesmith_core::skeleton::{Root, Skeletal, SkeletonParams, skeleton};
+use bonesmith_core::synthetic::{PosedRigParams, awkward, jointed_body, posed_rig};
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, Silent};
+use glam::{DVec3, Quat, Vec3};
+
+#[track_caller]
+fn found(raw: RawSequence, fit: &FitParams, params: &SkeletonParams) -> (MeshSequence, Skeletal) {
+    let sequence = MeshSequence::try_from(raw).expect("a sound sequence");
+    let found = skeleton(&sequence, fit, params, &mut Silent).expect("a skeleton");
+    assert_eq!(found.rig.check(), Ok(()));
+    assert_eq!(found.rig.bones.iter().filter(|bone| bone.parent.is_none()).count(), 1, "one root");
+    assert!(stretch(&found.rig) < 1e-5, "joints hold: {}", stretch(&found.rig));
+    (sequence, found)
+}
+
+fn fast() -> FitParams {
+    FitParams { effort: Effort::Fast, ..FitParams::default() }
+}
+
+/// Most that a joint leaves its place on the parent, over the size of the model.
+fn stretch(rig: &Rig) -> f64 {
+    let low = rig.rest.iter().copied().fold(Vec3::INFINITY, Vec3::min);
+    let high = rig.rest.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max);
+    let size = f64::from((high - low).length()).max(1e-12);
+    let mut worst = 0.0f64;
+    for clip in &rig.clips {
+        for t in 0..clip.frame_count() {
+            for (j, bone) in rig.bones.iter().enumerate() {
+                let Some(p) = bone.parent else { continue };
+                let joint = bone.world_from_bind.translation;
+                let own = clip.frame(t)[j].transform_point3(joint);
+                worst = worst.max(own.distance(clip.frame(t)[p].transform_point3(joint)) / size);
+            }
+        }
+    }
+    worst
+}
+
+#[test]
+fn a_known_skeleton_is_found_again() {
+    let known = jointed_body(5, 24, 3);
+    let (sequence, found) = found(known.sequence, &FitParams::default(), &SkeletonParams::default());
+    let metrics = evaluate(&found.rig, &sequence).unwrap();
+    assert!(metrics.e_rms < 0.5, "E_RMS {}", metrics.e_rms);
+    assert!((7..=9).contains(&found.rig.bone_count()), "{} bones", found.rig.bone_count());
+    // Size 9.4: a joint counts as found within 4 % of it.
+    for truth in known.rig.bones.iter().filter(|bone| bone.parent.is_some()) {
+        let place = truth.world_from_bind.translation;
+        let joints = found.rig.bones.iter().filter(|bone| bone.parent.is_some());
+        let nearest = joints.map(|bone| bone.world_from_bind.translation.distance(place)).fold(f64::INFINITY, f64::min);
+        assert!(nearest < 0.38, "{}: {nearest} away", truth.name);
+    }
+}
+
+#[test]
+fn bones_are_an_upper_limit_and_detail_makes_more_of_them() {
+    let known = jointed_body(2, 12, 2).sequence;
+    let limited = FitParams { bones: BoneCount::Exact(4), ..fast() };
+    let (_, four) = found(known.clone(), &limited, &SkeletonParams::default());
+    assert!(four.rig.bone_count() <= 4);
+    let soft = PosedRigParams { bones: 14, frames: 12, detail: 3, softness: 0.4, ..PosedRigParams::default() };
+    let soft = posed_rig(5, &soft).sequence;
+    let counts: Vec<usize> = [0.3, 1.0, 4.0]
+        .map(|detail| {
+            let params = SkeletonParams { detail, ..SkeletonParams::default() };
+            found(soft.clone(), &fast(), &params).1.rig.bone_count()
+        })
+        .to_vec();
+    assert!(counts[0] < counts[1] && counts[1] < counts[2], "{counts:?}");
+}
+
+#[test]
+fn the_root_is_what_was_asked_for() {
+    let known = jointed_body(4, 12, 2);
+    let at = |root: Root| {
+        let params = SkeletonParams { root, symmetry: false, ..SkeletonParams::default() };
+        found(known.sequence.clone(), &fast(), &params).1.rig
+    };
+    let centre = at(Root::Centre);
+    assert_eq!(centre.bones[0].name, "root");
+    let top = [0.5, 8.0, 0.5];
+    let head = at(Root::At(top));
+    let height = |rig: &Rig| rig.bones[0].world_from_bind.translation.distance(DVec3::from_array(top));
+    assert!(height(&head) < 2.0 && height(&centre) > 2.0, "{} {}", height(&head), height(&centre));
+    let last = centre.bones.last().unwrap();
+    let named = at(Root::Named(last.name.clone()));
+    let tip = last.tip.expect("the last of a chain is a leaf");
+    let near = |rig: &Rig, p: DVec3| rig.bones[0].world_from_bind.translation.distance(p);
+    assert!(near(&named, tip) < near(&centre, tip));
+    let sequence = MeshSequence::try_from(known.sequence.clone()).unwrap();
+    let params = SkeletonParams { root: Root::Named("elbow".into()), ..SkeletonParams::default() };
+    let refused = skeleton(&sequence, &fast(), &params, &mut Silent);
+    assert!(matches!(refused, Err(FitError::Unsupported(text)) if text.contains("elbow") && text.contains("bone_01")));
+}
+
+#[test]
+fn leaves_have_tips_and_names_run_along_chains() {
+    let (_, found) = found(jointed_body(6, 12, 2).sequence, &fast(), &SkeletonParams::default());
+    for (j, bone) in found.rig.bones.iter().enumerate() {
+        let leaf = !found.rig.bones.iter().any(|other| other.parent == Some(j));
+        assert_eq!(bone.tip.is_some(), leaf, "{}", bone.name);
+        assert!(bone.parent.is_none_or(|p| p < j), "parents come first");
+        let along = bone.tip.map(|tip| tip - bone.world_from_bind.translation);
+        assert!(along.is_none_or(|along| along.normalize().dot(bone.world_from_bind.matrix3.y_axis) > 0.999));
+    }
+}
+
+#[test]
+fn a_rigid_object_is_one_bone() {
+    let mut raw = awkward::bending_tube();
+    let rest = raw.frames[0].positions.clone();
+    for (t, frame) in raw.frames.iter_mut().enumerate() {
+        let turn = Quat::from_rotation_y(0.3 * t as f32) * Quat::from_rotation_x(0.1 * t as f32);
+        frame.positions = rest.iter().map(|p| turn * *p + Vec3::new(0.2 * t as f32, 0.0, 1.0)).collect();
+    }
+    let (sequence, found) = found(raw, &fast(), &SkeletonParams::default());
+    assert_eq!(found.rig.bone_count(), 1);
+    assert!(evaluate(&found.rig, &sequence).unwrap().e_rms < 0.05);
+}
+
+/// Two bodies that share no vertex: one root all the same.
+#[test]
+fn several_components_hang_under_one_root() {
+    let known = jointed_body(8, 12, 2).sequence;
+    let mut raw = known.clone();
+    let n = known.frames[0].positions.len() as u32;
+    for (frame, own) in raw.frames.iter_mut().chain(&mut raw.rest).zip(known.frames.iter().chain(&known.rest)) {
+        frame.positions.extend(own.positions.iter().map(|p| *p + Vec3::new(20.0, 0.0, 0.0)));
+    }
+    for face in known.surface.topology.faces() {
+        let moved: Vec<u32> = face.iter().map(|v| v + n).collect();
+        raw.surface.topology.push_face(&moved);
+    }
+    let (_, found) = found(raw, &fast(), &SkeletonParams::default());
+    assert!(found.rig.bone_count() > 4);
+}
+
+/// A sheet that billows is no skeleton: sound, and said so with the figure.
+#[test]
+fn cloth_is_called_a_poor_fit() {
+    let side = 24;
+    let point = |t: usize, at: usize| {
+        let (x, z) = ((at % side) as f32 / 8.0, (at / side) as f32 / 8.0);
+        let wave = (3.0 * x + 0.7 * t as f32).sin() * (2.4 * z - 0.5 * t as f32).cos();
+        Vec3::new(x + 0.2 * wave, 0.6 * wave, z)
+    };
+    let frames = (0..16)
+        .map(|t| RawFrame { positions: (0..side * side).map(|at| point(t, at)).collect(), ..RawFrame::default() })
+        .collect();
+    let mut raw = RawSequence { frames, fps: 24.0, ..RawSequence::default() };
+    for at in (0..side * (side - 1)).filter(|at| at % side + 1 < side) {
+        let a = at as u32;
+        raw.surface.topology.push_face(&[a, a + 1, a + side as u32 + 1, a + side as u32]);
+    }
+    let limited = FitParams { bones: BoneCount::Exact(12), ..fast() };
+    let (sequence, found) = found(raw, &limited, &SkeletonParams::default());
+    let e_rms = evaluate(&found.rig, &sequence).unwrap().e_rms;
+    let said = |w: &Warning| w.to_string().contains("poor model") && w.to_string().contains(&format!("{e_rms:.1}"));
+    assert!(found.info.warnings.iter().any(said), "{e_rms}: {:?}", found.info.warnings);
+}
+
+#[test]
+fn awkward_meshes_give_sound_skeletons() {
+    for (name, raw) in awkward::all() {
+        let (sequence, found) = found(raw, &fast(), &SkeletonParams::default());
+        let e_rms = evaluate(&found.rig, &sequence).unwrap().e_rms;
+        assert!((0.0..100.0).contains(&e_rms), "{name}: {e_rms}");
+    }
+}
+
+#[test]
+fn threads_and_repetition_change_nothing() {
+    let known = MeshSequence::try_from(jointed_body(7, 10, 2).sequence).unwrap();
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| skeleton(&known, &fast(), &SkeletonParams::default(), &mut Silent).unwrap().rig)
+    };
+    let (one, three) = (run(1), run(3));
+    assert_eq!(one.bones, three.bones);
+    assert_eq!(one.clips, three.clips);
+    assert_eq!(one.weights, three.weights);
+}
+
+#[test]
+fn what_has_no_meaning_is_refused() {
+    let sequence = MeshSequence::try_from(awkward::bending_tube()).unwrap();
+    let refused = |fit: FitParams, params: SkeletonParams| {
+        skeleton(&sequence, &fit, &params, &mut Silent).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let affine = FitParams { bone_kind: bonesmith_core::BoneKind::Affine, ..fast() };
+    assert!(refused(affine, SkeletonParams::default()).contains("--bone-kind"));
+    let target = FitParams { bones: BoneCount::TargetError(1.0), ..fast() };
+    assert!(refused(target, SkeletonParams::default()).contains("--detail"));
+    let detail = SkeletonParams { detail: f64::NAN, ..SkeletonParams::default() };
+    assert!(refused(fast(), detail).contains("--detail is NaN"));
+    let start = SkeletonParams { start: 1, ..SkeletonParams::default() };
+    assert!(refused(fast(), start).contains("2 to 256"));
+    let many = FitParams { bones: BoneCount::Exact(5000), ..fast() };
+    assert!(refused(many, SkeletonParams::default()).contains("5000 bones"));
+}

@@ -41,10 +41,11 @@ impl Ground<'_> {
             let whole = self.problem.subset(self.sequence, &all, frames);
             start::patches(&whole, self.adjacency, clusters.min(all.len().div_ceil(LEAST_VERTICES)))
         });
-        let skin = Skin::rigid(self.local.slots, &labels, self.problem.rest.clone()).pick(vertices);
+        let skin = Skin::rigid(1, &labels, self.problem.rest.clone()).pick(vertices);
         let model = BoneModel::new(BoneKind::Rigid, motion.bones, Schedule::new(Effort::Balanced).sweeps);
         let mut state = State { motion, skin, model };
         for slots in 1..=self.local.slots {
+            state.skin = with_slots(&state.skin, slots);
             let mut descent = Descent::new(self.coarse, LocalParams { slots, ..self.local });
             descent.rounds(&mut state, ROUNDS_PER_INFLUENCE, run)?;
         }
@@ -81,4 +82,16 @@ impl Ground<'_> {
         let e_rms = explorer.e_rms();
         Ok((explorer.state, e_rms))
     }
+}
+
+/// The same weights in rows of more slots.
+fn with_slots(skin: &Skin, slots: usize) -> Skin {
+    let n = skin.rest.len();
+    let mut out = Skin { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest: skin.rest.clone() };
+    for i in 0..n {
+        for (k, (j, w)) in skin.of(i).take(slots).enumerate() {
+            (out.bones[i * slots + k], out.weights[i * slots + k]) = (j as u16, w);
+        }
+    }
+    out
 }

@@ -112,7 +112,7 @@ pub struct SolverArgs {
     /// Most rounds over weights and bones [default: by --effort; 15 with --method fsd]
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<usize>,
-    /// Stop when a round lowers the error by less than this fraction [default: 0.001; 0 with --method fsd]
+    /// Stop when rounds lower the error by less than this fraction [default: 0.001, 1e-5 with --effort best, 0 with --method fsd]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
 }

@@ -149,7 +149,7 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         keep_rest: args.keep_rest,
         effort: args.effort.into(),
         max_iterations: args.max_iterations.or(fsd.then_some(FSD_ITERATIONS)),
-        tolerance: args.tolerance.unwrap_or(if fsd { 0.0 } else { defaults.tolerance }),
+        tolerance: args.tolerance,
         max_seconds: args.max_seconds,
         seed: args.seed,
         method: args.method.into(),
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_published_method_has_its_own_defaults() {
         let params = solver(&SolverArgs { method: MethodArg::Fsd, ..SolverArgs::default() }).unwrap();
-        assert_eq!((params.bone_kind, params.max_iterations, params.tolerance), (BoneKind::Affine, Some(15), 0.0));
+        assert_eq!((params.bone_kind, params.max_iterations, params.tolerance), (BoneKind::Affine, Some(15), None));
         assert_eq!(solver(&SolverArgs::default()).unwrap(), FitParams::default());
     }
 

@@ -56,7 +56,8 @@ pub struct RawSequence {
 pub struct MeshSequence {
     name: String,
     rest: Vec<Vec3>,
-    frames: Vec<Vec<Vec3>>,
+    /// Shared, so that a copy of a sequence costs nothing.
+    frames: Vec<Arc<Vec<Vec3>>>,
     times_secs: Vec<f64>,
     surface: Arc<Surface>,
 }
@@ -152,10 +153,10 @@ impl TryFrom<RawSequence> for MeshSequence {
         }
         raw.surface.check(n)?;
         let times_secs = times_or_fps(raw.times_secs, raw.frames.len(), raw.fps)?;
-        let frames: Vec<Vec<Vec3>> = raw.frames.into_iter().map(|f| f.positions).collect();
+        let frames: Vec<Arc<Vec<Vec3>>> = raw.frames.into_iter().map(|f| Arc::new(f.positions)).collect();
         let rest = match raw.rest {
             Some(rest) => rest.positions,
-            None => frames[0].clone(),
+            None => frames[0].to_vec(),
         };
         Ok(Self { name: raw.name, rest, frames, times_secs, surface: Arc::new(raw.surface) })
     }
@@ -235,6 +236,11 @@ impl MeshSequence {
     /// [N] positions of frame `t` in model units. The one access path to frames.
     pub fn frame(&self, t: usize) -> &[Vec3] {
         &self.frames[t]
+    }
+
+    /// [F] all frames, to hold on to.
+    pub(crate) fn shared_frames(&self) -> Vec<Arc<Vec<Vec3>>> {
+        self.frames.clone()
     }
 
     /// [F] seconds of each frame.

@@ -14,7 +14,7 @@ fn fsd(name: &str, bones: usize) -> Option<f64> {
     let params = FitParams {
         bones: BoneCount::Exact(bones),
         bone_kind: BoneKind::Affine,
-        tolerance: 0.0,
+        tolerance: Some(0.0),
         method: Method::Fsd,
         ..FitParams::default()
     };

@@ -204,7 +204,7 @@ fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::
         smooth: fit.smooth,
         add_bones: rig.add_bones.unwrap_or(0),
         max_iterations: solver.max_iterations,
-        tolerance: fit.tolerance,
+        tolerance: fit.tolerance.unwrap_or(RefitParams::default().tolerance),
         max_seconds: fit.max_seconds,
     };
     if rig.rig.is_none() {

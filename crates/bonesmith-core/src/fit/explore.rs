@@ -17,6 +17,7 @@ use super::run::Run;
 use super::schedule::Schedule;
 use super::vertices;
 use crate::rig::BoneKind;
+use crate::synthetic::random::Random;
 
 /// A quarter more bones that leave more than this share of the error did not help.
 const STALL: f64 = 0.98;
@@ -35,6 +36,8 @@ pub(crate) enum Growth {
 /// A search in progress on one problem.
 pub(crate) struct Explorer<'a> {
     schedule: Schedule,
+    /// Varies which of the bad regions get new bones; none: the worst ones.
+    random: Option<Random>,
     descent: Descent<'a>,
     pub state: State,
 }
@@ -47,6 +50,7 @@ impl<'a> Explorer<'a> {
         kind: BoneKind,
         local: LocalParams,
         schedule: Schedule,
+        seed: u64,
         run: &mut Run<'_>,
     ) -> Result<Self, FitError> {
         run.stage("first bones", None)?;
@@ -57,12 +61,14 @@ impl<'a> Explorer<'a> {
             let moments = vertices::pass(problem, &motion, &mut skin, None);
             model.axes = super::bones::principal_axes(&moments, motion.bones);
         }
-        Ok(Self { schedule, descent: Descent::new(problem, local), state: State { motion, skin, model } })
+        let random = (seed != 0).then(|| Random::new(seed));
+        Ok(Self { schedule, random, descent: Descent::new(problem, local), state: State { motion, skin, model } })
     }
 
     /// Goes on from a state for this problem.
-    pub fn resume(problem: &'a Problem, state: State, local: LocalParams, schedule: Schedule) -> Self {
-        Self { schedule, descent: Descent::new(problem, local), state }
+    pub fn resume(problem: &'a Problem, state: State, local: LocalParams, schedule: Schedule, seed: u64) -> Self {
+        let random = (seed != 0).then(|| Random::new(seed));
+        Self { schedule, random, descent: Descent::new(problem, local), state }
     }
 
     /// E_RMS of the present state on this problem.
@@ -143,9 +149,19 @@ impl<'a> Explorer<'a> {
         let problem = self.descent.problem;
         let share = problem.vertices() as f64 / (self.state.bones() + extra) as f64;
         let patch = ((share * self.schedule.patch) as usize).max(4);
-        run.timed("plant", || self.state.plant(problem, &self.descent.moments.per_vertex, extra, patch));
+        let errors = self.weighed_errors();
+        run.timed("plant", || self.state.plant(problem, &errors, extra, patch));
         self.descent.restart();
         self.descend(self.schedule.settle, run)
+    }
+
+    /// Errors of vertices as planting sees them: with a seed, each taken more or less seriously.
+    fn weighed_errors(&mut self) -> Vec<f32> {
+        let errors = &self.descent.moments.per_vertex;
+        match &mut self.random {
+            Some(random) => errors.iter().map(|e| e * (0.5 + random.unit() as f32)).collect(),
+            None => errors.clone(),
+        }
     }
 
     /// Takes out the least useful bones, a share of the excess at a time, until `count` are left.

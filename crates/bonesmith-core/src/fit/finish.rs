@@ -20,7 +20,11 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
     }
     let posed_from_rest = (0..state.motion.frames())
         .flat_map(|t| (0..state.bones()).map(move |j| (t, j)))
-        .map(|(t, j)| model_units(&state.motion.get(j, t), center, radius))
+        .map(|(t, j)| {
+            let mut m = state.motion.get(j, t);
+            (0..3).for_each(|a| m[a][3] += problem.shift(t)[a]);
+            model_units(&m, center, radius)
+        })
         .collect();
     Rig {
         name: sequence.name().to_owned(),
@@ -84,6 +88,7 @@ pub(crate) fn jitter_ratio(problem: &Problem, state: &State) -> Option<f64> {
     let stride = problem.vertices().div_ceil(256);
     let (mut input, mut output) = (0.0, 0.0);
     let mut posed = vec![0.0; problem.length];
+    let mut buffer = Vec::new();
     for i in (0..problem.vertices()).step_by(stride) {
         posed.fill(0.0);
         let u = state.skin.rest[i];
@@ -93,7 +98,7 @@ pub(crate) fn jitter_ratio(problem: &Problem, state: &State) -> Option<f64> {
             }
         }
         let bend = |v: &dyn Fn(usize) -> f64, t: usize| (v(t - 1) - 2.0 * v(t) + v(t + 1)).powi(2);
-        let truth = problem.trajectory(i);
+        let truth = problem.block(i..i + 1, &mut buffer);
         for t in (0..3).flat_map(|a| a * f + 1..(a + 1) * f - 1) {
             input += bend(&|t| f64::from(truth[t]), t);
             output += bend(&|t| posed[t], t);

@@ -71,6 +71,9 @@ pub const AUTO_TARGET: f64 = 2.0;
 /// Most bones that `--bones auto` uses.
 pub const AUTO_MAX_BONES: usize = 100;
 
+/// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
+const STREAMED_BYTES: usize = 4 << 20;
+
 /// Sampled vertices that a bone is judged by, at least.
 const VERTICES_PER_BONE: usize = 10;
 
@@ -86,7 +89,9 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     }
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
-    let problem = Problem::new(sequence);
+    // Smoothness looks at neighbours in any order; little is soon copied.
+    let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
+    let problem = if stored { Problem::centered(sequence) } else { Problem::streamed(sequence) };
     let prepare_secs = run.seconds();
     let mut warnings = Vec::new();
     let (state, stop) = match params.bones {
@@ -159,13 +164,15 @@ fn fit_count(
         if best.is_some() && run.is_over() {
             break;
         }
-        let mut explorer = Explorer::new(&coarse, count, params.bone_kind, local, schedule.varied(start), run)?;
+        let mut explorer =
+            Explorer::new(&coarse, count, params.bone_kind, local, schedule.varied(start), params.seed, run)?;
         explorer.search(run)?;
         if best.as_ref().is_none_or(|best| explorer.e_rms() < best.e_rms()) {
             best = Some(explorer);
         }
     }
     let Some(Explorer { state, .. }) = best else { unreachable!("at least one search is made") };
+    drop(coarse);
     let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
     let stop = refine(sequence, problem, &mut state, local, params, run)?;
     Ok((state, stop))
@@ -196,8 +203,8 @@ fn fit_error(
         let sample = sample(problem, &schedule, allowed, params.seed);
         let coarse = run.timed("sample", || sample.problem(problem, sequence));
         let mut explorer = match &best {
-            None => Explorer::new(&coarse, 1, params.bone_kind, local, schedule, run)?,
-            Some((state, ..)) => Explorer::resume(&coarse, sample.lower(problem, state), local, schedule),
+            None => Explorer::new(&coarse, 1, params.bone_kind, local, schedule, params.seed, run)?,
+            Some((state, ..)) => Explorer::resume(&coarse, sample.lower(problem, state), local, schedule, params.seed),
         };
         let growth = explorer.search_for_error(goal, allowed, run)?;
         let promised = explorer.e_rms();
@@ -256,6 +263,7 @@ fn refine(
     let part = run.timed("sample", || middle.problem(problem, sequence));
     let mut seen = middle.lower(problem, state);
     Descent::new(&part, local).rounds(&mut seen, schedule.middle_rounds, run)?;
+    drop(part);
     *state = run.timed("lift", || middle.lift(problem, sequence, seen));
     polish(sequence, problem, state, schedule.last_rounds, local, params, run)
 }
@@ -271,6 +279,7 @@ fn polish(
     run: &mut Run<'_>,
 ) -> Result<StopReason, FitError> {
     run.stage("weights and bones", Some(rounds))?;
+    let tolerance = params.tolerance.unwrap_or(Schedule::new(params.effort).tolerance);
     let smoothness = (params.smooth > 0.0).then(|| {
         let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
         Smoothness::new(problem, adjacency, params.smooth)
@@ -283,7 +292,7 @@ fn polish(
         descent.round(state, run)?;
         let e_rms = descent.e_rms();
         // Two poor rounds in a row: momentum makes single ones look worse than they are.
-        poor = if e_rms > last * (1.0 - params.tolerance) { poor + 1 } else { 0 };
+        poor = if e_rms > last * (1.0 - tolerance) { poor + 1 } else { 0 };
         last = e_rms;
         if e_rms < 1e-6 {
             stop = StopReason::Exact;

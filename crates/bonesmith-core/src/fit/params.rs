@@ -67,8 +67,9 @@ pub struct FitParams {
     pub effort: Effort,
     /// Most rounds over weights and bones on the whole sequence; `None`: as many as the effort stands for.
     pub max_iterations: Option<usize>,
-    /// Stop when a round lowers the error by less than this fraction. 0: never.
-    pub tolerance: f64,
+    /// Stop when two rounds in a row lower the error by less than this fraction each. 0: never; `None`: as the effort
+    /// says (never with the published methods, which count rounds).
+    pub tolerance: Option<f64>,
     /// Stop after this many seconds with what is there; `None` for no limit.
     pub max_seconds: Option<f64>,
     /// Seed of all random choices; the same seed gives the same bytes.
@@ -87,7 +88,7 @@ impl Default for FitParams {
             keep_rest: false,
             effort: Effort::Balanced,
             max_iterations: None,
-            tolerance: 1e-3,
+            tolerance: None,
             max_seconds: None,
             seed: 0,
             method: Method::Bonesmith,
@@ -227,8 +228,8 @@ impl FitParams {
         if self.max_iterations == Some(0) {
             return out_of_range("--max-iterations", "0".into(), "1 or more");
         }
-        if !(0.0..1.0).contains(&self.tolerance) {
-            return out_of_range("--tolerance", self.tolerance.to_string(), "0 or more and below 1");
+        if let Some(tolerance) = self.tolerance.filter(|t| !(0.0..1.0).contains(t)) {
+            return out_of_range("--tolerance", tolerance.to_string(), "0 or more and below 1");
         }
         match self.max_seconds {
             Some(s) if s.is_nan() || s <= 0.0 => out_of_range("--max-seconds", s.to_string(), "above 0"),

@@ -33,6 +33,8 @@ pub(crate) struct Schedule {
     pub middle_rounds: usize,
     /// Most rounds on all vertices and frames after those.
     pub last_rounds: usize,
+    /// Rounds on all vertices and frames end where they lower the error by less than this fraction.
+    pub tolerance: f64,
 }
 
 impl Schedule {
@@ -52,6 +54,7 @@ impl Schedule {
             middle_vertices: 2500,
             middle_rounds: 10,
             last_rounds: 3,
+            tolerance: 1e-3,
         };
         match effort {
             Effort::Fast => Self {
@@ -70,10 +73,12 @@ impl Schedule {
                 frames: 160,
                 starts: 4,
                 cycles: 10,
-                fine_rounds: 40,
-                middle_vertices: 5000,
-                middle_rounds: 40,
-                last_rounds: 10,
+                fine_rounds: 300,
+                middle_vertices: 4000,
+                middle_rounds: 200,
+                last_rounds: 40,
+                // Long valleys: a thousandth a round adds up to a tenth.
+                tolerance: 1e-5,
                 ..balanced
             },
         }

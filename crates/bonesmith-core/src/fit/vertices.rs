@@ -73,10 +73,10 @@ pub(crate) fn smooth_pass(
     let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs, params, smooth };
     let n = problem.vertices();
     let lanes = lane_count(n, b, length);
-    let per_lane = n.div_ceil(lanes).next_multiple_of(BLOCK);
+    let per_lane = n.div_ceil(lanes).next_multiple_of(LANES);
     let slots = skin.slots;
     let mut per_vertex = vec![0f32; n];
-    let results: Vec<Lane> = skin
+    let results: Vec<Sums> = skin
         .bones
         .par_chunks_mut(per_lane * slots)
         .zip(skin.weights.par_chunks_mut(per_lane * slots))
@@ -91,14 +91,14 @@ pub(crate) fn smooth_pass(
                 out.block(&shared, start, bones, weights, rest, errors);
                 start += rest.len();
             }
-            out
+            out.sums
         })
         .collect();
     let mut moments =
         Moments { residual: vec![0.0; 4 * b * length], second: vec![0.0; 16 * b * b], squared_error: 0.0, per_vertex };
     let mut second = vec![Mat4::default(); b * (b + 1) / 2];
     for lane in results {
-        moments.residual.iter_mut().zip(&lane.residual_moments).for_each(|(sum, x)| *sum += f64::from(*x));
+        moments.residual.iter_mut().zip(&lane.residual).for_each(|(sum, x)| *sum += f64::from(*x));
         second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
         moments.squared_error += lane.squared_error;
     }
@@ -121,7 +121,10 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
                 let range = block * BLOCK..((block + 1) * BLOCK).min(n);
                 let slot_range = range.start * slots..range.end * slots;
                 let (bones, weights) = (&skin.bones[slot_range.clone()], &skin.weights[slot_range]);
-                lane.find_residuals(&shared, range.start, bones, weights, &skin.rest[range.clone()]);
+                let mut buffer = std::mem::take(&mut lane.read);
+                let trajectories = problem.block(range.clone(), &mut buffer);
+                lane.find_residuals(&shared, trajectories, bones, weights, &skin.rest[range.clone()]);
+                lane.read = buffer;
                 lane.find_along(&shared, range.len());
                 let mut costs = vec![0.0; b];
                 let mut solver = LocalSolver::new(params);
@@ -147,8 +150,8 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
 
 /// As many lanes as give threads something to do without their sums outgrowing the data.
 fn lane_count(n: usize, bones: usize, length: usize) -> usize {
-    let by_memory = (n * length / 4).checked_div(4 * bones * length + 8 * bones * bones).unwrap_or(1);
-    (n / 256).min(by_memory).clamp(2, 32).min(n.div_ceil(BLOCK)).max(1)
+    let by_memory = (n * length / 8).checked_div(4 * bones * length + 16 * bones * bones).unwrap_or(1);
+    (n / 128).min(by_memory).clamp(2, 32).min(n.div_ceil(LANES)).max(1)
 }
 
 /// [4 B, 4 B] `T T^T`.
@@ -188,6 +191,8 @@ fn spread(blocks: &[Mat4], bones: usize, matrix: &mut [f64]) {
 struct Lane {
     slots: usize,
     solver: Option<LocalSolver>,
+    /// [BLOCK, L] trajectories that are not stored.
+    read: Vec<f32>,
     residuals: Vec<f32>,
     /// [BLOCK] squared lengths of the residuals.
     errors: Vec<f64>,
@@ -196,7 +201,13 @@ struct Lane {
     terms: Vec<Term>,
     /// [n] where those of each vertex end.
     ends: Vec<usize>,
-    residual_moments: Vec<f32>,
+    sums: Sums,
+}
+
+/// What a lane adds to the [`Moments`].
+struct Sums {
+    /// [4 B, L]
+    residual: Vec<f32>,
     /// [B (B + 1) / 2] lower triangle of `S`, a block for each pair of bones.
     second: Vec<Mat4>,
     squared_error: f64,
@@ -208,14 +219,17 @@ impl Lane {
         Self {
             slots,
             solver: shared.params.map(LocalSolver::new),
+            read: Vec::new(),
             residuals: vec![0.0; BLOCK * length],
             errors: vec![0.0; BLOCK],
             along: vec![0.0; BLOCK * side],
-            residual_moments: vec![0.0; side * length],
             terms: Vec::with_capacity(BLOCK * 4 * slots),
             ends: Vec::with_capacity(BLOCK),
-            second: vec![Mat4::default(); shared.motion.bones * (shared.motion.bones + 1) / 2],
-            squared_error: 0.0,
+            sums: Sums {
+                residual: vec![0.0; side * length],
+                second: vec![Mat4::default(); shared.motion.bones * (shared.motion.bones + 1) / 2],
+                squared_error: 0.0,
+            },
         }
     }
 
@@ -229,8 +243,10 @@ impl Lane {
         errors: &mut [f32],
     ) {
         let n = rest.len();
+        let mut buffer = std::mem::take(&mut self.read);
+        let trajectories = shared.problem.block(start..start + n, &mut buffer);
         if let Some(mut solver) = self.solver.take() {
-            self.find_residuals(shared, start, bones, weights, rest);
+            self.find_residuals(shared, trajectories, bones, weights, rest);
             self.find_along(shared, n);
             for at in (0..n).step_by(LANES) {
                 let part = at..(at + LANES).min(n);
@@ -246,8 +262,9 @@ impl Lane {
             }
             self.solver = Some(solver);
         }
-        self.find_residuals(shared, start, bones, weights, rest);
+        self.find_residuals(shared, trajectories, bones, weights, rest);
         self.add_moments(shared, bones, weights, rest, errors);
+        self.read = buffer;
     }
 
     /// What vertices number `part` of the block, which starts at vertex `start`, are solved from.
@@ -266,13 +283,20 @@ impl Lane {
     }
 
     /// `r = v - sum_j w_j T_j u` for a block of vertices.
-    fn find_residuals(&mut self, shared: &Shared, start: usize, bones: &[u16], weights: &[f64], rest: &[DVec3]) {
+    fn find_residuals(
+        &mut self,
+        shared: &Shared,
+        trajectories: &[f32],
+        bones: &[u16],
+        weights: &[f64],
+        rest: &[DVec3],
+    ) {
         let (n, length) = (rest.len(), shared.problem.length);
         self.find_terms(shared, bones, weights, rest);
         shared.arch.dispatch(Residuals {
             residuals: &mut self.residuals[..n * length],
             errors: &mut self.errors[..n],
-            trajectories: &shared.problem.trajectories[start * length..(start + n) * length],
+            trajectories,
             table: &shared.rows,
             terms: &self.terms,
             ends: &self.ends,
@@ -311,10 +335,10 @@ impl Lane {
         let n = rest.len();
         let residuals = &self.residuals[..n * shared.problem.length];
         let (terms, ends) = (&self.terms, &self.ends);
-        shared.arch.dispatch(AddMoments { table: &mut self.residual_moments, residuals, terms, ends });
+        shared.arch.dispatch(AddMoments { table: &mut self.sums.residual, residuals, terms, ends });
         for (at, u) in rest.iter().enumerate() {
             errors[at] = self.errors[at] as f32;
-            self.squared_error += self.errors[at];
+            self.sums.squared_error += self.errors[at];
             let row = at * self.slots..(at + 1) * self.slots;
             let (bones, weights) = (&bones[row.clone()], &weights[row]);
             let u = [u.x, u.y, u.z, 1.0];
@@ -322,7 +346,7 @@ impl Lane {
             for k in 0..weights.iter().take_while(|w| **w > 0.0).count() {
                 for k2 in 0..=k {
                     let (j, j2) = (bones[k].max(bones[k2]) as usize, bones[k].min(bones[k2]) as usize);
-                    self.second[j * (j + 1) / 2 + j2].add_scaled(weights[k] * weights[k2], &outer);
+                    self.sums.second[j * (j + 1) / 2 + j2].add_scaled(weights[k] * weights[k2], &outer);
                 }
             }
         }

@@ -148,7 +148,7 @@ impl RefitParams {
             influences: Some(self.influences.unwrap_or(4)),
             smooth: self.smooth,
             max_iterations: self.max_iterations,
-            tolerance: self.tolerance,
+            tolerance: Some(self.tolerance),
             max_seconds: self.max_seconds,
             ..crate::fit::FitParams::default()
         }

@@ -70,7 +70,7 @@ fn the_clock_stops_a_fit_with_a_sound_result() {
             effort: Effort::Best,
             max_seconds: Some(0.05),
             max_iterations: Some(100_000),
-            tolerance: 0.0,
+            tolerance: Some(0.0),
             ..FitParams::default()
         };
         let start = Instant::now();
@@ -88,13 +88,13 @@ fn the_clock_stops_a_fit_with_a_sound_result() {
 #[test]
 fn rounds_are_counted_and_bounded() {
     for rounds in [1, 2, 7] {
-        let params = FitParams { max_iterations: Some(rounds), tolerance: 0.0, ..bones(4) };
+        let params = FitParams { max_iterations: Some(rounds), tolerance: Some(0.0), ..bones(4) };
         let info = fitted(&small(3), &params).info;
         assert_eq!(info.iterations, info.history.len());
         assert_eq!(info.history.iter().filter(|round| round.stage == "weights and bones").count(), rounds);
         assert_eq!(info.stop, StopReason::MaxIterations);
     }
-    let info = fitted(&small(3), &FitParams { max_iterations: Some(10_000), tolerance: 0.01, ..bones(4) }).info;
+    let info = fitted(&small(3), &FitParams { max_iterations: Some(10_000), tolerance: Some(0.01), ..bones(4) }).info;
     assert_eq!(info.stop, StopReason::Converged);
     assert!(info.history.len() < 1000);
 }
@@ -104,7 +104,7 @@ fn rounds_are_counted_and_bounded() {
 fn the_error_never_rises_on_the_whole_sequence() {
     for kind in [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine] {
         for seed in 0..3 {
-            let params = FitParams { bone_kind: kind, max_iterations: Some(150), tolerance: 0.0, ..bones(4) };
+            let params = FitParams { bone_kind: kind, max_iterations: Some(150), tolerance: Some(0.0), ..bones(4) };
             let info = fitted(&small(seed), &params).info;
             let errors: Vec<f64> =
                 info.history.iter().filter(|r| r.stage == "weights and bones").map(|r| r.e_rms).collect();

@@ -27,7 +27,7 @@ fn numbers_out_of_range_are_named() {
         refused(FitParams { smooth: bad, ..bones(3) }, &["--smooth", &bad.to_string()]);
     }
     for bad in [-0.5, 1.0, f64::NAN] {
-        refused(FitParams { tolerance: bad, ..bones(3) }, &["--tolerance", &bad.to_string()]);
+        refused(FitParams { tolerance: Some(bad), ..bones(3) }, &["--tolerance", &bad.to_string()]);
     }
     for bad in [0.0, -2.0, f64::NAN] {
         refused(FitParams { max_seconds: Some(bad), ..bones(3) }, &["--max-seconds", &bad.to_string()]);
@@ -43,7 +43,7 @@ fn numbers_at_the_limits_are_fine() {
         bones(1),
         FitParams { influences: Some(16), ..bones(20) },
         FitParams { max_seconds: Some(f64::INFINITY), ..bones(2) },
-        FitParams { max_seconds: Some(1e300), tolerance: 0.0, max_iterations: Some(1), ..bones(2) },
+        FitParams { max_seconds: Some(1e300), tolerance: Some(0.0), max_iterations: Some(1), ..bones(2) },
         FitParams { max_seconds: Some(1e-9), ..bones(2) },
         FitParams { max_seconds: Some(0.5), influences: Some(1), ..bones(vertices) },
     ] {

@@ -16,7 +16,7 @@ fn recovered(kind: BoneKind, influences: usize, seed: u64, fitted_kind: BoneKind
         bone_kind: fitted_kind,
         influences: Some(influences),
         max_iterations: Some(300),
-        tolerance: 0.0,
+        tolerance: Some(0.0),
         ..bones(5)
     };
     let (fitted, metrics) = measured(&known(seed, rig), &params);

@@ -140,12 +140,8 @@ impl Reduced {
             if directions % REPORT_EVERY == 0 { run.stage("prepare", None) } else { Ok(()) }
         })?;
         run.profile.push(("subspace", run.seconds() - start));
-        let problem = Problem {
-            length: subspace.dimension,
-            rest: full.rest.clone(),
-            trajectories: std::mem::take(&mut subspace.coordinates),
-            sphere: full.sphere,
-        };
+        let coordinates = std::mem::take(&mut subspace.coordinates);
+        let problem = Problem::stored(subspace.dimension, full.rest.clone(), coordinates, full.sphere);
         Ok(Self { full, moves, problem, subspace })
     }
 
@@ -161,6 +157,7 @@ impl Reduced {
         let most_rounds = params.max_iterations.unwrap_or(ITERATIONS);
         run.stage("weights and bones", Some(most_rounds))?;
         let mut state = run.timed("region growing", || self.start(sequence, count, params));
+        let tolerance = params.tolerance.unwrap_or(0.0);
         let mut last = f64::INFINITY;
         let mut rounds = 0;
         loop {
@@ -176,7 +173,7 @@ impl Reduced {
             run.round(count, e_rms)?;
             let stop = match () {
                 () if problem.e_rms(squared_error) < 1e-6 => Some(StopReason::Exact),
-                () if params.tolerance > 0.0 && e_rms > last * (1.0 - params.tolerance) => Some(StopReason::Converged),
+                () if tolerance > 0.0 && e_rms > last * (1.0 - tolerance) => Some(StopReason::Converged),
                 () if rounds >= most_rounds => Some(StopReason::MaxIterations),
                 () if run.is_over() => Some(StopReason::MaxSeconds),
                 () => None,

@@ -13,7 +13,7 @@ fn params(bones: usize) -> FitParams {
     FitParams {
         bones: BoneCount::Exact(bones),
         bone_kind: BoneKind::Affine,
-        tolerance: 0.0,
+        tolerance: Some(0.0),
         method: Method::Fsd,
         ..FitParams::default()
     }

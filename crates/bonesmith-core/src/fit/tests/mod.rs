@@ -56,7 +56,7 @@ fn case(seed: u64, sizes: Sizes, kind: BoneKind) -> Case {
         trajectories.extend(naive::posed(&truth, &skin, i).iter().map(|x| (x + NOISE * random.signed()) as f32));
     }
     let sphere = Sphere { center: DVec3::ZERO, radius: 1.0 };
-    let problem = Problem { length: 3 * frames, rest: rest.clone(), trajectories, sphere };
+    let problem = Problem::stored(3 * frames, rest.clone(), trajectories, sphere);
     let mut motion = Motion::identity(bones, frames);
     let nudge = random_motion(random, &model, frames, 0.1);
     for j in 0..bones {

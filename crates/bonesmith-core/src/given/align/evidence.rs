@@ -167,7 +167,7 @@ impl<'a> Track<'a> {
             }
         }
         let b = self.bones;
-        let problem = Problem { length: 3 * f, rest: self.rest.clone(), trajectories, sphere: self.sphere };
+        let problem = Problem::stored(3 * f, self.rest.clone(), trajectories, self.sphere);
         let frames = pairs.iter().flat_map(|&(_, t)| self.transforms[t * b..(t + 1) * b].iter().copied());
         let motion = space::motion(Some(&frames.collect::<Vec<_>>()), b, f, &self.sphere);
         let slots = INFLUENCES.min(b);

@@ -20,7 +20,7 @@ fn problem(numbers: &[f64], bones: usize, frames: usize, vertices: usize) -> (Pr
         .collect();
     let rest: Vec<DVec3> = (0..vertices).map(|_| vector()).collect();
     let trajectories = (0..vertices * frames).flat_map(|_| vector().to_array()).map(|x| x as f32).collect();
-    (Problem { length: 3 * frames, rest, trajectories, sphere: SPHERE }, transforms)
+    (Problem::stored(3 * frames, rest, trajectories, SPHERE), transforms)
 }
 
 /// Squared error of weights, straight from the definition.

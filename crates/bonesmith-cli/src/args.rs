@@ -275,6 +275,8 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Speed, error and memory of the fit beside published figures, as a Markdown table
     Fit(BenchFitArgs),
+    /// What the fit makes of this machine: threads, growth with size, inner loops against the peak
+    Limits(BenchLimitsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +307,19 @@ pub struct BenchFitArgs {
     pub tolerance: Option<f64>,
     #[command(flatten)]
     pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The demo animation, made larger: midpoints of edges as vertices, frames in between, more bones.
+Seconds are the least of a few fits, on one thread where nothing else is said.")]
+pub struct BenchLimitsArgs {
+    /// How much work to put in: more of it finds lower errors
+    #[arg(long, value_enum, default_value_t)]
+    pub effort: EffortArg,
+    /// Fits of which the fastest counts
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repeats: usize,
 }
 
 /// `--bones N|auto`

@@ -43,6 +43,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Convert(args) => commands::convert::run(args, session),
         Command::Bench(args) => match args.what {
             BenchCommand::Fit(bench) => commands::bench::run(bench, cli.global.threads, session),
+            BenchCommand::Limits(bench) => commands::bench::limits::run(bench, session),
         },
         Command::Completions { shell } => commands::shell::completions(shell),
         Command::Man => commands::shell::man(),

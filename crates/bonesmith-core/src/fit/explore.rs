@@ -159,7 +159,7 @@ impl<'a> Explorer<'a> {
     fn weighed_errors(&mut self) -> Vec<f32> {
         let errors = &self.descent.moments.per_vertex;
         match &mut self.random {
-            Some(random) => errors.iter().map(|e| e * (0.5 + random.unit() as f32)).collect(),
+            Some(random) => errors.iter().map(|e| e * (0.8 + 0.4 * random.unit() as f32)).collect(),
             None => errors.clone(),
         }
     }

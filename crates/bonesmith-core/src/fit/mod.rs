@@ -29,6 +29,7 @@ pub(crate) mod model;
 mod params;
 pub(crate) mod problem;
 pub(crate) mod products;
+mod rates;
 pub(crate) mod replant;
 pub(crate) mod run;
 pub(crate) mod schedule;
@@ -52,6 +53,7 @@ use schedule::Schedule;
 use smooth::Smoothness;
 
 pub use params::*;
+pub use rates::{Rate, kernel_rates};
 
 /// A fitted rig and how it came about.
 #[derive(Clone, Debug)]

@@ -71,7 +71,7 @@ impl MeshSequence {
     pub fn placed(mut self, target_from_source: DAffine3) -> Result<Self, SequenceError> {
         let place = |p: &mut Vec3| *p = target_from_source.transform_point3(p.as_dvec3()).as_vec3();
         self.rest.iter_mut().for_each(place);
-        self.frames.iter_mut().flat_map(|frame| Arc::make_mut(frame)).for_each(place);
+        self.frames.iter_mut().flat_map(Arc::make_mut).for_each(place);
         let check = |positions: &[Vec3], name: &str| {
             let frame = RawFrame { positions: positions.to_vec(), ..RawFrame::default() };
             super::check_frame(&frame, name, positions.len(), &self.surface.topology)

@@ -63,7 +63,7 @@ impl Ground<'_> {
         run: &mut Run<'_>,
     ) -> Result<(State, f64), FitError> {
         let schedule = Schedule { cycles: Schedule::new(effort).cycles, ..Schedule::new(Effort::Balanced) };
-        let mut explorer = Explorer::resume(self.coarse, state, self.local, schedule);
+        let mut explorer = Explorer::resume(self.coarse, state, self.local, schedule, 0);
         explorer.descend(1, run)?;
         explorer.thin_out(most, run)?;
         loop {
@@ -74,7 +74,7 @@ impl Ground<'_> {
             let batch = (bones / 12).max(1);
             explorer.thin_out(bones - batch, run)?;
             if explorer.e_rms() > worth.limit(before, batch) {
-                explorer = Explorer::resume(self.coarse, kept, self.local, schedule);
+                explorer = Explorer::resume(self.coarse, kept, self.local, schedule, 0);
                 break;
             }
         }

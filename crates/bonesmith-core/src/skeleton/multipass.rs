@@ -33,6 +33,9 @@ const MOST_BONES: usize = 64;
 /// Rounds after a change of the tree.
 const SETTLE: usize = 4;
 
+/// Rounds end where they lower the error by less than this fraction, unless told otherwise.
+const TOLERANCE: f64 = 1e-3;
+
 /// Bones planted in a cycle, as a share of those there are; by the number of cycles that failed before it.
 const EXTRA: [f64; 3] = [0.2, 0.4, 0.1];
 
@@ -210,7 +213,7 @@ pub(crate) fn finish(
     for _ in 0..rounds {
         descent.round(&mut body, run)?;
         let e_rms = descent.e_rms();
-        poor = if e_rms > last * (1.0 - fit.tolerance) { poor + 1 } else { 0 };
+        poor = if e_rms > last * (1.0 - fit.tolerance.unwrap_or(TOLERANCE)) { poor + 1 } else { 0 };
         last = e_rms;
         stop = match () {
             () if e_rms < 1e-6 => StopReason::Exact,

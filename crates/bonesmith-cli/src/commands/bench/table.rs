@@ -72,26 +72,34 @@ const HEADER: [&str; 12] = [
 pub fn markdown(rows: &[Measured], remark: &str) -> String {
     let mut text = format!("{remark}\n\n");
     let cells: Vec<Vec<String>> = rows.iter().map(Measured::cells).collect();
-    let width = |column: usize| {
-        let longest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        longest.max(HEADER[column].chars().count())
-    };
-    let line = |cells: Vec<&str>| {
-        let padded = cells.iter().enumerate().map(|(column, cell)| match column {
-            0 | 2 => format!("{cell:<w$}", w = width(column)),
-            _ => format!("{cell:>w$}", w = width(column)),
-        });
-        format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
-    };
-    text += &line(HEADER.to_vec());
-    let rule = |column: usize| {
-        if matches!(column, 0 | 2) { "-".repeat(width(column)) } else { "-".repeat(width(column) - 1) + ":" }
-    };
-    text += &line((0..HEADER.len()).map(rule).collect::<Vec<_>>().iter().map(String::as_str).collect());
-    cells.iter().for_each(|row| text += &line(row.iter().map(String::as_str).collect()));
+    text += &lines(&HEADER, &cells);
     text += "\nPublished: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
     text += "Peak memory: resident high-water mark of the process after the fit, and over the size of the positions.\n";
     text + &means(rows)
+}
+
+/// A Markdown table; columns of words to the left, columns of numbers to the right.
+pub fn lines(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        longest.max(header[column].chars().count())
+    };
+    let words = |column: usize| rows.iter().all(|row| row[column].starts_with(char::is_alphabetic));
+    let line = |cells: &[&str]| {
+        let padded = cells.iter().enumerate().map(|(column, cell)| match words(column) {
+            true => format!("{cell:<w$}", w = width(column)),
+            false => format!("{cell:>w$}", w = width(column)),
+        });
+        format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+    };
+    let rule = |column: usize| match words(column) {
+        true => "-".repeat(width(column)),
+        false => "-".repeat(width(column) - 1) + ":",
+    };
+    let rules: Vec<String> = (0..header.len()).map(rule).collect();
+    let mut text = line(header) + &line(&rules.iter().map(String::as_str).collect::<Vec<_>>());
+    rows.iter().for_each(|row| text += &line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    text
 }
 
 fn means(rows: &[Measured]) -> String {

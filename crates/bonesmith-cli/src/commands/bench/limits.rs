@@ -1,0 +1,169 @@
+//! `bonesmith bench limits`: threads, growth with size, where the time goes, inner loops against the machine's peak.
+
+use anyhow::Context;
+use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, fit, kernel_rates};
+use bonesmith_core::{Adjacency, MeshSequence, RawFrame, RawSequence, Surface, synthetic};
+use glam::Vec3;
+
+use super::table::lines;
+use crate::args::BenchLimitsArgs;
+use crate::errors::Outcome;
+use crate::load;
+use crate::output::print;
+use crate::session::Session;
+
+/// Bones of the fits whose size is not varied in bones.
+const BONES: usize = 16;
+
+/// A sequence, a number of bones and threads, and the seconds it took.
+struct Bench<'a> {
+    args: &'a BenchLimitsArgs,
+    session: &'a mut Session,
+}
+
+pub fn run(args: BenchLimitsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let demo = load::check(synthetic::clownfish())?;
+    let mut bench = Bench { args: &args, session };
+    let mut text = bench.growth(&demo)?;
+    text += "\n";
+    text += &bench.threads(&demo)?;
+    text += "\n";
+    text += &bench.profile(&demo)?;
+    text += "\n";
+    text += &rates();
+    print(&text)?;
+    Ok(Outcome::Done)
+}
+
+impl Bench<'_> {
+    /// The fastest of a few fits.
+    fn fit(&mut self, sequence: &MeshSequence, bones: usize, threads: usize) -> anyhow::Result<FitInfo> {
+        let params =
+            FitParams { bones: BoneCount::Exact(bones), effort: self.args.effort.into(), ..FitParams::default() };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        let mut best: Option<FitInfo> = None;
+        for _ in 0..self.args.repeats.max(1) {
+            self.session.check_cancelled()?;
+            let info = pool.install(|| fit(sequence, &params, &mut bonesmith_core::Silent))?.info;
+            if best.as_ref().is_none_or(|best| seconds(&info) < seconds(best)) {
+                best = Some(info);
+            }
+        }
+        best.context("no fit was made")
+    }
+
+    fn growth(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
+        let mut rows = Vec::new();
+        for what in ["vertices", "frames", "bones"] {
+            let mut cells = vec![what.to_owned()];
+            let mut first = 0.0;
+            for times in [1, 2, 4] {
+                let sequence = match what {
+                    "vertices" => denser(demo, times)?,
+                    "frames" => slower(demo, times)?,
+                    _ => demo.clone(),
+                };
+                let bones = if what == "bones" { BONES * times } else { BONES };
+                let secs = seconds(&self.fit(&sequence, bones, 1)?);
+                first = if times == 1 { secs } else { first };
+                cells.push(format!("{secs:.3} s ({:.2}x)", secs / first));
+            }
+            rows.push(cells);
+        }
+        let title = format!(
+            "Growth: {} vertices, {} frames, {BONES} bones are 1x; one thread.\n\n",
+            demo.vertex_count(),
+            demo.frame_count()
+        );
+        Ok(title + &lines(&["of what", "1x", "2x", "4x"], &rows))
+    }
+
+    fn threads(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
+        let sequence = denser(demo, 4)?;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let counts: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n <= cores).collect();
+        let mut rows = Vec::new();
+        let mut alone = 0.0;
+        for count in counts {
+            let secs = seconds(&self.fit(&sequence, 2 * BONES, count)?);
+            alone = if count == 1 { secs } else { alone };
+            rows.push(vec![count.to_string(), format!("{secs:.3} s"), format!("{:.2}x", alone / secs)]);
+        }
+        let title = format!("Threads: {} vertices, {} bones.\n\n", sequence.vertex_count(), 2 * BONES);
+        Ok(title + &lines(&["threads", "fit", "speed-up"], &rows))
+    }
+
+    fn profile(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
+        let info = self.fit(&denser(demo, 4)?, 2 * BONES, 1)?;
+        let total = seconds(&info);
+        let mut parts = info.profile.clone();
+        parts.push(("prepare", info.prepare_secs));
+        parts.push(("everything else", total - parts.iter().map(|part| part.1).sum::<f64>()));
+        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let rows: Vec<Vec<String>> = parts
+            .iter()
+            .map(|(name, secs)| vec![(*name).to_owned(), format!("{:.1} %", 100.0 * secs / total)])
+            .collect();
+        Ok("Where the time of the fit above goes, one thread.\n\n".to_owned() + &lines(&["part", "share"], &rows))
+    }
+}
+
+/// Speeds of the inner loops.
+fn rates() -> String {
+    let row = |rate: &bonesmith_core::fit::Rate| {
+        vec![
+            rate.name.to_owned(),
+            format!("{:.1}", rate.gflops),
+            format!("{:.1}", rate.peak_gflops),
+            format!("{:.0} %", 100.0 * rate.gflops / rate.peak_gflops),
+        ]
+    };
+    let rows: Vec<Vec<String>> = kernel_rates().iter().map(row).collect();
+    let title = "Inner loops against a large matrix product of the same precision, GFLOP/s, one thread.\n\n";
+    title.to_owned() + &lines(&["loop", "GFLOP/s", "peak", "of peak"], &rows)
+}
+
+fn seconds(info: &FitInfo) -> f64 {
+    info.prepare_secs + info.fit_secs
+}
+
+/// The same surface with `times` as many vertices: midpoints of edges are added. Points alone: a fit needs no faces.
+fn denser(sequence: &MeshSequence, times: usize) -> anyhow::Result<MeshSequence> {
+    let n = sequence.vertex_count();
+    let adjacency = Adjacency::new(&sequence.surface().topology, n);
+    let edges: Vec<(usize, usize)> =
+        (0..n).flat_map(|i| adjacency.of(i).iter().map(move |&k| (i, k as usize))).filter(|(i, k)| i < k).collect();
+    let wanted = ((times - 1) * n).min(edges.len());
+    // Spread over all of the surface.
+    let picked: Vec<(usize, usize)> = (0..wanted).map(|at| edges[at * edges.len() / wanted]).collect();
+    let more = |p: &[Vec3]| p.iter().copied().chain(picked.iter().map(|&(i, k)| 0.5 * (p[i] + p[k]))).collect();
+    let frames = (0..sequence.frame_count()).map(|t| more(sequence.frame(t)));
+    rebuild(sequence, more(sequence.rest()), frames)
+}
+
+/// The same motion with `times` as many frames.
+fn slower(sequence: &MeshSequence, times: usize) -> anyhow::Result<MeshSequence> {
+    let count = sequence.frame_count();
+    let frames = (0..count * times).map(|at| {
+        let (t, share) = (at / times, (at % times) as f32 / times as f32);
+        let (from, to) = (sequence.frame(t), sequence.frame((t + 1).min(count - 1)));
+        from.iter().zip(to).map(|(a, b)| a.lerp(*b, share)).collect()
+    });
+    rebuild(sequence, sequence.rest().to_vec(), frames)
+}
+
+fn rebuild(
+    sequence: &MeshSequence,
+    rest: Vec<Vec3>,
+    frames: impl Iterator<Item = Vec<Vec3>>,
+) -> anyhow::Result<MeshSequence> {
+    let frame = |positions: Vec<Vec3>| RawFrame { positions, ..RawFrame::default() };
+    let raw = RawSequence {
+        name: sequence.name().to_owned(),
+        rest: Some(frame(rest)),
+        frames: frames.map(frame).collect(),
+        surface: Surface::default(),
+        ..RawSequence::default()
+    };
+    Ok(MeshSequence::try_from(raw)?)
+}

@@ -2,6 +2,7 @@
 //! is `settings`. Completions and the man page are made from these same definitions.
 
 mod rig;
+mod weights;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use bonesmith_core::skeleton::SkeletonMethod;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use rig::{AlignArg, RigArgs, SubjectArg};
+pub use weights::{BenchWeightsArgs, CompressArgs, ReduceArgs, ShapeArg};
 
 /// Turns mesh animations into skinned rigs: bones, sparse weights, bone animation.
 #[derive(Debug, Parser)]
@@ -28,6 +30,8 @@ Examples:
   bonesmith demo                                    make an animation, fit it, write demo/demo.glb
   bonesmith fit walk.npz -o walk.glb                a rig with as many bones as it takes
   bonesmith fit frames/ --bones 30 -o walk.glb      a folder of OBJ or PLY files, 30 bones
+  bonesmith reduce dense.npz -o light.glb           at most 4 bones per vertex
+  bonesmith compress dense.npz -o light.glb         two layers of 2: the quality of dense weights
   bonesmith eval walk.glb walk.npz                  how far the rig is from the animation
   bonesmith info walk.glb                           what a file holds
 
@@ -54,6 +58,10 @@ pub enum Command {
     Demo(DemoArgs),
     /// Fit bones, weights and bone motion to a mesh animation
     Fit(FitArgs),
+    /// Take influences away: fewer bones per vertex, the same bones
+    Reduce(ReduceArgs),
+    /// Compress weights to two layers: few influences with the quality of many
+    Compress(CompressArgs),
     /// Measure a rig against a mesh animation
     Eval(EvalArgs),
     /// Tell what a file holds
@@ -277,6 +285,13 @@ pub enum BenchCommand {
     Fit(BenchFitArgs),
     /// What the fit makes of this machine: threads, growth with size, inner loops against the peak
     Limits(BenchLimitsArgs),
+    /// Error of all weight reductions and of two layers beside table 3 of the course notes of 2014
+    Reduction3(BenchWeightsArgs),
+    /// Change of the weights without examples beside table 4.2 of Le's thesis
+    #[command(name = "weights4.2")]
+    Weights42(BenchWeightsArgs),
+    /// Size, evaluation speed and time to compress of two layers
+    TwoLayer(BenchWeightsArgs),
 }
 
 #[derive(Debug, Args)]

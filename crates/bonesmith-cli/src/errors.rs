@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use bonesmith_core::SequenceError;
+use bonesmith_core::compress::CompressError;
 use bonesmith_core::fit::FitError;
 use bonesmith_core::metrics::MetricsError;
+use bonesmith_core::reduce::ReduceError;
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,12 @@ pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
 }
 
 fn is_cancel(error: &anyhow::Error) -> bool {
-    error.chain().any(|e| e.is::<Cancelled>() || matches!(e.downcast_ref(), Some(FitError::Cancelled)))
+    error.chain().any(|e| {
+        e.is::<Cancelled>()
+            || matches!(e.downcast_ref(), Some(FitError::Cancelled))
+            || matches!(e.downcast_ref(), Some(ReduceError::Cancelled))
+            || matches!(e.downcast_ref(), Some(CompressError::Cancelled))
+    })
 }
 
 /// The whole chain on one line; a cause that its parent has already quoted is not said twice.

@@ -38,12 +38,17 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Demo(args) => commands::demo::run(args, session),
         Command::Fit(args) => commands::fit::run(args, session),
+        Command::Reduce(args) => commands::reduce::run(args, session),
+        Command::Compress(args) => commands::compress::run(args, session),
         Command::Eval(args) => commands::eval::run(args, session),
         Command::Info(args) => commands::info::run(args, session),
         Command::Convert(args) => commands::convert::run(args, session),
         Command::Bench(args) => match args.what {
             BenchCommand::Fit(bench) => commands::bench::run(bench, cli.global.threads, session),
             BenchCommand::Limits(bench) => commands::bench::limits::run(bench, session),
+            BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),
+            BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
+            BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),
         },
         Command::Completions { shell } => commands::shell::completions(shell),
         Command::Man => commands::shell::man(),

@@ -68,6 +68,8 @@ pub struct Summary {
     pub fit: Option<FitPart>,
     /// Parameters stored in an evaluated rig, as JSON text.
     pub stored_params: String,
+    /// What a two-layer rig is made of, in words.
+    pub layers: Option<String>,
     /// Each clip, where there are several.
     pub clips: Vec<ClipPart>,
     /// Each subject after the first, where there are several: its rig in short.
@@ -102,6 +104,7 @@ impl Summary {
             sequence_bytes: sequence.position_bytes(),
             fit: None,
             stored_params: rig.params_json.clone(),
+            layers: None,
             clips: Vec::new(),
             subjects: Vec::new(),
             notes: Vec::new(),
@@ -162,6 +165,9 @@ impl Summary {
         let mut table = Table::new(format!("{}: {}", self.name, mesh.join(", ").replace("vertexs", "vertices")));
         let kind = format!("{:?}", self.bone_kind).to_lowercase();
         table.row("bones", format!("{} {kind}, at most {} per vertex", self.bones, self.influences));
+        if let Some(layers) = &self.layers {
+            table.row("layers", layers.clone());
+        }
         self.error_rows(&mut table);
         for clip in &self.clips {
             let (e_rms, frames) = (figure(clip.e_rms), count(clip.frames, "frame"));
@@ -245,7 +251,7 @@ impl Seconds {
 }
 
 /// The warning's own fields, and its words.
-fn warning_json(warning: &Warning) -> Value {
+pub fn warning_json(warning: &Warning) -> Value {
     let mut value = json!(warning);
     value["text"] = json!(warning.to_string());
     value

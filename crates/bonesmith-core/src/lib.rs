@@ -14,12 +14,15 @@
 
 mod baselines;
 mod cluster;
+pub mod compress;
 pub mod deform;
 pub mod fit;
 pub mod given;
+mod linear;
 pub mod metrics;
 pub mod observer;
 mod prepare;
+pub mod reduce;
 pub mod rig;
 pub mod sequence;
 pub mod skeleton;
@@ -29,11 +32,14 @@ pub mod surface;
 pub mod synthetic;
 pub mod topology;
 pub mod transform;
+pub mod two_layer;
 pub mod weights;
 
+pub use linear::PoseError;
 pub use observer::{Observer, Progress, Silent};
 pub use rig::{Bone, BoneKind, Clip, Rig, RigError};
 pub use sequence::{MeshSequence, RawFrame, RawSequence, SequenceError};
 pub use surface::Surface;
 pub use topology::{Adjacency, Topology};
+pub use two_layer::TwoLayerRig;
 pub use weights::SparseWeights;

@@ -19,7 +19,7 @@ mod pointcache;
 
 use std::path::{Path, PathBuf};
 
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, TwoLayerRig};
 use inputs::Source;
 
 pub use clips::{ClipSource, clip_sources};
@@ -79,15 +79,47 @@ pub fn load_rest(path: &Path) -> Result<RawFrame, IoError> {
     Ok(pose)
 }
 
-/// Reads a rig: a skinned glTF/GLB or an npz rig.
+/// Reads a rig: a skinned glTF/GLB, or an npz rig or cage. One with two layers is baked to one.
 pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
+    read_rig(path, npz::BadWeights::Refuse)
+}
+
+/// As [`load_rig`]; weights of an npz that are negative become 0, and the weights of each vertex are scaled to 1. (Those of
+/// a glTF always are.)
+pub fn load_rig_normalised(path: &Path) -> Result<Rig, IoError> {
+    read_rig(path, npz::BadWeights::Normalise)
+}
+
+fn read_rig(path: &Path, bad: npz::BadWeights) -> Result<Rig, IoError> {
     match detect(path)? {
-        Format::Npz => npz::load_rig(path),
-        Format::Glb | Format::Gltf => gltf::load_rig(path, &LoadOptions::default()),
+        Format::Npz => npz::load_rig(path, bad),
+        Format::Glb | Format::Gltf => match gltf::load_two_layer(path)? {
+            Some(two) => Ok(two.bake()),
+            None => gltf::load_rig(path, &LoadOptions::default()),
+        },
         format => {
             let what = format!("{} files hold no rig; .npz, .glb and .gltf can", format.name());
             Err(IoError::unsupported(path, what))
         }
+    }
+}
+
+/// Reads a two-layer rig; `None` if the file holds something else.
+pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
+    match path.is_file().then(|| detect(path)).transpose()? {
+        Some(Format::Npz) => npz::load_two_layer(path),
+        Some(Format::Glb | Format::Gltf) => gltf::load_two_layer(path),
+        _ => Ok(None),
+    }
+}
+
+/// Writes a two-layer rig with both its layers: an npz, or a glTF with the extension `BONESMITH_two_layer`. For one that
+/// plays everywhere, write [`TwoLayerRig::bake`] with [`save_rig`].
+pub fn save_two_layer(rig: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
+    match Format::from_extension(path) {
+        Some(Format::Npz) => npz::save_two_layer(rig, path),
+        Some(Format::Glb | Format::Gltf) => gltf::save_two_layer(rig, path),
+        _ => Err(IoError::unsupported(path, "a rig can be written as .npz, .glb or .gltf")),
     }
 }
 
@@ -96,7 +128,12 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
     if path.is_file() {
         match detect(path)? {
             Format::Npz => return npz::load(path, options),
-            Format::Glb | Format::Gltf => return gltf::load(path, options),
+            Format::Glb | Format::Gltf => {
+                return match gltf::load_two_layer(path)? {
+                    Some(two) => Ok(Loaded::Rig(Box::new(two.bake()))),
+                    None => gltf::load(path, options),
+                };
+            }
             _ => {}
         }
     }

@@ -27,7 +27,10 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         }
         Loaded::Rig(rig) => {
             session.stage("writing")?;
-            bonesmith_io::save_rig(&rig, &output)?;
+            match bonesmith_io::load_two_layer(&input.paths[0])? {
+                Some(two) => bonesmith_io::save_two_layer(&two, &output)?,
+                None => bonesmith_io::save_rig(&rig, &output)?,
+            }
             "a rig"
         }
         Loaded::Sequence(raw) => {

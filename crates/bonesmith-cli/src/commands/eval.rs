@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::{Clip, Rig, metrics};
+use bonesmith_core::{Clip, Rig, deform, metrics};
 
 use crate::args::EvalArgs;
 use crate::errors::{Outcome, Usage};
@@ -18,16 +18,30 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let started = Instant::now();
-    let rig = bonesmith_io::load_rig(&rig_input.paths[0])?;
+    let two = bonesmith_io::load_two_layer(&rig_input.paths[0])?;
+    // Master bones carry the clips; a rig with one layer is itself.
+    let rig = match &two {
+        Some(two) => two.master.clone(),
+        None => bonesmith_io::load_rig(&rig_input.paths[0])?,
+    };
     let clip = find_clip(&rig, args.clip.as_deref())?;
     let sequence = load::animation(&input)?;
     let load_secs = started.elapsed().as_secs_f64();
 
     session.stage("measuring")?;
     let started = Instant::now();
-    let metrics = metrics::evaluate_clip(&rig, clip, &sequence)
+    let single = metrics::evaluate_clip(&rig, clip, &sequence)
         .with_context(|| format!("{} cannot be compared", rig_input.paths[0].display()))?;
+    let metrics = match &two {
+        Some(two) => metrics::compare(&sequence, |t| deform::two_layer(two, clip.frame(t))),
+        None => single,
+    };
     let mut summary = Summary::new(&rig, &sequence, metrics);
+    if let Some(two) = &two {
+        summary.influences = two.weights.max_influences();
+        let cost = crate::output::figure(two.blends_per_vertex());
+        summary.layers = Some(format!("{} virtual bones, {cost} blends per vertex", two.virtual_count()));
+    }
     summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = load_secs + summary.seconds.evaluate;

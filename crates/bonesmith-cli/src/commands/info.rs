@@ -66,6 +66,16 @@ struct RigInfo {
     influence_histogram: Vec<usize>,
     unused_bones: usize,
     params: serde_json::Value,
+    /// Of a two-layer rig; influences are then those on virtual bones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layers: Option<LayerInfo>,
+}
+
+#[derive(Debug, Serialize)]
+struct LayerInfo {
+    virtual_bones: usize,
+    master_influences: usize,
+    blends_per_vertex: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -80,6 +90,7 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let input = settings::input(args.inputs, Default::default())?;
     let json = settings::json(args.json)?;
     let path = &input.paths[0];
+    let two = bonesmith_io::load_two_layer(path)?;
     let mut info = match super::convert::load_any(&input.paths, &options)? {
         Loaded::Rig(rig) => Info::of_rig(&rig),
         Loaded::Sequence(raw) => Info::of_sequence(&load::check(raw).with_context(|| path.display().to_string())?),
@@ -88,6 +99,17 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         true => bonesmith_io::detect(path)?.name().to_owned(),
         false => "files of one animation".to_owned(),
     };
+    if let Some((two, rig)) = two.as_ref().zip(info.rig.as_mut()) {
+        rig.bones = two.master.bone_count();
+        rig.roots = two.master.bones.iter().filter(|b| b.parent.is_none()).count();
+        rig.bone_kind = two.master.kind;
+        rig.unused_bones = 0;
+        rig.layers = Some(LayerInfo {
+            virtual_bones: two.virtual_count(),
+            master_influences: two.blends.slots(),
+            blends_per_vertex: two.blends_per_vertex(),
+        });
+    }
     session.finish_progress();
     if let Some(target) = &json {
         write_json(target, &info)?;
@@ -155,6 +177,7 @@ impl Info {
             influence_histogram,
             unused_bones: rig.weights.usage(rig.bone_count()).iter().filter(|&&n| n == 0).count(),
             params: serde_json::from_str(&rig.params_json).unwrap_or_default(),
+            layers: None,
         };
         let first = rig.clips.first();
         Self {
@@ -208,6 +231,11 @@ impl RigInfo {
             n => format!(", {n} move nothing"),
         };
         table.row("bones", format!("{} {kind}, {}{unused}", self.bones, count(self.roots, "root")));
+        if let Some(LayerInfo { virtual_bones, master_influences, blends_per_vertex }) = &self.layers {
+            let cost = figure(*blends_per_vertex);
+            let text = format!("{virtual_bones} of at most {master_influences} bones, {cost} blends per vertex");
+            table.row("virtual bones", text);
+        }
         let pairs = self.influence_histogram.iter().enumerate().filter(|(_, n)| **n > 0);
         table.row("influences", pairs.map(|(k, n)| format!("{k}: {n}")).collect::<Vec<_>>().join("  "));
         for clip in &self.clips {

@@ -1,11 +1,14 @@
 //! One file per command: takes parsed arguments, resolves them, does the work.
 
 pub mod bench;
+pub mod compress;
 pub mod convert;
 pub mod demo;
 pub mod eval;
 pub mod fit;
 pub mod info;
+mod lighter;
+pub mod reduce;
 pub mod shell;
 
 use crate::output::{print, write_json};

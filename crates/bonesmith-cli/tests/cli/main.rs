@@ -8,3 +8,4 @@ mod harness;
 mod rigs;
 mod skeleton;
 mod sound_results;
+mod weights;

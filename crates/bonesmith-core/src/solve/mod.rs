@@ -5,3 +5,4 @@ pub(crate) mod lanes;
 pub(crate) mod polar;
 pub(crate) mod simplex;
 pub(crate) mod simplices;
+pub(crate) mod sparse_spd;

@@ -11,6 +11,28 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// 32-bit integers in vertex attributes, and floats end at 2^24. Absent when nothing was split or moved.
 pub const VERTEX_ATTRIBUTE: &str = "BONESMITH_VERTEX";
 
+/// Extension on the skin of a two-layer rig: docs/formats/BONESMITH_two_layer.md.
+pub const TWO_LAYER_EXTENSION: &str = "BONESMITH_two_layer";
+
+/// Attributes of a two-layer rig: virtual bones of each vertex and their weights, four each.
+pub const VIRTUAL_JOINTS: &str = "BONESMITH_JOINTS";
+/// See [`VIRTUAL_JOINTS`].
+pub const VIRTUAL_WEIGHTS: &str = "BONESMITH_WEIGHTS";
+
+/// Content of [`TWO_LAYER_EXTENSION`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TwoLayerExtension {
+    /// M.
+    pub virtual_bones: u32,
+    /// c: slots of each virtual bone.
+    pub slots: u32,
+    /// Accessor of M x c joints of the skin, unsigned scalars.
+    pub joints: u32,
+    /// Accessor of M x c weights, float scalars.
+    pub weights: u32,
+}
+
 /// (value, how many times in a row).
 pub type Runs = Vec<(u32, u32)>;
 

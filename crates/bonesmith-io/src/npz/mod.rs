@@ -3,28 +3,32 @@
 //! `docs/formats/npz.md` describes the arrays. NumPy reads every one with `allow_pickle=False`.
 
 mod archive;
+mod cage;
 mod meta;
 mod npy;
 mod rig;
 mod sequence;
 mod surface;
+mod two_layer;
 
 use std::path::Path;
 
-use bonesmith_core::{RawSequence, Rig};
+use bonesmith_core::{RawSequence, Rig, TwoLayerRig};
 use glam::Vec3;
 
 use crate::{IoError, LoadOptions, Loaded};
 use archive::{Archive, Array};
 
+pub use rig::BadWeights;
 pub use rig::save as save_rig;
 pub use sequence::save as save_sequence;
+pub use two_layer::save as save_two_layer;
 
 /// Reads whatever the archive holds.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
     let mut archive = Archive::open(path)?;
-    if rig::is_rig(&archive) {
-        return Ok(Loaded::Rig(Box::new(rig::load(&mut archive)?)));
+    if let Some(rig) = any_rig(&mut archive, BadWeights::Refuse)? {
+        return Ok(Loaded::Rig(Box::new(rig)));
     }
     Ok(Loaded::Sequence(sequence::load(&mut archive, options)?))
 }
@@ -38,14 +42,33 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
 }
 
 /// Reads a rig.
-pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
+pub fn load_rig(path: &Path, bad: BadWeights) -> Result<Rig, IoError> {
     let mut archive = Archive::open(path)?;
-    if rig::is_rig(&archive) {
-        return rig::load(&mut archive);
+    if let Some(rig) = any_rig(&mut archive, bad)? {
+        return Ok(rig);
     }
     let keys = archive.keys().join(", ");
     let what = format!("holds no rig: \"joint_indices\", \"joint_weights\" and \"bones\" are needed, it has: {keys}");
     Err(IoError::malformed(path, what))
+}
+
+/// Whatever kind of rig the archive holds: one with two layers is baked, a cage has control points for bones.
+fn any_rig(archive: &mut Archive, bad: BadWeights) -> Result<Option<Rig>, IoError> {
+    if two_layer::is_two_layer(archive) {
+        Ok(Some(two_layer::load(archive)?.bake()))
+    } else if rig::is_rig(archive) {
+        rig::load(archive, bad).map(Some)
+    } else if cage::is_cage_archive(archive) {
+        cage::load(archive, bad).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Reads a two-layer rig; `None` if the archive holds something else.
+pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
+    let mut archive = Archive::open(path)?;
+    two_layer::is_two_layer(&archive).then(|| two_layer::load(&mut archive)).transpose()
 }
 
 /// Reads the array `mask`, one number per vertex; `None` where the archive has none.

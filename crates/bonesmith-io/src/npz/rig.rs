@@ -18,17 +18,31 @@ const SUM_TOLERANCE: f64 = 1e-3;
 /// How far a bone's matrix may be from a rotation to count as rigid when the file does not say.
 const RIGID_TOLERANCE: f64 = 1e-5;
 
+/// What to do about weights that are negative or do not sum to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadWeights {
+    /// Refuse the file, with the vertex and the number.
+    Refuse,
+    /// Negative ones become 0, and each vertex is scaled to 1.
+    Normalise,
+}
+
 /// Whether an archive holds a rig.
 pub fn is_rig(archive: &Archive) -> bool {
     ["joint_indices", "joint_weights", "bones"].iter().all(|key| archive.has(key))
 }
 
 /// Reads and checks a rig. Only `rest`, `joint_indices`, `joint_weights` and `bones` are needed.
-pub fn load(archive: &mut Archive) -> Result<Rig, IoError> {
+pub fn load(archive: &mut Archive, bad: BadWeights) -> Result<Rig, IoError> {
+    load_with(archive, |archive, bones| read_weights(archive, ["joint_indices", "joint_weights"], bones, bad))
+}
+
+/// As [`load`], with weights from elsewhere: given the archive and the number of bones.
+pub fn load_with(
+    archive: &mut Archive,
+    weights: impl FnOnce(&mut Archive, usize) -> Result<SparseWeights, IoError>,
+) -> Result<Rig, IoError> {
     let path = archive.path().to_owned();
-    if archive.has("virtual_indices") {
-        return Err(IoError::unsupported(path, "two-layer rigs are not read yet"));
-    }
     let rest = positions(archive.required("rest")?)?;
     let mut meta = surface::read_meta(archive)?;
     let surface = Arc::new(surface::read(archive, &mut meta)?);
@@ -41,7 +55,7 @@ pub fn load(archive: &mut Archive) -> Result<Rig, IoError> {
         return Err(array.bad(format!("{b} bones; 1 to 65536 are possible")));
     }
     let motion = transforms(array)?;
-    let weights = read_weights(archive, b)?;
+    let weights = weights(archive, b)?;
     let bones = read_bones(archive, b, std::mem::take(&mut meta.bone_names))?;
     let clips = read_clips(archive, f, motion, &mut meta)?;
     let kind = meta.kind.unwrap_or_else(|| guess_kind(&clips));
@@ -64,14 +78,20 @@ fn transforms(array: Array) -> Result<Vec<DAffine3>, IoError> {
     Ok(array.f64s()?.as_chunks::<12>().0.iter().map(affine).collect())
 }
 
-fn read_weights(archive: &mut Archive, bones: usize) -> Result<SparseWeights, IoError> {
+/// Reads [N, K] indices and weights on `bones` bones.
+pub fn read_weights(
+    archive: &mut Archive,
+    [index_key, weight_key]: [&str; 2],
+    bones: usize,
+    bad: BadWeights,
+) -> Result<SparseWeights, IoError> {
     let path = archive.path().to_owned();
-    let array = archive.required("joint_indices")?;
+    let array = archive.required(index_key)?;
     let [n, k] = array.shape()?;
     let mut indices = array.integers(-1, i64::from(u16::MAX))?;
-    let array = archive.required("joint_weights")?;
+    let array = archive.required(weight_key)?;
     if array.shape::<2>()? != [n, k] {
-        return Err(array.bad(format!("shape {:?}, but \"joint_indices\" has [{n}, {k}]", array.header.shape)));
+        return Err(array.bad(format!("shape {:?}, but {index_key:?} has [{n}, {k}]", array.header.shape)));
     }
     let values = array.f32s()?;
     for (index, &weight) in indices.iter_mut().zip(&values) {
@@ -83,35 +103,42 @@ fn read_weights(archive: &mut Archive, bones: usize) -> Result<SparseWeights, Io
     let table: Vec<u16> = indices.iter().map(|&j| j.max(0) as u16).collect();
     if let Some(at) = indices.iter().position(|&j| j < 0 || j >= bones as i64) {
         let (vertex, bone) = (at / k.max(1), indices[at]);
-        let what = format!("\"joint_indices\": vertex {vertex} names bone {bone}, but there are {bones} bones");
+        let what = format!("{index_key:?}: vertex {vertex} names bone {bone}, but there are {bones} bones");
         return Err(IoError::malformed(path, what));
     }
-    let empty = || IoError::malformed(&path, "\"joint_weights\" has no slots");
+    let empty = || IoError::malformed(&path, format!("{weight_key:?} has no slots"));
     let stored = SparseWeights::from_tables(k, table, values).ok_or_else(empty)?;
     if stored.check(bones).is_ok() {
         return Ok(stored);
     }
-    tidied(&stored).map_err(|what| IoError::malformed(path, what))
+    tidied(&stored, bad).map_err(|what| IoError::malformed(path, format!("{weight_key:?}: {what}")))
 }
 
 /// Weights that others wrote: sorted, repeated bones added up, scaled to 1 where they are nearly that.
-fn tidied(stored: &SparseWeights) -> Result<SparseWeights, String> {
+fn tidied(stored: &SparseWeights, bad: BadWeights) -> Result<SparseWeights, String> {
     let (n, k) = (stored.vertex_count(), stored.slots());
     let mut tidy = SparseWeights::new(n, k);
     for i in 0..n {
         let row = i * k..(i + 1) * k;
         let (bones, weights) = (&stored.bone_table()[row.clone()], &stored.weight_table()[row]);
         let pairs: Vec<(usize, f64)> = bones.iter().zip(weights).map(|(&j, &w)| (j.into(), w.into())).collect();
-        if let Some((j, w)) = pairs.iter().find(|(_, w)| !(*w >= 0.0 && w.is_finite())) {
-            return Err(format!("\"joint_weights\": vertex {i}, bone {j}: weight {w}"));
-        }
-        let sum: f64 = pairs.iter().map(|(_, w)| w).sum();
-        if (sum - 1.0).abs() > SUM_TOLERANCE {
-            return Err(format!("\"joint_weights\": the weights of vertex {i} sum to {sum}, not 1"));
-        }
+        check_row(i, &pairs, bad)?;
         tidy.set(i, &pairs);
     }
     Ok(tidy)
+}
+
+/// Whether the weights of vertex `i` can be used, after scaling them to 1.
+pub fn check_row(i: usize, pairs: &[(usize, f64)], bad: BadWeights) -> Result<(), String> {
+    if let Some((j, w)) = pairs.iter().find(|(_, w)| !w.is_finite() || (*w < 0.0 && bad == BadWeights::Refuse)) {
+        return Err(format!("vertex {i}, bone {j}: weight {w}"));
+    }
+    let sum = pairs.iter().fold(0.0, |sum, (_, w)| sum + w.max(0.0));
+    let tolerance = if bad == BadWeights::Refuse { SUM_TOLERANCE } else { f64::INFINITY };
+    if (sum - 1.0).abs() > tolerance || sum <= 0.0 {
+        return Err(format!("the weights of vertex {i} sum to {sum}, not 1"));
+    }
+    Ok(())
 }
 
 fn read_bones(archive: &mut Archive, b: usize, names: Vec<String>) -> Result<Vec<Bone>, IoError> {
@@ -211,12 +238,37 @@ fn guess_kind(clips: &[Clip]) -> BoneKind {
 /// Writes a rig.
 pub fn save(rig: &Rig, path: &Path) -> Result<(), IoError> {
     rig.check().map_err(|e| IoError::malformed(path, format!("the rig is not sound: {e}")))?;
+    save_with(rig, path, |writer| {
+        write_weights(writer, ["joint_indices", "joint_weights"], &rig.weights)?;
+        match super::cage::is_cage(rig) {
+            true => super::cage::write(writer, rig),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Writes [N, K] indices and weights.
+pub fn write_weights<W: Write + Seek>(
+    writer: &mut Writer<W>,
+    [index_key, weight_key]: [&str; 2],
+    weights: &SparseWeights,
+) -> io::Result<()> {
+    let shape = [weights.vertex_count(), weights.slots()];
+    writer.array(index_key, &shape, weights.bone_table().iter().copied())?;
+    writer.array(weight_key, &shape, weights.weight_table().iter().copied())
+}
+
+/// Writes all of a rig but its weights, which `weights` writes.
+pub fn save_with(
+    rig: &Rig,
+    path: &Path,
+    weights: impl FnOnce(&mut Writer<&mut io::BufWriter<std::fs::File>>) -> io::Result<()>,
+) -> Result<(), IoError> {
     atomic::write_with(path, |file| {
         let mut writer = Writer::new(file);
-        let (n, k) = (rig.vertex_count(), rig.weights.slots());
+        let n = rig.vertex_count();
         writer.array("rest", &[n, 3], rig.rest.iter().flat_map(|p| p.to_array()))?;
-        writer.array("joint_indices", &[n, k], rig.weights.bone_table().iter().copied())?;
-        writer.array("joint_weights", &[n, k], rig.weights.weight_table().iter().copied())?;
+        weights(&mut writer)?;
         let mut meta = Meta { name: Some(rig.name.clone()), kind: Some(rig.kind), ..Meta::default() };
         write_bones(&mut writer, rig, &mut meta)?;
         write_clips(&mut writer, rig, &mut meta)?;

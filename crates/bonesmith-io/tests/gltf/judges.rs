@@ -4,9 +4,11 @@
 
 use std::path::PathBuf;
 
+use bonesmith_core::compress::{TwoLayerParams, TwoLayerSize, compress};
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
-use bonesmith_io::{save_rig, save_sequence};
+use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence, Rig, Silent};
+use bonesmith_io::{save_rig, save_sequence, save_two_layer};
 use glam::Vec3;
 use serde_json::json;
 
@@ -69,4 +71,17 @@ fn a_morph_animation_for_the_judges() {
     save_sequence(&sequence, &folder().join("morph.glb")).unwrap();
     let frames: Vec<_> = some_frames(10).into_iter().map(|t| (t, sequence.frame(t).to_vec())).collect();
     write_reference("morph", sequence.rest(), &frames);
+}
+
+#[test]
+fn two_layers_for_the_judges() {
+    let params =
+        PosedRigParams { bones: 6, influences: 6, kind: BoneKind::Affine, frames: 8, softness: 0.5, detail: 2 };
+    let dense = Rig { name: "two_layer_runtime".into(), ..posed_rig(4, &params).rig };
+    let params = TwoLayerParams { size: TwoLayerSize::VirtualBones(40), ..TwoLayerParams::default() };
+    let two = compress(&dense, None, &params, &mut Silent).unwrap().rig;
+    write_rig(&Rig { name: "two_layer_baked".into(), ..two.bake() });
+    // Blender does not know the extension: it shows the single-layer weights.
+    write_rig(&two.master);
+    save_two_layer(&two, &folder().join("two_layer_runtime.glb")).unwrap();
 }

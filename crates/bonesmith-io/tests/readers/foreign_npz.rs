@@ -149,7 +149,7 @@ fn odd_weights_are_tidied_or_refused() {
         (with(rig_arrays(), "bones", f64s(&[0, 1 << 60, 3, 4], &[])), "1 to 65536 are possible"),
         (with(rig_arrays(), "rest", f32s(&[3, 3], &[0.0; 9])), "weights for 4 vertices, but the rest pose has 3"),
         (with(rig_arrays(), "clip_frames", i32s(&[2], &[1, 1])), "2 clips do not fit 3 frames"),
-        (with(rig_arrays(), "virtual_indices", i32s(&[1, 1], &[0])), "two-layer"),
+        (with(rig_arrays(), "virtual_indices", i32s(&[1, 1], &[0])), "virtual_weights"),
     ];
     for (arrays, message) in cases {
         let said = rig(&arrays).unwrap_err().to_string();

@@ -5,7 +5,10 @@
 
 pub mod limits;
 mod published;
+pub mod reduction;
+mod reduction_published;
 mod table;
+pub mod two_layer;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,7 +60,7 @@ fn find_jobs(args: &BenchFitArgs, scratch: &Path) -> anyhow::Result<(Vec<Job>, S
         let fits_method = args.method != MethodArg::Fsd || row.kind == bonesmith_core::BoneKind::Affine;
         fits_method && args.only.as_ref().is_none_or(|pattern| row.label().contains(pattern.as_str()))
     };
-    let folder = sequence_folder(args)?;
+    let folder = sequence_folder(args.sequences.as_ref())?;
     let file =
         |row: &Row| Some(folder.as_ref()?.join(row.sequence).with_extension("npz")).filter(|path| path.is_file());
     let there: Vec<Job> = ROWS.iter().filter_map(|row| Some((*row, file(row)?))).collect();
@@ -80,8 +83,8 @@ fn find_jobs(args: &BenchFitArgs, scratch: &Path) -> anyhow::Result<(Vec<Job>, S
 }
 
 /// The folder given, else the one in the environment, else the usual place beside the repository.
-fn sequence_folder(args: &BenchFitArgs) -> Result<Option<PathBuf>, Usage> {
-    if let Some(folder) = &args.sequences {
+fn sequence_folder(given: Option<&PathBuf>) -> Result<Option<PathBuf>, Usage> {
+    if let Some(folder) = given {
         return match folder.is_dir() {
             true => Ok(Some(folder.clone())),
             false => Err(Usage::new(format!("--sequences {}: no such folder", folder.display()))),

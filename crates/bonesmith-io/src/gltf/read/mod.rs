@@ -9,6 +9,7 @@ mod primitive;
 mod scene;
 mod surface;
 mod track;
+mod two_layer;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{Bone, BoneKind, Clip, RawFrame, RawSequence, Rig};
+use bonesmith_core::{Bone, BoneKind, Clip, RawFrame, RawSequence, Rig, TwoLayerRig};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
@@ -51,6 +52,11 @@ pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
         return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
     }
     to_rig(&document, model, options.fps)
+}
+
+/// Reads a two-layer rig; `None` if the file holds something else.
+pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
+    two_layer::load(&Document::open(path)?)
 }
 
 /// Bakes everything that moves, skins and morph targets, to positions; several animations follow each other.

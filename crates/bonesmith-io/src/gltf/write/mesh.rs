@@ -12,7 +12,9 @@ use gltf_json::{Accessor, Index};
 use super::buffer::{Builder, Purpose};
 use super::material::{name, write_materials};
 use super::split::{Part, SplitVertex, faces_by_material, split};
-use crate::gltf::extras::{self, MeshExtras, PrimitiveExtras, VERTEX_ATTRIBUTE, to_runs};
+use crate::gltf::extras::{
+    self, MeshExtras, PrimitiveExtras, VERTEX_ATTRIBUTE, VIRTUAL_JOINTS, VIRTUAL_WEIGHTS, to_runs,
+};
 
 /// What a mesh is made from.
 pub struct MeshSource<'a> {
@@ -24,6 +26,8 @@ pub struct MeshSource<'a> {
     pub surface: &'a Surface,
     /// [N, K] skinning weights, K at most 8.
     pub weights: Option<(&'a SparseWeights, usize)>,
+    /// [N, k] weights on virtual bones, k at most 4.
+    pub virtual_weights: Option<&'a SparseWeights>,
     /// Each [N] positions of a morph target, and its name.
     pub targets: Vec<(&'a [Vec3], String)>,
 }
@@ -92,6 +96,11 @@ fn write_part(
             insert(Semantic::Weights(set as u32), weights);
         }
     }
+    if let Some(weights) = source.virtual_weights {
+        let (joints, values) = write_virtual(builder, weights, vertices);
+        insert(Semantic::Extras(VIRTUAL_JOINTS.into()), joints);
+        insert(Semantic::Extras(VIRTUAL_WEIGHTS.into()), values);
+    }
     if !identity {
         let halves: Vec<[u16; 2]> = vertices.iter().map(|v| [v.vertex as u16, (v.vertex >> 16) as u16]).collect();
         insert(Semantic::Extras(VERTEX_ATTRIBUTE.into()), builder.shorts(&halves));
@@ -138,6 +147,23 @@ fn write_influences(
             (joints, builder.floats(&values, Purpose::Vertex))
         })
         .collect()
+}
+
+/// Accessors of the virtual bones of each vertex and their weights.
+fn write_virtual(
+    builder: &mut Builder,
+    weights: &SparseWeights,
+    vertices: &[SplitVertex],
+) -> (Index<Accessor>, Index<Accessor>) {
+    let row = |v: &SplitVertex| {
+        let (mut joints, mut values) = ([0u16; 4], [0.0f32; 4]);
+        for (k, (m, w)) in weights.of(v.vertex as usize).take(4).enumerate() {
+            (joints[k], values[k]) = (m as u16, w);
+        }
+        (joints, values)
+    };
+    let (joints, values): (Vec<_>, Vec<_>) = vertices.iter().map(row).unzip();
+    (builder.shorts(&joints), builder.floats(&values, Purpose::Vertex))
 }
 
 /// Joints and weights of one vertex in eight slots, largest first, summing to 1 as closely as float32 can.

@@ -20,7 +20,8 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{MeshSequence, Rig};
+use bonesmith_core::two_layer::Blends;
+use bonesmith_core::{MeshSequence, Rig, TwoLayerRig};
 use glam::Vec3;
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
@@ -33,7 +34,7 @@ use self::joints::{BoneNodes, Joints, NodeMotion};
 use self::material::name;
 use self::mesh::{MeshSource, write_mesh};
 use self::origin::{far_origin, moved};
-use super::extras::{self, SkinExtras};
+use super::extras::{self, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
 use super::{TIP, container};
 use crate::{IoError, atomic};
 
@@ -44,6 +45,16 @@ const MAX_MORPH_FRAMES: usize = 4096;
 
 /// Writes a rig as a skinned mesh with one animation per clip.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
+    save(rig, None, path)
+}
+
+/// Writes both layers: master bones as joints, single-layer weights for everybody, and the layers in an extension.
+pub fn save_two_layer(two: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
+    two.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
+    save(&two.master, Some(two), path)
+}
+
+fn save(rig: &Rig, layers: Option<&TwoLayerRig>, path: &Path) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
     rig.check().map_err(|e| unsupported(e.to_string()))?;
     if rig.rest.is_empty() {
@@ -66,6 +77,7 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
             rest: &rig.rest,
             surface: &rig.surface,
             weights: Some((&rig.weights, rig.bone_count())),
+            virtual_weights: layers.map(|two| &two.weights),
             targets: Vec::new(),
         },
     );
@@ -73,6 +85,9 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     let tree = write_tree(&mut builder, rig, &plan);
     builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
     let skin = write_skin(&mut builder, rig, &plan, &tree);
+    if let Some(two) = layers {
+        write_layers(&mut builder, skin, &two.blends);
+    }
     let node = Node { mesh: Some(mesh), skin: Some(skin), name: name(&rig.name), ..Node::default() };
     let mesh_node = builder.root.push(node);
     write_scene(&mut builder, vec![tree.root, mesh_node]);
@@ -113,6 +128,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         rest: sequence.rest(),
         surface: sequence.surface(),
         weights: None,
+        virtual_weights: None,
         targets: (0..frames).map(target).collect(),
     };
     let mesh = write_mesh(&mut builder, &source);
@@ -205,6 +221,24 @@ fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree) -> I
         name: name(&rig.name),
         skeleton: Some(tree.root),
     })
+}
+
+/// D as an extension of the skin; A is in the mesh's attributes.
+fn write_layers(builder: &mut Builder, skin: Index<Skin>, blends: &Blends) {
+    let joints = builder.scalars(blends.bone_table());
+    let weights: Vec<[f32; 1]> = blends.weight_table().iter().map(|w| [*w]).collect();
+    let content = TwoLayerExtension {
+        virtual_bones: blends.count() as u32,
+        slots: blends.slots() as u32,
+        joints: joints.value() as u32,
+        weights: builder.floats(&weights, Purpose::Plain).value() as u32,
+    };
+    let mut extension = gltf_json::extensions::skin::Skin::default();
+    if let Ok(content) = serde_json::to_value(content) {
+        extension.others.insert(TWO_LAYER_EXTENSION.to_owned(), content);
+    }
+    builder.root.skins[skin.value()].extensions = Some(extension);
+    builder.root.extensions_used.push(TWO_LAYER_EXTENSION.to_owned());
 }
 
 fn write_scene(builder: &mut Builder, nodes: Vec<Index<Node>>) {

@@ -1,0 +1,167 @@
+//! Arguments of `reduce`, `compress` and their benches.
+
+use std::path::PathBuf;
+
+use bonesmith_core::reduce::{Laplacian, ReduceMethod};
+use clap::{Args, ValueEnum};
+
+use super::{InputArgs, JsonArgs};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --examples the rig's own first animation takes their place.
+
+Examples:
+  bonesmith reduce dense.npz --influences 4 --examples walk.npz -o walk.glb
+  bonesmith reduce character.glb --method k-largest -o mobile.glb
+  bonesmith reduce fitted.npz --examples walk.npz --refit-motion -o walk.glb")]
+pub struct ReduceArgs {
+    /// The rig: .glb .gltf .npz, or a cage as .npz with `weights` and `controls`
+    pub rig: PathBuf,
+    /// Most bones that move one vertex
+    #[arg(long, value_name = "K", default_value_t = 4)]
+    pub influences: usize,
+    /// Who takes influences away: our best, or a published method
+    #[arg(long, value_enum, default_value_t)]
+    pub method: ReduceMethodArg,
+    /// Poses to keep: the animation, frame by frame as in the rig's first clip
+    #[arg(long, value_name = "INPUT", num_args = 1..)]
+    pub examples: Vec<PathBuf>,
+    /// The rig to write; the ending says how: .glb .gltf .npz
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    pub output: PathBuf,
+    /// Our method: how much neighbours should err alike, 0 to about 10; more of it for better normals [default: 1]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    pub smooth: Option<f64>,
+    /// Our method: let the bones move too, to suit the fewer weights. For loose bones that a fit made
+    #[arg(long)]
+    pub refit_motion: bool,
+    /// Smooth and Poisson reduction: weights of the mesh edges
+    #[arg(long, value_enum, default_value_t)]
+    pub laplacian: LaplacianArg,
+    /// Accept weights of an npz that are negative or do not sum to 1, and make them sound
+    #[arg(long)]
+    pub normalise: bool,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Vertices blend 2 virtual bones, virtual bones blend bones: the quality of dense weights at the price of four influences.
+Start from a rig with many influences: bonesmith fit ... --influences all -o dense.npz
+
+Examples:
+  bonesmith compress dense.npz --examples walk.npz -o walk.glb     baked: virtual bones as joints, plays everywhere
+  bonesmith compress dense.npz --shape runtime -o walk.glb         both layers, in the extension BONESMITH_two_layer
+  bonesmith compress dense.npz --target-error 1 --examples walk.npz -o walk.npz")]
+pub struct CompressArgs {
+    /// The rig: .glb .gltf .npz, or a cage as .npz with `weights` and `controls`
+    pub rig: PathBuf,
+    /// As many virtual bones as cost no more than this many influences per vertex [default: 4]
+    #[arg(long, value_name = "K", group = "size", allow_negative_numbers = true)]
+    pub influences_equivalent: Option<f64>,
+    /// This many virtual bones
+    #[arg(long, value_name = "M", group = "size")]
+    pub virtual_bones: Option<usize>,
+    /// As few virtual bones as reach this error: E_RMS on the examples or the rig's own animation; with --weights-only
+    /// the root mean square change of the weights in thousandths
+    #[arg(long, value_name = "E", group = "size", allow_negative_numbers = true)]
+    pub target_error: Option<f64>,
+    /// Poses to keep: the animation, frame by frame as in the rig's first clip
+    #[arg(long, value_name = "INPUT", num_args = 1..)]
+    pub examples: Vec<PathBuf>,
+    /// The rig to write; the ending says how: .glb .gltf .npz
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    pub output: PathBuf,
+    /// What is written [default: baked in .glb and .gltf, runtime in .npz]
+    #[arg(long, value_enum, help_heading = "Output")]
+    pub shape: Option<ShapeArg>,
+    /// Virtual bones that a vertex blends, 1 to 4
+    #[arg(long, value_name = "K", default_value_t = 2)]
+    pub layer_influences: usize,
+    /// Bones that a virtual bone blends [default: one more than a vertex of the rig has, at most 16 with poses]
+    #[arg(long, value_name = "C")]
+    pub master_influences: Option<usize>,
+    /// Without examples: look at the weights alone, as published, not at the rig's own animation
+    #[arg(long, conflicts_with = "examples")]
+    pub weights_only: bool,
+    /// More rounds: a few percent less error for several times the work. Always on with examples
+    #[arg(long)]
+    pub thorough: bool,
+    /// Accept weights of an npz that are negative or do not sum to 1, and make them sound
+    #[arg(long)]
+    pub normalise: bool,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchWeightsArgs {
+    /// Folder of .npz sequences [default: $BONESMITH_DATA/sequences, else ../shared/data/sequences]
+    #[arg(long, value_name = "DIR")]
+    pub sequences: Option<PathBuf>,
+    /// Only rows whose "sequence bones" contains this
+    #[arg(long, value_name = "PATTERN")]
+    pub only: Option<String>,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReduceMethodArg {
+    /// Our best: bones chosen for the poses, neighbours asked to err alike
+    #[default]
+    Bonesmith,
+    /// The largest weights
+    KLargest,
+    /// The largest weights' bones; weights whose Laplacian matches
+    Smooth,
+    /// The bones that alone predict best; weights by least squares
+    Geometric,
+    /// The same bones; weights for which the Laplacian of the poses matches
+    Poisson,
+}
+
+impl From<ReduceMethodArg> for ReduceMethod {
+    fn from(method: ReduceMethodArg) -> Self {
+        match method {
+            ReduceMethodArg::Bonesmith => Self::Bonesmith,
+            ReduceMethodArg::KLargest => Self::KLargest,
+            ReduceMethodArg::Smooth => Self::Smooth,
+            ReduceMethodArg::Geometric => Self::Geometric,
+            ReduceMethodArg::Poisson => Self::Poisson,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LaplacianArg {
+    /// Cotangents, clamped
+    #[default]
+    Cotangent,
+    /// Every edge alike
+    Uniform,
+}
+
+impl From<LaplacianArg> for Laplacian {
+    fn from(kind: LaplacianArg) -> Self {
+        match kind {
+            LaplacianArg::Cotangent => Self::Cotangent,
+            LaplacianArg::Uniform => Self::Uniform,
+        }
+    }
+}
+
+/// `--shape`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShapeArg {
+    /// Virtual bones as joints with baked motion: plays everywhere
+    Baked,
+    /// Both layers; a glTF has them in an extension, and single-layer weights for players that do not know it
+    Runtime,
+}

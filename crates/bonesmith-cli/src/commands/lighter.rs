@@ -1,0 +1,198 @@
+//! What `reduce` and `compress` have in common: a rig and examples in, a lighter rig out, figures of the file.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use bonesmith_core::deform::{lbs, two_layer};
+use bonesmith_core::fit::Warning;
+use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
+use serde_json::{Value, json};
+
+use crate::args::InputArgs;
+use crate::errors::Usage;
+use crate::output::{Table, bytes, count, figure};
+use crate::session::Session;
+use crate::summary::Seconds;
+use crate::{load, pipeline, settings};
+
+/// The rig, and what it is held against.
+pub struct Source {
+    pub rig: Rig,
+    /// What the user gave.
+    pub examples: Option<MeshSequence>,
+    /// The poses that the given rig itself makes, where there are no examples; `None` if it does not move.
+    pub own: Option<MeshSequence>,
+    pub load_secs: f64,
+}
+
+impl Source {
+    pub fn read(
+        rig: PathBuf,
+        examples: Vec<PathBuf>,
+        input: InputArgs,
+        normalise: bool,
+        session: &mut Session,
+    ) -> anyhow::Result<Self> {
+        let rig_input = settings::input(vec![rig], InputArgs::default())?;
+        let input = settings::input(examples, input)?;
+        session.stage("reading")?;
+        let started = Instant::now();
+        let path = &rig_input.paths[0];
+        let rig = match normalise {
+            true => bonesmith_io::load_rig_normalised(path)?,
+            false => bonesmith_io::load_rig(path).map_err(|error| hinted(error.into()))?,
+        };
+        let examples = (!input.paths.is_empty()).then(|| load::animation(&input)).transpose()?;
+        let own = match &examples {
+            Some(_) => None,
+            None => own_poses(&rig)?,
+        };
+        Ok(Self { rig, examples, own, load_secs: started.elapsed().as_secs_f64() })
+    }
+
+    /// What figures are measured against.
+    pub fn reference(&self) -> Option<&MeshSequence> {
+        self.examples.as_ref().or(self.own.as_ref())
+    }
+}
+
+/// Bad weights are refused, and the user is told what can be done.
+fn hinted(error: anyhow::Error) -> anyhow::Error {
+    let text = error.to_string();
+    match text.contains("weight") && (text.contains("sum to") || text.contains("weight -")) {
+        true => Usage::new(text).hint("--normalise sets negative weights to 0 and scales each vertex to 1").into(),
+        false => error,
+    }
+}
+
+/// The first clip of a rig as an animation; `None` if it has none.
+fn own_poses(rig: &Rig) -> anyhow::Result<Option<MeshSequence>> {
+    let Some(clip) = rig.clips.first().filter(|clip| clip.frame_count() > 0) else { return Ok(None) };
+    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
+    let posed = |t| frame(lbs(&rig.rest, &rig.weights, clip.frame(t)));
+    let raw = RawSequence {
+        name: rig.name.clone(),
+        rest: Some(frame(rig.rest.clone())),
+        frames: (0..clip.frame_count()).map(posed).collect(),
+        times_secs: clip.times_secs.clone(),
+        surface: (*rig.surface).clone(),
+        ..RawSequence::default()
+    };
+    Ok(Some(load::check(raw)?))
+}
+
+/// Figures of a written file, with two layers or one, against a sequence.
+pub fn measure(path: &Path, sequence: &MeshSequence) -> anyhow::Result<Metrics> {
+    if let Some(two) = bonesmith_io::load_two_layer(path)? {
+        let clip = two.master.clips.first().ok_or(metrics::MetricsError::NoClip)?;
+        anyhow::ensure!(clip.frame_count() == sequence.frame_count(), "the file that was written has other frames");
+        return Ok(metrics::compare(sequence, |t| two_layer(&two, clip.frame(t))));
+    }
+    let rig = bonesmith_io::load_rig(path)?;
+    metrics::evaluate(&rig, sequence).context("measuring what was written")
+}
+
+/// Everything there is to say.
+pub struct Report {
+    pub command: &'static str,
+    pub method: &'static str,
+    pub name: String,
+    pub vertices: usize,
+    pub faces: usize,
+    pub bones: usize,
+    pub influences: usize,
+    /// Of the written file; `None` where nothing moves.
+    pub metrics: Option<Metrics>,
+    /// Of the rig that was given.
+    pub before: Option<Metrics>,
+    /// Whether figures are against examples, or against the rig that was given.
+    pub examples: bool,
+    pub frames: usize,
+    pub iterations: usize,
+    pub stop: &'static str,
+    pub seconds: Seconds,
+    pub warnings: Vec<Warning>,
+    pub params: Value,
+    pub output: PathBuf,
+    /// Keys of its own.
+    pub extra: Value,
+    /// Rows of its own.
+    pub rows: Vec<(&'static str, String)>,
+}
+
+impl Report {
+    pub fn to_json(&self) -> Value {
+        let of = |get: fn(&Metrics) -> Value| self.metrics.as_ref().map(get);
+        let before = |get: fn(&Metrics) -> Value| self.before.as_ref().map(get);
+        let mut value = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "command": self.command,
+            "name": self.name,
+            "vertices": self.vertices,
+            "faces": self.faces,
+            "frames": self.frames,
+            "bones": self.bones,
+            "influences": self.influences,
+            "against": if self.examples { "examples" } else { "the rig that was given" },
+            "e_rms": of(|m| json!(m.e_rms)),
+            "max_error": of(|m| json!(m.max_error)),
+            "max_error_model_units": of(|m| json!(m.max_error_model_units)),
+            "rmse_percent": of(|m| json!(m.rmse_percent)),
+            "normal_degrees": of(|m| json!(m.normal_degrees)),
+            "radius_model_units": of(|m| json!(m.radius_model_units)),
+            "e_rms_before": before(|m| json!(m.e_rms)),
+            "normal_degrees_before": before(|m| json!(m.normal_degrees)),
+            "method": self.method,
+            "iterations": self.iterations,
+            "stop": self.stop,
+            "seconds": self.seconds,
+            "output": self.output.to_string_lossy(),
+            "file_bytes": pipeline::file_bytes(&self.output),
+            "warnings": self.warnings.iter().map(crate::summary::warning_json).collect::<Vec<_>>(),
+            "params": self.params,
+        });
+        if let (Some(value), Some(extra)) = (value.as_object_mut(), self.extra.as_object()) {
+            value.extend(extra.clone());
+        }
+        value
+    }
+
+    pub fn to_table(&self) -> String {
+        let mesh = [format!("{} vertices", self.vertices), count(self.faces, "face"), count(self.frames, "frame")];
+        let mut table = Table::new(format!("{}: {}", self.name, mesh.join(", ")));
+        self.rows.iter().for_each(|(name, value)| table.row(name, value.clone()));
+        if let Some(metrics) = &self.metrics {
+            let radius = figure(metrics.radius_model_units);
+            let what = if self.examples { "against the examples" } else { "against the rig that was given" };
+            table.row("E_RMS", format!("{:<9} thousandths of the radius {radius}, {what}", figure(metrics.e_rms)));
+            if let Some(before) = self.before.as_ref().filter(|_| self.examples) {
+                table.row("before", format!("{:<9} E_RMS of the rig that was given", figure(before.e_rms)));
+            }
+            let (frame, vertex) = metrics.max_error_at;
+            table.row("max error", format!("{:<9} frame {frame}, vertex {vertex}", figure(metrics.max_error)));
+            if let Some(degrees) = metrics.normal_degrees {
+                table.row("normals", format!("{:<9} mean angle", figure(degrees) + "°"));
+            }
+        }
+        let Seconds { load, fit, export, total, .. } = self.seconds;
+        table
+            .row("seconds", format!("load {load:.2}  {} {fit:.2}  export {export:.2}  total {total:.2}", self.command));
+        table.row("written", format!("{}, {}", self.output.display(), bytes(pipeline::file_bytes(&self.output))));
+        table.to_string()
+    }
+
+    /// Warnings, JSON, table.
+    pub fn show(&self, json: Option<&settings::JsonTarget>, session: &mut Session) -> anyhow::Result<()> {
+        session.finish_progress();
+        self.warnings.iter().for_each(|w| session.warn(&w.to_string()));
+        if let Some(target) = json {
+            crate::output::write_json(target, &self.to_json())?;
+        }
+        match session.quiet || json == Some(&settings::JsonTarget::Stdout) {
+            true => Ok(()),
+            false => crate::output::print(&self.to_table()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `bonesmith reduce`: fewer influences per vertex, the same bones.
+
+use std::time::Instant;
+
+use bonesmith_core::fit::Warning;
+use bonesmith_core::metrics;
+use bonesmith_core::reduce::{Laplacian, ReduceMethod, ReduceParams, reduce};
+use serde_json::json;
+
+use super::lighter::{Report, Source, measure};
+use crate::args::ReduceArgs;
+use crate::errors::Outcome;
+use crate::session::Session;
+use crate::settings;
+use crate::summary::{Seconds, influence_warning};
+
+pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let defaults = ReduceParams::default();
+    let params = ReduceParams {
+        influences: args.influences,
+        method: args.method.into(),
+        laplacian: Laplacian::from(args.laplacian),
+        smooth: args.smooth.unwrap_or(defaults.smooth),
+        refit_motion: args.refit_motion,
+        ..defaults
+    };
+    params.validate()?;
+    let json_target = settings::json(args.json)?;
+    let inputs: Vec<_> = args.examples.iter().chain([&args.rig]).cloned().collect();
+    let output = settings::output(args.output, &inputs)?;
+    let source = Source::read(args.rig, args.examples, args.input, args.normalise, session)?;
+
+    let started = Instant::now();
+    let mut reduced = reduce(&source.rig, source.examples.as_ref(), &params, session)?;
+    let fit = started.elapsed().as_secs_f64();
+    let mut warnings = Vec::new();
+    if reduced.info.nothing_to_do {
+        let (most, asked) = (reduced.info.influences_before, params.influences);
+        let text = format!("no vertex has more than {most} influences, {asked} were asked for: nothing to take away");
+        warnings.push(Warning::Note { text });
+    }
+    if !reduced.info.converged {
+        let text = format!("stopped after {} iterations, still improving", reduced.info.iterations);
+        warnings.push(Warning::Note { text });
+    }
+    session.stage("writing")?;
+    let export_started = Instant::now();
+    let before = serde_json::from_str::<serde_json::Value>(&source.rig.params_json).unwrap_or_default();
+    reduced.rig.params_json =
+        json!({ "version": env!("CARGO_PKG_VERSION"), "reduce": params, "from": before }).to_string();
+    bonesmith_io::save_rig(&reduced.rig, &output)?;
+    let export = export_started.elapsed().as_secs_f64();
+    warnings.extend(influence_warning(&reduced.rig, &output));
+    session.stage("measuring the file")?;
+    let reference = source.reference();
+    let report = Report {
+        command: "reduce",
+        method: method_name(params.method),
+        name: source.rig.name.clone(),
+        vertices: source.rig.vertex_count(),
+        faces: source.rig.surface.topology.face_count(),
+        bones: source.rig.bone_count(),
+        influences: reduced.rig.weights.max_influences(),
+        metrics: reference.map(|sequence| measure(&output, sequence)).transpose()?,
+        before: reference.map(|sequence| metrics::evaluate(&source.rig, sequence)).transpose()?,
+        examples: source.examples.is_some(),
+        frames: reference.map_or(0, |sequence| sequence.frame_count()),
+        iterations: reduced.info.iterations,
+        stop: if reduced.info.converged { "converged" } else { "max-iterations" },
+        seconds: Seconds {
+            load: source.load_secs,
+            fit,
+            export,
+            total: source.load_secs + fit + export,
+            ..Default::default()
+        },
+        warnings,
+        params: json!(params),
+        extra: json!({ "influences_before": reduced.info.influences_before }),
+        rows: vec![(
+            "influences",
+            format!(
+                "at most {} of {} bones per vertex, {} before; {}",
+                reduced.rig.weights.max_influences(),
+                source.rig.bone_count(),
+                reduced.info.influences_before,
+                method_name(params.method)
+            ),
+        )],
+        output,
+    };
+    report.show(json_target.as_ref(), session)?;
+    Ok(Outcome::Done)
+}
+
+pub fn method_name(method: ReduceMethod) -> &'static str {
+    match method {
+        ReduceMethod::Bonesmith => "bonesmith",
+        ReduceMethod::KLargest => "k-largest",
+        ReduceMethod::Smooth => "smooth",
+        ReduceMethod::Geometric => "geometric",
+        ReduceMethod::Poisson => "poisson",
+    }
+}

@@ -1,0 +1,214 @@
+//! The dictionary D: virtual bones as blends of master bones, and its update.
+//!
+//! Each atom in turn is moved to where the error of the vertices that use it is least, others fixed. In the metric of
+//! weights this is [Le2014 eq. 4.5] with the divisor `Phi_jj` (the print has an entry of A). In the metric of poses the
+//! paper keeps that formula with the dense optimum `W*` in `Gamma`, and says it may not converge; here the normal
+//! equations of the atom are solved in the metric itself,
+//!
+//! ```text
+//! (sum_i a_ij^2 G_i) d_j = sum_i a_ij (q_i - G_i sum_(k != j) a_ik d_k),     sum d_j = 1
+//! ```
+//!
+//! which cannot raise the error. Where at most c bones are allowed, the atom is cut down to those with most effect and
+//! solved again, and taken only if it is better than it was.
+
+use faer::linalg::solvers::Solve;
+use faer::{Mat, Side};
+
+use super::coefficients::Coefficients;
+use crate::linear::Metric;
+
+/// Pull towards the present atom, relative to the mean of the diagonal: directions that no vertex sees stay.
+const RIDGE: f64 = 1e-7;
+
+/// Atoms and their products with the metric's matrices.
+#[derive(Clone)]
+pub(crate) struct Dictionary {
+    bones: usize,
+    forms: usize,
+    /// [q, B] atoms.
+    atoms: Vec<f64>,
+    /// [q, P, B] `M_p d`.
+    images: Vec<f64>,
+    /// c: most bones of an atom.
+    pub slots: usize,
+}
+
+impl Dictionary {
+    pub fn new(metric: &Metric, slots: usize) -> Self {
+        Self { bones: metric.bones, forms: metric.forms, atoms: Vec::new(), images: Vec::new(), slots }
+    }
+
+    /// q.
+    pub fn len(&self) -> usize {
+        self.atoms.len() / self.bones
+    }
+
+    /// [B] atom `r`.
+    pub fn atom(&self, r: usize) -> &[f64] {
+        &self.atoms[r * self.bones..(r + 1) * self.bones]
+    }
+
+    /// Appends an atom.
+    pub fn push(&mut self, metric: &Metric, atom: &[f64]) {
+        self.atoms.extend_from_slice(atom);
+        self.images.resize(self.images.len() + self.forms * self.bones, 0.0);
+        self.refresh(metric, self.len() - 1);
+    }
+
+    /// Replaces atom `r`.
+    pub fn set(&mut self, metric: &Metric, r: usize, atom: &[f64]) {
+        self.atoms[r * self.bones..(r + 1) * self.bones].copy_from_slice(atom);
+        self.refresh(metric, r);
+    }
+
+    fn refresh(&mut self, metric: &Metric, r: usize) {
+        let b = self.bones;
+        let atom = &self.atoms[r * b..(r + 1) * b];
+        let images = self.images[r * self.forms * b..(r + 1) * self.forms * b].chunks_exact_mut(b);
+        for (image, matrix) in images.zip(metric.matrices.chunks_exact(b * b)) {
+            image.fill(0.0);
+            for (row, &d) in matrix.chunks_exact(b).zip(atom).filter(|(_, d)| **d != 0.0) {
+                image.iter_mut().zip(row).for_each(|(x, m)| *x += d * m);
+            }
+        }
+    }
+
+    /// `out = sum_p f_p M_p d_r`, the atom as a vertex with these features sees it.
+    #[inline]
+    pub fn image(&self, r: usize, features: &[f64], out: &mut [f64]) {
+        let b = self.bones;
+        let images = &self.images[r * self.forms * b..(r + 1) * self.forms * b];
+        let (first, rest) = images.split_at(b);
+        out.iter_mut().zip(first).for_each(|(o, x)| *o = features[0] * x);
+        for (image, f) in rest.chunks_exact(b).zip(&features[1..]) {
+            out.iter_mut().zip(image).for_each(|(o, x)| *o += f * x);
+        }
+    }
+
+    /// One pass over all atoms, each moved to its best place; with `choose` among all bones, else among those it blends.
+    /// Errors of vertices are stale afterwards.
+    pub fn update(&mut self, metric: &Metric, coefficients: &Coefficients, choose: bool) {
+        let users = coefficients.users(self.len());
+        let mut step = AtomStep::new(self.bones, self.forms);
+        for r in 0..self.len() {
+            if step.gather(self, metric, coefficients, r, users.of(r))
+                && let Some(atom) = step.solve(self.atom(r), self.slots, choose)
+            {
+                self.set(metric, r, &atom);
+            }
+        }
+    }
+}
+
+/// Normal equations of one atom.
+struct AtomStep {
+    /// [P] `sum_i a^2 f_i`.
+    features: Vec<f64>,
+    /// [B] right side.
+    right: Vec<f64>,
+    /// [B, B] left side.
+    form: Vec<f64>,
+    image: Vec<f64>,
+}
+
+impl AtomStep {
+    fn new(bones: usize, forms: usize) -> Self {
+        Self {
+            features: vec![0.0; forms],
+            right: vec![0.0; bones],
+            form: vec![0.0; bones * bones],
+            image: vec![0.0; bones],
+        }
+    }
+
+    /// Sums over the users of atom `r`; false if it has none.
+    fn gather(
+        &mut self,
+        dictionary: &Dictionary,
+        metric: &Metric,
+        coefficients: &Coefficients,
+        r: usize,
+        users: &[u32],
+    ) -> bool {
+        self.features.fill(0.0);
+        self.right.fill(0.0);
+        for &i in users {
+            let i = i as usize;
+            let a = coefficients.of(i).find(|&(s, _)| s == r).map_or(0.0, |(_, a)| a);
+            let features = metric.features(i);
+            self.features.iter_mut().zip(features).for_each(|(sum, f)| *sum += a * a * f);
+            self.right.iter_mut().zip(metric.linear(i)).for_each(|(sum, q)| *sum += a * q);
+            for (s, other) in coefficients.of(i).filter(|&(s, _)| s != r) {
+                dictionary.image(s, features, &mut self.image);
+                self.right.iter_mut().zip(&self.image).for_each(|(sum, x)| *sum -= a * other * x);
+            }
+        }
+        if users.is_empty() {
+            return false;
+        }
+        metric.gram(&self.features, &mut self.form);
+        true
+    }
+
+    /// The best atom of at most `slots` bones; `None` if the present one is no worse.
+    fn solve(&self, present: &[f64], slots: usize, choose: bool) -> Option<Vec<f64>> {
+        let mut support: Vec<usize> = (0..present.len()).filter(|&j| choose || present[j] != 0.0).collect();
+        let mut atom = self.solve_on(present, &support)?;
+        while support.len() > slots {
+            let costs = self.removal_costs(&atom, &support)?;
+            let mut order: Vec<usize> = (0..support.len()).collect();
+            order.sort_by(|&x, &y| costs[y].total_cmp(&costs[x]).then(x.cmp(&y)));
+            // Half of what is too much at a time: costs change as others go.
+            order.truncate(slots + (support.len() - slots) / 2);
+            order.sort_unstable();
+            support = order.into_iter().map(|p| support[p]).collect();
+            atom = self.solve_on(present, &support)?;
+        }
+        (self.value(&atom) < self.value(present)).then_some(atom)
+    }
+
+    /// By how much the error rises without each bone of the support, others adjusting: `d^2 / (H^-1)_jj`.
+    fn removal_costs(&self, atom: &[f64], support: &[usize]) -> Option<Vec<f64>> {
+        let m = support.len();
+        let (left, _) = self.left_side(support);
+        let inverse = left.llt(Side::Lower).ok()?.solve(Mat::<f64>::identity(m, m));
+        Some((0..m).map(|p| atom[support[p]].powi(2) / inverse[(p, p)].max(1e-300)).collect())
+    }
+
+    /// Best atom on given bones, with sum 1.
+    fn solve_on(&self, present: &[f64], support: &[usize]) -> Option<Vec<f64>> {
+        let (b, m) = (present.len(), support.len());
+        let (left, ridge) = self.left_side(support);
+        // Two right sides: the sums, and ones for the constraint.
+        let right = Mat::from_fn(m, 2, |p, c| match c {
+            0 => self.right[support[p]] + ridge * present[support[p]],
+            _ => 1.0,
+        });
+        let factor = left.llt(Side::Lower).ok()?;
+        let solution = factor.solve(&right);
+        let sum = |c: usize| (0..m).map(|p| solution[(p, c)]).sum::<f64>();
+        let multiplier = (1.0 - sum(0)) / sum(1);
+        let mut atom = vec![0.0; b];
+        for (p, &j) in support.iter().enumerate() {
+            atom[j] = solution[(p, 0)] + multiplier * solution[(p, 1)];
+        }
+        atom.iter().all(|x| x.is_finite()).then_some(atom)
+    }
+
+    /// `H` on given bones with the ridge, and the ridge.
+    fn left_side(&self, support: &[usize]) -> (Mat<f64>, f64) {
+        let (b, m) = (self.right.len(), support.len());
+        let trace: f64 = support.iter().map(|&j| self.form[j * b + j]).sum();
+        let ridge = RIDGE * trace / m as f64 + 1e-300;
+        let entry = |p: usize, q: usize| self.form[support[p] * b + support[q]] + if p == q { ridge } else { 0.0 };
+        (Mat::from_fn(m, m, entry), ridge)
+    }
+
+    /// `d^T H d - 2 g . d`.
+    fn value(&self, atom: &[f64]) -> f64 {
+        let b = atom.len();
+        let along = |j: usize| self.form[j * b..(j + 1) * b].iter().zip(atom).map(|(h, d)| h * d).sum::<f64>();
+        (0..b).filter(|&j| atom[j] != 0.0).map(|j| atom[j] * (along(j) - 2.0 * self.right[j])).sum()
+    }
+}

@@ -1,0 +1,279 @@
+//! The loop of [Le2014 alg. 3]: atoms are added where the error is largest, dictionary and coefficients optimised in turn.
+//!
+//! Beyond the paper: atoms are planted where a neighbourhood errs most, not a single vertex; when all are there, those that
+//! would be missed least are moved to where they promise most, as long as that pays (`trade`). Every step lowers the
+//! error or is undone.
+
+use std::collections::BinaryHeap;
+
+use super::coefficients::{Coefficients, Spreader};
+use super::dictionary::Dictionary;
+use super::graph::Graph;
+use super::params::{CompressError, CompressStop, TwoLayerParams};
+use super::{Growth, Ideal, Stage};
+use crate::linear::Metric;
+use crate::reduce::{DenseRow, SubsetSolver};
+
+/// Rounds after each batch but the last.
+const BATCH_ROUNDS: usize = 2;
+/// Which bones an atom blends is chosen anew every so many rounds; in between their weights are.
+const CHOOSE_EVERY: usize = 4;
+/// One atom in so many is moved in a trade.
+const TRADE_SHARE: usize = 10;
+/// Rounds after a trade, before it is judged.
+const TRADE_ROUNDS: usize = 3;
+
+/// The factorisation under way.
+pub(super) struct Solver<'a> {
+    metric: &'a Metric,
+    ideal: &'a Ideal,
+    graph: &'a Graph,
+    pub dictionary: Dictionary,
+    pub coefficients: Coefficients,
+    spreader: Spreader<'a>,
+    /// (atoms, error) after each round.
+    pub history: Vec<(usize, f64)>,
+}
+
+/// A vertex and its excess error, largest first, lower index first among equals.
+#[derive(PartialEq)]
+struct Candidate(f64, u32);
+
+impl Eq for Candidate {}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0).then(other.1.cmp(&self.1))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<'a> Solver<'a> {
+    /// Two atoms: the most decided weights there are, and those that share least with them.
+    pub fn new(metric: &'a Metric, ideal: &'a Ideal, graph: &'a Graph, slots: usize, influences: usize) -> Self {
+        let mut solver = Self {
+            metric,
+            ideal,
+            graph,
+            dictionary: Dictionary::new(metric, slots),
+            coefficients: Coefficients::new(metric.vertices(), influences),
+            spreader: Spreader::new(metric, graph),
+            history: Vec::new(),
+        };
+        let norm = |row: &DenseRow| row.iter().map(|(_, w)| w * w).sum::<f64>();
+        let most = |of: &dyn Fn(&DenseRow) -> f64| {
+            let better = |best: usize, i: usize| if of(&ideal.rows[i]) > of(&ideal.rows[best]) { i } else { best };
+            (1..ideal.rows.len()).fold(0, better)
+        };
+        let first = most(&norm);
+        let shared = |row: &DenseRow| {
+            let other = |j: usize| ideal.rows[first].iter().find(|(k, _)| *k == j).map_or(0.0, |(_, w)| *w);
+            row.iter().map(|&(j, w)| w * other(j)).sum::<f64>()
+        };
+        let second = most(&|row| -shared(row));
+        for i in [first, second] {
+            let atom = solver.ideal_atom(i);
+            solver.dictionary.push(metric, &atom);
+        }
+        for i in 0..metric.vertices() {
+            solver.spreader.seed(&solver.dictionary, &mut solver.coefficients, i, &[0, 1]);
+        }
+        solver
+    }
+
+    /// Weights of vertex `i` as an atom, cut down to c bones.
+    fn ideal_atom(&self, i: usize) -> Vec<f64> {
+        let mut row = self.ideal.rows[i].clone();
+        if row.len() > self.dictionary.slots {
+            let mut solver = SubsetSolver::new(self.metric.bones);
+            solver.load(self.metric, i);
+            solver.shrink(self.metric.linear(i), self.dictionary.slots, &mut row);
+        }
+        let mut atom = vec![0.0; self.metric.bones];
+        row.iter().for_each(|&(j, w)| atom[j] = w);
+        atom
+    }
+
+    /// Root mean square error, times 1000.
+    pub fn error(&self) -> f64 {
+        self.metric.rms(self.coefficients.total())
+    }
+
+    /// What an atom planted at vertex `i` could win: the excess error of the vertex, and half that of its neighbours.
+    ///
+    /// The paper takes the vertex alone (eq. 4.2), which chases single vertices; an error in a neighbourhood is worth more.
+    fn promise(&self, i: usize) -> f64 {
+        let excess = |i: usize| self.coefficients.errors[i] - self.ideal.errors[i];
+        excess(i) + 0.5 * self.graph.of(i).iter().map(|&n| excess(n as usize)).sum::<f64>()
+    }
+
+    /// [Le2014 alg. 3] from line 3 on.
+    pub fn grow(
+        &mut self,
+        growth: &mut Growth,
+        params: &TwoLayerParams,
+        stage: &mut Stage<'_>,
+    ) -> Result<CompressStop, CompressError> {
+        stage.name = "virtual bones";
+        let ideal: f64 = self.ideal.errors.iter().sum();
+        loop {
+            let atoms = self.dictionary.len();
+            stage.report(atoms, Some(growth.limit), Some(self.error()))?;
+            let excess = self.metric.rms(self.coefficients.total() - ideal);
+            if growth.target > 0.0 && excess <= growth.target {
+                return Ok(CompressStop::Reached);
+            }
+            let batch = growth.batch(excess, atoms);
+            if batch == 0 {
+                return Ok(CompressStop::Full);
+            }
+            if self.add(batch) < batch {
+                self.optimise(growth.rounds, params.tolerance, growth, stage)?;
+                return Ok(CompressStop::Exact);
+            }
+            let last = self.dictionary.len() == growth.limit;
+            let rounds = if last { growth.rounds } else { BATCH_ROUNDS.min(growth.rounds) };
+            self.optimise(rounds, params.tolerance, growth, stage)?;
+            let mut trades = if last { growth.trades } else { 0 };
+            while trades > 0 && self.trade(growth, params.tolerance, stage)? {
+                trades -= 1;
+            }
+        }
+    }
+
+    /// Adds atoms where the error is largest; fewer when no vertex has any left.
+    fn add(&mut self, count: usize) -> usize {
+        let mut heap = self.heap();
+        for added in 0..count {
+            let Some(i) = self.worst(&mut heap) else { return added };
+            let atom = self.ideal_atom(i);
+            self.dictionary.push(self.metric, &atom);
+            self.plant(&mut heap, i, self.dictionary.len() - 1);
+        }
+        count
+    }
+
+    /// The vertex of largest excess error, if it is one worth an atom.
+    fn worst(&self, heap: &mut BinaryHeap<Candidate>) -> Option<usize> {
+        while let Some(Candidate(excess, i)) = heap.pop() {
+            let i = i as usize;
+            // Entries from before the vertex improved are stale.
+            if excess == self.promise(i) {
+                return (excess > 1e-12 * self.metric.energy[i]).then_some(i);
+            }
+        }
+        None
+    }
+
+    /// Spreads atom `r` from vertex `i`.
+    fn plant(&mut self, heap: &mut BinaryHeap<Candidate>, i: usize, r: usize) {
+        self.spreader.changed.clear();
+        self.spreader.seed(&self.dictionary, &mut self.coefficients, i, &[r]);
+        for &i in &self.spreader.changed {
+            for &n in self.graph.of(i as usize).iter().chain([&i]) {
+                heap.push(Candidate(self.promise(n as usize), n));
+            }
+        }
+    }
+
+    /// Alternates dictionary and coefficients until that no longer pays.
+    fn optimise(
+        &mut self,
+        rounds: usize,
+        tolerance: f64,
+        growth: &Growth,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), CompressError> {
+        for round in 0..rounds {
+            let before = self.coefficients.total();
+            self.dictionary.update(self.metric, &self.coefficients, round % CHOOSE_EVERY == 0);
+            self.coefficients.refresh(self.metric, &self.dictionary);
+            self.spreader.spread_all(&self.dictionary, &mut self.coefficients);
+            self.replant();
+            let after = self.coefficients.total();
+            debug_assert!(after <= before * (1.0 + 1e-6) + 1e-12, "{before} {after}");
+            self.history.push((self.dictionary.len(), self.error()));
+            stage.report(self.dictionary.len(), Some(growth.limit), Some(self.error()))?;
+            if after >= before * (1.0 - tolerance) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Atoms that no vertex uses start anew where the error is largest.
+    fn replant(&mut self) {
+        let users = self.coefficients.users(self.dictionary.len());
+        let idle: Vec<usize> = (0..self.dictionary.len()).filter(|&r| users.of(r).is_empty()).collect();
+        self.move_atoms(&idle);
+    }
+
+    /// Atoms start anew where the error is largest.
+    fn move_atoms(&mut self, atoms: &[usize]) {
+        if atoms.is_empty() {
+            return;
+        }
+        let mut heap = self.heap();
+        for &r in atoms {
+            let Some(i) = self.worst(&mut heap) else { return };
+            let atom = self.ideal_atom(i);
+            self.dictionary.set(self.metric, r, &atom);
+            self.plant(&mut heap, i, r);
+        }
+    }
+
+    fn heap(&self) -> BinaryHeap<Candidate> {
+        (0..self.metric.vertices()).map(|i| Candidate(self.promise(i), i as u32)).collect()
+    }
+
+    /// Moves the atoms that would be missed least to where they promise most, and optimises. False if that does not pay;
+    /// what it made worse is undone.
+    fn trade(&mut self, growth: &Growth, tolerance: f64, stage: &mut Stage<'_>) -> Result<bool, CompressError> {
+        let before = self.coefficients.total();
+        let saved = (self.dictionary.clone(), self.coefficients.clone());
+        let idle = self.dispensable();
+        let mut freed = vec![false; self.dictionary.len()];
+        idle.iter().for_each(|&r| freed[r] = true);
+        self.coefficients.release(self.metric, &self.dictionary, self.graph, &freed);
+        self.move_atoms(&idle);
+        // What happens in between is not over: the history has the outcome only.
+        let told = self.history.len();
+        self.optimise(TRADE_ROUNDS, tolerance, growth, stage)?;
+        self.history.truncate(told);
+        let after = self.coefficients.total();
+        if after > before {
+            (self.dictionary, self.coefficients) = saved;
+        }
+        self.history.push((self.dictionary.len(), self.error()));
+        Ok(after < before * (1.0 - tolerance))
+    }
+
+    /// Atoms whose removal would raise the error least, no two of them near each other.
+    fn dispensable(&self) -> Vec<usize> {
+        let atoms = self.dictionary.len();
+        let costs = self.coefficients.removal_costs(self.metric, &self.dictionary, self.graph);
+        let mut order: Vec<usize> = (0..atoms).collect();
+        order.sort_by(|&a, &b| costs[a].total_cmp(&costs[b]).then(a.cmp(&b)));
+        let users = self.coefficients.users(atoms);
+        let mut touched = vec![false; self.metric.vertices()];
+        let mut chosen = Vec::new();
+        for r in order {
+            if chosen.len() >= atoms / TRADE_SHARE {
+                break;
+            }
+            // Its vertices turn to their neighbours' atoms, which must stay.
+            if costs[r].is_finite() && users.of(r).iter().all(|&i| !touched[i as usize]) {
+                for &i in users.of(r) {
+                    self.graph.of(i as usize).iter().chain([&i]).for_each(|&n| touched[n as usize] = true);
+                }
+                chosen.push(r);
+            }
+        }
+        chosen
+    }
+}

@@ -1,0 +1,180 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::observer::Silent;
+use crate::rig::BoneKind;
+use crate::surface::Surface;
+use crate::synthetic::{PosedRigParams, posed_rig};
+use crate::{deform, metrics};
+
+fn sample() -> (Rig, MeshSequence) {
+    let params =
+        PosedRigParams { bones: 10, influences: 10, kind: BoneKind::Affine, frames: 12, softness: 0.5, detail: 3 };
+    let made = posed_rig(5, &params);
+    (made.rig, MeshSequence::try_from(made.sequence).unwrap())
+}
+
+fn e_rms(rig: &TwoLayerRig, sequence: &MeshSequence) -> f64 {
+    metrics::compare(sequence, |t| deform::two_layer(rig, rig.master.clips[0].frame(t))).e_rms
+}
+
+fn run(rig: &Rig, examples: Option<&MeshSequence>, params: TwoLayerParams) -> Compressed {
+    let compressed = compress(rig, examples, &params, &mut Silent).unwrap();
+    compressed.rig.check().unwrap();
+    compressed
+}
+
+#[test]
+fn four_influences_worth_of_two_layers_beat_four_influences() {
+    let (rig, sequence) = sample();
+    let reduced = reduce(&rig, Some(&sequence), &ReduceParams::default(), &mut Silent).unwrap().rig;
+    let single = metrics::evaluate(&reduced, &sequence).unwrap().e_rms;
+    let with = run(&rig, Some(&sequence), TwoLayerParams::default());
+    let without = run(&rig, None, TwoLayerParams::default());
+    let weights = run(&rig, None, TwoLayerParams { weights_only: true, ..TwoLayerParams::default() });
+    for (compressed, factor) in [(&with, 0.35), (&without, 0.4), (&weights, 0.8)] {
+        assert!(e_rms(&compressed.rig, &sequence) < factor * single, "{} {single}", e_rms(&compressed.rig, &sequence));
+        assert!(compressed.rig.blends_per_vertex() <= 4.0);
+        assert_eq!(compressed.info.stop, CompressStop::Full);
+    }
+    // What it minimised is what is measured.
+    let told = with.info.history.last().unwrap().1;
+    let seen = e_rms(&with.rig, &sequence);
+    assert!((told - seen).abs() < 1e-2 * seen + 1e-3, "{told} {seen}");
+    // Single-layer weights beside it are sound as well.
+    assert!(with.rig.master.weights.max_influences() <= 4);
+    assert!(metrics::evaluate(&with.rig.master, &sequence).unwrap().e_rms < 1.05 * single);
+}
+
+#[test]
+fn the_error_never_rises() {
+    let (rig, sequence) = sample();
+    for examples in [Some(&sequence), None] {
+        let params = TwoLayerParams {
+            master_influences: Some(6),
+            thorough: true,
+            weights_only: examples.is_none(),
+            ..TwoLayerParams::default()
+        };
+        let history = run(&rig, examples, params).info.history;
+        assert!(history.len() > 10);
+        for pair in history.windows(2) {
+            assert!(pair[1].0 >= pair[0].0 && pair[1].1 <= pair[0].1 * (1.0 + 1e-6), "{history:?}");
+        }
+    }
+}
+
+#[test]
+fn sizes_are_what_was_asked_for() {
+    let (rig, sequence) = sample();
+    for (c, k, m) in [(3, 1, 20), (5, 2, 31), (10, 3, 16), (10, 4, 16)] {
+        let size = TwoLayerSize::VirtualBones(m);
+        let params = TwoLayerParams { size, influences: k, master_influences: Some(c), ..TwoLayerParams::default() };
+        let found = run(&rig, Some(&sequence), params).rig;
+        assert!(found.blends.slots() <= c && found.weights.max_influences() <= k && found.virtual_count() <= m);
+    }
+    // More virtual bones per vertex, less error.
+    let error = |influences: usize| {
+        let size = TwoLayerSize::VirtualBones(24);
+        let params = TwoLayerParams { size, influences, ..TwoLayerParams::default() };
+        e_rms(&run(&rig, Some(&sequence), params).rig, &sequence)
+    };
+    let errors: Vec<f64> = (1..=4).map(error).collect();
+    assert!(errors.windows(2).all(|pair| pair[1] < pair[0]), "{errors:?}");
+}
+
+#[test]
+fn a_target_is_reached_or_reported() {
+    let (rig, sequence) = sample();
+    let target = |e: f64| TwoLayerParams { size: TwoLayerSize::TargetError(e), ..TwoLayerParams::default() };
+    let reached = run(&rig, Some(&sequence), target(3.0));
+    assert_eq!((reached.info.stop, reached.info.missed), (CompressStop::Reached, None));
+    assert!(e_rms(&reached.rig, &sequence) <= 3.0 * 1.001);
+    let closer = run(&rig, Some(&sequence), target(1.0));
+    assert!(closer.rig.virtual_count() > reached.rig.virtual_count());
+    let missed = run(&rig, Some(&sequence), target(1e-7));
+    assert_eq!(missed.info.missed, Some(1e-7));
+    let by_weights = TwoLayerParams { weights_only: true, ..target(5.0) };
+    let compressed = run(&rig, None, by_weights);
+    assert!(compressed.info.stop == CompressStop::Reached && compressed.info.history.last().unwrap().1 <= 5.0);
+}
+
+#[test]
+fn a_few_kinds_of_weights_need_few_virtual_bones_and_no_error() {
+    let (mut rig, _) = sample();
+    let n = rig.vertex_count();
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|&a, &b| rig.rest[a].y.total_cmp(&rig.rest[b].y));
+    for (at, i) in order.into_iter().enumerate() {
+        let kind = 5 * at / n;
+        rig.weights.set(i, &[(kind, 0.7), (kind + 5, 0.3)]);
+    }
+    let size = TwoLayerSize::VirtualBones(50);
+    let params = TwoLayerParams { size, weights_only: true, ..TwoLayerParams::default() };
+    let compressed = run(&rig, None, params);
+    assert_eq!(compressed.info.stop, CompressStop::Exact);
+    assert!(compressed.rig.virtual_count() < 30 && compressed.info.history.last().unwrap().1 < 1e-3);
+}
+
+#[test]
+fn baked_is_the_same_deformation() {
+    let (rig, sequence) = sample();
+    let compressed = run(&rig, Some(&sequence), TwoLayerParams::default()).rig;
+    let baked = compressed.bake();
+    baked.check().unwrap();
+    assert!(baked.weights.max_influences() <= 2);
+    for t in [0, 7] {
+        let two = deform::two_layer(&compressed, compressed.master.clips[0].frame(t));
+        let one = deform::lbs(&baked.rest, &baked.weights, baked.clips[0].frame(t));
+        assert_eq!(one, two);
+        // And by hand, from the tables.
+        let (i, pose) = (11, compressed.master.clips[0].frame(t));
+        let u = rig.rest[i].as_dvec3();
+        let by_hand: glam::DVec3 = compressed
+            .weights
+            .of(i)
+            .flat_map(|(m, a)| compressed.blends.of(m).map(move |(j, d)| (j, f64::from(a) * f64::from(d))))
+            .map(|(j, w)| w * pose[j].transform_point3(u))
+            .sum();
+        assert!(by_hand.distance(two[i].as_dvec3()) < 1e-5);
+    }
+}
+
+#[test]
+fn still_rigs_points_and_lonely_parts_are_compressed() {
+    let (mut rig, _) = sample();
+    rig.clips.clear();
+    run(&rig, None, TwoLayerParams::default());
+    rig.surface = Arc::new(Surface::default());
+    let compressed = run(&rig, None, TwoLayerParams::default());
+    assert!(compressed.info.history.last().unwrap().1.is_finite());
+    // One kind of weights only, fewer vertices than atoms asked for.
+    (0..rig.vertex_count()).for_each(|i| rig.weights.set(i, &[(0, 1.0)]));
+    let compressed = run(&rig, None, TwoLayerParams { size: TwoLayerSize::VirtualBones(5000), ..Default::default() });
+    assert_eq!(compressed.info.stop, CompressStop::Exact);
+}
+
+#[test]
+fn bad_parameters_name_the_number() {
+    let (rig, _) = sample();
+    let bad = |params: TwoLayerParams, number: &str| {
+        let message = compress(&rig, None, &params, &mut Silent).unwrap_err().to_string();
+        assert!(message.contains(number), "{message}");
+    };
+    bad(TwoLayerParams { influences: 5, ..Default::default() }, "5");
+    bad(TwoLayerParams { size: TwoLayerSize::Equivalent(2.0), ..Default::default() }, "2");
+    bad(TwoLayerParams { size: TwoLayerSize::VirtualBones(1), ..Default::default() }, "1");
+    bad(TwoLayerParams { size: TwoLayerSize::TargetError(f64::NAN), ..Default::default() }, "NaN");
+    bad(TwoLayerParams { master_influences: Some(0), ..Default::default() }, "at least 1");
+}
+
+#[test]
+fn threads_make_no_difference() {
+    let (rig, sequence) = sample();
+    let tables = || {
+        let rig = run(&rig, Some(&sequence), TwoLayerParams::default()).rig;
+        (rig.blends, rig.weights)
+    };
+    let pool = |threads: usize| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    assert!(pool(1).install(tables) == pool(3).install(tables));
+}

@@ -1,0 +1,131 @@
+//! Parameters, results and errors of `reduce`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Laplacian;
+use crate::linear::PoseError;
+use crate::rig::Rig;
+
+/// How influences are taken away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReduceMethod {
+    /// Ours: bones chosen for the poses, neighbours asked to err alike.
+    #[default]
+    Bonesmith,
+    /// The K largest weights, scaled to 1 [Course2014 s.3.1].
+    KLargest,
+    /// The bones of the K largest; weights whose Laplacian matches the original's [Course2014 s.3.2].
+    Smooth,
+    /// The K bones that alone predict best; weights by least squares on the poses [Course2014 s.3.3].
+    Geometric,
+    /// Geometric reduction's bones; weights for which the Laplacian of the poses matches [Course2014 s.3.4].
+    Poisson,
+}
+
+impl ReduceMethod {
+    /// Whether poses are needed: examples, or the rig's own animation.
+    pub fn needs_poses(self) -> bool {
+        matches!(self, Self::Bonesmith | Self::Geometric | Self::Poisson)
+    }
+}
+
+/// What `reduce` is asked to do. `Default` is the recommended set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReduceParams {
+    /// K: most influences per vertex, at least 1. Default 4, what engines expect.
+    pub influences: usize,
+    /// Which method.
+    pub method: ReduceMethod,
+    /// Laplacian of smooth and Poisson reduction.
+    pub laplacian: Laplacian,
+    /// Bonesmith's method: how much neighbours should err alike, 0 (off) to about 10. Raised: better normals, higher
+    /// error.
+    pub smooth: f64,
+    /// Bonesmith's method: let the bones of the first clip move too, to suit the fewer weights. For loose bones that a fit
+    /// made; the motion of an animator's skeleton is better left alone. Up to 16 influences.
+    pub refit_motion: bool,
+    /// Bonesmith's method: most sweeps over the mesh.
+    pub max_sweeps: usize,
+}
+
+impl Default for ReduceParams {
+    fn default() -> Self {
+        Self {
+            influences: 4,
+            method: ReduceMethod::default(),
+            laplacian: Laplacian::default(),
+            smooth: 1.0,
+            refit_motion: false,
+            max_sweeps: 12,
+        }
+    }
+}
+
+impl ReduceParams {
+    /// Checks all ranges.
+    pub fn validate(&self) -> Result<(), ReduceError> {
+        if self.influences == 0 {
+            return Err(ReduceError::BadParameter { what: "influences must be at least 1".into() });
+        }
+        if !(self.smooth >= 0.0 && self.smooth <= 1e3) {
+            let what = format!("smooth is {}, but 0 to 1000 is possible", self.smooth);
+            return Err(ReduceError::BadParameter { what });
+        }
+        Ok(())
+    }
+}
+
+/// A reduced rig and how it came about.
+#[derive(Clone, Debug)]
+pub struct Reduced {
+    /// The rig; all but its weights is the input's.
+    pub rig: Rig,
+    /// How it came about.
+    pub info: ReduceInfo,
+}
+
+/// How a reduction went.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReduceInfo {
+    /// Newton steps or sweeps; 0 for methods that need none.
+    pub iterations: usize,
+    /// Whether the iterations ended because they no longer paid.
+    pub converged: bool,
+    /// Most influences that a vertex of the input has.
+    pub influences_before: usize,
+    /// The input has no more influences than asked for, and was returned as it is.
+    pub nothing_to_do: bool,
+}
+
+/// Why a reduction was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ReduceError {
+    /// A parameter out of its range.
+    #[error("{what}")]
+    BadParameter {
+        /// Which, its value and its range.
+        what: String,
+    },
+    /// Rig and examples do not go together.
+    #[error(transparent)]
+    Poses(#[from] PoseError),
+    /// The poses make no sound sequence to refit motion to.
+    #[error("motion cannot be refitted: {0}")]
+    Target(crate::sequence::SequenceError),
+    /// Bones could not be refitted.
+    #[error("motion cannot be refitted: {0}")]
+    Refit(crate::given::GivenError),
+    /// The observer asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl From<crate::given::GivenError> for ReduceError {
+    fn from(error: crate::given::GivenError) -> Self {
+        match error {
+            crate::given::GivenError::Fit(crate::fit::FitError::Cancelled) => Self::Cancelled,
+            error => Self::Refit(error),
+        }
+    }
+}

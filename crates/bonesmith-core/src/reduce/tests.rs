@@ -1,0 +1,234 @@
+use std::sync::Arc;
+
+use glam::{DAffine3, DMat3, Vec3};
+
+use super::*;
+use crate::linear::PoseError;
+use crate::metrics;
+use crate::observer::Silent;
+use crate::rig::BoneKind;
+use crate::surface::Surface;
+use crate::synthetic::{PosedRigParams, posed_rig};
+
+const METHODS: [ReduceMethod; 5] = [
+    ReduceMethod::Bonesmith,
+    ReduceMethod::KLargest,
+    ReduceMethod::Smooth,
+    ReduceMethod::Geometric,
+    ReduceMethod::Poisson,
+];
+
+/// A soft rig with many influences and the animation it makes.
+fn sample(kind: BoneKind) -> (Rig, MeshSequence) {
+    let params = PosedRigParams { bones: 10, influences: 8, kind, frames: 12, softness: 0.5, detail: 2 };
+    let made = posed_rig(3, &params);
+    (made.rig, MeshSequence::try_from(made.sequence).unwrap())
+}
+
+fn params(method: ReduceMethod, influences: usize) -> ReduceParams {
+    ReduceParams { method, influences, ..ReduceParams::default() }
+}
+
+/// Control points in place of bones: the first columns are nothing.
+fn caged(rig: &Rig) -> Rig {
+    let mut cage = rig.clone();
+    cage.kind = BoneKind::Affine;
+    for clip in &mut cage.clips {
+        for (at, bone) in clip.posed_from_rest.iter_mut().enumerate() {
+            let center = rig.bones[at % rig.bones.len()].world_from_bind.translation;
+            *bone = DAffine3::from_mat3_translation(DMat3::ZERO, bone.transform_point3(center));
+        }
+    }
+    cage
+}
+
+#[test]
+fn every_method_keeps_to_the_simplex_and_to_the_number_asked_for() {
+    let (rig, sequence) = sample(BoneKind::Affine);
+    assert!(rig.weights.max_influences() > 4);
+    for rig in [rig.clone(), caged(&rig)] {
+        for method in METHODS {
+            for k in [1, 3] {
+                let examples = (rig.clips[0].posed_from_rest[0].matrix3 != DMat3::ZERO).then_some(&sequence);
+                let reduced = reduce(&rig, examples, &params(method, k), &mut Silent).unwrap();
+                reduced.rig.check().unwrap();
+                assert!(reduced.rig.weights.max_influences() <= k, "{method:?}");
+                assert!(reduced.info.converged && !reduced.info.nothing_to_do, "{method:?} {:?}", reduced.info);
+            }
+        }
+    }
+}
+
+#[test]
+fn ours_beats_the_published_ones_on_error_and_on_normals() {
+    let (rig, sequence) = sample(BoneKind::Affine);
+    let measure = |params: &ReduceParams| {
+        let reduced = reduce(&rig, Some(&sequence), params, &mut Silent).unwrap();
+        let metrics = metrics::evaluate(&reduced.rig, &sequence).unwrap();
+        (metrics.e_rms, metrics.normal_degrees.unwrap())
+    };
+    let ours = measure(&params(ReduceMethod::Bonesmith, 3));
+    for method in &METHODS[1..] {
+        let theirs = measure(&params(*method, 3));
+        assert!(ours.0 < theirs.0 && ours.1 < theirs.1, "{method:?}: {theirs:?}, ours {ours:?}");
+    }
+    // Smoothness buys normals with error; motion refitted lowers the error further.
+    let rough = measure(&ReduceParams { smooth: 0.0, ..params(ReduceMethod::Bonesmith, 3) });
+    assert!(rough.0 <= ours.0 && rough.1 > ours.1, "{rough:?} {ours:?}");
+    let moved = measure(&ReduceParams { refit_motion: true, ..params(ReduceMethod::Bonesmith, 3) });
+    assert!(moved.0 < 0.8 * ours.0, "{moved:?} {ours:?}");
+}
+
+#[test]
+fn motion_of_rigid_bones_is_refitted_by_rigid_motion() {
+    let (rig, sequence) = sample(BoneKind::Rigid);
+    let weights_only = reduce(&rig, Some(&sequence), &params(ReduceMethod::Bonesmith, 2), &mut Silent).unwrap().rig;
+    let refitting = ReduceParams { refit_motion: true, ..params(ReduceMethod::Bonesmith, 2) };
+    let moved = reduce(&rig, Some(&sequence), &refitting, &mut Silent).unwrap().rig;
+    let e_rms = |rig: &Rig| metrics::evaluate(rig, &sequence).unwrap().e_rms;
+    assert!(e_rms(&moved) < e_rms(&weights_only));
+    for bone in &moved.clips[0].posed_from_rest {
+        let m = bone.matrix3;
+        assert!((m.transpose() * m).abs_diff_eq(DMat3::IDENTITY, 1e-6));
+    }
+}
+
+#[test]
+fn the_metric_is_the_distance_of_the_poses() {
+    let (rig, sequence) = sample(BoneKind::Affine);
+    let reduced = reduce(&rig, Some(&sequence), &params(ReduceMethod::KLargest, 2), &mut Silent).unwrap().rig;
+    let metric = Metric::of_poses(&Poses::new(&rig, Some(&sequence)).unwrap());
+    let row = |i: usize| -> Row { reduced.weights.of(i).map(|(j, w)| (j, f64::from(w))).collect() };
+    let sum: f64 = (0..rig.vertex_count()).map(|i| metric.error(i, row(i).into_iter())).sum();
+    let truth = metrics::evaluate(&reduced, &sequence).unwrap().e_rms;
+    assert!((metric.rms(sum) - truth).abs() < 1e-4 * truth, "{} {truth}", metric.rms(sum));
+}
+
+#[test]
+fn our_sweeps_never_raise_what_they_minimise() {
+    let (rig, sequence) = sample(BoneKind::Affine);
+    let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
+    let ours = Ours::new(Poses::new(&rig, Some(&sequence)).unwrap(), adjacency, 4.0);
+    let start: Vec<Row> = largest(&rig, 3);
+    let mut rows = ours.alone(&start, 3);
+    let mut last = ours.objective(&rows);
+    let first = last;
+    for _ in 0..4 {
+        ours.together(&mut rows, 3, 1, |_, _| Ok::<(), ()>(())).unwrap();
+        let now = ours.objective(&rows);
+        assert!(now <= last * (1.0 + 1e-5), "{last} {now}");
+        last = now;
+    }
+    assert!(last < 0.95 * first);
+}
+
+#[test]
+fn one_bone_and_two_are_chosen_as_brute_force_would() {
+    let (rig, sequence) = sample(BoneKind::Affine);
+    let metric = Metric::of_poses(&Poses::new(&rig, Some(&sequence)).unwrap());
+    let mut solver = SubsetSolver::new(metric.bones);
+    let (mut lost, mut found) = (0, 0.0);
+    for i in (0..rig.vertex_count()).step_by(7) {
+        solver.load(&metric, i);
+        let q = metric.linear(i);
+        let mut best = f64::INFINITY;
+        for j in 0..metric.bones {
+            for k in 0..j {
+                let mut row = vec![(j, 0.5), (k, 0.5)];
+                solver.reweigh(q, &mut row);
+                best = best.min(solver.value(q, &row));
+            }
+        }
+        let mut row = solver.dense(q, &vec![(0, 1.0)]);
+        solver.shrink(q, 2, &mut row);
+        solver.exchange(q, 2, &mut row);
+        let value = solver.value(q, &row);
+        assert!(value >= best - 1e-9 * best.abs());
+        lost += usize::from(value > best + 1e-7 * best.abs());
+        found += 1.0;
+    }
+    assert!((lost as f64) < 0.05 * found, "{lost} of {found} vertices are not at the best pair");
+}
+
+#[test]
+fn no_fewer_influences_than_there_are_change_nothing() {
+    let (rig, sequence) = sample(BoneKind::Rigid);
+    for method in METHODS {
+        let reduced = reduce(&rig, Some(&sequence), &params(method, 20), &mut Silent).unwrap();
+        assert!(reduced.info.nothing_to_do);
+        assert_eq!(reduced.rig.weights, rig.weights);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_both_numbers() {
+    let (rig, sequence) = sample(BoneKind::Rigid);
+    let refuse = |rig: &Rig, sequence: &MeshSequence| {
+        let error = reduce(rig, Some(sequence), &params(ReduceMethod::KLargest, 4), &mut Silent).unwrap_err();
+        match error {
+            ReduceError::Poses(error) => error,
+            error => panic!("{error}"),
+        }
+    };
+    let (other, other_sequence) = {
+        let made =
+            posed_rig(3, &PosedRigParams { bones: 10, influences: 8, frames: 5, detail: 3, ..Default::default() });
+        (made.rig, MeshSequence::try_from(made.sequence).unwrap())
+    };
+    let vertices = PoseError::VertexCount { rig: rig.vertex_count(), examples: other.vertex_count() };
+    assert_eq!(refuse(&rig, &other_sequence), vertices);
+    let mut short = rig.clone();
+    short.clips[0].times_secs.truncate(5);
+    short.clips[0].posed_from_rest.truncate(5 * rig.bone_count());
+    assert!(matches!(refuse(&short, &sequence), PoseError::FrameCount { rig: 5, examples: 12, .. }));
+    let mut large = rig.clone();
+    large.rest.iter_mut().for_each(|p| *p *= 100.0);
+    let message = refuse(&large, &sequence).to_string();
+    assert!(message.contains("differ in scale"), "{message}");
+    let mut still = rig.clone();
+    still.clips.clear();
+    assert_eq!(refuse(&still, &sequence), PoseError::NoClip);
+    assert!(reduce(&still, None, &params(ReduceMethod::Smooth, 3), &mut Silent).is_ok());
+    assert!(reduce(&still, None, &params(ReduceMethod::Poisson, 3), &mut Silent).is_err());
+    assert!(reduce(&rig, None, &params(ReduceMethod::Poisson, 0), &mut Silent).is_err());
+}
+
+#[test]
+fn points_without_faces_are_reduced_too() {
+    let (mut rig, _) = sample(BoneKind::Rigid);
+    rig.surface = Arc::new(Surface::default());
+    for method in METHODS {
+        let reduced = reduce(&rig, None, &params(method, 2), &mut Silent).unwrap();
+        reduced.rig.check().unwrap();
+    }
+}
+
+#[test]
+fn a_model_far_away_gives_the_same_weights() {
+    let (rig, _) = sample(BoneKind::Rigid);
+    let offset = Vec3::new(1000.0, -500.0, 0.0);
+    let mut far = rig.clone();
+    far.rest.iter_mut().for_each(|p| *p += offset);
+    let there = DAffine3::from_translation(offset.as_dvec3());
+    for bone in &mut far.clips[0].posed_from_rest {
+        *bone = there * *bone * there.inverse();
+    }
+    let near = reduce(&rig, None, &params(ReduceMethod::Bonesmith, 3), &mut Silent).unwrap().rig;
+    let far = reduce(&far, None, &params(ReduceMethod::Bonesmith, 3), &mut Silent).unwrap().rig;
+    let differ = (0..rig.vertex_count()).filter(|&i| {
+        let bones = |rig: &Rig| rig.weights.of(i).map(|(j, _)| j).collect::<Vec<_>>();
+        bones(&near) != bones(&far)
+    });
+    // Positions out there have 4 digits less.
+    assert!(differ.count() < rig.vertex_count() / 10);
+}
+
+#[test]
+fn threads_make_no_difference() {
+    let (rig, sequence) = sample(BoneKind::Affine);
+    for method in METHODS {
+        let run = || reduce(&rig, Some(&sequence), &params(method, 3), &mut Silent).unwrap().rig.weights;
+        let pool = |threads: usize| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        assert_eq!(pool(1).install(run), pool(3).install(run), "{method:?}");
+    }
+}

@@ -135,11 +135,11 @@ def run_dembones(path, bones, threads):
 # --- Bonesmith ---
 
 
-def run_bonesmith(binary, path, bones, threads):
+def run_bonesmith(binary, path, bones, threads, effort):
     """Fits, reads the file back and measures it with the code that measures Dem Bones."""
     with tempfile.TemporaryDirectory() as folder:
         rig_path = pathlib.Path(folder) / "rig.npz"
-        command = [binary, "fit", path, "--bones", bones, "--threads", threads, "-o", rig_path, "--json", "-"]
+        command = [binary, "fit", path, "--bones", bones, "--threads", threads, "--effort", effort, "-o", rig_path, "--json", "-"]
         before = children_cpu()
         said = run_json([str(part) for part in command], os.environ)
         cpu = children_cpu() - before
@@ -231,7 +231,7 @@ def compare_row(args, cache, sequence, bones):
 
     sides = {"dembones": dembones}
     if args.bonesmith:
-        sides["bonesmith"] = lambda: run_bonesmith(args.bonesmith, path, bones, args.threads)
+        sides["bonesmith"] = lambda: run_bonesmith(args.bonesmith, path, bones, args.threads, args.effort)
     for side, run in sides.items():
         try:
             row[side] = run()
@@ -319,6 +319,7 @@ def parse_arguments():
                         help="where Dem Bones' results are kept [default: target/dembones.json]")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything as JSON")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table to a file too")
+    parser.add_argument("--effort", default="balanced", choices=("fast", "balanced", "best"), help="of Bonesmith [default: balanced]")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of both solvers [default: 1]")
     args = parser.parse_args()
     if not args.sequences.is_dir():

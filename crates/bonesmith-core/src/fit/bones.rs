@@ -66,23 +66,21 @@ fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
         (0..side).for_each(|r| system[(r, r)] += ridge);
         if let Ok(factor) = system.llt(Side::Lower) {
             let step: Mat<f64> = factor.solve(right);
-            return apply_affine(motion, moments, step.as_ref());
+            return apply_affine(motion, moments, step.as_ref(), ridge);
         }
         ridge *= 100.0;
     }
     0.0
 }
 
-/// Adds the step; with the ridge it is not quite the optimum, so the gain is `<d, 2 D - S d>`.
-fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>) -> f64 {
+/// Adds the step `d = (S + ridge)^-1 D`; the gain is `<d, 2 D - S d> = <d, D + ridge d>`.
+fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>, ridge: f64) -> f64 {
     let (side, length) = (4 * motion.bones, motion.length);
-    let second = MatRef::from_row_major_slice(&moments.second, side, side);
-    let explained = second * step;
     let mut gain = 0.0;
     for r in 0..side {
         for l in 0..length {
             let d = step[(r, l)];
-            gain += d * (2.0 * moments.residual[r * length + l] - explained[(r, l)]);
+            gain += d * (moments.residual[r * length + l] + ridge * d);
             motion.rows[r * length + l] += d;
         }
     }

@@ -161,11 +161,11 @@ fn transpose<'a>(
     frames: impl Iterator<Item = &'a [Vec3]>,
     vertices: impl Iterator<Item = usize> + Clone,
 ) {
-    let f = length / 3;
+    let (f, scale) = (length / 3, 1.0 / sphere.radius);
     for (t, positions) in frames.enumerate() {
-        let shift = shifts.get(t).copied().unwrap_or_default();
+        let origin = sphere.center * scale + shifts.get(t).copied().unwrap_or_default();
         for (row, i) in rows.chunks_exact_mut(length).zip(vertices.clone()) {
-            let p = (normalise(sphere, positions[i]) - shift).as_vec3();
+            let p = (positions[i].as_dvec3() * scale - origin).as_vec3();
             row[t] = p.x;
             row[f + t] = p.y;
             row[2 * f + t] = p.z;

@@ -61,7 +61,7 @@ impl Schedule {
                 vertices: 800,
                 frames: 64,
                 cycles: 4,
-                fine_rounds: 5,
+                fine_rounds: 9,
                 middle_vertices: 1600,
                 middle_rounds: 6,
                 last_rounds: 2,

@@ -99,7 +99,8 @@ fn couplings(moments: &Moments, bones: usize) -> Vec<Coupling> {
     let block = |j: usize, k: usize| -> [[f64; 4]; 4] {
         std::array::from_fn(|c| std::array::from_fn(|d| moments.second[(c * bones + j) * side + d * bones + k]))
     };
-    let shares = |j: usize, k: usize| j != k && moments.second[(3 * bones + j) * side + 3 * bones + k] > 0.0;
+    // Joints between bones count as negative sharing (`skeleton::rigging`).
+    let shares = |j: usize, k: usize| j != k && moments.second[(3 * bones + j) * side + 3 * bones + k] != 0.0;
     (0..bones)
         .map(|j| Coupling {
             own: block(j, j),

@@ -22,6 +22,7 @@ mod multipass;
 mod names;
 mod params;
 mod pose;
+mod rigging;
 mod search;
 mod shape;
 mod solve;

@@ -2,11 +2,12 @@
 //!
 //! 1. `loose`: over-complete patches, growing influences, thinned out [s.3.4, 3.6];
 //! 2. `graph`: joints and minimum spanning tree [s.3.5, 3.6];
-//! 3. `rigging`: joints as a growing penalty, as in the paper [s.3.8.3], for a few rounds;
+//! 3. `rigging`: joints as a growing penalty while the tree may still change [s.3.8.3];
 //! 4. `search`: descent with the joints held; pruning and restart; planting; regrafting;
 //! 5. all vertices and frames, joints held, until rounds no longer pay.
 //!
-//! Steps 1 to 3 are run from several starts; the one with the least error goes on.
+//! Steps 1 to 3 are run from several starts, the search on the best two of them, and the better one goes on: a single
+//! start decides too much.
 
 use glam::DVec3;
 
@@ -16,6 +17,7 @@ use super::graph::Graph;
 use super::loose::Ground;
 use super::params::{SkeletonInfo, SkeletonParams};
 use super::pose::Pose;
+use super::rigging;
 use super::search::Search;
 use super::tree::Tree;
 use super::worth::Worth;
@@ -39,12 +41,31 @@ const TOLERANCE: f64 = 1e-3;
 /// Bones planted in a cycle, as a share of those there are; by the number of cycles that failed before it.
 const EXTRA: [f64; 3] = [0.2, 0.4, 0.1];
 
-/// How much work an effort stands for: (starts, cycles of the search, rounds at the end).
-fn work(effort: Effort) -> (&'static [f64], usize, usize) {
-    match effort {
-        Effort::Fast => (&[1.0], 2, 10),
-        Effort::Balanced => (&[1.0, 0.67], 6, 20),
-        Effort::Best => (&[1.0, 0.67, 1.4], 16, 60),
+/// How much work an effort stands for.
+struct Work {
+    /// Starts, as shares of the clusters asked for.
+    starts: &'static [f64],
+    /// Starts that get a first few cycles of the search.
+    finalists: usize,
+    /// Those cycles.
+    heats: usize,
+    /// Cycles of the one that goes on.
+    cycles: usize,
+    /// Rounds on everything.
+    rounds: usize,
+}
+
+impl Work {
+    fn new(effort: Effort) -> Self {
+        match effort {
+            Effort::Fast => Self { starts: &[1.0], finalists: 1, heats: 0, cycles: 2, rounds: 10 },
+            Effort::Balanced => {
+                Self { starts: &[1.0, 0.67, 0.5, 1.4], finalists: 2, heats: 2, cycles: 4, rounds: 20 }
+            }
+            Effort::Best => {
+                Self { starts: &[1.0, 0.67, 0.5, 1.4, 0.8, 1.2], finalists: 3, heats: 4, cycles: 12, rounds: 60 }
+            }
+        }
     }
 }
 
@@ -61,35 +82,31 @@ pub(crate) fn multipass(
     };
     let worth = if asked.is_some() { Worth::ASKED } else { Worth::of_detail(params.detail) };
     let most = asked.unwrap_or(MOST_BONES).min(ground.sequence.vertex_count());
-    let (starts, cycles, _) = work(fit.effort);
-    let mut info = SkeletonInfo {
-        start_bones: 0,
-        loose_e_rms: None,
-        joined_e_rms: None,
-        regrafted: 0,
-        pruned: 0,
-        mirrored_pairs: 0,
-    };
+    let work = Work::new(fit.effort);
     if let Some(body) = one_bone(ground, run)? {
-        info.start_bones = 1;
-        return finish(ground, fit, body, info, run);
+        return finish(ground, fit, body, SkeletonInfo::new(1), run);
     }
-    let mut best: Option<(f64, Search<'_>, SkeletonInfo)> = None;
-    for scale in starts {
-        if best.is_some() && run.is_over() {
+    let mut tried: Vec<(Search<'_>, SkeletonInfo)> = Vec::new();
+    for scale in work.starts {
+        if !tried.is_empty() && run.is_over() {
             break;
         }
         let clusters = ((params.start as f64 * scale) as usize).max(2);
-        let (search, tried) = first_tree(ground, clusters, most, worth, fit.effort, run)?;
-        // Fewer bones at the same price are better: compare what a bone is worth.
-        let price = worth.limit(search.descent.e_rms(), search.bones());
-        if best.as_ref().is_none_or(|(least, ..)| price < *least) {
-            best = Some((price, search, tried));
-        }
+        tried.push(first_tree(ground, clusters, most, worth, fit.effort, run)?);
     }
-    let Some((_, mut search, tried)) = best else { unreachable!("at least one start is made") };
-    info = SkeletonInfo { regrafted: info.regrafted + tried.regrafted, ..tried };
-    improve_tree(&mut search, cycles, worth, &mut info, run)?;
+    // Fewer bones at the same price are better: what counts is the error that so many bones may leave.
+    let price = |(search, _): &(Search<'_>, SkeletonInfo)| worth.limit(search.descent.e_rms(), search.bones());
+    let by_price = |a: &(Search<'_>, SkeletonInfo), b: &(Search<'_>, SkeletonInfo)| price(a).total_cmp(&price(b));
+    tried.sort_by(by_price);
+    tried.truncate(work.finalists);
+    if tried.len() > 1 {
+        for (search, info) in &mut tried {
+            improve_tree(search, work.heats, worth, info, run)?;
+        }
+        tried.sort_by(by_price);
+    }
+    let Some((mut search, mut info)) = tried.into_iter().next() else { unreachable!("at least one start is made") };
+    improve_tree(&mut search, work.cycles, worth, &mut info, run)?;
     finish(ground, fit, search.body, info, run)
 }
 
@@ -116,7 +133,9 @@ fn first_tree<'a>(
     let state = ground.over_complete(clusters, run)?;
     let start_bones = state.bones();
     // Joints cost error, so loose bones are thinned out less than the skeleton will be.
-    let (state, loose) = ground.thinned(state, most, worth.half(), effort, run)?;
+    let (mut state, loose) = ground.thinned(state, most, worth.half(), effort, run)?;
+    run.stage("soft joints", None)?;
+    rigging::rig(ground, &mut state, run)?;
     run.stage("tree", None)?;
     let body = joined(ground, state);
     let mut search = Search { descent: JointDescent::new(ground.coarse, ground.local, None), body };
@@ -130,12 +149,11 @@ fn first_tree<'a>(
     regrafted += search.regraft(run);
     search.settle(SETTLE, run)?;
     let info = SkeletonInfo {
-        start_bones,
         loose_e_rms: Some(loose),
         joined_e_rms: Some(joined),
         regrafted,
         pruned: before - search.bones(),
-        mirrored_pairs: 0,
+        ..SkeletonInfo::new(start_bones)
     };
     Ok((search, info))
 }
@@ -205,7 +223,7 @@ pub(crate) fn finish(
     let state = State { motion: body.pose.to_motion(), skin: body.skin, model };
     let lifted = run.timed("lift", || ground.sample.lift(ground.problem, ground.sequence, state));
     let mut body = Body { pose: Pose::from_motion(body.pose.tree, &lifted.motion), skin: lifted.skin };
-    let rounds = fit.max_iterations.unwrap_or(work(fit.effort).2);
+    let rounds = fit.max_iterations.unwrap_or(Work::new(fit.effort).rounds);
     run.stage("weights and joints", Some(rounds))?;
     let smoothness = (fit.smooth > 0.0).then(|| Smoothness::new(ground.problem, ground.adjacency.clone(), fit.smooth));
     let mut descent = JointDescent::new(ground.problem, ground.local, smoothness.as_ref());

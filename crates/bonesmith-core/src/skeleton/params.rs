@@ -90,3 +90,10 @@ pub struct SkeletonInfo {
     /// Pairs of bones found to be mirror images.
     pub mirrored_pairs: usize,
 }
+
+impl SkeletonInfo {
+    /// Nothing but a start.
+    pub(crate) fn new(start_bones: usize) -> Self {
+        Self { start_bones, loose_e_rms: None, joined_e_rms: None, regrafted: 0, pruned: 0, mirrored_pairs: 0 }
+    }
+}

@@ -166,8 +166,8 @@ fn candidates(pose: &Pose, j: usize, quadratic: &Quadratic<'_>) -> Vec<Edge> {
     let mut found: Vec<(f64, Edge)> = Vec::new();
     for a in (0..pose.bones()).filter(|&a| inside[a]) {
         for b in (0..pose.bones()).filter(|&b| !inside[b]) {
-            let joint = graph.joint(a, b);
-            if (a, b) != (j, parent) && joint.blending > 1e-6 {
+            if (a, b) != (j, parent) && graph.blending(a, b) > 1e-6 {
+                let joint = graph.joint(a, b);
                 found.push((joint.error / joint.blending, Edge { bones: (b, a), joint: joint.place }));
             }
         }

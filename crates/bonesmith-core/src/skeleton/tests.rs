@@ -211,3 +211,33 @@ fn other_trees_of_the_same_bones_move_the_same() {
     let largest = fewer.rows.iter().zip(&kept.rows).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(largest < 1e-9, "{largest}");
 }
+
+/// A joint added to the moments is what it says: the error with it, before and after a change of the bones.
+#[test]
+fn soft_joints_are_part_of_the_error() {
+    let (problem, pose, mut skin) = known();
+    let start = disturbed(&pose, 0.1, 5).to_motion();
+    let mut loose = start.clone();
+    let mut random = Random::new(6);
+    loose.rows.iter_mut().for_each(|x| *x += 0.05 * random.signed());
+    let edges = pose.tree.edges();
+    let mut moments = vertices::pass(&problem, &start, &mut skin, None);
+    super::rigging::add_joints(&mut moments, &start, &edges, 3.0);
+    let with_joints = |motion: &Motion| {
+        let mut sum = squared_error(&problem, motion, &skin);
+        for t in 0..pose.frames() {
+            for edge in &edges {
+                let posed = |j: usize| {
+                    let (linear, shift) = split(&motion.get(j, t));
+                    linear * edge.joint + shift
+                };
+                sum += 3.0 * posed(edge.bones.0).distance_squared(posed(edge.bones.1));
+            }
+        }
+        sum
+    };
+    let mut quadratic = Quadratic::new(&moments, &start);
+    assert!((quadratic.squared_error - with_joints(&start)).abs() < 1e-4 * with_joints(&start));
+    quadratic.move_to(loose.clone());
+    assert!((quadratic.squared_error - with_joints(&loose)).abs() < 1e-4 * with_joints(&loose));
+}

@@ -1,0 +1,79 @@
+//! Loose bones drawn towards a tree: joints as a growing penalty [Le2014 s.3.8.3].
+//!
+//! A joint between bones `j` and `k` enters their update as one more point of weight `lambda` [Le2014 eq. 3.31]. In
+//! moments that is a vertex with weight +1 on `j`, -1 on `k` and the target 0, so the loose fit's own update of rigid
+//! bones does the work. Deviations: `lambda` starts below the weight of a bone instead of far above it, and the tree is
+//! built anew in every round: while joints are soft, bones that were wrong about their neighbours can still change
+//! their minds. Once the tree stands, joints are held exactly (`solve`).
+
+use super::graph::Graph;
+use super::loose::Ground;
+use super::pose::split;
+use super::tree::Edge;
+use crate::fit::FitError;
+use crate::fit::bones;
+use crate::fit::descend::State;
+use crate::fit::model::Motion;
+use crate::fit::run::Run;
+use crate::fit::vertices::{self, Moments};
+
+/// Weight of a joint in the first round, as a share of all vertices.
+const FIRST_LAMBDA: f64 = 3e-3;
+
+/// Growth of that weight from round to round [Le2014 s.3.3: 1.5, over twenty rounds].
+const GROWTH: f64 = 2.0;
+
+/// Rounds.
+const ROUNDS: usize = 10;
+
+/// Draws loose bones together along the joints of their spanning tree.
+pub(crate) fn rig(ground: &Ground<'_>, state: &mut State, run: &mut Run<'_>) -> Result<(), FitError> {
+    let mut lambda = FIRST_LAMBDA * ground.coarse.vertices() as f64;
+    for _ in 0..ROUNDS {
+        let State { motion, skin, model } = state;
+        let mut moments = run.timed("vertices", || vertices::pass(ground.coarse, motion, skin, Some(ground.local)));
+        let e_rms = ground.coarse.e_rms(moments.squared_error);
+        run.timed("soft joints", || {
+            let edges = Graph::new(motion, &moments).spanning_tree();
+            add_joints(&mut moments, motion, &edges, lambda);
+            bones::update(motion, &moments, model);
+        });
+        lambda *= GROWTH;
+        run.round(motion.bones, e_rms)?;
+    }
+    Ok(())
+}
+
+/// Adds every joint to the moments as a vertex that should stay in the origin.
+pub(crate) fn add_joints(moments: &mut Moments, motion: &Motion, edges: &[Edge], weight: f64) {
+    let (b, f) = (motion.bones, motion.frames());
+    let (side, length) = (4 * b, 3 * f);
+    for edge in edges {
+        let c = [edge.joint.x, edge.joint.y, edge.joint.z, 1.0];
+        let ends = [(edge.bones.0, 1.0), (edge.bones.1, -1.0)];
+        for (j, sign_j) in ends {
+            for (k, sign_k) in ends {
+                for (r, x) in c.iter().enumerate() {
+                    for (s, y) in c.iter().enumerate() {
+                        moments.second[(r * b + j) * side + s * b + k] += weight * sign_j * sign_k * x * y;
+                    }
+                }
+            }
+        }
+        for t in 0..f {
+            let posed = |j: usize| {
+                let (linear, shift) = split(&motion.get(j, t));
+                linear * edge.joint + shift
+            };
+            let gap = posed(edge.bones.0) - posed(edge.bones.1);
+            moments.squared_error += weight * gap.length_squared();
+            for (j, sign) in ends {
+                for (r, x) in c.iter().enumerate() {
+                    for a in 0..3 {
+                        moments.residual[(r * b + j) * length + a * f + t] -= weight * sign * x * gap[a];
+                    }
+                }
+            }
+        }
+    }
+}

@@ -142,7 +142,7 @@ pub struct SkeletonArgs {
     /// Who finds it: our best, or a published method for comparison [default: multipass]
     #[arg(long, value_enum, value_name = "METHOD", requires = "skeleton")]
     pub skeleton_method: Option<SkeletonMethodArg>,
-    /// Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted [default: 48]
+    /// Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted [default: 64]
     #[arg(long, value_name = "N", requires = "skeleton")]
     pub skeleton_start: Option<usize>,
     /// Do not name mirror pairs of a symmetric model _l and _r

@@ -49,7 +49,8 @@ impl Inertia {
     /// How far a unit force at `c` moves the body there.
     fn compliance(&self, c: DVec3) -> DMat3 {
         let r = c - self.centre;
-        let cross = DMat3::from_cols(DVec3::new(0.0, r.z, -r.y), DVec3::new(-r.z, 0.0, r.x), DVec3::new(r.y, -r.x, 0.0));
+        let cross =
+            DMat3::from_cols(DVec3::new(0.0, r.z, -r.y), DVec3::new(-r.z, 0.0, r.x), DVec3::new(r.y, -r.x, 0.0));
         DMat3::from_diagonal(DVec3::splat(1.0 / self.mass)) + cross * self.inverse * cross.transpose()
     }
 }

@@ -32,6 +32,9 @@ use crate::rig::BoneKind;
 /// Most bones when their number is left open.
 const MOST_BONES: usize = 64;
 
+/// E_RMS below which there is nothing left to search for.
+const EXACT: f64 = 1e-3;
+
 /// Rounds after a change of the tree.
 const SETTLE: usize = 4;
 
@@ -59,9 +62,7 @@ impl Work {
     fn new(effort: Effort) -> Self {
         match effort {
             Effort::Fast => Self { starts: &[1.0], finalists: 1, heats: 0, cycles: 2, rounds: 10 },
-            Effort::Balanced => {
-                Self { starts: &[1.0, 0.67, 0.5, 1.4], finalists: 2, heats: 2, cycles: 4, rounds: 20 }
-            }
+            Effort::Balanced => Self { starts: &[1.0, 0.67, 0.5, 1.4], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
             Effort::Best => {
                 Self { starts: &[1.0, 0.67, 0.5, 1.4, 0.8, 1.2], finalists: 3, heats: 4, cycles: 12, rounds: 60 }
             }
@@ -86,12 +87,14 @@ pub(crate) fn multipass(
     if let Some(body) = one_bone(ground, run)? {
         return finish(ground, fit, body, SkeletonInfo::new(1), run);
     }
+    // Over-complete, whatever was asked for.
+    let start = params.start.max((asked.unwrap_or(0) * 3).div_ceil(2)) as f64;
     let mut tried: Vec<(Search<'_>, SkeletonInfo)> = Vec::new();
     for scale in work.starts {
         if !tried.is_empty() && run.is_over() {
             break;
         }
-        let clusters = ((params.start as f64 * scale) as usize).max(2);
+        let clusters = ((start * scale) as usize).max(2);
         tried.push(first_tree(ground, clusters, most, worth, fit.effort, run)?);
     }
     // Fewer bones at the same price are better: what counts is the error that so many bones may leave.
@@ -183,7 +186,7 @@ fn improve_tree(
     let mut failures = 0;
     for _ in 0..cycles {
         let count = search.bones();
-        if run.is_over() || count < 2 || search.descent.e_rms() < worth.floor || failures == 3 {
+        if run.is_over() || count < 2 || search.descent.e_rms() < EXACT || failures == 3 {
             break;
         }
         // The same cycle from the same state would fail again: plant more, then fewer.

@@ -51,7 +51,7 @@ pub struct SkeletonParams {
 
 impl Default for SkeletonParams {
     fn default() -> Self {
-        Self { method: SkeletonMethod::Multipass, detail: 1.0, start: 48, root: Root::Centre, symmetry: true }
+        Self { method: SkeletonMethod::Multipass, detail: 1.0, start: 64, root: Root::Centre, symmetry: true }
     }
 }
 

@@ -31,7 +31,7 @@ const LEAST_GAIN: f64 = 0.003;
 const MOST_COST: f64 = 8.0;
 
 /// Most joints looked at in one regrafting.
-const MOST_STRAINED: usize = 6;
+const MOST_STRAINED: usize = 3;
 
 /// A search in progress.
 pub(crate) struct Search<'a> {
@@ -172,8 +172,12 @@ fn candidates(pose: &Pose, j: usize, quadratic: &Quadratic<'_>) -> Vec<Edge> {
             }
         }
     }
+    // Only pairs that look better than the present one once the subtree is free.
+    let present = graph.joint(j, parent);
+    let limit = present.error / present.blending.max(1e-6);
+    found.retain(|(weight, _)| *weight < limit);
     found.sort_by(|x, y| x.0.total_cmp(&y.0).then(x.1.bones.cmp(&y.1.bones)));
-    found.into_iter().take(3).map(|(_, edge)| edge).collect()
+    found.into_iter().take(2).map(|(_, edge)| edge).collect()
 }
 
 /// The tree with the edge above `j` replaced.

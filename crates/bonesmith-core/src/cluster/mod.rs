@@ -1,3 +1,5 @@
 //! First guesses of which vertices move together.
 
+pub(crate) mod edge_collapse;
 pub(crate) mod region_growing;
+pub(crate) mod spectral;

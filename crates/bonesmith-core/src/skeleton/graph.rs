@@ -75,6 +75,13 @@ impl Graph {
         graph
     }
 
+    /// As [`Graph::new`], with gaps measured as distances, whatever the bones move [Le2014 eq. 3.5].
+    pub fn plain(motion: &Motion, moments: &Moments) -> Self {
+        let mut graph = Self::new(motion, moments);
+        graph.bodies = vec![Inertia { mass: 1.0, centre: DVec3::ZERO, inverse: DMat3::ZERO }; motion.bones];
+        graph
+    }
+
     fn inertia(&self, j: usize) -> Inertia {
         let (b, side) = (self.bones, 4 * self.bones);
         let (_, mass) = self.shared(j, j);

@@ -25,6 +25,7 @@ mod pose;
 mod rigging;
 mod search;
 mod shape;
+mod single;
 mod solve;
 mod start;
 #[cfg(test)]
@@ -95,7 +96,10 @@ pub fn skeleton(
     let slots = fit.influences.unwrap_or(16).min(sequence.vertex_count());
     let local = LocalParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
     let ground = Ground { sequence, adjacency: &adjacency, problem: &problem, sample: &sample, coarse: &coarse, local };
-    let found = multipass::multipass(&ground, fit, params, &mut run)?;
+    let found = match params.method {
+        SkeletonMethod::Multipass => multipass::multipass(&ground, fit, params, &mut run)?,
+        method => single::single_pass(&ground, fit, method, &mut run)?,
+    };
     let stop = found.stop;
     let e_rms = run.history.last().map_or(0.0, |round| round.e_rms);
     let warnings = warnings(&problem, e_rms, &found);

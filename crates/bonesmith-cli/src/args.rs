@@ -2,6 +2,7 @@
 //! is `settings`. Completions and the man page are made from these same definitions.
 
 mod rig;
+mod skeleton;
 mod weights;
 
 use std::path::PathBuf;
@@ -9,10 +10,10 @@ use std::str::FromStr;
 
 use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
-use bonesmith_core::skeleton::SkeletonMethod;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use rig::{AlignArg, RigArgs, SubjectArg};
+pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
 pub use weights::{BenchWeightsArgs, CompressArgs, ReduceArgs, ShapeArg};
 
 /// Turns mesh animations into skinned rigs: bones, sparse weights, bone animation.
@@ -123,34 +124,6 @@ pub struct SolverArgs {
     /// Stop when rounds lower the error by less than this fraction [default: 0.001, 1e-5 with --effort best, 0 with --method fsd]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
-}
-
-/// What a skeleton should be like.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Skeleton")]
-pub struct SkeletonArgs {
-    /// A hierarchical rig: a tree of bones that turn about fixed joints, instead of loose bones. --bones is the most
-    /// it may have
-    #[arg(long)]
-    pub skeleton: bool,
-    /// How much a bone must be worth, 0.1 to 10: raised, more bones [default: 1]
-    #[arg(long, value_name = "D", requires = "skeleton", allow_negative_numbers = true)]
-    pub detail: Option<f64>,
-    /// The root: a bone's name as a run without --root gives it, or a place X,Y,Z [default: nearest the middle]
-    #[arg(long, value_name = "NAME|X,Y,Z", requires = "skeleton", allow_hyphen_values = true)]
-    pub root: Option<RootArg>,
-    /// Who finds it: our best, or a published method for comparison [default: multipass]
-    #[arg(long, value_enum, value_name = "METHOD", requires = "skeleton")]
-    pub skeleton_method: Option<SkeletonMethodArg>,
-    /// Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted [default: 64]
-    #[arg(long, value_name = "N", requires = "skeleton")]
-    pub skeleton_start: Option<usize>,
-    /// Do not name mirror pairs of a symmetric model _l and _r
-    #[arg(long, requires = "skeleton")]
-    pub no_symmetry: bool,
-    /// Draw the rest pose and the skeleton, front and side, as SVG
-    #[arg(long, value_name = "FILE.svg", requires = "skeleton", help_heading = "Output")]
-    pub picture: Option<PathBuf>,
 }
 
 /// How a mesh animation is read.
@@ -285,6 +258,8 @@ pub enum BenchCommand {
     Fit(BenchFitArgs),
     /// What the fit makes of this machine: threads, growth with size, inner loops against the peak
     Limits(BenchLimitsArgs),
+    /// RMSE of skeletons, ours and the single-pass methods, beside table 2 of the course notes of 2014
+    Skeleton2(BenchSkeletonArgs),
     /// Error of all weight reductions and of two layers beside table 3 of the course notes of 2014
     Reduction3(BenchWeightsArgs),
     /// Change of the weights without examples beside table 4.2 of Le's thesis
@@ -455,50 +430,6 @@ impl From<MethodArg> for Method {
     }
 }
 
-/// `--root NAME|X,Y,Z`
-#[derive(Clone, Debug, PartialEq)]
-pub enum RootArg {
-    Named(String),
-    At([f64; 3]),
-}
-
-impl FromStr for RootArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Vec<Result<f64, _>> = text.split(',').map(|part| part.trim().parse()).collect();
-        match numbers.as_slice() {
-            [Ok(x), Ok(y), Ok(z)] => Ok(Self::At([*x, *y, *z])),
-            _ if text.is_empty() || text.contains(',') => Err("neither a bone's name nor three numbers X,Y,Z".into()),
-            _ => Ok(Self::Named(text.to_owned())),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SkeletonMethodArg {
-    /// Ours: many passes over bones, tree, weights and joints, after Le & Deng 2014
-    #[default]
-    Multipass,
-    /// Schaefer & Yuksel 2007: faces merged into rigid parts
-    Schaefer,
-    /// de Aguiar et al. 2008: spectral clusters of seed vertices
-    Deaguiar,
-    /// Hasler et al. 2010: spectral clusters, ten rounds of skinning
-    Hasler,
-}
-
-impl From<SkeletonMethodArg> for SkeletonMethod {
-    fn from(method: SkeletonMethodArg) -> Self {
-        match method {
-            SkeletonMethodArg::Multipass => Self::Multipass,
-            SkeletonMethodArg::Schaefer => Self::Schaefer,
-            SkeletonMethodArg::Deaguiar => Self::Deaguiar,
-            SkeletonMethodArg::Hasler => Self::Hasler,
-        }
-    }
-}
-
 /// `--effort`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum EffortArg {
@@ -540,15 +471,6 @@ mod tests {
         assert_eq!(range("..9"), Ok((0, Some(9))));
         for wrong in ["3", "a..b", "3..b", "-1..4", "..=", "0..=18446744073709551615"] {
             assert!(range(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_root_is_a_name_or_a_place() {
-        assert_eq!("bone_03_l".parse(), Ok(RootArg::Named("bone_03_l".into())));
-        assert_eq!("-1, 2.5,3e-2".parse(), Ok(RootArg::At([-1.0, 2.5, 0.03])));
-        for wrong in ["", "1,2", "1,2,x", "1,2,3,4"] {
-            assert!(wrong.parse::<RootArg>().is_err(), "{wrong}");
         }
     }
 

@@ -46,6 +46,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Bench(args) => match args.what {
             BenchCommand::Fit(bench) => commands::bench::run(bench, cli.global.threads, session),
             BenchCommand::Limits(bench) => commands::bench::limits::run(bench, session),
+            BenchCommand::Skeleton2(bench) => commands::bench::skeleton2::run(bench, cli.global.threads, session),
             BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),
             BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
             BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),

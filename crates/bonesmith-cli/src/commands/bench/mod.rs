@@ -7,6 +7,7 @@ pub mod limits;
 mod published;
 pub mod reduction;
 mod reduction_published;
+pub mod skeleton2;
 mod table;
 pub mod two_layer;
 

@@ -124,10 +124,8 @@ impl<'a> JointDescent<'a> {
 pub(crate) fn improve(pose: &mut Pose, moments: &Moments, motion: &Motion) -> f64 {
     let anchors = anchors(pose, &Graph::new(motion, moments));
     let mut quadratic = Quadratic::new(moments, motion);
-    for _ in 0..2 {
-        quadratic.turn(pose, 1);
-        quadratic.place(pose, &anchors);
-    }
+    quadratic.turn(pose, 1);
+    quadratic.place(pose, &anchors);
     quadratic.turn(pose, 1);
     quadratic.squared_error
 }

@@ -90,6 +90,8 @@ pub fn skeleton(
     let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
     // A small mesh can afford more frames.
     let frames = (SAMPLE.0 * SAMPLE.1 / sequence.vertex_count()).clamp(SAMPLE.1, 2 * SAMPLE.1);
+    // Leaving a few out saves little.
+    let frames = if sequence.frame_count() < frames * 3 / 2 { sequence.frame_count() } else { frames };
     let sample = Sample::new(&problem, SAMPLE.0, frames, fit.seed);
     let coarse = sample.problem(&problem, sequence);
     let prepare_secs = run.seconds();

@@ -19,6 +19,7 @@ use super::params::{SkeletonInfo, SkeletonParams};
 use super::pose::Pose;
 use super::rigging;
 use super::search::Search;
+use super::solve::Quadratic;
 use super::tree::Tree;
 use super::worth::Worth;
 use crate::fit::bones::BoneModel;
@@ -41,6 +42,9 @@ const SETTLE: usize = 4;
 /// Rounds end where they lower the error by less than this fraction, unless told otherwise.
 const TOLERANCE: f64 = 1e-3;
 
+/// Turns that bring frames home which the search has not seen.
+const FIRST_TURNS: usize = 20;
+
 /// Bones planted in a cycle, as a share of those there are; by the number of cycles that failed before it.
 const EXTRA: [f64; 3] = [0.2, 0.4, 0.1];
 
@@ -62,7 +66,7 @@ impl Work {
     fn new(effort: Effort) -> Self {
         match effort {
             Effort::Fast => Self { starts: &[1.0], finalists: 1, heats: 0, cycles: 2, rounds: 10 },
-            Effort::Balanced => Self { starts: &[1.0, 0.67, 0.5, 1.4], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
+            Effort::Balanced => Self { starts: &[1.0, 0.67, 0.5], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
             Effort::Best => {
                 Self { starts: &[1.0, 0.67, 0.5, 1.4, 0.8, 1.2], finalists: 3, heats: 4, cycles: 12, rounds: 60 }
             }
@@ -214,6 +218,28 @@ fn improve_tree(
     Ok(())
 }
 
+/// The pose in all frames: those outside the sample start like the nearest one in it. Joints hold everywhere, so the
+/// turns of the first rounds bring them home.
+fn all_frames(ground: &Ground<'_>, pose: &Pose, skin: &Skin) -> Pose {
+    let (frames, picked) = (ground.problem.frames(), ground.sample.picked().1);
+    let nearest = |t: usize| (0..picked.len()).min_by_key(|&k| picked[k].abs_diff(t as u32)).unwrap_or(0);
+    let from: Vec<usize> = (0..frames).map(nearest).collect();
+    let mut full = Pose {
+        tree: pose.tree.clone(),
+        rotations: from.iter().flat_map(|&k| pose.frame(k)).copied().collect(),
+        places: from.iter().map(|&k| pose.places[k]).collect(),
+    };
+    if frames > picked.len() {
+        let every: Vec<u32> = (0..frames as u32).collect();
+        let dense = ground.problem.subset(ground.sequence, ground.sample.picked().0, &every);
+        let mut skin = skin.clone();
+        let motion = full.to_motion();
+        let moments = vertices::pass(&dense, &motion, &mut skin, None);
+        Quadratic::new(&moments, &motion).turn(&mut full, FIRST_TURNS);
+    }
+    full
+}
+
 /// All vertices and frames, joints held, until rounds no longer pay.
 pub(crate) fn finish(
     ground: &Ground<'_>,
@@ -223,9 +249,12 @@ pub(crate) fn finish(
     run: &mut Run<'_>,
 ) -> Result<Skeleton, FitError> {
     let model = BoneModel::new(BoneKind::Rigid, body.pose.bones(), 3);
+    let seen = body.skin.clone();
     let state = State { motion: body.pose.to_motion(), skin: body.skin, model };
-    let lifted = run.timed("lift", || ground.sample.lift(ground.problem, ground.sequence, state));
-    let mut body = Body { pose: Pose::from_motion(body.pose.tree, &lifted.motion), skin: lifted.skin };
+    let mut body = run.timed("lift", || {
+        let lifted = ground.sample.lift(ground.problem, ground.sequence, state);
+        Body { pose: all_frames(ground, &body.pose, &seen), skin: lifted.skin }
+    });
     let rounds = fit.max_iterations.unwrap_or(Work::new(fit.effort).rounds);
     run.stage("weights and joints", Some(rounds))?;
     let smoothness = (fit.smooth > 0.0).then(|| Smoothness::new(ground.problem, ground.adjacency.clone(), fit.smooth));

@@ -72,8 +72,8 @@ pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> 
     let mut versions = vec![0u32; faces.len()];
     let mut parents: Vec<u32> = (0..faces.len() as u32).collect();
     let mut heap = BinaryHeap::new();
-    for a in 0..faces.len() {
-        for &b in neighbours[a].range(a as u32 + 1..) {
+    for (a, around) in neighbours.iter().enumerate() {
+        for &b in around.range(a as u32 + 1..) {
             heap.extend(merge(&sums, &versions, a as u32, b));
         }
     }

@@ -30,7 +30,7 @@ pub struct ReduceArgs {
     /// The rig to write; the ending says how: .glb .gltf .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
-    /// Our method: how much neighbours should err alike, 0 to about 10; more of it for better normals [default: 1]
+    /// Our method: how much neighbours should err alike, 0 to about 10; more of it for better normals [default: 3]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
     /// Our method: let the bones move too, to suit the fewer weights. For loose bones that a fit made

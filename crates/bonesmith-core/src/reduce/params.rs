@@ -55,7 +55,7 @@ impl Default for ReduceParams {
             influences: 4,
             method: ReduceMethod::default(),
             laplacian: Laplacian::default(),
-            smooth: 1.0,
+            smooth: 3.0,
             refit_motion: false,
             max_sweeps: 12,
         }

@@ -115,8 +115,8 @@ fn blend(master: &[[f64; 12]], bones: &[u16], weights: &[f32]) -> [f64; 12] {
 ///
 /// Invariants, checked by [`TwoLayerRig::check`]:
 /// 1. `master` obeys its own; its weights are plain linear blend skinning for players that know no layers.
-/// 2. 1 to 65536 virtual bones; each names master bones that exist, none twice, with finite weights that sum to 1
-///    within 1e-4.
+/// 2. 1 to 65536 virtual bones; each names master bones that exist, in unused slots too, none twice, with finite weights
+///    that sum to 1 within 1e-4.
 /// 3. `weights` cover the same vertices, name virtual bones that exist, and obey their own invariants.
 #[derive(Clone, Debug)]
 pub struct TwoLayerRig {
@@ -240,13 +240,15 @@ impl TwoLayerRig {
 
     fn check_blend(&self, m: usize) -> Result<(), String> {
         let bones = self.master.bone_count();
+        // Unused slots too: `pose` reads them.
+        let slots = &self.blends.bones[m * self.blends.slots..(m + 1) * self.blends.slots];
+        if let Some(j) = slots.iter().find(|&&j| usize::from(j) >= bones) {
+            return Err(format!("it names bone {j}, but there are {bones} bones"));
+        }
         let row: Vec<(usize, f32)> = self.blends.of(m).collect();
         let mut sum = 0.0;
         let mut size = 0.0;
         for (at, &(j, w)) in row.iter().enumerate() {
-            if j >= bones {
-                return Err(format!("it names bone {j}, but there are {bones} bones"));
-            }
             if !w.is_finite() {
                 return Err(format!("its weight of bone {j} is {w}"));
             }
@@ -298,7 +300,11 @@ mod tests {
             TwoLayerRig { blends, ..sample() }.check().unwrap_err().to_string()
         };
         assert!(broken(vec![0, 0, 7, 0], vec![1.0, 0.0, 1.0, 0.0]).contains("virtual bone 1: it names bone 7"));
-        assert!(broken(vec![0, 0, 1, 0], vec![1.0, 0.0, 0.7, 0.0]).contains("virtual bone 1: its weights sum to 0.7"));
+        assert!(
+            broken(vec![0, 0, 1, 0], vec![1.0, 0.0, 0.75, 0.0]).contains("virtual bone 1: its weights sum to 0.75")
+        );
+        // A slot that is not used is read all the same.
+        assert!(broken(vec![0, 0, 1, 60000], vec![1.0, 0.0, 1.0, 0.0]).contains("it names bone 60000"));
         assert!(broken(vec![0, 0, 1, 1], vec![1.0, 0.0, 0.5, 0.5]).contains("bone 1 twice"));
         assert!(broken(vec![0, 0, 1, 0], vec![1.0, 0.0, f32::NAN, 0.0]).contains("NaN"));
         assert!(broken(vec![0, 0], vec![1.0, 0.0]).contains("names bone 1, but there are 1 bones"));

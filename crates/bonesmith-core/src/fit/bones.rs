@@ -364,18 +364,30 @@ pub(crate) fn extrapolate(new: &Motion, old: &Motion, beta: f64, model: &BoneMod
     let mut ahead = new.clone();
     ahead.rows.iter_mut().zip(&old.rows).for_each(|(x, old)| *x += beta * (*x - old));
     if model.kind != BoneKind::Affine {
-        for j in 0..new.bones {
-            for start in (0..new.frames()).step_by(LANES) {
-                restore_kind(&mut ahead, new, j, start, model);
+        let frames = new.frames();
+        let tiles = |j: usize| (0..frames).step_by(LANES).map(move |start| (j, start));
+        let restored: Vec<Vec<LaneMat>> = (0..new.bones)
+            .into_par_iter()
+            .map(|j| tiles(j).map(|(j, start)| restored_kind(&ahead, new, j, start, model)).collect())
+            .collect();
+        for (j, restored) in restored.iter().enumerate() {
+            for ((_, start), matrices) in tiles(j).zip(restored) {
+                let count = LANES.min(frames - start);
+                for (c, column) in matrices.iter().enumerate() {
+                    let row = ahead.row_mut(c, j);
+                    for (a, lane) in column.iter().enumerate() {
+                        row[a * frames + start..][..count].copy_from_slice(&lane[..count]);
+                    }
+                }
             }
         }
     }
     ahead
 }
 
-/// Turns the linear parts of bone `j` in eight frames into rotations (times scale along the bone's axes).
+/// The linear parts of bone `j` in eight frames made rotations (times scale along the bone's axes).
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn restore_kind(ahead: &mut Motion, near: &Motion, j: usize, start: usize, model: &BoneModel) {
+fn restored_kind(ahead: &Motion, near: &Motion, j: usize, start: usize, model: &BoneModel) -> LaneMat {
     let frames = ahead.frames();
     let cut = |motion: &Motion| -> LaneMat {
         std::array::from_fn(|c| {
@@ -400,14 +412,7 @@ fn restore_kind(ahead: &mut Motion, near: &Motion, j: usize, start: usize, model
             }
         }
     }
-    let restored = times(&rotation, &model.axes[j].transpose());
-    for (c, column) in restored.iter().enumerate() {
-        let row = ahead.row_mut(c, j);
-        for (a, lane) in column.iter().enumerate() {
-            let count = LANES.min(frames - start);
-            row[a * frames + start..][..count].copy_from_slice(&lane[..count]);
-        }
-    }
+    times(&rotation, &model.axes[j].transpose())
 }
 
 /// Column lengths within the range that scales may have.

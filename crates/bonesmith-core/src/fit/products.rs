@@ -1,5 +1,7 @@
 //! Products of the bones' motions, shared by all vertices: `K_jk = T_j^T T_k`, 4x4 for each pair of bones.
 
+use rayon::prelude::*;
+
 use crate::solve::lanes::{Floats, LANES, Mat4};
 
 /// As one matrix over all bones.
@@ -63,16 +65,12 @@ impl BonePairs {
     pub fn new(bones: usize, gram: &[f64]) -> Self {
         let (side, groups) = (4 * bones, bones.div_ceil(LANES));
         let mut blocks = vec![Mat4::default(); bones * bones];
-        for c in 0..4 {
-            for j in 0..bones {
-                for d in 0..4 {
-                    let row = &gram[(c * bones + j) * side + d * bones..][..bones];
-                    for (k, &entry) in row.iter().enumerate() {
-                        *blocks[j * bones + k].get_mut(c, d) = entry;
-                    }
-                }
+        blocks.par_chunks_mut(bones).enumerate().for_each(|(j, blocks)| {
+            for (c, d) in (0..4).flat_map(|c| (0..4).map(move |d| (c, d))) {
+                let row = &gram[(c * bones + j) * side + d * bones..][..bones];
+                blocks.iter_mut().zip(row).for_each(|(block, entry)| *block.get_mut(c, d) = *entry);
             }
-        }
+        });
         let coefficients = |block: &Mat4| {
             PAIRS.map(|(c, d)| match c == d {
                 true => block.get(c, c) as f32,
@@ -81,15 +79,16 @@ impl BonePairs {
         };
         let mut forms = vec![[Floats::ZERO; 10]; bones * groups];
         let mut own = vec![[Floats::ZERO; 10]; groups];
-        for k in 0..bones {
-            for (j, block) in blocks[k * bones..(k + 1) * bones].iter().enumerate() {
-                let found = coefficients(block);
-                for (p, x) in found.into_iter().enumerate() {
-                    forms[k * groups + j / LANES][p].0[j % LANES] = x;
-                    if j == k {
-                        own[j / LANES][p].0[j % LANES] = x;
-                    }
+        forms.par_chunks_mut(groups).zip(blocks.par_chunks(bones)).for_each(|(forms, blocks)| {
+            for (j, block) in blocks.iter().enumerate() {
+                for (p, x) in coefficients(block).into_iter().enumerate() {
+                    forms[j / LANES][p].0[j % LANES] = x;
                 }
+            }
+        });
+        for k in 0..bones {
+            for (p, x) in coefficients(&blocks[k * bones + k]).into_iter().enumerate() {
+                own[k / LANES][p].0[k % LANES] = x;
             }
         }
         Self { bones, blocks, forms, own }

@@ -23,6 +23,9 @@ use crate::solve::lanes::{LANES, Mat4};
 /// Vertices whose residuals are held at once.
 const BLOCK: usize = 64;
 
+/// Numbers that one task adds up over all lanes.
+const SUMMED: usize = 4096;
+
 /// What the bones need to know about all vertices.
 #[derive(Default)]
 pub(crate) struct Moments {
@@ -97,8 +100,14 @@ pub(crate) fn smooth_pass(
     let mut moments =
         Moments { residual: vec![0.0; 4 * b * length], second: vec![0.0; 16 * b * b], squared_error: 0.0, per_vertex };
     let mut second = vec![Mat4::default(); b * (b + 1) / 2];
+    // Each number over all lanes, in their order.
+    moments.residual.par_chunks_mut(SUMMED).enumerate().for_each(|(at, sums)| {
+        for lane in &results {
+            let part = &lane.residual[at * SUMMED..][..sums.len()];
+            sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += f64::from(*x));
+        }
+    });
     for lane in results {
-        moments.residual.iter_mut().zip(&lane.residual).for_each(|(sum, x)| *sum += f64::from(*x));
         second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
         moments.squared_error += lane.squared_error;
     }
@@ -159,14 +168,12 @@ pub(crate) fn gram(motion: &Motion) -> Vec<f64> {
     let (side, length) = (4 * motion.bones, motion.length);
     let mut out = vec![0.0; side * side];
     let rows = MatRef::from_row_major_slice(&motion.rows, side, length);
-    matmul(
-        MatMut::from_row_major_slice_mut(&mut out, side, side),
-        Accum::Replace,
-        rows,
-        rows.transpose(),
-        1.0,
-        Par::Seq,
-    );
+    // A few rows a task: the same numbers whatever the number of threads.
+    out.par_chunks_mut(32 * side).enumerate().for_each(|(at, part)| {
+        let count = part.len() / side;
+        let to = MatMut::from_row_major_slice_mut(part, count, side);
+        matmul(to, Accum::Replace, rows.subrows(32 * at, count), rows.transpose(), 1.0, Par::Seq);
+    });
     out
 }
 

@@ -23,10 +23,10 @@ fn folder() -> PathBuf {
     folder
 }
 
-fn write_reference(name: &str, rest: &[Vec3], frames: &[(usize, Vec<Vec3>)]) {
+fn write_reference(name: &str, fps: f64, rest: &[Vec3], frames: &[(usize, Vec<Vec3>)]) {
     let list = |positions: &[Vec3]| positions.iter().map(|p| p.to_array()).collect::<Vec<_>>();
     let frames: Vec<_> = frames.iter().map(|(t, p)| json!({ "frame": t, "positions": list(p) })).collect();
-    let reference = json!({ "fps": 24, "rest": list(rest), "frames": frames });
+    let reference = json!({ "fps": fps.round() as u32, "rest": list(rest), "frames": frames });
     std::fs::write(folder().join(format!("{name}.json")), reference.to_string()).unwrap();
 }
 
@@ -42,7 +42,9 @@ fn write_rig(rig: &Rig) {
     let clip = &rig.clips[0];
     let pose = |t: usize| (t, lbs(&rig.rest, &rig.weights, clip.frame(t)));
     let frames: Vec<_> = some_frames(clip.frame_count()).into_iter().map(pose).collect();
-    write_reference(&rig.name, &rig.rest, &frames);
+    // The judge sets the scene to whole frames per second: clips here start at 0 and keep one rate.
+    let fps = 1.0 / (clip.times_secs[1] - clip.times_secs[0]);
+    write_reference(&rig.name, fps, &rig.rest, &frames);
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn a_morph_animation_for_the_judges() {
     let sequence = MeshSequence::try_from(raw).unwrap();
     save_sequence(&sequence, &folder().join("morph.glb")).unwrap();
     let frames: Vec<_> = some_frames(10).into_iter().map(|t| (t, sequence.frame(t).to_vec())).collect();
-    write_reference("morph", sequence.rest(), &frames);
+    write_reference("morph", 24.0, sequence.rest(), &frames);
 }
 
 #[test]

@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{BoneCount, FitParams, Method};
 use bonesmith_core::skeleton::{Root, SkeletonParams};
-use bonesmith_io::LoadOptions;
+use bonesmith_io::{Format, LoadOptions};
 
 use crate::args::{
     BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, RestArg, RootArg, SkeletonArgs, SolverArgs,
 };
 use crate::errors::Usage;
-
-/// Endings of rig files that can be written.
-pub const RIG_ENDINGS: [&str; 3] = ["glb", "gltf", "npz"];
 
 /// Rounds of the published method [Kavan2010 s.5].
 const FSD_ITERATIONS: usize = 15;
@@ -69,13 +66,18 @@ fn readable(path: &Path) -> Result<(), Usage> {
     Err(Usage::new(format!("{}: no such file or folder", path.display())))
 }
 
-/// A rig or sequence file to write: known ending, folder there and writable, none of the inputs.
+/// A rig file to write: known ending, folder there and writable, none of the inputs.
 pub fn output(path: PathBuf, inputs: &[PathBuf]) -> Result<PathBuf, Usage> {
+    output_as(path, inputs, Format::RIG_OUTPUTS)
+}
+
+/// A file to write in one of some formats.
+pub fn output_as(path: PathBuf, inputs: &[PathBuf], formats: &[Format]) -> Result<PathBuf, Usage> {
     let shown = path.display();
-    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
-    if !RIG_ENDINGS.contains(&ending.as_str()) {
+    if !Format::from_extension(&path).is_some_and(|format| formats.contains(&format)) {
+        let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
         let what = if ending.is_empty() { "no ending".to_owned() } else { format!("the ending .{ending}") };
-        return Err(Usage::new(format!("{shown} has {what}; .glb, .gltf and .npz can be written")));
+        return Err(Usage::new(format!("{shown} has {what}; {} can be written", Format::endings(formats))));
     }
     if path.is_dir() {
         return Err(Usage::new(format!("{shown} is a folder")));

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use glam::{DAffine3, DVec3, Vec3};
+use glam::{DAffine3, DMat3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
 use crate::surface::Surface;
+use crate::transform::nearest_rotation;
 use crate::weights::{SparseWeights, WeightError};
 
 /// What a bone's transform may do.
@@ -171,6 +172,24 @@ impl Rig {
     /// B.
     pub fn bone_count(&self) -> usize {
         self.bones.len()
+    }
+
+    /// The same rig in another space: `target_from_source` turns, scales evenly and moves. Shading normals turn along.
+    pub fn placed(&self, target_from_source: DAffine3) -> Self {
+        let (there, back) = (target_from_source, target_from_source.inverse());
+        let turn = nearest_rotation(&there.matrix3);
+        let mut rig = self.clone();
+        rig.rest.iter_mut().for_each(|p| *p = there.transform_point3(p.as_dvec3()).as_vec3());
+        for bone in &mut rig.bones {
+            let place = there.transform_point3(bone.world_from_bind.translation);
+            bone.world_from_bind = DAffine3::from_mat3_translation(turn * bone.world_from_bind.matrix3, place);
+            bone.tip = bone.tip.map(|tip| there.transform_point3(tip));
+        }
+        rig.clips.iter_mut().flat_map(|clip| &mut clip.posed_from_rest).for_each(|m| *m = there * *m * back);
+        if rig.surface.normals.is_some() && turn != DMat3::IDENTITY {
+            Arc::make_mut(&mut rig.surface).turn(turn);
+        }
+        rig
     }
 
     /// Checks invariants 1 to 4.

@@ -1,5 +1,8 @@
 //! What lies on the mesh besides positions: corner attributes and materials, carried through untouched.
 
+use glam::{DMat3, DVec3};
+
+use crate::space::Space;
 use crate::topology::Topology;
 
 /// Topology plus everything a renderer wants to find again in the output.
@@ -24,6 +27,8 @@ pub struct Surface {
     pub materials: Vec<Material>,
     /// Encoded images that materials name.
     pub images: Vec<Image>,
+    /// Axes and unit of all positions over this surface.
+    pub space: Space,
 }
 
 /// Values on face corners, shared through indices so that seams stay visible.
@@ -164,6 +169,13 @@ impl Surface {
     /// Only faces, nothing on them.
     pub fn bare(topology: Topology) -> Self {
         Self { topology, ..Self::default() }
+    }
+
+    /// Turns what has a direction: shading normals.
+    pub fn turn(&mut self, rotation: DMat3) {
+        for normal in self.normals.iter_mut().flat_map(|normals| &mut normals.values) {
+            *normal = (rotation * DVec3::from_array(normal.map(f64::from))).as_vec3().to_array();
+        }
     }
 
     /// Checks the topology and invariants 1 to 3.

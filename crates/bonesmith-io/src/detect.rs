@@ -42,6 +42,36 @@ impl Format {
         }
     }
 
+    /// Formats that a rig can be read from.
+    pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
+    /// Formats that a rig can be written as.
+    pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
+    /// Formats that a mesh animation can be written as.
+    pub const SEQUENCE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
+
+    /// The usual ending of a file, without the dot.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Obj => "obj",
+            Self::Ply => "ply",
+            Self::Npz => "npz",
+            Self::Pc2 => "pc2",
+            Self::Mdd => "mdd",
+            Self::Glb => "glb",
+            Self::Gltf => "gltf",
+        }
+    }
+
+    /// Endings for messages: ".glb, .gltf and .npz".
+    pub fn endings(formats: &[Self]) -> String {
+        let endings: Vec<String> = formats.iter().map(|format| format!(".{}", format.ending())).collect();
+        match endings.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+
     /// Format that an extension stands for; also for files that are yet to be written.
     pub fn from_extension(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {

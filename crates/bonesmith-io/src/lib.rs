@@ -9,6 +9,7 @@ mod detect;
 mod error;
 mod gltf;
 mod inputs;
+mod joints;
 mod mask;
 mod mesh;
 mod npz;
@@ -98,7 +99,7 @@ fn read_rig(path: &Path, bad: npz::BadWeights) -> Result<Rig, IoError> {
             None => gltf::load_rig(path, &LoadOptions::default()),
         },
         format => {
-            let what = format!("{} files hold no rig; .npz, .glb and .gltf can", format.name());
+            let what = format!("{} files hold no rig; {} can", format.name(), Format::endings(Format::RIG_INPUTS));
             Err(IoError::unsupported(path, what))
         }
     }
@@ -119,7 +120,7 @@ pub fn save_two_layer(rig: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
     match Format::from_extension(path) {
         Some(Format::Npz) => npz::save_two_layer(rig, path),
         Some(Format::Glb | Format::Gltf) => gltf::save_two_layer(rig, path),
-        _ => Err(IoError::unsupported(path, "a rig can be written as .npz, .glb or .gltf")),
+        _ => Err(IoError::unsupported(path, "both layers can be written as .npz, .glb or .gltf")),
     }
 }
 
@@ -145,7 +146,7 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     match Format::from_extension(path) {
         Some(Format::Npz) => npz::save_rig(rig, path),
         Some(Format::Glb | Format::Gltf) => gltf::save_rig(rig, path),
-        _ => Err(IoError::unsupported(path, "a rig can be written as .npz, .glb or .gltf")),
+        _ => Err(cannot_write(path, "a rig", Format::RIG_OUTPUTS)),
     }
 }
 
@@ -154,6 +155,27 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     match Format::from_extension(path) {
         Some(Format::Npz) => npz::save_sequence(sequence, path),
         Some(Format::Glb | Format::Gltf) => gltf::save_sequence(sequence, path),
-        _ => Err(IoError::unsupported(path, "a sequence can be written as .npz, .glb or .gltf")),
+        _ => Err(cannot_write(path, "a mesh animation", Format::SEQUENCE_OUTPUTS)),
+    }
+}
+
+fn cannot_write(path: &Path, what: &str, formats: &[Format]) -> IoError {
+    IoError::unsupported(path, format!("{what} can be written as {}", Format::endings(formats)))
+}
+
+/// One mesh of a file that may hold several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshEntry {
+    /// What `LoadOptions::mesh` takes.
+    pub name: String,
+    /// Vertices it has.
+    pub vertices: usize,
+}
+
+/// The meshes of a file, in file order; empty for formats that hold one.
+pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
+    match path.is_file().then(|| detect(path)).transpose()? {
+        Some(Format::Glb | Format::Gltf) => gltf::list_meshes(path),
+        _ => Ok(Vec::new()),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use bonesmith_core::{RawFrame, RawSequence, Rig};
-use bonesmith_io::{IoError, LoadOptions, Loaded};
+use bonesmith_io::{Format, IoError, LoadOptions, Loaded};
 
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
@@ -17,10 +17,12 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let output = paths.pop().ok_or_else(|| Usage::new("nothing to convert"))?;
     let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
     let input = settings::input(paths, args.input)?;
-    let output = settings::output(output, &input.paths)?;
+    let output = settings::output_as(output, &input.paths, &writable())?;
 
     session.stage("reading")?;
-    let what = match read(&input.paths, &input.load, args.bake)? {
+    // A format that holds no rigs can only take what the rig does.
+    let bake = args.bake || !Format::from_extension(&output).is_some_and(|f| Format::RIG_OUTPUTS.contains(&f));
+    let what = match read(&input.paths, &input.load, bake)? {
         Loaded::Rig(_) if changes_frames => {
             let message = "--rest and --frames are for animations; this file holds a rig";
             return Err(Usage::new(message).hint("--bake makes an animation of it first").into());
@@ -47,6 +49,12 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Whatever a rig or an animation can be written as.
+fn writable() -> Vec<Format> {
+    let more = Format::SEQUENCE_OUTPUTS.iter().filter(|format| !Format::RIG_OUTPUTS.contains(format));
+    Format::RIG_OUTPUTS.iter().chain(more).copied().collect()
 }
 
 /// A rig where there is one, unless it is to be baked; else an animation.

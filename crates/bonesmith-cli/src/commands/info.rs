@@ -3,7 +3,7 @@
 use anyhow::Context;
 use bonesmith_core::sphere::smallest_enclosing_sphere;
 use bonesmith_core::{Adjacency, MeshSequence, Rig, Surface};
-use bonesmith_io::{LoadOptions, Loaded};
+use bonesmith_io::{LoadOptions, Loaded, MeshEntry};
 use glam::Vec3;
 use serde::Serialize;
 
@@ -36,10 +36,20 @@ struct Info {
     has_colors: bool,
     materials: Vec<String>,
     images: usize,
+    /// Axes and unit, as far as the file tells.
+    space: bonesmith_core::Space,
+    /// Meshes of the file, where it can hold several: what --mesh takes.
+    meshes: Vec<MeshInfo>,
     frames: usize,
     times: Option<Times>,
     #[serde(flatten)]
     rig: Option<RigInfo>,
+}
+
+#[derive(Debug, Serialize)]
+struct MeshInfo {
+    name: String,
+    vertices: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,6 +109,8 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         true => bonesmith_io::detect(path)?.name().to_owned(),
         false => "files of one animation".to_owned(),
     };
+    let meshes = bonesmith_io::list_meshes(path)?;
+    info.meshes = meshes.into_iter().map(|MeshEntry { name, vertices }| MeshInfo { name, vertices }).collect();
     if let Some((two, rig)) = two.as_ref().zip(info.rig.as_mut()) {
         rig.bones = two.master.bone_count();
         rig.roots = two.master.bones.iter().filter(|b| b.parent.is_none()).count();
@@ -146,6 +158,8 @@ impl Info {
             has_colors: surface.colors.is_some(),
             materials: surface.materials.iter().map(|m| m.name.clone()).collect(),
             images: surface.images.len(),
+            space: surface.space,
+            meshes: Vec::new(),
             frames: 0,
             times: None,
             rig: None,
@@ -213,6 +227,13 @@ impl Info {
         table.row("bounds", format!("{}  to  {}", point(self.bounds.min), point(self.bounds.max)));
         table.row("radius", figure(self.sphere_radius));
         let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        if let Some(text) = space_text(&self.space) {
+            table.row("space", text);
+        }
+        if self.meshes.len() > 1 {
+            let meshes = self.meshes.iter().map(|mesh| format!("{} ({})", mesh.name, mesh.vertices));
+            table.row("meshes", meshes.collect::<Vec<_>>().join(", "));
+        }
         table.row("UV sets", list(&self.uv_sets));
         table.row("materials", list(&self.materials));
         match &self.rig {
@@ -250,6 +271,17 @@ impl Times {
         let fps = (end > start).then(|| (times.len() - 1) as f64 / (end - start));
         Some(Self { start, end, fps })
     }
+}
+
+/// "y up, 1 unit = 0.01 m"; `None` where the file tells nothing.
+fn space_text(space: &bonesmith_core::Space) -> Option<String> {
+    let up = space.up.map(|up| match up {
+        bonesmith_core::UpAxis::Y => "y up".to_owned(),
+        bonesmith_core::UpAxis::Z => "z up".to_owned(),
+    });
+    let unit = space.metres_per_unit.map(|metres| format!("1 unit = {} m", figure(metres)));
+    let parts: Vec<String> = up.into_iter().chain(unit).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn frames_text(frames: usize, times: Option<&Times>) -> String {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use std::ops::Range;
 
-use glam::{DAffine3, Vec3};
+use glam::{DAffine3, DMat3, Vec3};
 
 use super::{MeshSequence, RawFrame, SequenceError};
+use crate::transform::nearest_rotation;
 
 /// One clip within a joined sequence.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +73,10 @@ impl MeshSequence {
         let place = |p: &mut Vec3| *p = target_from_source.transform_point3(p.as_dvec3()).as_vec3();
         self.rest.iter_mut().for_each(place);
         self.frames.iter_mut().flat_map(Arc::make_mut).for_each(place);
+        let turn = nearest_rotation(&target_from_source.matrix3);
+        if self.surface.normals.is_some() && turn != DMat3::IDENTITY {
+            Arc::make_mut(&mut self.surface).turn(turn);
+        }
         let check = |positions: &[Vec3], name: &str| {
             let frame = RawFrame { positions: positions.to_vec(), ..RawFrame::default() };
             super::check_frame(&frame, name, positions.len(), &self.surface.topology)

@@ -3,7 +3,7 @@
 //! Other programs may rewrite a file and carry extras along without understanding them. Nothing here is
 //! therefore trusted: readers check it against the data and fall back to what the plain glTF says.
 
-use bonesmith_core::BoneKind;
+use bonesmith_core::{BoneKind, Space};
 use gltf_json::extras::RawValue;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -62,6 +62,9 @@ pub struct MeshExtras {
     /// Primitive of each face in the original face order. Empty: primitive after primitive.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub face_primitives: Runs,
+    /// Axes and unit before the file was turned to glTF's; absent where they are the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space: Option<Space>,
 }
 
 /// On a primitive.

@@ -1,7 +1,7 @@
 //! The small print of an archive: names and materials, as JSON in the array `bonesmith`.
 
-use bonesmith_core::BoneKind;
 use bonesmith_core::surface::{AlphaMode, Image, Material, Texture, Textures};
+use bonesmith_core::{BoneKind, Space};
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout; readers accept this and older ones.
@@ -29,6 +29,8 @@ pub struct Meta {
     pub materials: Vec<MaterialMeta>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageMeta>,
+    #[serde(skip_serializing_if = "Space::is_unknown")]
+    pub space: Space,
 }
 
 /// A material; see `bonesmith_core::surface::Material`.

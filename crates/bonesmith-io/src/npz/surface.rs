@@ -40,6 +40,7 @@ pub fn read(archive: &mut Archive, meta: &mut Meta) -> Result<Surface, IoError> 
         let bytes = archive.required(&format!("image{at}"))?.bytes()?;
         surface.images.push(Image { name, mime, bytes });
     }
+    surface.space = meta.space;
     Ok(surface)
 }
 
@@ -100,6 +101,7 @@ pub fn write<W: Write + Seek>(writer: &mut Writer<W>, surface: &Surface, meta: &
         writer.array(&format!("image{at}"), &[image.bytes.len()], image.bytes.iter().copied())?;
     }
     meta.materials = surface.materials.iter().map(Into::into).collect();
+    meta.space = surface.space;
     meta.images = surface.images.iter().map(Into::into).collect();
     Ok(())
 }

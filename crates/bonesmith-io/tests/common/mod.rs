@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bonesmith_core::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
 use bonesmith_core::{
-    Bone, BoneKind, Clip, MeshSequence, RawFrame, RawSequence, Rig, SparseWeights, Surface, Topology,
+    Bone, BoneKind, Clip, MeshSequence, RawFrame, RawSequence, Rig, Space, SparseWeights, Surface, Topology, UpAxis,
 };
 use glam::{DAffine3, DQuat, DVec3, Vec3};
 
@@ -52,6 +52,7 @@ pub fn surface() -> Surface {
         face_materials: vec![1, 0, 1],
         materials: vec![Material::default(), shiny],
         images: vec![image("image/png"), image("image/jpeg")],
+        space: Space { up: Some(UpAxis::Y), metres_per_unit: Some(1.0) },
         topology,
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bonesmith_core::surface::{CornerAttribute, Image, Material, Texture, Textures};
-use bonesmith_core::{Bone, BoneKind, Clip, Rig, SparseWeights, Surface, Topology};
+use bonesmith_core::{Bone, BoneKind, Clip, Rig, Space, SparseWeights, Surface, Topology};
 use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 
 const RINGS: usize = 17;
@@ -170,6 +170,7 @@ fn seamed_surface() -> Surface {
             Material { base_color: [0.9, 0.2, 0.1, 1.0], double_sided: true, ..material("bands", Textures::default()) },
         ],
         images: vec![Image { name: "dot".into(), mime: "image/png".into(), bytes: PNG.to_vec() }],
+        space: Space::default(),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence, Rig, SparseWeights, Surface, Topology};
+use bonesmith_core::{
+    BoneKind, MeshSequence, RawFrame, RawSequence, Rig, Space, SparseWeights, Surface, Topology, UpAxis,
+};
 use bonesmith_io::{LoadOptions, Loaded, load, load_rig, load_sequence, save_rig, save_sequence};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use proptest::prelude::*;
@@ -34,6 +36,37 @@ fn assert_same_motion(a: &Rig, b: &Rig, tolerance: f32) {
             assert!(worst <= tolerance * size(&a.rest), "{}, frame {t}: {worst}", a.name);
         }
     }
+}
+
+/// The file is in glTF's axes and metres; we find our own numbers again, others the right size.
+#[test]
+fn axes_and_units_are_gltfs_in_the_file_and_our_own_when_read_back() {
+    let space = Space { up: Some(UpAxis::Z), metres_per_unit: Some(0.01) };
+    let mut rig = Recipe { seams: true, ..Recipe::new("centimetres", BoneKind::Rigid) }.build();
+    Arc::make_mut(&mut rig.surface).space = space;
+    let back = through(&rig, "glb");
+    assert_eq!(back.surface.space, space);
+    let normals = |rig: &Rig| rig.surface.normals.clone().unwrap();
+    for (a, b) in normals(&rig).values.iter().zip(&normals(&back).values) {
+        assert!(Vec3::from(*a).distance(Vec3::from(*b)) < 1e-6);
+    }
+    assert!(rig.rest.iter().zip(&back.rest).all(|(a, b)| a.distance(*b) < 1e-6 * size(&rig.rest)));
+    assert_same_motion(&rig, &back, 2e-6);
+
+    let folder = tempfile::tempdir().unwrap();
+    let (path, stranger) = (folder.path().join("a.glb"), folder.path().join("b.glb"));
+    save_rig(&rig, &path).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let name = b"bonesmith";
+    while let Some(at) = bytes.windows(name.len()).position(|w| w == name) {
+        bytes[at] = b'x'; // a program that does not know our extras
+    }
+    std::fs::write(&stranger, bytes).unwrap();
+    let seen = load_rig(&stranger).unwrap();
+    assert_eq!(seen.surface.space, Space::GLTF);
+    assert!((size(&seen.rest) - 0.01 * size(&rig.rest)).abs() < 1e-6 * size(&rig.rest));
+    let highest = |rest: &[Vec3], axis: usize| rest.iter().map(|p| p[axis]).fold(f32::MIN, f32::max);
+    assert!((highest(&seen.rest, 1) - 0.01 * highest(&rig.rest, 2)).abs() < 1e-6);
 }
 
 #[test]

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::transform::Trs;
-use bonesmith_core::{Bone, BoneKind, Clip, RawFrame, RawSequence, Rig, TwoLayerRig};
+use bonesmith_core::transform::{Trs, nearest_rotation};
+use bonesmith_core::{Bone, BoneKind, Clip, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
@@ -25,7 +25,8 @@ use self::document::Document;
 use self::model::Model;
 use self::track::{Motion, gap_secs, snap};
 use super::TIP;
-use crate::{IoError, LoadOptions, Loaded};
+use super::extras::{self, MeshExtras};
+use crate::{IoError, LoadOptions, Loaded, MeshEntry};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small
 /// file could ask for any amount of memory.
@@ -41,6 +42,12 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
         return Ok(Loaded::Rig(Box::new(to_rig(&document, model, options.fps)?)));
     }
     Ok(Loaded::Sequence(to_sequence(&document, &model, options.fps)?))
+}
+
+/// Meshes that the scene shows, by the name of their nodes.
+pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
+    let document = Document::open(path)?;
+    model::list(&document)
 }
 
 /// Reads a skinned file as a rig: one clip per animation, sampled at its keys or at `fps`. Morph targets stay as
@@ -82,8 +89,23 @@ fn to_rig(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig
     let params_json = own.and_then(|own| own.params).map(|params| params.get().to_owned()).unwrap_or_default();
     let Model { name, rest, surface, weights, .. } = model;
     let rig = Rig { name, rest, surface: Arc::new(surface), weights, bones, kind, clips, params_json };
+    let rig = match own_space(document) {
+        Some((space, turn)) => {
+            let mut rig = if turn == DAffine3::IDENTITY { rig } else { rig.placed(turn) };
+            Arc::make_mut(&mut rig.surface).space = space;
+            rig
+        }
+        None => rig,
+    };
     rig.check().map_err(|e| document.malformed(e.to_string()))?;
     Ok(rig)
+}
+
+/// The space in which a file of our own was before it was turned to glTF's, and the way back.
+fn own_space(document: &Document) -> Option<(Space, DAffine3)> {
+    let [mesh] = document.root.meshes.as_slice() else { return None };
+    let space = extras::unpack::<MeshExtras>(&mesh.extras)?.space?;
+    Some((space, space.from_source(&Space::GLTF)))
 }
 
 fn sample_clip(document: &Document, model: &Model, motion: &Motion, fps: Option<f64>) -> Result<Clip, IoError> {
@@ -228,6 +250,15 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         let still = Motion { name: String::new(), tracks: Vec::new(), start_secs: 0.0 };
         sequence.frames.push(bake(model, &still, 0.0));
         sequence.times_secs.push(0.0);
+    }
+    if let Some((space, turn)) = own_space(document) {
+        sequence.surface.space = space;
+        if turn != DAffine3::IDENTITY {
+            let frames = sequence.frames.iter_mut().chain(&mut sequence.rest);
+            let positions = frames.flat_map(|frame| &mut frame.positions);
+            positions.for_each(|p| *p = turn.transform_point3(p.as_dvec3()).as_vec3());
+            sequence.surface.turn(nearest_rotation(&turn.matrix3));
+        }
     }
     Ok(sequence)
 }

@@ -20,8 +20,8 @@ use super::mesh::MeshData;
 use super::scene::Scene;
 use super::surface::SurfaceBuilder;
 use super::track::Motion;
-use crate::IoError;
 use crate::gltf::extras::{self, SkinExtras};
+use crate::{IoError, MeshEntry};
 
 /// Most vertices of all meshes together: a small file can name one mesh many times.
 const MAX_VERTICES: usize = 1 << 26;
@@ -142,6 +142,18 @@ impl Model {
         self.motions = motions;
         Ok(())
     }
+}
+
+/// Meshes that the scene shows, in node order.
+pub fn list(document: &Document) -> Result<Vec<MeshEntry>, IoError> {
+    let scene = Scene::new(document)?;
+    let mut found = Vec::new();
+    for node in document.root.nodes.iter().enumerate().filter(|(n, _)| scene.shown[*n]).map(|(_, node)| node) {
+        let Some(mesh) = node.mesh else { continue };
+        let data = MeshData::read(document, mesh)?;
+        found.push(MeshEntry { name: node.name.clone().unwrap_or(data.name), vertices: data.positions.len() });
+    }
+    Ok(found)
 }
 
 /// Meshes to read, in node order.

@@ -1,7 +1,7 @@
 //! Faces and corner attributes of all meshes of a file as one `Surface`.
 
 use bonesmith_core::surface::{CornerAttribute, Material};
-use bonesmith_core::{Surface, Topology};
+use bonesmith_core::{Space, Surface, Topology};
 use glam::{DMat3, DVec3};
 
 use super::material::Materials;
@@ -73,6 +73,7 @@ impl SurfaceBuilder {
             face_materials: face_materials.into_iter().map(|m| m.unwrap_or(plain)).collect(),
             materials: list,
             images,
+            space: Space::GLTF,
         }
     }
 }

@@ -6,9 +6,9 @@ use gltf_json::validation::Checked;
 use gltf_json::{Accessor, Index, Node};
 
 use super::buffer::{Builder, Purpose};
-use super::joints::NodeMotion;
 use super::material::name;
 use crate::gltf::extras::{self, AnimationExtras};
+use crate::joints::NodeMotion;
 
 /// Key times as glTF wants them: float32, not negative, rising strictly.
 pub struct KeyTimes {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bonesmith_core::surface::CornerAttribute;
-use bonesmith_core::{SparseWeights, Surface, Topology};
+use bonesmith_core::{Space, SparseWeights, Surface, Topology};
 use glam::{DVec3, Vec3};
 use gltf_json::mesh::{Mesh, Mode, MorphTarget, Primitive, Semantic};
 use gltf_json::validation::Checked;
@@ -42,8 +42,12 @@ pub fn write_mesh(builder: &mut Builder, source: &MeshSource) -> Index<Mesh> {
     let identity = parts.len() == 1 && parts[0].vertices.iter().enumerate().all(|(at, v)| at == v.vertex as usize);
     let primitives = parts.iter().map(|part| write_part(builder, source, part, &smooth, identity)).collect();
     let names: Vec<String> = source.targets.iter().map(|(_, name)| name.clone()).collect();
-    let mesh_extras =
-        MeshExtras { vertices: source.rest.len() as u32, computed_normals, face_primitives: face_primitives(surface) };
+    let mesh_extras = MeshExtras {
+        vertices: source.rest.len() as u32,
+        computed_normals,
+        face_primitives: face_primitives(surface),
+        space: (surface.space != Space::GLTF).then_some(surface.space),
+    };
     builder.root.push(Mesh {
         extensions: None,
         extras: extras::pack_with_targets(mesh_extras, (!names.is_empty()).then_some(names)),

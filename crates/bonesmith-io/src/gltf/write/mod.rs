@@ -10,7 +10,6 @@
 
 mod animation;
 mod buffer;
-mod joints;
 pub mod material;
 mod mesh;
 mod origin;
@@ -21,8 +20,8 @@ use std::path::Path;
 
 use bonesmith_core::transform::Trs;
 use bonesmith_core::two_layer::Blends;
-use bonesmith_core::{MeshSequence, Rig, TwoLayerRig};
-use glam::Vec3;
+use bonesmith_core::{MeshSequence, Rig, Space, TwoLayerRig};
+use glam::{DAffine3, Vec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
 use gltf_json::validation::USize64;
@@ -30,12 +29,12 @@ use gltf_json::{Index, Node, Skin};
 
 use self::animation::{AnimationBuilder, KeyTimes};
 use self::buffer::{Builder, Purpose};
-use self::joints::{BoneNodes, Joints, NodeMotion};
 use self::material::name;
 use self::mesh::{MeshSource, write_mesh};
 use self::origin::{far_origin, moved};
 use super::extras::{self, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
 use super::{TIP, container};
+use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::{IoError, atomic};
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
@@ -67,6 +66,7 @@ fn save(rig: &Rig, layers: Option<&TwoLayerRig>, path: &Path) -> Result<(), IoEr
              fit with --influences 8 or fewer, or write .npz"
         )));
     }
+    let rig = &*placed(rig);
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
@@ -110,6 +110,12 @@ fn save(rig: &Rig, layers: Option<&TwoLayerRig>, path: &Path) -> Result<(), IoEr
     write_files(builder, path)
 }
 
+/// In glTF's axes and unit; `surface.space` still tells the rig's own, for the extras.
+fn placed(rig: &Rig) -> Cow<'_, Rig> {
+    let turn = Space::GLTF.from_source(&rig.surface.space);
+    if turn == DAffine3::IDENTITY { Cow::Borrowed(rig) } else { Cow::Owned(rig.placed(turn)) }
+}
+
 /// Writes a mesh animation as morph targets, one per frame.
 pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
@@ -121,6 +127,10 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     }
     let times = KeyTimes::new(sequence.times_secs())
         .ok_or_else(|| unsupported("the times of the frames do not rise in float32".into()))?;
+    let turn = Space::GLTF.from_source(&sequence.surface().space);
+    let turned = (turn != DAffine3::IDENTITY).then(|| sequence.clone().placed(turn)).transpose();
+    let turned = turned.map_err(|e| unsupported(e.to_string()))?;
+    let sequence = turned.as_ref().unwrap_or(sequence);
     let target = |t: usize| -> (&[Vec3], String) { (sequence.frame(t), format!("frame_{t:04}")) };
     let mut builder = Builder::new();
     let source = MeshSource {

@@ -26,6 +26,8 @@ pub enum Format {
     Glb,
     /// glTF as JSON.
     Gltf,
+    /// Alembic cache (Ogawa).
+    Alembic,
 }
 
 impl Format {
@@ -39,6 +41,7 @@ impl Format {
             Self::Mdd => "MDD",
             Self::Glb => "GLB",
             Self::Gltf => "glTF",
+            Self::Alembic => "Alembic",
         }
     }
 
@@ -59,6 +62,7 @@ impl Format {
             Self::Mdd => "mdd",
             Self::Glb => "glb",
             Self::Gltf => "gltf",
+            Self::Alembic => "abc",
         }
     }
 
@@ -82,6 +86,7 @@ impl Format {
             "mdd" => Some(Self::Mdd),
             "glb" => Some(Self::Glb),
             "gltf" => Some(Self::Gltf),
+            "abc" => Some(Self::Alembic),
             _ => None,
         }
     }
@@ -117,7 +122,7 @@ pub fn detect(path: &Path) -> Result<Format, IoError> {
     }
 }
 
-const READABLE: &str = "readable are OBJ, PLY, npz, PC2 and MDD with an OBJ, GLB and glTF";
+const READABLE: &str = "readable are OBJ, PLY, npz, PC2 and MDD with an OBJ, GLB, glTF and Alembic";
 
 fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     use Guess::{Foreign, Known, Unknown};
@@ -133,9 +138,12 @@ fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     } else if starts(b"\x93NUMPY") {
         Foreign("a single .npy array: save a sequence as .npz with `verts`, `rest`, `faces`. Bare arrays are")
     } else if starts(b"Ogawa") {
-        Foreign("an Alembic cache (Ogawa). Alembic is")
+        Known(Format::Alembic)
     } else if starts(b"\x89HDF\r\n\x1a\n") {
-        Foreign("an HDF5 file, perhaps an old Alembic cache. HDF5 is")
+        Foreign(
+            "an HDF5 file: if it is an old Alembic cache, export it again as Ogawa, or run \
+             `abcconvert -toOgawa in.abc out.abc`. HDF5 is",
+        )
     } else if starts(b"#usda") || starts(b"PXR-USDC") {
         Foreign("a USD file. USD is")
     } else if starts(b"Kaydara FBX Binary") || starts(b"; FBX") {
@@ -199,7 +207,8 @@ mod tests {
     #[test]
     fn content_wins_over_the_extension() {
         let mdd = [&1u32.to_be_bytes()[..], &1u32.to_be_bytes(), &[0; 16]].concat();
-        let cases: [(&str, &[u8], Format); 9] = [
+        let cases: [(&str, &[u8], Format); 10] = [
+            ("a.obj", b"Ogawa\xff", Format::Alembic),
             ("a.ply", b"# made by hand\n\nv 0 0 0\n", Format::Obj),
             ("a.obj", b"ply\nformat ascii 1.0\n", Format::Ply),
             ("a.obj", b"glTF\x02\0\0\0", Format::Glb),
@@ -217,9 +226,8 @@ mod tests {
 
     #[test]
     fn foreign_formats_are_named() {
-        let cases: [(&str, &[u8], &str); 7] = [
-            ("a.abc", b"Ogawa\xff", "Alembic"),
-            ("a.abc", b"\x89HDF\r\n\x1a\n", "HDF5"),
+        let cases: [(&str, &[u8], &str); 6] = [
+            ("a.abc", b"\x89HDF\r\n\x1a\n", "abcconvert -toOgawa"),
             ("a.obj", b"#usda 1.0\n", "USD"),
             ("a.usdc", b"PXR-USDC", "USD"),
             ("a.usdz", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaa\x06\0\0\0a.usdcrest", "USDZ"),

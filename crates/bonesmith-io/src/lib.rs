@@ -3,6 +3,7 @@
 //! Readers make unchecked `RawSequence`s or checked `Rig`s; they never compute more than the format asks for.
 //! Writers write to a temporary beside the target and rename it.
 
+mod alembic;
 mod atomic;
 mod clips;
 mod detect;
@@ -11,6 +12,7 @@ mod gltf;
 mod inputs;
 mod joints;
 mod mask;
+mod merge;
 mod mesh;
 mod npz;
 mod obj;
@@ -61,8 +63,11 @@ pub fn load_sequence(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSeq
             mesh::read_sequence(&files, rest.as_deref(), format, name, options)
         }
         Source::Cache { cache, format, mesh } => pointcache::load(&cache, format, mesh.as_deref(), options),
-        Source::Single(path, Format::Npz) => npz::load_sequence(&path, options),
-        Source::Single(path, _) => gltf::load_sequence(&path, options),
+        Source::Single(path, format) => match format {
+            Format::Npz => npz::load_sequence(&path, options),
+            Format::Alembic => alembic::load_sequence(&path, options),
+            _ => gltf::load_sequence(&path, options),
+        },
     }
 }
 
@@ -176,6 +181,7 @@ pub struct MeshEntry {
 pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
     match path.is_file().then(|| detect(path)).transpose()? {
         Some(Format::Glb | Format::Gltf) => gltf::list_meshes(path),
+        Some(Format::Alembic) => alembic::list_meshes(path),
         _ => Ok(Vec::new()),
     }
 }

@@ -1,0 +1,258 @@
+//! From the objects of a file to a sequence: positions go straight from the file into frames, one mesh after the other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bonesmith_core::transform::nearest_rotation;
+use bonesmith_core::{RawFrame, RawSequence, Space, Surface, UpAxis};
+use glam::{DAffine3, Vec3};
+
+use super::archive::{Archive, Object};
+use super::mesh::Mesh;
+use super::xform::{Xform, between, merged};
+use crate::{IoError, LoadOptions, MeshEntry, merge};
+
+/// Deepest nesting of objects.
+const MAX_DEPTH: usize = 256;
+/// Frames that repeat others cost nothing in the file: at most this many for each that is stored.
+const MOST_REPEATS: usize = 4;
+/// Most bytes of positions, unless the file is large too: frames that share bytes multiply.
+const MAX_BYTES: u64 = 1 << 30;
+const MAX_GROWTH: u64 = 16;
+
+/// A mesh under its transforms, outermost first.
+struct Instance {
+    mesh: Mesh,
+    xforms: Vec<std::rc::Rc<Xform>>,
+}
+
+/// Reads all meshes of a file as one, or the one that is named.
+pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let (archive, top) = Archive::open(path)?;
+    let mut found = Vec::new();
+    collect(&archive, &top, &mut Vec::new(), &mut found)?;
+    let instances = pick(&archive, found, options.mesh.as_deref())?;
+    let times_secs = times(&archive, &instances)?;
+    check_size(&archive, &instances, times_secs.len())?;
+    let name = match &instances[..] {
+        [one] => one.mesh.name.clone(),
+        _ => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    let mut frames = read_frames(&archive, &instances, &times_secs)?;
+    note_other_faces(&archive, &instances, &times_secs, &mut frames)?;
+    let mut surface = surface(&archive, instances, &times_secs)?;
+    surface.space = Space { up: Some(UpAxis::Y), metres_per_unit: None };
+    Ok(RawSequence { name, rest: None, frames, times_secs, fps: options.fps.unwrap_or(0.0), surface })
+}
+
+/// The meshes of a file.
+pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
+    let (archive, top) = Archive::open(path)?;
+    let mut found = Vec::new();
+    collect(&archive, &top, &mut Vec::new(), &mut found)?;
+    let names = found.iter().map(|instance| short_name(&found, &instance.mesh).to_owned()).collect::<Vec<_>>();
+    let entry = |(name, instance): (String, &Instance)| {
+        Ok(MeshEntry { name, vertices: instance.mesh.vertex_count(&archive, 0)? })
+    };
+    names.into_iter().zip(&found).map(entry).collect()
+}
+
+/// The name of the object, or its path where there are several of that name.
+fn short_name<'a>(all: &[Instance], mesh: &'a Mesh) -> &'a str {
+    let alike = all.iter().filter(|other| other.mesh.name == mesh.name).count();
+    if alike > 1 { &mesh.path } else { &mesh.name }
+}
+
+/// Walks down from an object. `xforms` are those above it.
+fn collect(
+    archive: &Archive,
+    object: &Object,
+    xforms: &mut Vec<std::rc::Rc<Xform>>,
+    found: &mut Vec<Instance>,
+) -> Result<(), IoError> {
+    for at in 0..archive.child_count(object) {
+        let child = archive.child(object, at)?;
+        if child.path.len() > 1 << 16 || child.path.bytes().filter(|b| *b == b'/').count() > MAX_DEPTH {
+            return Err(archive.ogawa.malformed(format!("objects are nested deeper than {MAX_DEPTH}")));
+        }
+        let schema = child.metadata.get("schema");
+        if schema.starts_with("AbcGeom_Xform") {
+            let Some(xform) = Xform::read(archive, &child)? else { continue };
+            xforms.push(std::rc::Rc::new(xform));
+            collect(archive, &child, xforms, found)?;
+            xforms.pop();
+            continue;
+        }
+        if (schema.starts_with("AbcGeom_PolyMesh") || schema.starts_with("AbcGeom_SubD"))
+            && let Some(mesh) = Mesh::read(archive, &child)?
+        {
+            found.push(Instance { mesh, xforms: xforms.clone() });
+        }
+        collect(archive, &child, xforms, found)?;
+    }
+    Ok(())
+}
+
+fn pick(archive: &Archive, mut found: Vec<Instance>, only: Option<&str>) -> Result<Vec<Instance>, IoError> {
+    if found.is_empty() {
+        return Err(archive.ogawa.unsupported("there is no polygon mesh in it"));
+    }
+    let Some(only) = only else { return Ok(found) };
+    let names: Vec<String> = found.iter().map(|i| short_name(&found, &i.mesh).to_owned()).collect();
+    // An object goes by its own name, that of the transform above it, or its whole path.
+    let parent = |mesh: &Mesh| mesh.path.rsplit('/').nth(1).unwrap_or_default().to_owned();
+    found.retain(|i| i.mesh.name == only || i.mesh.path == only || parent(&i.mesh) == only);
+    match found.len() {
+        0 => Err(archive.ogawa.unsupported(format!("no mesh is named {only:?}; there are {names:?}"))),
+        _ => Ok(found),
+    }
+}
+
+/// Times of all samples of positions, and of all changes of the transforms above them.
+fn times(archive: &Archive, instances: &[Instance]) -> Result<Vec<f64>, IoError> {
+    let mut times = Vec::new();
+    for Instance { mesh, xforms } in instances {
+        let (samples, stored) = mesh.samples();
+        let moves = xforms.iter().map(|x| x.stored_samples).max().unwrap_or(1);
+        let most = stored.max(moves).saturating_mul(MOST_REPEATS);
+        if samples > most {
+            return Err(archive
+                .ogawa
+                .malformed(format!("{}: {samples} samples, of which only {stored} are in the file", mesh.path)));
+        }
+        if samples > 1 {
+            times.extend(mesh.times(archive, samples)?);
+        }
+        xforms.iter().for_each(|xform| times.extend(xform.changes()));
+    }
+    if times.is_empty() {
+        let first = &instances[0].mesh;
+        times = first.times(archive, 1)?;
+    }
+    if let Some(bad) = times.iter().find(|t| !t.is_finite()) {
+        return Err(archive.ogawa.malformed(format!("a sample is at {bad} seconds")));
+    }
+    Ok(merged(times))
+}
+
+/// What is asked of memory, before it is.
+fn check_size(archive: &Archive, instances: &[Instance], frames: usize) -> Result<(), IoError> {
+    let mut vertices = 0u64;
+    for instance in instances {
+        vertices += instance.mesh.vertex_count(archive, 0)? as u64;
+    }
+    let bytes = vertices.saturating_mul(12).saturating_mul(frames as u64);
+    if bytes > MAX_BYTES.max(archive.ogawa.bytes().saturating_mul(MAX_GROWTH)) {
+        let what = format!("{frames} frames of {vertices} vertices are {bytes} bytes, far more than the file has");
+        return Err(archive.ogawa.unsupported(what));
+    }
+    Ok(())
+}
+
+fn world(xforms: &[std::rc::Rc<Xform>], secs: f64) -> DAffine3 {
+    xforms.iter().fold(DAffine3::IDENTITY, |world, xform| {
+        let above = if xform.inherits { world } else { DAffine3::IDENTITY };
+        above * xform.at(secs)
+    })
+}
+
+fn read_frames(archive: &Archive, instances: &[Instance], times: &[f64]) -> Result<Vec<RawFrame>, IoError> {
+    let mut frames: Vec<RawFrame> = times.iter().map(|_| RawFrame::default()).collect();
+    for Instance { mesh, xforms } in instances {
+        let (samples, _) = mesh.samples();
+        let own_times = mesh.times(archive, samples)?;
+        let vertices = mesh.vertex_count(archive, 0)?;
+        let mut still = Vec::new();
+        if mesh.is_constant() {
+            mesh.positions(archive, 0, &mut still)?;
+        }
+        for (frame, secs) in frames.iter_mut().zip(times) {
+            let into = &mut frame.positions;
+            let first = into.len();
+            into.reserve_exact(vertices);
+            if mesh.is_constant() {
+                into.extend(&still);
+            } else {
+                read_between(archive, mesh, between(&own_times, *secs), vertices, into)?;
+            }
+            place(&world(xforms, *secs), &mut into[first..]);
+        }
+    }
+    Ok(frames)
+}
+
+/// Positions of one sample, or between two.
+fn read_between(
+    archive: &Archive,
+    mesh: &Mesh,
+    (a, b, s): (usize, usize, f64),
+    vertices: usize,
+    into: &mut Vec<Vec3>,
+) -> Result<(), IoError> {
+    for sample in [a, b] {
+        let found = mesh.vertex_count(archive, sample)?;
+        if found != vertices {
+            return Err(archive.ogawa.unsupported(format!(
+                "{}: sample {sample} has {found} vertices, the first has {vertices}; only a mesh that keeps its \
+                 vertices can be fitted",
+                mesh.path
+            )));
+        }
+    }
+    let first = into.len();
+    mesh.positions(archive, a, into)?;
+    if s > 0.0 {
+        let mut next = Vec::with_capacity(vertices);
+        mesh.positions(archive, b, &mut next)?;
+        into[first..].iter_mut().zip(next).for_each(|(p, q)| *p = p.lerp(q, s as f32));
+    }
+    Ok(())
+}
+
+/// In float64: models far from their origin would lose what they are made of.
+fn place(world: &DAffine3, positions: &mut [Vec3]) {
+    if *world == DAffine3::IDENTITY {
+        return;
+    }
+    positions.iter_mut().for_each(|p| *p = world.transform_point3(p.as_dvec3()).as_vec3());
+}
+
+/// Faces that change over time are left to the door of the core to refuse: it names the frame. With several meshes the
+/// first one that changes is named here.
+fn note_other_faces(
+    archive: &Archive,
+    instances: &[Instance],
+    times: &[f64],
+    frames: &mut [RawFrame],
+) -> Result<(), IoError> {
+    for Instance { mesh, .. } in instances {
+        let (samples, _) = mesh.samples();
+        let own_times = mesh.times(archive, samples)?;
+        for t in 1..samples {
+            let Some(faces) = mesh.new_faces(archive, t)?.filter(|faces| *faces != mesh.surface.topology) else {
+                continue;
+            };
+            let frame = times.iter().position(|secs| between(&own_times, *secs).0 == t).unwrap_or(t);
+            if instances.len() > 1 || frame >= frames.len() {
+                let what = format!("{}: sample {t} has other faces than the first", mesh.path);
+                return Err(archive.ogawa.unsupported(what));
+            }
+            frames[frame].topology = Some(Arc::new(faces));
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Faces of all meshes; normals stand as in the first frame.
+fn surface(archive: &Archive, instances: Vec<Instance>, times: &[f64]) -> Result<Surface, IoError> {
+    let mut parts = merge::Parts::default();
+    for Instance { mesh, xforms } in instances {
+        let vertices = mesh.vertex_count(archive, 0)?;
+        let world = world(&xforms, times.first().copied().unwrap_or_default());
+        let mut surface = mesh.surface;
+        surface.turn(nearest_rotation(&world.matrix3));
+        parts.add(surface, vertices);
+    }
+    Ok(parts.finish())
+}

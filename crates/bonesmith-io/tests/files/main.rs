@@ -1,0 +1,7 @@
+//! Files as people have them: Alembic, FBX, made by other programs, against their truth.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alembic;
+mod truth;

@@ -200,7 +200,7 @@ pub struct FitArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bonesmith eval walk.glb walk.npz --json -")]
 pub struct EvalArgs {
-    /// The rig: .glb .gltf .npz
+    /// The rig: .glb .gltf .fbx .npz
     pub rig: PathBuf,
     /// The animation, as for `fit`
     #[arg(required = true, value_name = "INPUT")]

@@ -28,6 +28,8 @@ pub enum Format {
     Gltf,
     /// Alembic cache (Ogawa).
     Alembic,
+    /// Autodesk FBX, binary or ascii.
+    Fbx,
 }
 
 impl Format {
@@ -42,11 +44,12 @@ impl Format {
             Self::Glb => "GLB",
             Self::Gltf => "glTF",
             Self::Alembic => "Alembic",
+            Self::Fbx => "FBX",
         }
     }
 
     /// Formats that a rig can be read from.
-    pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
+    pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz, Self::Fbx];
     /// Formats that a rig can be written as.
     pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
     /// Formats that a mesh animation can be written as.
@@ -63,6 +66,7 @@ impl Format {
             Self::Glb => "glb",
             Self::Gltf => "gltf",
             Self::Alembic => "abc",
+            Self::Fbx => "fbx",
         }
     }
 
@@ -87,6 +91,7 @@ impl Format {
             "glb" => Some(Self::Glb),
             "gltf" => Some(Self::Gltf),
             "abc" => Some(Self::Alembic),
+            "fbx" => Some(Self::Fbx),
             _ => None,
         }
     }
@@ -122,7 +127,7 @@ pub fn detect(path: &Path) -> Result<Format, IoError> {
     }
 }
 
-const READABLE: &str = "readable are OBJ, PLY, npz, PC2 and MDD with an OBJ, GLB, glTF and Alembic";
+const READABLE: &str = "readable are OBJ, PLY, npz, PC2 and MDD with an OBJ, GLB, glTF, Alembic and FBX";
 
 fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     use Guess::{Foreign, Known, Unknown};
@@ -147,7 +152,7 @@ fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     } else if starts(b"#usda") || starts(b"PXR-USDC") {
         Foreign("a USD file. USD is")
     } else if starts(b"Kaydara FBX Binary") || starts(b"; FBX") {
-        Foreign("an FBX file. FBX is")
+        Known(Format::Fbx)
     } else if is_mdd(head, file_bytes) {
         Known(Format::Mdd)
     } else {
@@ -207,7 +212,9 @@ mod tests {
     #[test]
     fn content_wins_over_the_extension() {
         let mdd = [&1u32.to_be_bytes()[..], &1u32.to_be_bytes(), &[0; 16]].concat();
-        let cases: [(&str, &[u8], Format); 10] = [
+        let cases: [(&str, &[u8], Format); 12] = [
+            ("a.obj", b"Kaydara FBX Binary  \0", Format::Fbx),
+            ("a.txt", b"; FBX 7.4.0 project file\n", Format::Fbx),
             ("a.obj", b"Ogawa\xff", Format::Alembic),
             ("a.ply", b"# made by hand\n\nv 0 0 0\n", Format::Obj),
             ("a.obj", b"ply\nformat ascii 1.0\n", Format::Ply),
@@ -226,12 +233,11 @@ mod tests {
 
     #[test]
     fn foreign_formats_are_named() {
-        let cases: [(&str, &[u8], &str); 6] = [
+        let cases: [(&str, &[u8], &str); 5] = [
             ("a.abc", b"\x89HDF\r\n\x1a\n", "abcconvert -toOgawa"),
             ("a.obj", b"#usda 1.0\n", "USD"),
             ("a.usdc", b"PXR-USDC", "USD"),
             ("a.usdz", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaa\x06\0\0\0a.usdcrest", "USDZ"),
-            ("a.fbx", b"Kaydara FBX Binary  \0", "FBX"),
             ("a.npy", b"\x93NUMPY", "npz"),
         ];
         for (name, content, word) in cases {

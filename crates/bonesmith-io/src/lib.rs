@@ -8,6 +8,7 @@ mod atomic;
 mod clips;
 mod detect;
 mod error;
+mod fbx;
 mod gltf;
 mod inputs;
 mod joints;
@@ -19,6 +20,7 @@ mod obj;
 mod picture;
 mod ply;
 mod pointcache;
+mod skinned;
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +68,7 @@ pub fn load_sequence(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSeq
         Source::Single(path, format) => match format {
             Format::Npz => npz::load_sequence(&path, options),
             Format::Alembic => alembic::load_sequence(&path, options),
+            Format::Fbx => fbx::load_sequence(&path, options),
             _ => gltf::load_sequence(&path, options),
         },
     }
@@ -99,6 +102,7 @@ pub fn load_rig_normalised(path: &Path) -> Result<Rig, IoError> {
 fn read_rig(path: &Path, bad: npz::BadWeights) -> Result<Rig, IoError> {
     match detect(path)? {
         Format::Npz => npz::load_rig(path, bad),
+        Format::Fbx => fbx::load_rig(path, &LoadOptions::default()),
         Format::Glb | Format::Gltf => match gltf::load_two_layer(path)? {
             Some(two) => Ok(two.bake()),
             None => gltf::load_rig(path, &LoadOptions::default()),
@@ -134,6 +138,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
     if path.is_file() {
         match detect(path)? {
             Format::Npz => return npz::load(path, options),
+            Format::Fbx => return fbx::load(path, options),
             Format::Glb | Format::Gltf => {
                 return match gltf::load_two_layer(path)? {
                     Some(two) => Ok(Loaded::Rig(Box::new(two.bake()))),
@@ -182,6 +187,7 @@ pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
     match path.is_file().then(|| detect(path)).transpose()? {
         Some(Format::Glb | Format::Gltf) => gltf::list_meshes(path),
         Some(Format::Alembic) => alembic::list_meshes(path),
+        Some(Format::Fbx) => fbx::list_meshes(path),
         _ => Ok(Vec::new()),
     }
 }

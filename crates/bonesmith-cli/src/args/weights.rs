@@ -16,7 +16,7 @@ Examples:
   bonesmith reduce character.glb --method k-largest -o mobile.glb
   bonesmith reduce fitted.npz --examples walk.npz --refit-motion -o walk.glb")]
 pub struct ReduceArgs {
-    /// The rig: .glb .gltf .npz, or a cage as .npz with `weights` and `controls`
+    /// The rig: .glb .gltf .fbx .npz, or a cage as .npz with `weights` and `controls`
     pub rig: PathBuf,
     /// Most bones that move one vertex
     #[arg(long, value_name = "K", default_value_t = 4)]
@@ -58,7 +58,7 @@ Examples:
   bonesmith compress dense.npz --shape runtime -o walk.glb         both layers, in the extension BONESMITH_two_layer
   bonesmith compress dense.npz --target-error 1 --examples walk.npz -o walk.npz")]
 pub struct CompressArgs {
-    /// The rig: .glb .gltf .npz, or a cage as .npz with `weights` and `controls`
+    /// The rig: .glb .gltf .fbx .npz, or a cage as .npz with `weights` and `controls`
     pub rig: PathBuf,
     /// As many virtual bones as cost no more than this many influences per vertex [default: 4]
     #[arg(long, value_name = "K", group = "size", allow_negative_numbers = true)]

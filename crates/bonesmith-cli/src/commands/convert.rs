@@ -59,8 +59,9 @@ fn writable() -> Vec<Format> {
 
 /// A rig where there is one, unless it is to be baked; else an animation.
 fn read(paths: &[PathBuf], options: &LoadOptions, bake: bool) -> anyhow::Result<Loaded> {
-    // Baking at another rate means evaluating between keys, which the reader does.
-    if bake && options.fps.is_some() {
+    // Readers know more than the rig does: shape keys, and what lies between keys.
+    let knows_more = || matches!(bonesmith_io::detect(&paths[0]), Ok(Format::Fbx));
+    if bake && (options.fps.is_some() || knows_more()) {
         return Ok(Loaded::Sequence(bonesmith_io::load_sequence(paths, options)?));
     }
     match load_any(paths, options)? {

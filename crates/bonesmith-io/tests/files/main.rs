@@ -4,4 +4,5 @@
 mod common;
 
 mod alembic;
+mod fbx;
 mod truth;

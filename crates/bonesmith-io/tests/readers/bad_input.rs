@@ -43,7 +43,8 @@ fn every_message_says_what_and_where() {
     std::fs::create_dir(&empty).unwrap();
     let cache = write(folder, "c.pc2", pc2(0.0, 1.0, &[vec![[0.0; 3]; 5]]));
     let alembic = write(folder, "a.abc", b"Ogawa\xff\0\0");
-    let cases: [(&[PathBuf], &[&str]); 15] = [
+    let hdf5 = write(folder, "old.abc", b"\x89HDF\r\n\x1a\n");
+    let cases: [(&[PathBuf], &[&str]); 16] = [
         (std::slice::from_ref(&missing), &["missing.obj", "No such file"]),
         (std::slice::from_ref(&empty_npz), &["empty.npz: the file is empty"]),
         (std::slice::from_ref(&cut), &["cut.npz", "cut off"]),
@@ -57,7 +58,8 @@ fn every_message_says_what_and_where() {
         (std::slice::from_ref(&empty), &["no .obj or .ply files"]),
         (&[a.clone(), cut.clone()], &["cut.npz is npz, while", "a1.obj is OBJ"]),
         (&[cache, a.clone()], &["the rest pose (a1.obj) has 4 vertices, but the first frame has 5"]),
-        (std::slice::from_ref(&alembic), &["Alembic", "not read yet"]),
+        (std::slice::from_ref(&alembic), &["a.abc", "cut off"]),
+        (std::slice::from_ref(&hdf5), &["HDF5", "Ogawa"]),
         (&[], &["no input"]),
     ];
     for (inputs, words) in cases {
@@ -78,8 +80,8 @@ fn rigs_and_outputs() {
     assert!(load_rig(&npz).unwrap_err().to_string().contains("holds no rig"));
     assert!(load(&folder.path().join("none"), &LoadOptions::default()).is_err());
     let odd = folder.path().join("out.stl");
-    assert!(save_rig(&common::rig(), &odd).unwrap_err().to_string().contains(".npz, .glb or .gltf"));
-    assert!(save_sequence(&common::sequence(1), &odd).unwrap_err().to_string().contains(".npz, .glb or .gltf"));
+    assert!(save_rig(&common::rig(), &odd).unwrap_err().to_string().contains(".glb, .gltf"));
+    assert!(save_sequence(&common::sequence(1), &odd).unwrap_err().to_string().contains(".glb, .gltf"));
     let nowhere = folder.path().join("no/such/folder.npz");
     assert!(save_rig(&common::rig(), &nowhere).unwrap_err().to_string().contains("folder.npz"));
     let mut unsound = common::rig();

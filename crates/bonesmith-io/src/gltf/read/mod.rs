@@ -16,9 +16,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::transform::{Trs, nearest_rotation};
-use bonesmith_core::{Bone, BoneKind, Clip, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
-use glam::{DAffine3, DMat3, DVec3, Vec3};
+use bonesmith_core::transform::nearest_rotation;
+use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
+use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
 use self::document::Document;
@@ -26,6 +26,7 @@ use self::model::Model;
 use self::track::{Motion, gap_secs, snap};
 use super::TIP;
 use super::extras::{self, MeshExtras};
+use crate::skinned::{UniqueNames, kind_of};
 use crate::{IoError, LoadOptions, Loaded, MeshEntry};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small
@@ -147,20 +148,11 @@ fn bones(model: &Model) -> Vec<Bone> {
         Some(parents) => parents[j],
         None => model.scene.ancestry(model.bones[j].node).skip(1).find_map(|n| first_of_node.get(&n).copied()),
     };
-    let mut uses: HashMap<String, usize> = model.bones.iter().map(|bone| (bone.name.clone(), 0)).collect();
-    let mut unique = |name: &str| {
-        let mut candidate = name.to_owned();
-        while let Some(count) = uses.get_mut(&candidate).filter(|count| **count > 0) {
-            candidate = format!("{name}.{count:03}");
-            *count += 1;
-        }
-        uses.insert(candidate.clone(), 1);
-        candidate
-    };
+    let mut unique = UniqueNames::new(model.bones.iter().map(|bone| bone.name.as_str()));
     let bones = model.bones.iter().enumerate();
     bones
         .map(|(j, bone)| Bone {
-            name: unique(&bone.name),
+            name: unique.name(&bone.name),
             parent: parent(j),
             world_from_bind: bone.world_from_bind,
             tip: None,
@@ -201,24 +193,6 @@ fn is_forest(parents: &[Option<usize>]) -> bool {
         path.into_iter().for_each(|j| state[j] = 2);
     }
     true
-}
-
-/// The narrowest kind that holds all transforms, to the precision of a float32 file.
-fn kind_of(bones: &[Bone], clips: &[Clip]) -> BoneKind {
-    const TOLERANCE: f64 = 1e-4;
-    let mut kind = BoneKind::Rigid;
-    for (at, m) in clips.iter().flat_map(|clip| clip.posed_from_rest.iter().enumerate()) {
-        let product = m.matrix3.transpose() * m.matrix3;
-        if product.abs_diff_eq(DMat3::IDENTITY, TOLERANCE) && m.matrix3.determinant() > 0.0 {
-            continue;
-        }
-        let local: DAffine3 = *m * bones[at % bones.len()].world_from_bind;
-        if Trs::from_affine(local, TOLERANCE).is_none() {
-            return BoneKind::Affine;
-        }
-        kind = BoneKind::Trs;
-    }
-    kind
 }
 
 fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<RawSequence, IoError> {

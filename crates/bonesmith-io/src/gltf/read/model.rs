@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{SparseWeights, Surface};
-use glam::{DAffine3, DMat4, DVec3, Vec3};
+use glam::{DAffine3, DMat4, Vec3};
 use gltf_json::animation::Property;
 
 use super::document::Document;
@@ -21,14 +21,11 @@ use super::scene::Scene;
 use super::surface::SurfaceBuilder;
 use super::track::Motion;
 use crate::gltf::extras::{self, SkinExtras};
+use crate::skinned::{pack_weights, place_at_rest};
 use crate::{IoError, MeshEntry};
 
 /// Most vertices of all meshes together: a small file can name one mesh many times.
 const MAX_VERTICES: usize = 1 << 26;
-/// Joints agree on `world_from_mesh` within this, relative to the size of the model.
-const AGREEMENT: f64 = 1e-3;
-/// Closer than this to no turn and no scale is none.
-const NO_TURN: f64 = 1e-5;
 
 /// A skinned model; N vertices, B bones.
 pub struct Model {
@@ -238,7 +235,10 @@ impl ModelBuilder {
             })?;
             *slot = true;
         }
-        let world_from_mesh = place_at_rest(worlds, &joints, &used, &mesh.positions);
+        let in_use = joints.iter().zip(&used).filter(|(_, used)| **used);
+        let places: Vec<DAffine3> =
+            in_use.map(|((node, joint_from_mesh), _)| worlds[*node] * *joint_from_mesh).collect();
+        let world_from_mesh = place_at_rest(&places, &mesh.positions);
         let mut bones = Vec::with_capacity(joints.len());
         for &(joint, joint_from_mesh) in &joints {
             bones.push(self.bone(document, worlds, joint, joint_from_mesh, world_from_mesh));
@@ -293,64 +293,4 @@ impl ModelBuilder {
         self.bones_of_node.entry(node).or_default().push(self.bones.len() - 1);
         self.bones.len() - 1
     }
-}
-
-/// `world_from_mesh` in the unanimated file, if the joints in use agree on it; else only their mean scale, so that
-/// rest pose and motion have one unit.
-fn place_at_rest(worlds: &[DAffine3], joints: &[(usize, DAffine3)], used: &[bool], positions: &[Vec3]) -> DAffine3 {
-    let in_use = joints.iter().zip(used).filter(|(_, used)| **used);
-    let places: Vec<DAffine3> = in_use.map(|((node, joint_from_mesh), _)| worlds[*node] * *joint_from_mesh).collect();
-    let low = positions.iter().copied().fold(Vec3::INFINITY, Vec3::min).as_dvec3();
-    let high = positions.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max).as_dvec3();
-    let corners = [low, high, DVec3::new(low.x, high.y, high.z), DVec3::new(high.x, low.y, high.z)];
-    let Some(&first) = places.first() else { return DAffine3::IDENTITY };
-    let inverse = first.inverse();
-    if !first.is_finite() || !inverse.is_finite() || !low.is_finite() || !high.is_finite() {
-        return DAffine3::IDENTITY;
-    }
-    let size = first.transform_vector3(high - low).length();
-    let off = |m: &DAffine3, c: &DVec3| m.transform_point3(*c).distance(first.transform_point3(*c));
-    if places.iter().all(|m| corners.iter().all(|c| off(m, c) <= AGREEMENT * size)) {
-        return tidy(first, size);
-    }
-    let log_scale = places.iter().map(|m| m.matrix3.determinant().abs().ln()).sum::<f64>() / (3 * places.len()) as f64;
-    let scale = log_scale.exp();
-    if !scale.is_normal() || (scale - 1.0).abs() < 0.01 {
-        return DAffine3::IDENTITY;
-    }
-    DAffine3::from_scale(DVec3::splat(scale))
-}
-
-/// Without a turn or scale that is rounding only, so that rest poses come back bit for bit.
-fn tidy(m: DAffine3, size: f64) -> DAffine3 {
-    if !m.matrix3.abs_diff_eq(glam::DMat3::IDENTITY, NO_TURN) {
-        return m;
-    }
-    let still = m.translation.length() <= NO_TURN * size;
-    if still { DAffine3::IDENTITY } else { DAffine3::from_translation(m.translation) }
-}
-
-/// Weights as stored where they are sound, else made so: sorted, scaled to sum to 1.
-fn pack_weights(influences: &[Vec<(usize, f64)>]) -> SparseWeights {
-    let slots = influences.iter().map(Vec::len).max().unwrap_or(0).max(1);
-    let mut tables = (vec![0u16; influences.len() * slots], vec![0.0f32; influences.len() * slots]);
-    let mut unsound = Vec::new();
-    for (i, row) in influences.iter().enumerate() {
-        let mut row = row.clone();
-        row.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let sum: f64 = row.iter().map(|(_, w)| w).sum();
-        let repeated = (1..row.len()).any(|k| row[..k].iter().any(|(j, _)| *j == row[k].0));
-        let normal = (sum - 1.0).abs() < 1e-6; // not so for a NaN either
-        if repeated || !normal || row.iter().any(|(_, w)| *w <= 0.0) {
-            unsound.push(i);
-            continue;
-        }
-        for (k, &(j, w)) in row.iter().enumerate() {
-            (tables.0[i * slots + k], tables.1[i * slots + k]) = (j as u16, w as f32);
-        }
-    }
-    let mut weights = SparseWeights::from_tables(slots, tables.0, tables.1)
-        .unwrap_or_else(|| SparseWeights::new(influences.len(), slots));
-    unsound.into_iter().for_each(|i| weights.set(i, &influences[i]));
-    weights
 }

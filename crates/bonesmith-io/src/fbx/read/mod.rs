@@ -1,0 +1,209 @@
+//! Rigs and mesh animations out of FBX files.
+
+mod document;
+mod model;
+mod motion;
+mod surface;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bonesmith_core::{BoneKind, Clip, RawFrame, RawSequence, Rig};
+use glam::{DAffine3, Vec3};
+use serde::Deserialize;
+use ufbx::ElementType;
+
+use self::document::{Document, affine, point};
+use self::model::Model;
+use self::motion::{Motion, motions};
+use super::EXTRAS;
+use crate::skinned::kind_of;
+use crate::{IoError, LoadOptions, Loaded, MeshEntry};
+
+/// Most bytes of one clip's transforms or of all positions of a baked animation, unless the file is large too.
+const MAX_BYTES: u64 = 1 << 30;
+const MAX_GROWTH: u64 = 64;
+
+/// What our own files say about a rig.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RigExtras {
+    kind: Option<BoneKind>,
+    params: Option<Box<serde_json::value::RawValue>>,
+}
+
+/// Reads a skinned, animated file as a rig and any other as a sequence.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    if model.skinned && !has_cache(&document, &model) {
+        let motions = motions(&document, options.fps, is_node)?;
+        if !motions.is_empty() {
+            return Ok(Loaded::Rig(Box::new(to_rig(&document, model, &motions)?)));
+        }
+    }
+    Ok(Loaded::Sequence(to_sequence(&document, &model, options.fps)?))
+}
+
+/// Reads a skinned file as a rig: one clip per animation stack. Blend shapes stay as the unanimated file has them.
+pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    if !model.skinned {
+        return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
+    }
+    let motions = motions(&document, options.fps, is_node)?;
+    to_rig(&document, model, &motions)
+}
+
+/// Bakes everything that moves, skins, blend shapes and geometry caches, to positions; several stacks follow each other.
+pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    to_sequence(&document, &model, options.fps)
+}
+
+/// The meshes of a file.
+pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
+    Ok(model::list(&Document::open(path)?))
+}
+
+fn is_node(element: &ufbx::Element) -> bool {
+    element.type_ == ElementType::Node
+}
+
+/// Nodes, and the weights of blend shapes.
+fn moves_vertices(element: &ufbx::Element) -> bool {
+    matches!(element.type_, ElementType::Node | ElementType::BlendChannel | ElementType::BlendDeformer)
+}
+
+fn check_size(document: &Document, frames: usize, each: u64, what: &str) -> Result<(), IoError> {
+    let file = std::fs::metadata(document.path()).map_or(0, |m| m.len());
+    if (frames as u64).saturating_mul(each) > MAX_BYTES.max(file.saturating_mul(MAX_GROWTH)) {
+        return Err(document.unsupported(format!("{frames} frames of {what} are too many; lower --fps")));
+    }
+    Ok(())
+}
+
+fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, IoError> {
+    let bones = model.tree(document);
+    let mut clips = Vec::new();
+    for motion in motions {
+        let size = (bones.len() * size_of::<DAffine3>()) as u64;
+        check_size(document, motion.times_secs.len(), size, &format!("{} bones", bones.len()))?;
+        let stack = motion.stack.and_then(|s| document.scene().anim_stacks.get(s));
+        let Some(stack) = stack else { continue };
+        let mut posed_from_rest = Vec::with_capacity(motion.times_secs.len() * bones.len());
+        for &secs in &motion.times_secs {
+            let scene = document.at(&stack.anim, secs, false)?;
+            posed_from_rest.extend(model.pose(&scene));
+        }
+        clips.push(Clip { name: motion.name.clone(), times_secs: motion.times_secs.clone(), posed_from_rest });
+    }
+    let own = own_extras(document, &model);
+    let kind = own.kind.unwrap_or_else(|| kind_of(&bones, &clips));
+    let params_json = own.params.map(|params| params.get().to_owned()).unwrap_or_default();
+    let Model { name, rest, surface, weights, .. } = model;
+    let rig = Rig { name, rest, surface: Arc::new(surface), weights, bones, kind, clips, params_json };
+    rig.check().map_err(|e| document.malformed(e.to_string()))?;
+    Ok(rig)
+}
+
+fn own_extras(document: &Document, model: &Model) -> RigExtras {
+    let node = model.instances.first().and_then(|(node, _)| document.scene().nodes.get(*node));
+    let text = node.and_then(|node| node.element.props.find_prop(EXTRAS));
+    text.and_then(|text| serde_json::from_str(&text.value_str).ok()).unwrap_or_default()
+}
+
+/// Whether any mesh of the model takes its vertices from a geometry cache that is there.
+fn has_cache(document: &Document, model: &Model) -> bool {
+    let nodes = model.instances.iter().filter_map(|(node, _)| document.scene().nodes.get(*node));
+    nodes
+        .filter_map(|node| node.mesh.as_ref())
+        .any(|mesh| mesh.cache_deformers.iter().any(|cache| cache.external_channel.is_some()))
+}
+
+/// Geometry caches that have no stack of their own: their samples are the frames.
+fn cache_motion(document: &Document, model: &Model, fps: Option<f64>) -> Result<Option<Motion>, IoError> {
+    let mut times: Vec<f64> = Vec::new();
+    for (node, _) in &model.instances {
+        let mesh = document.scene().nodes.get(*node).and_then(|node| node.mesh.as_ref());
+        for cache in mesh.iter().flat_map(|mesh| mesh.cache_deformers.iter()) {
+            match &cache.external_channel {
+                Some(channel) => times.extend(channel.frames.iter().map(|frame| frame.time)),
+                None => {
+                    let file = cache.file.as_ref().map(|file| file.relative_filename.to_string()).unwrap_or_default();
+                    let what = format!("its geometry cache {file:?} is not beside it or cannot be read");
+                    return Err(document.unsupported(what));
+                }
+            }
+        }
+    }
+    times.retain(|time| time.is_finite());
+    times.sort_by(f64::total_cmp);
+    times.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
+    if let (Some(fps), Some(&first), Some(&last)) = (fps, times.first(), times.last()) {
+        let steps = ((last - first) * fps + 1e-6).floor().clamp(0.0, 1e6) as usize;
+        times = (0..=steps).map(|t| first + t as f64 / fps).collect();
+    }
+    Ok((times.len() > 1).then(|| Motion { stack: None, name: "cache".into(), times_secs: times }))
+}
+
+fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
+    let mut sequence = RawSequence {
+        name: model.name.clone(),
+        rest: Some(RawFrame { positions: model.rest.clone(), ..RawFrame::default() }),
+        fps: fps.unwrap_or(0.0),
+        surface: model.surface.clone(),
+        ..RawSequence::default()
+    };
+    let cache = cache_motion(document, model, fps)?;
+    let mut motions = if cache.is_some() { Vec::new() } else { motions(document, fps, moves_vertices)? };
+    motions.extend(cache);
+    for motion in &motions {
+        let frames = sequence.frames.len() + motion.times_secs.len();
+        let vertices = model.rest.len();
+        check_size(document, frames, 12 * vertices as u64, &format!("{vertices} vertices"))?;
+        let anim = match motion.stack.and_then(|s| document.scene().anim_stacks.get(s)) {
+            Some(stack) => &stack.anim,
+            None => &document.scene().anim,
+        };
+        for &secs in &motion.times_secs {
+            sequence.frames.push(bake(document, model, anim, secs)?);
+        }
+        let mut times = motion.times_secs.clone();
+        if let (Some(last), Some(first)) = (sequence.times_secs.last(), times.first()) {
+            let step = motion.times_secs.windows(2).last().map_or(1.0 / 24.0, |pair| pair[1] - pair[0]);
+            let shift = last + step - first;
+            times.iter_mut().for_each(|t| *t += shift);
+        }
+        sequence.times_secs.extend(times);
+    }
+    if sequence.frames.is_empty() {
+        // As the file stands, deformers included.
+        sequence.frames.push(bake(document, model, &document.scene().anim, 0.0)?);
+        sequence.times_secs.push(0.0);
+        if !model.skinned {
+            sequence.rest = None;
+        }
+    }
+    Ok(sequence)
+}
+
+/// One frame, as ufbx evaluates all deformers.
+fn bake(document: &Document, model: &Model, anim: &ufbx::Anim, secs: f64) -> Result<RawFrame, IoError> {
+    let scene = document.at(anim, secs, true)?;
+    let mut positions: Vec<Vec3> = Vec::with_capacity(model.rest.len());
+    for &(n, vertices) in &model.instances {
+        let node = &scene.nodes[n];
+        let Some(mesh) = node.mesh.as_ref().filter(|mesh| mesh.skinned_position.values.len() == vertices) else {
+            return Err(document.malformed(format!("at {secs} s: the vertices of {} are lost", node.element.name)));
+        };
+        let place = match mesh.skinned_is_local {
+            true => affine(&node.geometry_to_world),
+            false => DAffine3::IDENTITY,
+        };
+        positions.extend(mesh.skinned_position.values.iter().map(|v| place.transform_point3(point(v)).as_vec3()));
+    }
+    Ok(RawFrame { positions, ..RawFrame::default() })
+}

@@ -1,0 +1,172 @@
+//! Faces, corner attributes and materials of one mesh.
+
+use std::path::Path;
+
+use bonesmith_core::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
+use bonesmith_core::{Surface, Topology};
+use glam::{DMat3, DVec3};
+use ufbx::{MaterialMap, Mesh, Node};
+
+use crate::mesh::srgb_to_linear;
+
+/// Largest image that is read beside a file, in bytes.
+const MAX_IMAGE: u64 = 256 << 20;
+
+/// The surface of a mesh at a node, moved by `linear`.
+pub fn read(path: &Path, node: &Node, mesh: &Mesh, linear: DMat3) -> Surface {
+    let corners = Corners::new(mesh, linear.determinant() < 0.0);
+    let mut surface = Surface::bare(corners.topology(mesh));
+    for set in mesh.uv_sets.iter().filter(|set| set.vertex_uv.exists) {
+        let values = set.vertex_uv.values.iter().map(|v| [v.x as f32, v.y as f32]).collect();
+        surface.uv_sets.extend(corners.attribute(&set.name, values, &set.vertex_uv.indices));
+    }
+    if mesh.vertex_normal.exists && !mesh.generated_normals {
+        let turn = linear.inverse().transpose();
+        let turned = |v: &ufbx::Vec3| {
+            let normal = DVec3::new(v.x, v.y, v.z);
+            (turn * normal).try_normalize().unwrap_or(normal).as_vec3().to_array()
+        };
+        let values = mesh.vertex_normal.values.iter().map(turned).collect();
+        surface.normals = corners.attribute("normals", values, &mesh.vertex_normal.indices);
+    }
+    if mesh.vertex_color.exists {
+        let color = |v: &ufbx::Vec4| {
+            let [r, g, b] = [v.x, v.y, v.z].map(|x| srgb_to_linear(x as f32));
+            [r, g, b, v.w as f32]
+        };
+        let name = mesh.color_sets.first().map_or("color", |set| set.name.as_ref());
+        let values = mesh.vertex_color.values.iter().map(color).collect();
+        surface.colors = corners.attribute(name, values, &mesh.vertex_color.indices);
+    }
+    read_materials(path, node, mesh, &corners, &mut surface);
+    surface
+}
+
+/// Corners that are kept, in our order.
+struct Corners {
+    /// [faces kept] number in the file, and corners.
+    faces: Vec<(usize, u32)>,
+    /// [corners kept] place in the file's lists.
+    places: Vec<u32>,
+}
+
+impl Corners {
+    /// Faces of fewer than three corners are points and lines: left out. With `flip`, faces are turned over; their first
+    /// corners stay.
+    fn new(mesh: &Mesh, flip: bool) -> Self {
+        let (mut faces, mut places) = (Vec::new(), Vec::new());
+        for (f, face) in mesh.faces.iter().enumerate().filter(|(_, face)| face.num_indices >= 3) {
+            let range = face.index_begin..face.index_begin.saturating_add(face.num_indices);
+            if range.end as usize > mesh.vertex_indices.len() {
+                continue;
+            }
+            faces.push((f, face.num_indices));
+            let first = places.len();
+            places.extend(range);
+            if flip {
+                places[first + 1..].reverse();
+            }
+        }
+        Self { faces, places }
+    }
+
+    fn topology(&self, mesh: &Mesh) -> Topology {
+        let counts: Vec<u32> = self.faces.iter().map(|(_, count)| *count).collect();
+        Topology::from_counts(&counts, self.places.iter().map(|at| mesh.vertex_indices[*at as usize]).collect())
+    }
+
+    /// `None` where the lists do not fit the mesh.
+    fn attribute<const D: usize>(
+        &self,
+        name: &str,
+        values: Vec<[f32; D]>,
+        indices: &[u32],
+    ) -> Option<CornerAttribute<D>> {
+        let found: Option<Vec<u32>> = self.places.iter().map(|at| indices.get(*at as usize).copied()).collect();
+        let indices = found.filter(|all| all.iter().all(|v| (*v as usize) < values.len()))?;
+        Some(CornerAttribute { name: name.to_owned(), values, indices })
+    }
+}
+
+fn read_materials(path: &Path, node: &Node, mesh: &Mesh, corners: &Corners, surface: &mut Surface) {
+    let list = if node.materials.len() >= mesh.materials.len() { &node.materials } else { &mesh.materials };
+    if list.is_empty() {
+        return;
+    }
+    for material in list {
+        let material = read_material(path, material, surface);
+        surface.materials.push(material);
+    }
+    let last = surface.materials.len() as u32 - 1;
+    let of_face = |(f, _): &(usize, u32)| mesh.face_material.get(*f).copied().unwrap_or(0).min(last);
+    surface.face_materials = corners.faces.iter().map(of_face).collect();
+}
+
+fn read_material(path: &Path, source: &ufbx::Material, surface: &mut Surface) -> Material {
+    let maps = &source.pbr;
+    let number = |map: &MaterialMap, default: f32| match map.has_value && map.value_vec4.x.is_finite() {
+        true => map.value_vec4.x as f32,
+        false => default,
+    };
+    let color = |map: &MaterialMap, factor: &MaterialMap, default: [f32; 3]| {
+        let v = &map.value_vec4;
+        if !map.has_value || ![v.x, v.y, v.z].iter().all(|x| x.is_finite()) {
+            return default;
+        }
+        let factor = f64::from(number(factor, 1.0));
+        [v.x, v.y, v.z].map(|x| (x * factor).clamp(0.0, 1e6) as f32)
+    };
+    let plain = Material::default();
+    let [r, g, b, a] = plain.base_color;
+    let [r, g, b] = color(&maps.base_color, &maps.base_factor, [r, g, b]);
+    let alpha = if maps.opacity.has_value { number(&maps.opacity, a).clamp(0.0, 1.0) } else { a };
+    let mut material = Material {
+        name: source.element.name.to_string(),
+        base_color: [r.min(1.0), g.min(1.0), b.min(1.0), alpha],
+        metallic: number(&maps.metalness, plain.metallic).clamp(0.0, 1.0),
+        roughness: number(&maps.roughness, plain.roughness).clamp(0.0, 1.0),
+        emissive: color(&maps.emission_color, &maps.emission_factor, plain.emissive),
+        double_sided: source.features.double_sided.enabled,
+        alpha: if alpha < 1.0 { AlphaMode::Blend } else { AlphaMode::Opaque },
+        ..plain
+    };
+    let mut texture = |map: &MaterialMap| read_texture(path, map, surface);
+    material.textures.base_color = texture(&maps.base_color);
+    material.textures.normal = texture(&maps.normal_map);
+    material.textures.emissive = texture(&maps.emission_color);
+    material
+}
+
+/// An image in the file or beside it; only what really is a PNG or JPEG is carried along.
+fn read_texture(path: &Path, map: &MaterialMap, surface: &mut Surface) -> Option<Texture> {
+    let texture = map.texture.as_ref().filter(|_| map.texture_enabled)?;
+    let name = texture.relative_filename.replace('\\', "/");
+    let uv_set = surface.uv_sets.iter().position(|set| set.name == texture.uv_set.as_ref()).unwrap_or(0) as u32;
+    if surface.uv_sets.is_empty() {
+        return None;
+    }
+    if let Some(known) = surface.images.iter().position(|image| image.name == name) {
+        return Some(Texture { image: known as u32, uv_set });
+    }
+    let bytes = match texture.content.len() {
+        0 => read_beside(path, &name)?,
+        _ => texture.content.to_vec(),
+    };
+    let mime = match bytes.as_slice() {
+        [0x89, b'P', b'N', b'G', ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        _ => return None,
+    };
+    surface.images.push(Image { name, mime: mime.into(), bytes });
+    Some(Texture { image: surface.images.len() as u32 - 1, uv_set })
+}
+
+fn read_beside(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let folder = path.parent()?;
+    let last = Path::new(name).file_name()?;
+    [folder.join(name), folder.join(last)].iter().find_map(|path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        let sane = metadata.is_file() && metadata.len() <= MAX_IMAGE;
+        if sane { std::fs::read(path).ok() } else { None }
+    })
+}

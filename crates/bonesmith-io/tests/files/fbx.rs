@@ -1,0 +1,168 @@
+//! FBX files of Blender, Maya and Dem Bones.
+
+use bonesmith_core::deform::lbs;
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, Space, UpAxis, metrics};
+use bonesmith_io::{LoadOptions, Loaded, load, load_rig};
+
+use crate::truth::{BLENDER, file, sequence, worst};
+
+/// What the rig's first clip shows.
+fn baked(rig: &Rig) -> RawSequence {
+    let clip = &rig.clips[0];
+    let frame = |t| RawFrame { positions: lbs(&rig.rest, &rig.weights, clip.frame(t)), ..RawFrame::default() };
+    RawSequence {
+        frames: (0..clip.frame_count()).map(frame).collect(),
+        times_secs: clip.times_secs.clone(),
+        surface: (*rig.surface).clone(),
+        ..RawSequence::default()
+    }
+}
+
+fn rig(name: &str) -> Option<Rig> {
+    let path = file(name)?;
+    let Loaded::Rig(rig) = load(&path, &LoadOptions::default()).unwrap() else { panic!("{name} is a rig") };
+    Some(*rig)
+}
+
+#[test]
+fn a_skinned_character_with_shape_keys_equals_its_truth() {
+    let Some(path) = file("character.fbx") else { return };
+    let truth = sequence(path.with_extension("truth.npz"), None);
+    let found = sequence(path, None);
+    assert_eq!(found.surface.topology, truth.surface.topology);
+    let off = worst(&found, &truth, &BLENDER);
+    assert!(off < 1e-5, "{off:e}");
+    MeshSequence::try_from(found).unwrap();
+}
+
+#[test]
+fn a_character_is_a_rig_with_its_names() {
+    let Some(rig) = rig("character.fbx") else { return };
+    assert_eq!((rig.bone_count(), rig.bones.iter().filter(|bone| bone.parent.is_none()).count()), (12, 1));
+    assert_eq!(rig.surface.space, Space { up: Some(UpAxis::Y), metres_per_unit: Some(0.01) });
+    // Where its shape keys rest, the skin alone shows what Blender showed.
+    let truth = sequence(file("character.truth.npz").unwrap(), None);
+    let found = baked(&rig);
+    let off = (0..72).map(|t| worst(&one(found.clone(), t), &one(truth.clone(), t), &BLENDER));
+    let off = off.collect::<Vec<_>>();
+    let resting = off.iter().filter(|off| **off < 1e-5).count();
+    assert!(resting > 0, "{off:?}");
+}
+
+fn one(mut sequence: RawSequence, t: usize) -> RawSequence {
+    sequence.frames = vec![sequence.frames.swap_remove(t)];
+    sequence
+}
+
+/// Dem Bones' own output against the cache that it was made of: the same places, and its own error.
+#[test]
+fn dem_bones_files_lie_on_their_cache() {
+    let Some(path) = file("dembones/Bone_Anim.abc") else { return };
+    let cache = MeshSequence::try_from(sequence(path, None)).unwrap();
+    for (name, bones, most) in [("Decomposition_10", 10, 12.0), ("Bone_All", 6, 120.0)] {
+        let rig = rig(&format!("dembones/{name}.fbx")).unwrap();
+        assert_eq!((rig.bone_count(), rig.clips[0].frame_count(), rig.vertex_count()), (bones, 400, 754), "{name}");
+        assert_eq!(rig.clips[0].times_secs.len(), cache.times_secs().len());
+        let off = rig.clips[0].times_secs.iter().zip(cache.times_secs()).map(|(a, b)| (a - b).abs());
+        assert!(off.fold(0.0, f64::max) < 1e-9, "{name}");
+        let metrics = metrics::evaluate(&rig, &cache).unwrap();
+        assert!(metrics.e_rms < most, "{name}: {}", metrics.e_rms);
+    }
+    for name in ["Bone_Geom", "Bone_Skin", "Bone_All"] {
+        let found = sequence(file(&format!("dembones/{name}.fbx")).unwrap(), None);
+        assert_eq!(found.surface.topology, cache.surface().topology, "{name}");
+        let rest = found.rest.map_or(found.frames[0].positions.clone(), |rest| rest.positions);
+        let off = rest.iter().zip(cache.frame(0)).map(|(a, b)| a.distance(*b)).fold(0.0, f32::max);
+        assert!(off < 1e-3 * 4.0, "{name}: {off}");
+    }
+}
+
+/// A rig without any animation can be refitted: `fit --rig`.
+#[test]
+fn a_skin_without_animation_is_a_rig() {
+    let Some(path) = file("dembones/Bone_Skin.fbx") else { return };
+    let rig = load_rig(&path).unwrap();
+    assert!(rig.clips.is_empty() && rig.bone_count() > 3, "{} bones", rig.bone_count());
+    let message = load_rig(&file("dembones/Bone_Geom.fbx").unwrap()).unwrap_err().to_string();
+    assert!(message.contains("no skinned mesh"), "{message}");
+}
+
+/// An ascii file of another unit and up axis: a tetrahedron under a moved node, its vertices in a PC2 beside it.
+const ASCII: &str = r#"; FBX 7.4.0 project file
+FBXHeaderExtension:  {
+    FBXHeaderVersion: 1003
+    FBXVersion: 7400
+}
+GlobalSettings:  {
+    Version: 1000
+    Properties70:  {
+        P: "UpAxis", "int", "Integer", "",2
+        P: "UpAxisSign", "int", "Integer", "",1
+        P: "FrontAxis", "int", "Integer", "",1
+        P: "FrontAxisSign", "int", "Integer", "",-1
+        P: "CoordAxis", "int", "Integer", "",0
+        P: "CoordAxisSign", "int", "Integer", "",1
+        P: "UnitScaleFactor", "double", "Number", "",100
+    }
+}
+Objects:  {
+    Geometry: 1000, "Geometry::shape", "Mesh" {
+        Vertices: *12 {
+            a: 0,0,0,1,0,0,0,1,0,0,0,1
+        }
+        PolygonVertexIndex: *12 {
+            a: 0,2,-2,0,1,-4,0,3,-3,1,2,-4
+        }
+    }
+    Model: 2000, "Model::flag", "Mesh" {
+        Version: 232
+        Properties70:  {
+            P: "Lcl Translation", "Lcl Translation", "", "A",10,0,0
+        }
+    }
+    Deformer: 3000, "Deformer::", "VertexCacheDeformer" {
+    }
+    Cache: 4000, "Cache::", "" {
+        Version: 100
+        Properties70:  {
+            P: "CacheFileName", "KString", "XRefUrl", "", "flag.pc2"
+            P: "CacheFileType", "enum", "", "",0
+        }
+    }
+}
+Connections:  {
+    C: "OO",2000,0
+    C: "OO",1000,2000
+    C: "OO",3000,1000
+    C: "OO",4000,3000
+}
+"#;
+
+#[test]
+fn ascii_files_and_geometry_caches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flag.fbx");
+    std::fs::write(&path, ASCII).unwrap();
+    let message = load(&path, &LoadOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("flag.pc2"), "{message}");
+
+    let mut pc2 = b"POINTCACHE2\0".to_vec();
+    pc2.extend([1i32, 4].iter().flat_map(|n| n.to_le_bytes()));
+    pc2.extend([0.0f32, 1.0].iter().flat_map(|n| n.to_le_bytes()));
+    pc2.extend(3i32.to_le_bytes());
+    let point = |t: usize, i: usize| glam::Vec3::new(i as f32, t as f32, (i * t) as f32 * 0.5);
+    for at in 0..12 {
+        pc2.extend(point(at / 4, at % 4).to_array().iter().flat_map(|x| x.to_le_bytes()));
+    }
+    std::fs::write(folder.path().join("flag.pc2"), pc2).unwrap();
+    let Loaded::Sequence(found) = load(&path, &LoadOptions::default()).unwrap() else { panic!("an animation") };
+    assert_eq!(found.surface.space, Space { up: Some(UpAxis::Z), metres_per_unit: Some(1.0) });
+    assert_eq!(found.frames.len(), 3);
+    for (t, frame) in found.frames.iter().enumerate() {
+        for (i, p) in frame.positions.iter().enumerate() {
+            assert!(p.distance(point(t, i) + glam::Vec3::X * 10.0) < 1e-6, "frame {t}, vertex {i}: {p}");
+        }
+    }
+    assert!((found.times_secs[1] - found.times_secs[0] - 1.0 / 24.0).abs() < 0.02, "{:?}", found.times_secs);
+    MeshSequence::try_from(found).unwrap();
+}

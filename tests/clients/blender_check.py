@@ -1,8 +1,8 @@
-"""Blender as a judge: imports GLB files and compares its evaluated vertices with what we say they are.
+"""Blender as a judge: imports GLB, FBX and Alembic files and compares its evaluated vertices with what we say they are.
 
 usage: blender_check.py FOLDER...
 
-Each NAME.glb of the folders is compared with what lies beside it, in glTF axes (y up):
+Each NAME.glb, NAME.fbx and NAME.abc of the folders is compared with what lies beside it, in glTF's axes (y up) and metres:
   NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, and where the tree of bones matters
              "bones": [{"name", "parent": name or null, "head": [x,y,z]}...], "clips": [name...], or
   NAME.npz   a rig as of docs/formats/npz.md, of which some frames are posed here.
@@ -27,7 +27,15 @@ def import_fresh(path, fps):
     # Blender puts keys at time x scene fps: the rate must be right before the import.
     bpy.context.scene.render.fps = fps
     bpy.context.scene.render.fps_base = 1.0
-    bpy.ops.import_scene.gltf(filepath=str(path))
+    # A format that Blender reads is one line here.
+    {
+        ".glb": lambda name: bpy.ops.import_scene.gltf(filepath=name),
+        ".fbx": lambda name: bpy.ops.import_scene.fbx(filepath=name, anim_offset=0.0),
+        ".abc": lambda name: bpy.ops.wm.alembic_import(filepath=name, as_background_job=False),
+    }[path.suffix](str(path))
+
+
+FORMATS = (".glb", ".fbx", ".abc")
 
 
 def meshes():
@@ -174,9 +182,10 @@ def check_skeleton(path, names, parents, joints, weights):
 
 def main(folders):
     judged = lambda path: path.with_suffix(".json").exists() or path.with_suffix(".npz").exists()
-    files = [path for folder in folders for path in sorted(Path(folder).glob("*.glb")) if judged(path)]
+    inside = (path for folder in folders for path in sorted(Path(folder).iterdir()) if path.suffix in FORMATS)
+    files = [path for path in inside if judged(path)]
     if not files:
-        print(f"no .glb with a .json or .npz beside it in {folders}")
+        print(f"no {', '.join(FORMATS)} with a .json or .npz beside it in {folders}")
         return 2
     failed = 0
     for path in files:

@@ -182,7 +182,7 @@ pub struct FitArgs {
     /// clips of one mesh
     #[arg(required_unless_present = "subject", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .npz
+    /// The rig to write; the ending says how: .glb .gltf .fbx .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     #[command(flatten)]

@@ -51,7 +51,7 @@ impl Format {
     /// Formats that a rig can be read from.
     pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz, Self::Fbx];
     /// Formats that a rig can be written as.
-    pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
+    pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Fbx, Self::Npz];
     /// Formats that a mesh animation can be written as.
     pub const SEQUENCE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
 

@@ -17,6 +17,7 @@ mod merge;
 mod mesh;
 mod npz;
 mod obj;
+mod origin;
 mod picture;
 mod ply;
 mod pointcache;
@@ -156,6 +157,7 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     match Format::from_extension(path) {
         Some(Format::Npz) => npz::save_rig(rig, path),
         Some(Format::Glb | Format::Gltf) => gltf::save_rig(rig, path),
+        Some(Format::Fbx) => fbx::save_rig(rig, path),
         _ => Err(cannot_write(path, "a rig", Format::RIG_OUTPUTS)),
     }
 }

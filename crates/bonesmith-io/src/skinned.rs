@@ -89,6 +89,33 @@ pub fn kind_of(bones: &[Bone], clips: &[Clip]) -> BoneKind {
     kind
 }
 
+/// Parents as our own files tell them, -1 for roots; `None` where they are not those of `count` bones.
+pub fn forest(told: &[i32], count: usize) -> Option<Vec<Option<usize>>> {
+    let parent = |&p: &i32| if p == -1 { Some(None) } else { usize::try_from(p).ok().filter(|p| *p < count).map(Some) };
+    let parents: Option<Vec<Option<usize>>> = told.iter().map(parent).collect();
+    parents.filter(|parents| parents.len() == count && is_forest(parents))
+}
+
+/// No bone is its own ancestor.
+fn is_forest(parents: &[Option<usize>]) -> bool {
+    // 0 unknown, 1 on the way up, 2 sound.
+    let mut state = vec![0u8; parents.len()];
+    for start in 0..parents.len() {
+        let mut path = Vec::new();
+        let mut at = Some(start);
+        while let Some(j) = at.filter(|&j| state[j] != 2) {
+            if state[j] == 1 {
+                return false;
+            }
+            state[j] = 1;
+            path.push(j);
+            at = parents[j];
+        }
+        path.into_iter().for_each(|j| state[j] = 2);
+    }
+    true
+}
+
 /// Hands out names that no other bone has: a repeated one gets a number.
 pub struct UniqueNames {
     uses: HashMap<String, usize>,

@@ -27,7 +27,7 @@ pub struct ReduceArgs {
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .npz
+    /// The rig to write; the ending says how: .glb .gltf .fbx .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// Our method: how much neighbours should err alike, 0 to about 10; more of it for better normals [default: 3]
@@ -73,7 +73,7 @@ pub struct CompressArgs {
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .npz
+    /// The rig to write; the ending says how: .glb .gltf .fbx .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// What is written [default: baked in .glb and .gltf, runtime in .npz]

@@ -12,10 +12,14 @@
 //! | `Space` | `UpAxis` and `UnitScaleFactor` of the settings |
 
 mod read;
+mod write;
 
 /// Endings of the names of bones that only mark where their parent ends.
 const TIPS: [&str; 4] = ["_tip", "_end", "_nub", "_effector"];
+/// Ending of the name of the outer of two nodes that make one bone: a shear does not fit one.
+const STRETCH: &str = "_stretch";
 /// User property of a mesh's node in which our own files keep what FBX has no words for.
 const EXTRAS: &str = "bonesmith";
 
 pub use read::{list_meshes, load, load_rig, load_sequence};
+pub use write::save_rig;

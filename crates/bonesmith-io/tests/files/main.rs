@@ -5,4 +5,9 @@ mod common;
 
 mod alembic;
 mod fbx;
+mod fbx_out;
+mod judges;
 mod truth;
+
+#[path = "../gltf/rigs.rs"]
+mod rigs;

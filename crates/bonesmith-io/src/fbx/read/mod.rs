@@ -8,7 +8,7 @@ mod surface;
 use std::path::Path;
 use std::sync::Arc;
 
-use bonesmith_core::{BoneKind, Clip, RawFrame, RawSequence, Rig};
+use bonesmith_core::{BoneKind, Clip, RawFrame, RawSequence, Rig, Space};
 use glam::{DAffine3, Vec3};
 use serde::Deserialize;
 use ufbx::ElementType;
@@ -17,7 +17,7 @@ use self::document::{Document, affine, point};
 use self::model::Model;
 use self::motion::{Motion, motions};
 use super::EXTRAS;
-use crate::skinned::kind_of;
+use crate::skinned::{forest, kind_of};
 use crate::{IoError, LoadOptions, Loaded, MeshEntry};
 
 /// Most bytes of one clip's transforms or of all positions of a baked animation, unless the file is large too.
@@ -30,6 +30,8 @@ const MAX_GROWTH: u64 = 64;
 struct RigExtras {
     kind: Option<BoneKind>,
     params: Option<Box<serde_json::value::RawValue>>,
+    space: Option<Space>,
+    parents: Option<Vec<i32>>,
 }
 
 /// Reads a skinned, animated file as a rig and any other as a sequence.
@@ -86,7 +88,11 @@ fn check_size(document: &Document, frames: usize, each: u64, what: &str) -> Resu
 }
 
 fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, IoError> {
-    let bones = model.tree(document);
+    let own = own_extras(document, &model);
+    let mut bones = model.tree(document);
+    if let Some(parents) = own.parents.as_deref().and_then(|told| forest(told, bones.len())) {
+        bones.iter_mut().zip(parents).for_each(|(bone, parent)| bone.parent = parent);
+    }
     let mut clips = Vec::new();
     for motion in motions {
         let size = (bones.len() * size_of::<DAffine3>()) as u64;
@@ -100,10 +106,10 @@ fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, 
         }
         clips.push(Clip { name: motion.name.clone(), times_secs: motion.times_secs.clone(), posed_from_rest });
     }
-    let own = own_extras(document, &model);
     let kind = own.kind.unwrap_or_else(|| kind_of(&bones, &clips));
     let params_json = own.params.map(|params| params.get().to_owned()).unwrap_or_default();
-    let Model { name, rest, surface, weights, .. } = model;
+    let Model { name, rest, mut surface, weights, .. } = model;
+    surface.space = told_space(own.space, surface.space);
     let rig = Rig { name, rest, surface: Arc::new(surface), weights, bones, kind, clips, params_json };
     rig.check().map_err(|e| document.malformed(e.to_string()))?;
     Ok(rig)
@@ -113,6 +119,15 @@ fn own_extras(document: &Document, model: &Model) -> RigExtras {
     let node = model.instances.first().and_then(|(node, _)| document.scene().nodes.get(*node));
     let text = node.and_then(|node| node.element.props.find_prop(EXTRAS));
     text.and_then(|text| serde_json::from_str(&text.value_str).ok()).unwrap_or_default()
+}
+
+/// A file must state a space; one of our own says which part of it the rig did not know.
+fn told_space(own: Option<Space>, file: Space) -> Space {
+    let Some(own) = own else { return file };
+    Space {
+        up: file.up.filter(|_| own.up.is_some()),
+        metres_per_unit: file.metres_per_unit.filter(|_| own.metres_per_unit.is_some()),
+    }
 }
 
 /// Whether any mesh of the model takes its vertices from a geometry cache that is there.

@@ -12,7 +12,7 @@ use ufbx::{Mesh, Node, SkinDeformer};
 
 use super::document::{Document, affine, number, point};
 use super::surface;
-use crate::fbx::TIPS;
+use crate::fbx::{STRETCH, TIPS};
 use crate::skinned::{UniqueNames, pack_weights, place_at_rest};
 use crate::{IoError, MeshEntry, merge};
 
@@ -224,6 +224,9 @@ impl Builder {
             if self.bones_of_node.contains_key(&n) || self.bones.len() >= MAX_BONES {
                 continue;
             }
+            if is_stretch(&nodes[n]) {
+                continue;
+            }
             let world = bind_of(&nodes[n]);
             let parent = nodes[n].parent.as_ref().and_then(|parent| self.bones_of_node.get(&number(parent)));
             let name = nodes[n].element.name.to_ascii_lowercase();
@@ -243,6 +246,12 @@ impl Builder {
             }
         }
     }
+}
+
+/// The outer of two nodes that our own files make one bone of.
+fn is_stretch(node: &Node) -> bool {
+    let inner = node.element.name.strip_suffix(STRETCH);
+    inner.is_some_and(|name| node.children.len() == 1 && node.children[0].element.name.as_ref() == name)
 }
 
 /// Where a bone without vertices rests: as the bind pose says, else as the file stands.
@@ -281,7 +290,8 @@ fn skin_of(node: &Node, mesh: &Mesh, skin: &SkinDeformer) -> (Vec<Joint>, Vec<Ve
             let joint = places.get(slot.cluster_index as usize).copied().flatten()?;
             (slot.weight.is_finite() && slot.weight > 0.0).then_some((joint, slot.weight))
         });
-        let pairs: Vec<(usize, f64)> = pairs.collect();
+        let mut pairs: Vec<(usize, f64)> = pairs.collect();
+        pairs.sort_by_key(|(joint, _)| *joint); // equal weights in the order of the bones
         if pairs.is_empty() { vec![(own, 1.0)] } else { pairs }
     };
     let influences: Vec<Vec<(usize, f64)>> = (0..mesh.num_vertices).map(of_vertex).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 use bonesmith_core::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
 use bonesmith_core::{Surface, Topology};
 use glam::{DMat3, DVec3};
-use ufbx::{MaterialMap, Mesh, Node};
+use ufbx::{MaterialMap, Mesh, Node, ShaderType};
 
 use crate::mesh::srgb_to_linear;
 
@@ -117,14 +117,25 @@ fn read_material(path: &Path, source: &ufbx::Material, surface: &mut Surface) ->
         [v.x, v.y, v.z].map(|x| (x * factor).clamp(0.0, 1e6) as f32)
     };
     let plain = Material::default();
+    // Blender and we write Phong: shininess is 100 (1 - roughness)^2, reflection is metal.
+    let phong = |map: &MaterialMap| map.has_value.then_some(map.value_vec4.x.clamp(0.0, 100.0) as f32);
+    let is_phong = source.element.scene.metadata.creator.starts_with("B") && source.shader_type == ShaderType::FbxPhong;
+    let roughness = match phong(&source.fbx.specular_exponent).filter(|_| is_phong) {
+        Some(shininess) => 1.0 - (shininess / 100.0).sqrt(),
+        None => number(&maps.roughness, plain.roughness),
+    };
+    let metallic = match phong(&source.fbx.reflection_factor).filter(|_| is_phong) {
+        Some(reflection) => reflection,
+        None => number(&maps.metalness, plain.metallic),
+    };
     let [r, g, b, a] = plain.base_color;
     let [r, g, b] = color(&maps.base_color, &maps.base_factor, [r, g, b]);
     let alpha = if maps.opacity.has_value { number(&maps.opacity, a).clamp(0.0, 1.0) } else { a };
     let mut material = Material {
         name: source.element.name.to_string(),
         base_color: [r.min(1.0), g.min(1.0), b.min(1.0), alpha],
-        metallic: number(&maps.metalness, plain.metallic).clamp(0.0, 1.0),
-        roughness: number(&maps.roughness, plain.roughness).clamp(0.0, 1.0),
+        metallic: metallic.clamp(0.0, 1.0),
+        roughness: roughness.clamp(0.0, 1.0),
         emissive: color(&maps.emission_color, &maps.emission_factor, plain.emissive),
         double_sided: source.features.double_sided.enabled,
         alpha: if alpha < 1.0 { AlphaMode::Blend } else { AlphaMode::Opaque },

@@ -26,7 +26,7 @@ use self::model::Model;
 use self::track::{Motion, gap_secs, snap};
 use super::TIP;
 use super::extras::{self, MeshExtras};
-use crate::skinned::{UniqueNames, kind_of};
+use crate::skinned::{UniqueNames, forest, kind_of};
 use crate::{IoError, LoadOptions, Loaded, MeshEntry};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small
@@ -136,14 +136,8 @@ fn bones(model: &Model) -> Vec<Bone> {
     for (j, bone) in model.bones.iter().enumerate() {
         first_of_node.entry(bone.node).or_insert(j);
     }
-    let told = model.skin_extras.as_ref().and_then(|own| own.parents.as_ref()).and_then(|parents| {
-        let count = model.bones.len();
-        let parents: Option<Vec<Option<usize>>> = parents
-            .iter()
-            .map(|&p| if p == -1 { Some(None) } else { usize::try_from(p).ok().filter(|p| *p < count).map(Some) })
-            .collect();
-        parents.filter(|parents| parents.len() == count && is_forest(parents))
-    });
+    let told = model.skin_extras.as_ref().and_then(|own| own.parents.as_deref());
+    let told = told.and_then(|parents| forest(parents, model.bones.len()));
     let parent = |j: usize| match &told {
         Some(parents) => parents[j],
         None => model.scene.ancestry(model.bones[j].node).skip(1).find_map(|n| first_of_node.get(&n).copied()),
@@ -173,26 +167,6 @@ fn find_tips(document: &Document, model: &Model, bones: &mut [Bone]) {
         let place = tip.and_then(|tip| tip.translation).map(|t| glam::Vec3::from_array(t).as_dvec3());
         bone.tip = place.filter(|p| p.is_finite()).map(|p| bone.world_from_bind.transform_point3(p));
     }
-}
-
-/// No bone is its own ancestor.
-fn is_forest(parents: &[Option<usize>]) -> bool {
-    // 0 unknown, 1 on the way up, 2 sound.
-    let mut state = vec![0u8; parents.len()];
-    for start in 0..parents.len() {
-        let mut path = Vec::new();
-        let mut at = Some(start);
-        while let Some(j) = at.filter(|&j| state[j] != 2) {
-            if state[j] == 1 {
-                return false;
-            }
-            state[j] = 1;
-            path.push(j);
-            at = parents[j];
-        }
-        path.into_iter().for_each(|j| state[j] = 2);
-    }
-    true
 }
 
 fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<RawSequence, IoError> {

@@ -12,7 +12,6 @@ mod animation;
 mod buffer;
 pub mod material;
 mod mesh;
-mod origin;
 mod split;
 
 use std::borrow::Cow;
@@ -31,10 +30,10 @@ use self::animation::{AnimationBuilder, KeyTimes};
 use self::buffer::{Builder, Purpose};
 use self::material::name;
 use self::mesh::{MeshSource, write_mesh};
-use self::origin::{far_origin, moved};
 use super::extras::{self, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
 use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
+use crate::origin::{far_origin, moved};
 use crate::{IoError, atomic};
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.

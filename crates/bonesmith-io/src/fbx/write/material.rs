@@ -1,0 +1,111 @@
+//! Materials as Phong, the one shading model that every FBX reader knows, with their images inside the file.
+
+use bonesmith_core::Surface;
+use bonesmith_core::surface::{AlphaMode, Material, Texture};
+
+use super::Scene;
+use super::binary::{Properties, Record};
+use super::mesh::uv_name;
+
+/// Writes all materials of a mesh and hands them to its node, in order.
+pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
+    if surface.face_materials.is_empty() {
+        return;
+    }
+    let videos: Vec<i64> = surface.images.iter().map(|image| write_image(scene, image)).collect();
+    for material in &surface.materials {
+        let id = scene.id();
+        scene.object("Material", record(id, material));
+        scene.connect(id, model);
+        let textures = &material.textures;
+        for (texture, property) in [
+            (textures.base_color, "DiffuseColor"),
+            (textures.normal, "NormalMap"),
+            (textures.emissive, "EmissiveColor"),
+        ] {
+            if let Some(texture) = texture {
+                write_texture(scene, surface, texture, &videos, id, property);
+            }
+        }
+    }
+}
+
+/// Blender's reading of Phong, so that roughness and metal come back there: shininess is 100 (1 - roughness)^2.
+fn record(id: i64, material: &Material) -> Record {
+    let [r, g, b, a] = material.base_color.map(f64::from);
+    let opaque = if material.alpha == AlphaMode::Opaque { 1.0 } else { a };
+    let smooth = 1.0 - f64::from(material.roughness);
+    let properties = Properties::new()
+        .color("DiffuseColor", [r, g, b])
+        .animated("DiffuseFactor", 1.0)
+        .color("EmissiveColor", material.emissive.map(f64::from))
+        .animated("EmissiveFactor", 1.0)
+        .color("TransparentColor", [1.0; 3])
+        .animated("TransparencyFactor", 1.0 - opaque)
+        .number("Opacity", opaque)
+        .color("SpecularColor", [0.8; 3])
+        .animated("SpecularFactor", 0.25)
+        .animated("Shininess", 100.0 * smooth * smooth)
+        .animated("ShininessExponent", 100.0 * smooth * smooth)
+        .color("ReflectionColor", [r, g, b])
+        .animated("ReflectionFactor", f64::from(material.metallic));
+    Record::new("Material").i64(id).object(&material.name, "Material").text("").children([
+        Record::new("Version").i32(102),
+        Record::new("ShadingModel").text("Phong"),
+        Record::new("MultiLayer").i32(0),
+        properties.done(),
+    ])
+}
+
+fn file_name(image: &bonesmith_core::surface::Image) -> String {
+    let ending = if image.mime == "image/jpeg" { "jpg" } else { "png" };
+    match image.name.rsplit_once('.') {
+        Some(_) => image.name.clone(),
+        None if image.name.is_empty() => format!("image.{ending}"),
+        None => format!("{}.{ending}", image.name),
+    }
+}
+
+fn write_image(scene: &mut Scene, image: &bonesmith_core::surface::Image) -> i64 {
+    let id = scene.id();
+    let name = file_name(image);
+    let record = Record::new("Video").i64(id).object(&name, "Video").text("Clip").children([
+        Record::new("Type").text("Clip"),
+        Properties::new().string("Path", &name).done(),
+        Record::new("UseMipMap").i32(0),
+        Record::new("Filename").text(&name),
+        Record::new("RelativeFilename").text(&name),
+        Record::new("Content").raw(&image.bytes),
+    ]);
+    scene.object("Video", record);
+    id
+}
+
+fn write_texture(
+    scene: &mut Scene,
+    surface: &Surface,
+    texture: Texture,
+    videos: &[i64],
+    material: i64,
+    property: &str,
+) {
+    let (Some(image), Some(video)) =
+        (surface.images.get(texture.image as usize), videos.get(texture.image as usize).copied())
+    else {
+        return;
+    };
+    let id = scene.id();
+    let name = file_name(image);
+    let record = Record::new("Texture").i64(id).object(&name, "Texture").text("").children([
+        Record::new("Type").text("TextureVideoClip"),
+        Record::new("Version").i32(202),
+        Record::new("TextureName").object(&name, "Texture"),
+        Properties::new().string("UVSet", &uv_name(surface, texture.uv_set as usize)).int("UseMaterial", 1).done(),
+        Record::new("Media").object(&name, "Video"),
+        Record::new("FileName").text(&name),
+        Record::new("RelativeFilename").text(&name),
+    ]);
+    scene.object("Texture", record);
+    scene.connect_property(id, material, property);
+    scene.connect(video, id);
+}

@@ -189,7 +189,7 @@ mod tests {
             let turn = DQuat::from_axis_angle(glam::DVec3::new(0.6, 0.8, 0.0), f64::from(step) * 0.05);
             let now = degrees(turn, last);
             if let Some(before) = last {
-                let far = (0..3).map(|a: usize| (now[a] - f64::from(before[a])).abs()).fold(0.0, f64::max);
+                let far = (0..3).map(|a| (now[a] - before[a]).abs()).fold(0.0, f64::max);
                 assert!(far < 60.0, "step {step}: {before:?} to {now:?}");
             }
             last = Some(now);

@@ -53,7 +53,7 @@ impl Format {
     /// Formats that a rig can be written as.
     pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Fbx, Self::Npz];
     /// Formats that a mesh animation can be written as.
-    pub const SEQUENCE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz];
+    pub const SEQUENCE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz, Self::Alembic];
 
     /// The usual ending of a file, without the dot.
     pub fn ending(self) -> &'static str {

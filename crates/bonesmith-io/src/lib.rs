@@ -167,6 +167,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     match Format::from_extension(path) {
         Some(Format::Npz) => npz::save_sequence(sequence, path),
         Some(Format::Glb | Format::Gltf) => gltf::save_sequence(sequence, path),
+        Some(Format::Alembic) => alembic::save_sequence(sequence, path),
         _ => Err(cannot_write(path, "a mesh animation", Format::SEQUENCE_OUTPUTS)),
     }
 }

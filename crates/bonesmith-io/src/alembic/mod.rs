@@ -13,8 +13,11 @@
 
 mod archive;
 mod mesh;
+mod murmur;
 mod ogawa;
 mod read;
+mod write;
 mod xform;
 
 pub use read::{list_meshes, load_sequence};
+pub use write::save_sequence;

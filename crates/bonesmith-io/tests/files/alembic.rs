@@ -1,8 +1,9 @@
 //! Alembic caches of Blender and Maya.
 
-use bonesmith_core::{MeshSequence, RawSequence};
-use bonesmith_io::{LoadOptions, list_meshes, load_sequence};
+use bonesmith_core::{MeshSequence, RawSequence, UpAxis};
+use bonesmith_io::{LoadOptions, list_meshes, load_sequence, save_sequence};
 
+use crate::judges;
 use crate::truth::{BLENDER, file, fixture, sequence, told, worst};
 
 #[test]
@@ -114,4 +115,58 @@ fn several_meshes_are_listed_and_merged() {
     };
     assert_eq!((count("red"), count("blue"), count("none")), (5, 1, 6));
     MeshSequence::try_from(all).unwrap();
+}
+
+fn through(sequence: &MeshSequence) -> RawSequence {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.abc");
+    save_sequence(sequence, &path).unwrap();
+    load_sequence(&[path], &LoadOptions::default()).unwrap()
+}
+
+/// Positions to the bit, faces, texture coordinates and materials' names; even times, and times of their own.
+#[test]
+fn what_we_write_we_read_back() {
+    let sequence = crate::common::sequence(5);
+    let back = through(&sequence);
+    for t in 0..5 {
+        assert_eq!(back.frames[t].positions, sequence.frame(t));
+        assert!((back.times_secs[t] - sequence.times_secs()[t]).abs() < 1e-7);
+    }
+    let (a, b) = (sequence.surface(), &back.surface);
+    assert_eq!(a.topology, b.topology);
+    for (uv, again) in a.uv_sets.iter().zip(&b.uv_sets) {
+        assert_eq!((&uv.values, &uv.indices), (&again.values, &again.indices));
+    }
+    let names = |s: &bonesmith_core::Surface| -> Vec<String> {
+        s.face_materials.iter().map(|m| s.materials[*m as usize].name.clone()).collect()
+    };
+    assert_eq!(names(b), ["shiny \"é\"", "material", "shiny \"é\""]);
+    let one = through(&crate::common::sequence(1));
+    assert_eq!(one.frames.len(), 1);
+
+    let mut raw = sequence_of(300);
+    raw.times_secs = (0..300).map(|t| (t * t) as f64 * 0.01 - 3.0).collect();
+    let odd = MeshSequence::try_from(raw).unwrap();
+    let back = through(&odd);
+    assert_eq!((back.frames.len(), back.times_secs.as_slice()), (300, odd.times_secs()));
+}
+
+fn sequence_of(frames: usize) -> RawSequence {
+    let frame = |t| bonesmith_core::RawFrame { positions: crate::common::pose(t), ..Default::default() };
+    RawSequence { frames: (0..frames).map(frame).collect(), surface: crate::common::surface(), ..Default::default() }
+}
+
+#[test]
+fn caches_for_the_judges() {
+    let mut raw = crate::fbx::baked(&crate::rigs::Recipe::new("abc_tube", Default::default()).build());
+    for (name, up) in [("abc_y_up", UpAxis::Y), ("abc_z_up", UpAxis::Z)] {
+        raw.name = name.into();
+        raw.surface.space.up = Some(up);
+        let sequence = MeshSequence::try_from(raw.clone()).unwrap();
+        save_sequence(&sequence, &judges::folder().join(format!("{name}.abc"))).unwrap();
+        let frames = judges::some_frames(sequence.frame_count());
+        let frames: Vec<_> = frames.into_iter().map(|t| (t, sequence.frame(t).to_vec())).collect();
+        judges::write_reference(name, 24.0, &raw.surface.space, sequence.rest(), &frames);
+    }
 }

@@ -7,7 +7,7 @@ use bonesmith_io::{LoadOptions, Loaded, load, load_rig};
 use crate::truth::{BLENDER, file, sequence, worst};
 
 /// What the rig's first clip shows.
-fn baked(rig: &Rig) -> RawSequence {
+pub fn baked(rig: &Rig) -> RawSequence {
     let clip = &rig.clips[0];
     let frame = |t| RawFrame { positions: lbs(&rig.rest, &rig.weights, clip.frame(t)), ..RawFrame::default() };
     RawSequence {

@@ -15,6 +15,7 @@
 mod baselines;
 mod cluster;
 pub mod compress;
+pub mod ddm;
 pub mod deform;
 pub mod fit;
 pub mod given;
@@ -36,6 +37,7 @@ pub mod transform;
 pub mod two_layer;
 pub mod weights;
 
+pub use ddm::DdmRig;
 pub use linear::PoseError;
 pub use observer::{Observer, Progress, Silent};
 pub use rig::{Bone, BoneKind, Clip, Rig, RigError};

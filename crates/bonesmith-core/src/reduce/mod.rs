@@ -38,7 +38,7 @@ use crate::sequence::MeshSequence;
 use crate::topology::Adjacency;
 use crate::weights::SparseWeights;
 
-use laplacian::LaplacianRows;
+pub(crate) use laplacian::LaplacianRows;
 use ours::Ours;
 use simplex_qp::{QpInfo, SimplexQp};
 use subset::{Row, normalise};

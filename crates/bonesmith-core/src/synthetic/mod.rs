@@ -3,15 +3,18 @@
 //! * [`clownfish`]: a swimming fish worth looking at, with soft parts; the demo.
 //! * [`posed_rig`]: a known rig and the animation it makes, for recovery tests.
 //! * [`jointed_body`]: a known skeleton, for tests of skeletons.
+//! * [`bar`]: a bar that bends and twists, for tests of deformers.
 //! * [`awkward`]: small meshes with the oddities that real files have.
 
 pub mod awkward;
+mod bar;
 mod fish;
 mod jointed;
 mod mesh;
 mod posed_rig;
 pub(crate) mod random;
 
+pub use bar::{BarParams, bar};
 pub use fish::{FISH_FRAMES, clownfish};
 pub use jointed::jointed_body;
 pub use posed_rig::{PosedRig, PosedRigParams, posed_rig};

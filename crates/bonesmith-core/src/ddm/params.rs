@@ -1,0 +1,204 @@
+//! Parameters and errors of Direct Delta Mush.
+
+use serde::{Deserialize, Serialize};
+
+use crate::reduce::Laplacian;
+use crate::rig::RigError;
+
+/// How a vertex is moved; each variant stores less and computes less than the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub enum Variant {
+    /// Rotation: the polar factor of the blended moments. The quality of Delta Mush.
+    #[default]
+    V0,
+    /// The linear solution in place of the polar factor: `(Q - q p^T)(P - p p^T)^-1`. No decomposition; shears.
+    V1,
+    /// Rotation: unit quaternions blended with the scalars. Translation as in 0.
+    V2,
+    /// As 2, with matrices blended linearly.
+    V3,
+    /// Scalars only: quaternions blended, about the fixed centre.
+    V4,
+    /// Linear blend skinning with the scalars.
+    V5,
+}
+
+impl Variant {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::V0, Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
+
+    /// Numbers of each multi-weight that it needs: a prefix of `w, x y z, xx xy xz yy yz zz`.
+    pub fn width(self) -> usize {
+        match self {
+            Self::V0 | Self::V1 => 10,
+            Self::V2 | Self::V3 => 4,
+            Self::V4 | Self::V5 => 1,
+        }
+    }
+}
+
+impl From<Variant> for u8 {
+    fn from(variant: Variant) -> u8 {
+        variant as u8
+    }
+}
+
+impl TryFrom<u8> for Variant {
+    type Error = String;
+
+    fn try_from(number: u8) -> Result<Self, String> {
+        let found = Self::ALL.get(usize::from(number));
+        found.copied().ok_or_else(|| format!("variant {number}, but 0 to 5 exist"))
+    }
+}
+
+/// What is precomputed. `Default` is the recommended set; nothing in it depends on the model's unit, and with automatic
+/// smoothness little on its resolution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DdmParams {
+    /// lambda: how far rotations are smoothed, 0 to 10000; the reach is about `sqrt(lambda p)` edges. `None`: a reach of
+    /// [`DdmParams::REACH`] radii of the model, whatever its resolution. Raised: softer joints.
+    pub rotation_smooth: Option<f64>,
+    /// kappa: how far translations are smoothed; the same range. `None`: an eighth of lambda. Raised: more skin
+    /// slides with a joint.
+    pub translation_smooth: Option<f64>,
+    /// alpha: share of the translation smoothing, 0 to 1. At 0 it is Delta Mush; raised: tighter at joints, less
+    /// bulging and less loss of volume.
+    pub alpha: f64,
+    /// p: implicit smoothing steps, 1 to 1000. More steps of a smaller lambda make the kernel rounder.
+    pub steps: u32,
+    /// Weights of the mesh edges.
+    pub laplacian: Laplacian,
+    /// Influences with a scalar below this are dropped, 0 to 0.1. Raised: smaller and faster, less exact.
+    pub threshold: f64,
+    /// Most bones of one vertex, 1 to 256.
+    pub max_influences: usize,
+    /// Vertices at exactly one place are smoothed as one: no cracks along the seams of texture coordinates.
+    pub weld: bool,
+}
+
+impl DdmParams {
+    /// Reach of the automatic smoothing: this share of the radius of the model's smallest enclosing sphere.
+    pub const REACH: f64 = 0.08;
+    /// Automatic kappa over lambda.
+    pub const KAPPA_SHARE: f64 = 0.125;
+}
+
+impl Default for DdmParams {
+    fn default() -> Self {
+        Self {
+            rotation_smooth: None,
+            translation_smooth: None,
+            alpha: 0.8,
+            steps: 8,
+            laplacian: Laplacian::Cotangent,
+            threshold: 1e-3,
+            max_influences: 32,
+            weld: true,
+        }
+    }
+}
+
+/// Parameters per vertex, each [N]; `None`: the global one everywhere.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DdmMaps {
+    /// lambda of each vertex.
+    pub rotation_smooth: Option<Vec<f32>>,
+    /// kappa of each vertex.
+    pub translation_smooth: Option<Vec<f32>>,
+    /// alpha of each vertex.
+    pub alpha: Option<Vec<f32>>,
+    /// p of each vertex; rounded.
+    pub steps: Option<Vec<f32>>,
+}
+
+/// Why multi-weights were refused or not made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DdmError {
+    /// A parameter out of its range.
+    #[error("{what}")]
+    BadParameter {
+        /// Which, its value and its range.
+        what: String,
+    },
+    /// A map of another mesh.
+    #[error("the map {map:?} has {values} values, the mesh has {vertices} vertices")]
+    MapLength {
+        /// Which.
+        map: &'static str,
+        /// Values it has.
+        values: usize,
+        /// Vertices there are.
+        vertices: usize,
+    },
+    /// A value out of range.
+    #[error("the map {map:?} is {value} at vertex {vertex}; {least} to {most} are possible")]
+    MapValue {
+        /// Which.
+        map: &'static str,
+        /// Vertex index.
+        vertex: usize,
+        /// The value found.
+        value: f32,
+        /// Smallest possible.
+        least: f64,
+        /// Largest possible.
+        most: f64,
+    },
+    /// The rig is not sound.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// A rig without vertices.
+    #[error("the rig has no vertices")]
+    Empty,
+    /// The observer asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// Largest lambda and kappa.
+pub(super) const MOST_SMOOTH: f64 = 1e4;
+/// Largest p.
+pub(super) const MOST_STEPS: f64 = 1000.0;
+
+impl DdmParams {
+    /// Checks all ranges.
+    pub fn validate(&self) -> Result<(), DdmError> {
+        let within = |what: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
+            true => Ok(()),
+            false => {
+                Err(DdmError::BadParameter { what: format!("{what} is {value}, but {least} to {most} are possible") })
+            }
+        };
+        within("the rotation smoothness", self.rotation_smooth.unwrap_or(0.0), 0.0, MOST_SMOOTH)?;
+        within("the translation smoothness", self.translation_smooth.unwrap_or(0.0), 0.0, MOST_SMOOTH)?;
+        within("alpha", self.alpha, 0.0, 1.0)?;
+        within("the number of steps", f64::from(self.steps), 1.0, MOST_STEPS)?;
+        within("the threshold", self.threshold, 0.0, 0.1)?;
+        within("the most influences of a vertex", self.max_influences as f64, 1.0, 256.0)
+    }
+}
+
+impl DdmMaps {
+    /// Checks lengths and ranges for `vertices` vertices.
+    pub fn validate(&self, vertices: usize) -> Result<(), DdmError> {
+        let maps = [
+            ("rotation_smooth", &self.rotation_smooth, 0.0, MOST_SMOOTH),
+            ("translation_smooth", &self.translation_smooth, 0.0, MOST_SMOOTH),
+            ("alpha", &self.alpha, 0.0, 1.0),
+            ("steps", &self.steps, 1.0, MOST_STEPS),
+        ];
+        for (map, values, least, most) in maps {
+            let Some(values) = values else { continue };
+            if values.len() != vertices {
+                return Err(DdmError::MapLength { map, values: values.len(), vertices });
+            }
+            let bad = |value: &f32| !(least..=most).contains(&f64::from(*value));
+            if let Some(vertex) = values.iter().position(bad) {
+                return Err(DdmError::MapValue { map, vertex, value: values[vertex], least, most });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,6 +1,7 @@
 //! The command line as clap sees it. Parsing only: nothing is opened, checked against each other or run here; that
 //! is `settings`. Completions and the man page are made from these same definitions.
 
+mod ddm;
 mod rig;
 mod skeleton;
 mod weights;
@@ -12,6 +13,7 @@ use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use ddm::{DdmArgs, DdmCompressArgs, MapArg};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
 pub use weights::{BenchWeightsArgs, CompressArgs, ReduceArgs, ShapeArg};
@@ -33,6 +35,7 @@ Examples:
   bonesmith fit frames/ --bones 30 -o walk.glb      a folder of OBJ or PLY files, 30 bones
   bonesmith reduce dense.npz -o light.glb           at most 4 bones per vertex
   bonesmith compress dense.npz -o light.glb         two layers of 2: the quality of dense weights
+  bonesmith ddm character.glb --rigid-bind -o d.glb Delta Mush without its price
   bonesmith eval walk.glb walk.npz                  how far the rig is from the animation
   bonesmith info walk.glb                           what a file holds
 
@@ -63,6 +66,8 @@ pub enum Command {
     Reduce(ReduceArgs),
     /// Compress weights to two layers: few influences with the quality of many
     Compress(CompressArgs),
+    /// Direct Delta Mush: smooth joints from a rigid bind; and its compression
+    Ddm(DdmArgs),
     /// Measure a rig against a mesh animation
     Eval(EvalArgs),
     /// Tell what a file holds

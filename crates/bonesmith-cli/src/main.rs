@@ -40,6 +40,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Fit(args) => commands::fit::run(args, session),
         Command::Reduce(args) => commands::reduce::run(args, session),
         Command::Compress(args) => commands::compress::run(args, session),
+        Command::Ddm(args) => commands::ddm::run(args, session),
         Command::Eval(args) => commands::eval::run(args, session),
         Command::Info(args) => commands::info::run(args, session),
         Command::Convert(args) => commands::convert::run(args, session),

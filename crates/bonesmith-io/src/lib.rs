@@ -25,7 +25,8 @@ mod skinned;
 
 use std::path::{Path, PathBuf};
 
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, TwoLayerRig};
+use bonesmith_core::ddm::DdmMaps;
+use bonesmith_core::{DdmRig, MeshSequence, RawFrame, RawSequence, Rig, TwoLayerRig};
 use inputs::Source;
 
 pub use clips::{ClipSource, clip_sources};
@@ -89,7 +90,8 @@ pub fn load_rest(path: &Path) -> Result<RawFrame, IoError> {
     Ok(pose)
 }
 
-/// Reads a rig: a skinned glTF/GLB, or an npz rig or cage. One with two layers is baked to one.
+/// Reads a rig: a skinned glTF/GLB, or an npz rig or cage. One with two layers is baked to one, and so is a
+/// compressed one with multi-weights; of one that is not, the plain weights are taken.
 pub fn load_rig(path: &Path) -> Result<Rig, IoError> {
     read_rig(path, npz::BadWeights::Refuse)
 }
@@ -104,9 +106,10 @@ fn read_rig(path: &Path, bad: npz::BadWeights) -> Result<Rig, IoError> {
     match detect(path)? {
         Format::Npz => npz::load_rig(path, bad),
         Format::Fbx => fbx::load_rig(path, &LoadOptions::default()),
-        Format::Glb | Format::Gltf => match gltf::load_two_layer(path)? {
-            Some(two) => Ok(two.bake()),
-            None => gltf::load_rig(path, &LoadOptions::default()),
+        Format::Glb | Format::Gltf => match (gltf::load_two_layer(path)?, gltf::load_ddm(path)?) {
+            (Some(two), _) => Ok(two.bake()),
+            (None, Some(ddm)) => Ok(ddm.bake().unwrap_or(ddm.rig)),
+            (None, None) => gltf::load_rig(path, &LoadOptions::default()),
         },
         format => {
             let what = format!("{} files hold no rig; {} can", format.name(), Format::endings(Format::RIG_INPUTS));
@@ -134,6 +137,43 @@ pub fn save_two_layer(rig: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
     }
 }
 
+/// Reads a Direct Delta Mush rig, compressed or not; `None` if the file holds something else.
+pub fn load_ddm(path: &Path) -> Result<Option<DdmRig>, IoError> {
+    match path.is_file().then(|| detect(path)).transpose()? {
+        Some(Format::Npz) => npz::load_ddm(path),
+        Some(Format::Glb | Format::Gltf) => gltf::load_ddm(path),
+        _ => Ok(None),
+    }
+}
+
+/// Writes a Direct Delta Mush rig: an npz, or a glTF with the extension `BONESMITH_ddm`. For one that plays everywhere,
+/// write [`DdmRig::bake`] with [`save_rig`].
+pub fn save_ddm(rig: &DdmRig, path: &Path) -> Result<(), IoError> {
+    match Format::from_extension(path) {
+        Some(Format::Npz) => npz::save_ddm(rig, path),
+        Some(Format::Glb | Format::Gltf) => gltf::save_ddm(rig, path),
+        _ => Err(IoError::unsupported(path, "multi-weights can be written as .npz, .glb or .gltf")),
+    }
+}
+
+/// Reads parameters of Direct Delta Mush per vertex: any of the arrays `rotation_smooth`, `translation_smooth`, `alpha`,
+/// `steps` of an npz file.
+pub fn load_ddm_maps(path: &Path) -> Result<DdmMaps, IoError> {
+    match detect(path)? {
+        Format::Npz => npz::load_ddm_maps(path),
+        format => Err(IoError::unsupported(path, format!("{} files hold no maps; .npz can", format.name()))),
+    }
+}
+
+/// Reads how far each joint moves: the array `range_of_motion` of an npz file, [B] degrees or [B, 2] degrees and model units;
+/// as radians and units.
+pub fn load_ranges(path: &Path) -> Result<Vec<(f64, f64)>, IoError> {
+    match detect(path)? {
+        Format::Npz => npz::load_ranges(path),
+        format => Err(IoError::unsupported(path, format!("{} files hold no ranges; .npz can", format.name()))),
+    }
+}
+
 /// Reads whatever a file holds: a rig where there is one, else a sequence.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
     if path.is_file() {
@@ -141,9 +181,10 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
             Format::Npz => return npz::load(path, options),
             Format::Fbx => return fbx::load(path, options),
             Format::Glb | Format::Gltf => {
-                return match gltf::load_two_layer(path)? {
-                    Some(two) => Ok(Loaded::Rig(Box::new(two.bake()))),
-                    None => gltf::load(path, options),
+                return match (gltf::load_two_layer(path)?, gltf::load_ddm(path)?) {
+                    (Some(two), _) => Ok(Loaded::Rig(Box::new(two.bake()))),
+                    (None, Some(ddm)) => Ok(Loaded::Rig(Box::new(ddm.bake().unwrap_or(ddm.rig)))),
+                    (None, None) => gltf::load(path, options),
                 };
             }
             _ => {}

@@ -6,6 +6,8 @@ use anyhow::Context;
 use bonesmith_core::{RawFrame, RawSequence, Rig};
 use bonesmith_io::{Format, IoError, LoadOptions, Loaded};
 
+use glam::{DAffine3, Vec3};
+
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
 use crate::output::{bytes, print};
@@ -29,9 +31,11 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         }
         Loaded::Rig(rig) => {
             session.stage("writing")?;
-            match bonesmith_io::load_two_layer(&input.paths[0])? {
-                Some(two) => bonesmith_io::save_two_layer(&two, &output)?,
-                None => bonesmith_io::save_rig(&rig, &output)?,
+            let path = &input.paths[0];
+            match (bonesmith_io::load_two_layer(path)?, bonesmith_io::load_ddm(path)?) {
+                (Some(two), _) => bonesmith_io::save_two_layer(&two, &output)?,
+                (None, Some(ddm)) => bonesmith_io::save_ddm(&ddm, &output)?,
+                (None, None) => bonesmith_io::save_rig(&rig, &output)?,
             }
             "a rig"
         }
@@ -64,6 +68,13 @@ fn read(paths: &[PathBuf], options: &LoadOptions, bake: bool) -> anyhow::Result<
     if bake && (options.fps.is_some() || knows_more()) {
         return Ok(Loaded::Sequence(bonesmith_io::load_sequence(paths, options)?));
     }
+    // Multi-weights are no plain skinning: whoever reads them as a rig sees less.
+    if bake
+        && let [path] = paths
+        && let Some(ddm) = bonesmith_io::load_ddm(path)?
+    {
+        return Ok(Loaded::Sequence(posed(&ddm.rig, |pose| bonesmith_core::ddm::evaluate(&ddm, pose))?));
+    }
     match load_any(paths, options)? {
         Loaded::Rig(rig) if bake => Ok(Loaded::Sequence(baked(&rig)?)),
         loaded => Ok(loaded),
@@ -80,13 +91,16 @@ pub fn load_any(paths: &[PathBuf], options: &LoadOptions) -> Result<Loaded, IoEr
 
 /// The animation that a rig's first clip makes, at its own frames.
 fn baked(rig: &Rig) -> Result<RawSequence, Usage> {
+    posed(rig, |pose| bonesmith_core::deform::lbs(&rig.rest, &rig.weights, pose))
+}
+
+fn posed(rig: &Rig, posed: impl Fn(&[DAffine3]) -> Vec<Vec3>) -> Result<RawSequence, Usage> {
     let clip = rig.clips.first().ok_or_else(|| Usage::new("--bake: the rig has no animation"))?;
     let frame = |positions| RawFrame { positions, ..RawFrame::default() };
-    let posed = |t| bonesmith_core::deform::lbs(&rig.rest, &rig.weights, clip.frame(t));
     Ok(RawSequence {
         name: rig.name.clone(),
         rest: Some(frame(rig.rest.clone())),
-        frames: (0..clip.frame_count()).map(|t| frame(posed(t))).collect(),
+        frames: (0..clip.frame_count()).map(|t| frame(posed(clip.frame(t)))).collect(),
         times_secs: clip.times_secs.clone(),
         surface: (*rig.surface).clone(),
         ..RawSequence::default()

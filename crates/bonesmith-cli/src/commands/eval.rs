@@ -19,10 +19,12 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.stage("reading")?;
     let started = Instant::now();
     let two = bonesmith_io::load_two_layer(&rig_input.paths[0])?;
+    let ddm = bonesmith_io::load_ddm(&rig_input.paths[0])?;
     // Master bones carry the clips; a rig with one layer is itself.
-    let rig = match &two {
-        Some(two) => two.master.clone(),
-        None => bonesmith_io::load_rig(&rig_input.paths[0])?,
+    let rig = match (&two, &ddm) {
+        (Some(two), _) => two.master.clone(),
+        (None, Some(ddm)) => ddm.rig.clone(),
+        (None, None) => bonesmith_io::load_rig(&rig_input.paths[0])?,
     };
     let clip = find_clip(&rig, args.clip.as_deref())?;
     let sequence = load::animation(&input)?;
@@ -32,15 +34,23 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let single = metrics::evaluate_clip(&rig, clip, &sequence)
         .with_context(|| format!("{} cannot be compared", rig_input.paths[0].display()))?;
-    let metrics = match &two {
-        Some(two) => metrics::compare(&sequence, |t| deform::two_layer(two, clip.frame(t))),
-        None => single,
+    let metrics = match (&two, &ddm) {
+        (Some(two), _) => metrics::compare(&sequence, |t| deform::two_layer(two, clip.frame(t))),
+        (None, Some(ddm)) => metrics::compare(&sequence, |t| bonesmith_core::ddm::evaluate(ddm, clip.frame(t))),
+        (None, None) => single,
     };
     let mut summary = Summary::new(&rig, &sequence, metrics);
     if let Some(two) = &two {
         summary.influences = two.weights.max_influences();
         let cost = crate::output::figure(two.blends_per_vertex());
         summary.layers = Some(format!("{} virtual bones, {cost} blends per vertex", two.virtual_count()));
+    }
+    if let Some(ddm) = &ddm {
+        summary.influences = ddm.layer.as_ref().unwrap_or(&ddm.rig.weights).max_influences();
+        summary.layers = Some(match ddm.virtual_count() {
+            0 => format!("Direct Delta Mush, variant {}", u8::from(ddm.variant)),
+            count => format!("Direct Delta Mush, {count} virtual bones"),
+        });
     }
     summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();

@@ -76,6 +76,9 @@ struct RigInfo {
     influence_histogram: Vec<usize>,
     unused_bones: usize,
     params: serde_json::Value,
+    /// Of a Direct Delta Mush rig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ddm: Option<DdmInfo>,
     /// Of a two-layer rig; influences are then those on virtual bones.
     #[serde(skip_serializing_if = "Option::is_none")]
     layers: Option<LayerInfo>,
@@ -86,6 +89,16 @@ struct LayerInfo {
     virtual_bones: usize,
     master_influences: usize,
     blends_per_vertex: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct DdmInfo {
+    variant: u8,
+    multi_weights: usize,
+    numbers: usize,
+    /// 0 where it is not compressed.
+    virtual_bones: usize,
+    bytes: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -111,6 +124,20 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     };
     let meshes = bonesmith_io::list_meshes(path)?;
     info.meshes = meshes.into_iter().map(|MeshEntry { name, vertices }| MeshInfo { name, vertices }).collect();
+    let ddm = if two.is_none() { bonesmith_io::load_ddm(path)? } else { None };
+    if let Some((ddm, rig)) = ddm.as_ref().zip(info.rig.as_mut()) {
+        rig.bones = ddm.rig.bone_count();
+        rig.roots = ddm.rig.bones.iter().filter(|b| b.parent.is_none()).count();
+        rig.bone_kind = ddm.rig.kind;
+        rig.unused_bones = 0;
+        rig.ddm = Some(DdmInfo {
+            variant: ddm.variant.into(),
+            multi_weights: ddm.weights.influences(),
+            numbers: ddm.weights.width(),
+            virtual_bones: ddm.virtual_count(),
+            bytes: ddm.bytes(),
+        });
+    }
     if let Some((two, rig)) = two.as_ref().zip(info.rig.as_mut()) {
         rig.bones = two.master.bone_count();
         rig.roots = two.master.bones.iter().filter(|b| b.parent.is_none()).count();
@@ -192,6 +219,7 @@ impl Info {
             unused_bones: rig.weights.usage(rig.bone_count()).iter().filter(|&&n| n == 0).count(),
             params: serde_json::from_str(&rig.params_json).unwrap_or_default(),
             layers: None,
+            ddm: None,
         };
         let first = rig.clips.first();
         Self {
@@ -256,6 +284,14 @@ impl RigInfo {
             let cost = figure(*blends_per_vertex);
             let text = format!("{virtual_bones} of at most {master_influences} bones, {cost} blends per vertex");
             table.row("virtual bones", text);
+        }
+        if let Some(DdmInfo { variant, multi_weights, numbers, virtual_bones, bytes }) = &self.ddm {
+            let size = crate::output::bytes(*bytes as u64);
+            let text = match virtual_bones {
+                0 => format!("variant {variant}, {multi_weights} multi-weights of {numbers} numbers, {size}"),
+                count => format!("compressed, {count} virtual bones, {multi_weights} multi-weights, {size}"),
+            };
+            table.row("Delta Mush", text);
         }
         let pairs = self.influence_histogram.iter().enumerate().filter(|(_, n)| **n > 0);
         table.row("influences", pairs.map(|(k, n)| format!("{k}: {n}")).collect::<Vec<_>>().join("  "));

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod compress;
 pub mod convert;
+pub mod ddm;
 pub mod demo;
 pub mod eval;
 pub mod fit;

@@ -1,6 +1,6 @@
 //! Multi-weights in sparse rows: what bones do to one vertex, or to one virtual bone.
 
-use glam::{DVec3, Vec3};
+use glam::{DMat3, DVec3, Vec3};
 
 /// One influence as it is computed: `w, x y z, xx xy xz yy yz zz`.
 pub(crate) type Moments = [f64; 10];
@@ -98,6 +98,32 @@ impl MultiWeights {
         let width = width.min(self.width);
         let values = self.values.chunks_exact(self.width).flat_map(|v| &v[..width]).copied().collect();
         Self { width, values, ..self.clone() }
+    }
+
+    /// The same in other axes or another unit: `linear` is the linear part of `target_from_source`.
+    pub fn placed(&self, linear: DMat3) -> Self {
+        if linear == DMat3::IDENTITY {
+            return self.clone();
+        }
+        let mut placed = self.clone();
+        placed.centres.iter_mut().for_each(|p| *p = (linear * p.as_dvec3()).as_vec3());
+        for value in placed.values.chunks_exact_mut(self.width) {
+            if let [_, x, y, z, ..] = value {
+                let lever = linear * DVec3::new((*x).into(), (*y).into(), (*z).into());
+                (*x, *y, *z) = (lever.x as f32, lever.y as f32, lever.z as f32);
+            }
+            if let [_, _, _, _, square @ ..] = value
+                && square.len() == 6
+            {
+                let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(square[at]));
+                let m = DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
+                let m = linear * m * linear.transpose();
+                let entries =
+                    [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32);
+                square.copy_from_slice(&entries);
+            }
+        }
+        placed
     }
 
     /// Rows: vertices, or virtual bones.

@@ -80,7 +80,7 @@ pub struct DdmParams {
 
 impl DdmParams {
     /// Reach of the automatic smoothing: this share of the radius of the model's smallest enclosing sphere.
-    pub const REACH: f64 = 0.08;
+    pub const REACH: f64 = 0.12;
     /// Automatic kappa over lambda.
     pub const KAPPA_SHARE: f64 = 0.125;
 }
@@ -93,7 +93,7 @@ impl Default for DdmParams {
             alpha: 0.8,
             steps: 8,
             laplacian: Laplacian::Cotangent,
-            threshold: 1e-3,
+            threshold: 1e-4,
             max_influences: 32,
             weld: true,
         }

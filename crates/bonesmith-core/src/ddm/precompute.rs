@@ -101,20 +101,21 @@ impl Settings {
     }
 }
 
-/// The lambda whose reach `sqrt(lambda p)` edges is [`DdmParams::REACH`] of the model's radius.
+/// The lambda whose reach `sqrt(lambda p)` edges of the median length is [`DdmParams::REACH`] of the model's radius. The
+/// median: a few large triangles on a flat back say nothing about the joints.
 fn automatic_lambda(topology: &Topology, places: &[DVec3], steps: u32) -> f64 {
     let adjacency = Adjacency::new(topology, places.len());
-    let squares = (0..places.len()).flat_map(|i| {
-        let here = places[i];
-        adjacency.of(i).iter().map(move |&k| here.distance_squared(places[k as usize]))
-    });
-    let (sum, count) = squares.fold((0.0, 0usize), |(sum, count), d| (sum + d, count + 1));
-    if count == 0 || sum <= 0.0 {
+    let mut squares: Vec<f64> = (0..places.len())
+        .flat_map(|i| adjacency.of(i).iter().map(move |&k| places[i].distance_squared(places[k as usize])))
+        .filter(|d| *d > 0.0)
+        .collect();
+    if squares.is_empty() {
         return 0.0;
     }
-    let radius = smallest_enclosing_sphere(places.iter().copied()).radius;
-    let reach = DdmParams::REACH * radius;
-    (reach * reach * count as f64 / (sum * f64::from(steps))).min(super::params::MOST_SMOOTH)
+    let middle = squares.len() / 2;
+    let (_, &mut median, _) = squares.select_nth_unstable_by(middle, f64::total_cmp);
+    let reach = DdmParams::REACH * smallest_enclosing_sphere(places.iter().copied()).radius;
+    (reach * reach / (median * f64::from(steps))).min(super::params::MOST_SMOOTH)
 }
 
 /// Everything that does not depend on the bone.

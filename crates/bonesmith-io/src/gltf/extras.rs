@@ -33,6 +33,36 @@ pub struct TwoLayerExtension {
     pub weights: u32,
 }
 
+/// Second set of four, where vertices have more than four virtual bones.
+pub const MORE_VIRTUAL_JOINTS: &str = "BONESMITH_JOINTS_1";
+/// See [`MORE_VIRTUAL_JOINTS`].
+pub const MORE_VIRTUAL_WEIGHTS: &str = "BONESMITH_WEIGHTS_1";
+
+/// Extension on the skin of a Direct Delta Mush rig: docs/formats/BONESMITH_ddm.md.
+pub const DDM_EXTENSION: &str = "BONESMITH_ddm";
+
+/// Content of [`DDM_EXTENSION`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DdmExtension {
+    /// 0 to 5.
+    pub variant: u8,
+    /// Rows are virtual bones, not vertices.
+    pub compressed: bool,
+    /// Numbers per influence: 1, 4 or 10.
+    pub width: u32,
+    /// What centres are relative to, in the space of POSITION.
+    pub origin: [f64; 3],
+    /// Accessor of rows + 1 first influences, unsigned scalars.
+    pub starts: u32,
+    /// Accessor of the joint of each influence, unsigned scalars.
+    pub joints: u32,
+    /// Accessor of width numbers per influence, float scalars.
+    pub weights: u32,
+    /// Accessor of the centre of each row, three floats.
+    pub centers: u32,
+}
+
 /// (value, how many times in a row).
 pub type Runs = Vec<(u32, u32)>;
 

@@ -4,6 +4,7 @@
 
 mod archive;
 mod cage;
+mod ddm;
 mod meta;
 mod npy;
 mod rig;
@@ -13,12 +14,13 @@ mod two_layer;
 
 use std::path::Path;
 
-use bonesmith_core::{RawSequence, Rig, TwoLayerRig};
+use bonesmith_core::{DdmRig, RawSequence, Rig, TwoLayerRig};
 use glam::Vec3;
 
 use crate::{IoError, LoadOptions, Loaded};
 use archive::{Archive, Array};
 
+pub use ddm::{load_maps as load_ddm_maps, load_ranges, save as save_ddm};
 pub use rig::BadWeights;
 pub use rig::save as save_rig;
 pub use sequence::save as save_sequence;
@@ -35,6 +37,10 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
 
 /// Reads a mesh animation; a rig is posed in every frame of its first clip.
 pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    if let Some(ddm) = load_ddm(path)? {
+        let posed = |t: usize| bonesmith_core::ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t));
+        return sequence::from_poses(path, &ddm.rig, options, posed);
+    }
     match load(path, options)? {
         Loaded::Sequence(sequence) => Ok(sequence),
         Loaded::Rig(rig) => sequence::from_rig(path, *rig, options),
@@ -52,9 +58,13 @@ pub fn load_rig(path: &Path, bad: BadWeights) -> Result<Rig, IoError> {
     Err(IoError::malformed(path, what))
 }
 
-/// Whatever kind of rig the archive holds: one with two layers is baked, a cage has control points for bones.
+/// Whatever kind of rig the archive holds: one with two layers is baked, of multi-weights without
+/// layers the plain weights are taken, a cage has control points for bones.
 fn any_rig(archive: &mut Archive, bad: BadWeights) -> Result<Option<Rig>, IoError> {
-    if two_layer::is_two_layer(archive) {
+    if ddm::is_ddm(archive) {
+        let ddm = ddm::load(archive)?;
+        Ok(Some(ddm.bake().unwrap_or(ddm.rig)))
+    } else if two_layer::is_two_layer(archive) {
         Ok(Some(two_layer::load(archive)?.bake()))
     } else if rig::is_rig(archive) {
         rig::load(archive, bad).map(Some)
@@ -69,6 +79,12 @@ fn any_rig(archive: &mut Archive, bad: BadWeights) -> Result<Option<Rig>, IoErro
 pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
     let mut archive = Archive::open(path)?;
     two_layer::is_two_layer(&archive).then(|| two_layer::load(&mut archive)).transpose()
+}
+
+/// Reads a rig with multi-weights; `None` if the archive holds something else.
+pub fn load_ddm(path: &Path) -> Result<Option<DdmRig>, IoError> {
+    let mut archive = Archive::open(path)?;
+    ddm::is_ddm(&archive).then(|| ddm::load(&mut archive)).transpose()
 }
 
 /// Reads the array `mask`, one number per vertex; `None` where the archive has none.

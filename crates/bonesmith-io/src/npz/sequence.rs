@@ -80,14 +80,24 @@ fn read_frames(array: Array) -> Result<Vec<Vec<Vec3>>, IoError> {
 
 /// Poses a rig in every frame of its first clip.
 pub fn from_rig(path: &Path, rig: Rig, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    from_poses(path, &rig, options, |t| lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t)))
+}
+
+/// The frames of a rig's first clip, as `posed` makes them.
+pub fn from_poses(
+    path: &Path,
+    rig: &Rig,
+    options: &LoadOptions,
+    posed: impl Fn(usize) -> Vec<Vec3>,
+) -> Result<RawSequence, IoError> {
     let Some(clip) = rig.clips.first() else {
         return Err(IoError::unsupported(path, "the rig has no animation to make a sequence of"));
     };
-    let posed = (0..clip.frame_count()).map(|t| lbs(&rig.rest, &rig.weights, clip.frame(t)));
-    let frames = posed.map(|positions| RawFrame { positions, ..RawFrame::default() }).collect();
+    let frame = |t| RawFrame { positions: posed(t), ..RawFrame::default() };
+    let frames = (0..clip.frame_count()).map(frame).collect();
     let (times_secs, fps) = (clip.times_secs.clone(), options.fps.unwrap_or(DEFAULT_FPS));
-    let rest = Some(RawFrame { positions: rig.rest, ..RawFrame::default() });
-    Ok(RawSequence { name: rig.name, rest, frames, times_secs, fps, surface: Surface::clone(&rig.surface) })
+    let rest = Some(RawFrame { positions: rig.rest.clone(), ..RawFrame::default() });
+    Ok(RawSequence { name: rig.name.clone(), rest, frames, times_secs, fps, surface: Surface::clone(&rig.surface) })
 }
 
 /// Writes a sequence.

@@ -1,6 +1,7 @@
 //! Rigs and mesh animations out of glTF files.
 
 mod accessor;
+mod ddm;
 mod document;
 mod material;
 mod mesh;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
+use bonesmith_core::{Bone, Clip, DdmRig, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
 use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
@@ -65,6 +66,11 @@ pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
 /// Reads a two-layer rig; `None` if the file holds something else.
 pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
     two_layer::load(&Document::open(path)?)
+}
+
+/// Reads a Direct Delta Mush rig; `None` if the file holds something else.
+pub fn load_ddm(path: &Path) -> Result<Option<DdmRig>, IoError> {
+    ddm::load(&Document::open(path)?)
 }
 
 /// Bakes everything that moves, skins and morph targets, to positions; several animations follow each other.

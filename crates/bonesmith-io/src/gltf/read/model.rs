@@ -49,6 +49,8 @@ pub struct Model {
     pub skinned: bool,
     /// What our own files say about the skin.
     pub skin_extras: Option<SkinExtras>,
+    /// Of the first mesh: where its POSITIONs went.
+    pub world_from_mesh: DAffine3,
 }
 
 /// One bone.
@@ -99,12 +101,23 @@ impl Model {
         for instance in instances {
             builder.add(document, &worlds, instance)?;
         }
-        let ModelBuilder { rest, influences, bones, morphs, surface, .. } = builder;
+        let ModelBuilder { rest, influences, bones, morphs, surface, first_placed, .. } = builder;
         let surface = surface.finish(Materials::read(document));
         let weights = pack_weights(&influences);
         let skin_extras = document.root.skins.first().and_then(|skin| extras::unpack(&skin.extras));
-        let mut model =
-            Self { name, rest, surface, weights, bones, morphs, scene, motions: Vec::new(), skinned, skin_extras };
+        let mut model = Self {
+            name,
+            rest,
+            surface,
+            weights,
+            bones,
+            morphs,
+            scene,
+            motions: Vec::new(),
+            skinned,
+            skin_extras,
+            world_from_mesh: first_placed.unwrap_or(DAffine3::IDENTITY),
+        };
         model.read_motions(document)?;
         Ok(model)
     }
@@ -222,6 +235,7 @@ struct ModelBuilder {
     bones_of_node: HashMap<usize, Vec<usize>>,
     morphs: Vec<Morph>,
     surface: SurfaceBuilder,
+    first_placed: Option<DAffine3>,
 }
 
 impl ModelBuilder {
@@ -239,6 +253,7 @@ impl ModelBuilder {
         let places: Vec<DAffine3> =
             in_use.map(|((node, joint_from_mesh), _)| worlds[*node] * *joint_from_mesh).collect();
         let world_from_mesh = place_at_rest(&places, &mesh.positions);
+        self.first_placed.get_or_insert(world_from_mesh);
         let mut bones = Vec::with_capacity(joints.len());
         for &(joint, joint_from_mesh) in &joints {
             bones.push(self.bone(document, worlds, joint, joint_from_mesh, world_from_mesh));

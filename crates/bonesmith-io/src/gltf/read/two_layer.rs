@@ -11,9 +11,12 @@ use gltf_json::{Accessor, Index};
 
 use super::document::Document;
 use crate::IoError;
-use crate::gltf::extras::{TWO_LAYER_EXTENSION, TwoLayerExtension, VERTEX_ATTRIBUTE, VIRTUAL_JOINTS, VIRTUAL_WEIGHTS};
+use crate::gltf::extras::{
+    MORE_VIRTUAL_JOINTS, MORE_VIRTUAL_WEIGHTS, TWO_LAYER_EXTENSION, TwoLayerExtension, VERTEX_ATTRIBUTE,
+    VIRTUAL_JOINTS, VIRTUAL_WEIGHTS,
+};
 
-/// Virtual bones of a vertex in the file.
+/// Virtual bones of a vertex in one set of attributes.
 const SLOTS: usize = 4;
 
 /// Reads a two-layer rig; `None` if the file holds something else.
@@ -26,7 +29,9 @@ pub fn load(document: &Document) -> Result<Option<TwoLayerRig>, IoError> {
         serde_json::from_value(content.clone()).map_err(|e| broken(format!("not as specified: {e}")))?;
     let [mesh] = document.root.meshes.as_slice() else { return Ok(None) };
     let model = super::Model::read(document, None)?;
-    let Some(weights) = read_weights(document, &mesh.primitives, model.rest.len())? else { return Ok(None) };
+    let Some(weights) = read_virtual(document, &mesh.primitives, model.rest.len(), TWO_LAYER_EXTENSION)? else {
+        return Ok(None);
+    };
     let master = super::to_rig(document, model, None)?;
     let blends = read_blends(document, &content)?;
     let rig = TwoLayerRig { master, blends, weights };
@@ -53,37 +58,74 @@ fn read_blends(document: &Document, content: &TwoLayerExtension) -> Result<Blend
         .ok_or_else(|| document.malformed(format!("{TWO_LAYER_EXTENSION}: no slots")))
 }
 
-/// A; `None` where the vertices are no longer those that were written.
-fn read_weights(document: &Document, primitives: &[Primitive], n: usize) -> Result<Option<SparseWeights>, IoError> {
-    let mut weights = SparseWeights::new(n, SLOTS);
+/// Weights on virtual bones; `None` where the vertices are no longer those that were written.
+pub fn read_virtual(
+    document: &Document,
+    primitives: &[Primitive],
+    n: usize,
+    extension: &str,
+) -> Result<Option<SparseWeights>, IoError> {
+    let more = primitives.iter().any(|primitive| find(primitive, MORE_VIRTUAL_JOINTS).is_some());
+    let mut weights = SparseWeights::new(n, if more { 2 * SLOTS } else { SLOTS });
     let mut seen = vec![false; n];
     for primitive in primitives {
-        let find = |name: &str| -> Option<Index<Accessor>> {
-            primitive.attributes.get(&Checked::Valid(Semantic::Extras(name.to_owned()))).copied()
+        let Some(mut rows) = read_set(document, primitive, [VIRTUAL_JOINTS, VIRTUAL_WEIGHTS])? else {
+            return Ok(None);
         };
-        let (Some(joints), Some(values)) = (find(VIRTUAL_JOINTS), find(VIRTUAL_WEIGHTS)) else { return Ok(None) };
-        let joints = document.integers::<4>(joints, VIRTUAL_JOINTS)?;
-        let values = document.floats::<4>(values, VIRTUAL_WEIGHTS)?;
-        let originals: Vec<usize> = match find(VERTEX_ATTRIBUTE) {
-            Some(accessor) => {
-                let halves = document.integers::<2>(accessor, VERTEX_ATTRIBUTE)?;
-                halves.iter().map(|[low, high]| *low as usize | (*high as usize) << 16).collect()
-            }
-            None if primitives.len() == 1 => (0..n).collect(),
-            None => return Ok(None),
-        };
-        if joints.len() != values.len() || joints.len() != originals.len() {
+        if let Some(second) = read_set(document, primitive, [MORE_VIRTUAL_JOINTS, MORE_VIRTUAL_WEIGHTS])? {
+            rows.iter_mut().zip(second).for_each(|(row, second)| row.extend(second));
+        }
+        let Some(originals) = originals(document, primitive, primitives.len(), n)? else { return Ok(None) };
+        if rows.len() != originals.len() {
             return Ok(None);
         }
-        for ((i, joints), values) in originals.into_iter().zip(joints).zip(values) {
+        for (i, row) in originals.into_iter().zip(rows) {
             let Some(seen) = seen.get_mut(i) else { return Ok(None) };
             *seen = true;
-            let row: Vec<(usize, f64)> = joints.iter().zip(values).map(|(&m, w)| (m as usize, f64::from(w))).collect();
             if row.iter().any(|&(m, w)| m >= MAX_VIRTUAL_BONES || !w.is_finite() || w < 0.0) {
-                return Err(document.malformed(format!("{TWO_LAYER_EXTENSION}: vertex {i} has the weights {row:?}")));
+                return Err(document.malformed(format!("{extension}: vertex {i} has the weights {row:?}")));
             }
             weights.set(i, &row);
         }
     }
     Ok(seen.iter().all(|seen| *seen).then_some(weights))
+}
+
+fn find(primitive: &Primitive, name: &str) -> Option<Index<Accessor>> {
+    primitive.attributes.get(&Checked::Valid(Semantic::Extras(name.to_owned()))).copied()
+}
+
+/// Four virtual bones and weights of each vertex of a primitive; `None` where it has none.
+#[allow(clippy::type_complexity, reason = "rows of pairs")]
+fn read_set(
+    document: &Document,
+    primitive: &Primitive,
+    [joints, values]: [&str; 2],
+) -> Result<Option<Vec<Vec<(usize, f64)>>>, IoError> {
+    let (Some(j), Some(v)) = (find(primitive, joints), find(primitive, values)) else { return Ok(None) };
+    let (joints, values) = (document.integers::<4>(j, joints)?, document.floats::<4>(v, values)?);
+    if joints.len() != values.len() {
+        return Ok(None);
+    }
+    let row = |(joints, values): ([u32; 4], [f32; 4])| {
+        joints.iter().zip(values).map(|(&m, w)| (m as usize, f64::from(w))).collect()
+    };
+    Ok(Some(joints.into_iter().zip(values).map(row).collect()))
+}
+
+/// Original vertex of each vertex of a primitive; `None` if the file does not tell.
+pub fn originals(
+    document: &Document,
+    primitive: &Primitive,
+    primitives: usize,
+    n: usize,
+) -> Result<Option<Vec<usize>>, IoError> {
+    match find(primitive, VERTEX_ATTRIBUTE) {
+        Some(accessor) => {
+            let halves = document.integers::<2>(accessor, VERTEX_ATTRIBUTE)?;
+            Ok(Some(halves.iter().map(|[low, high]| *low as usize | (*high as usize) << 16).collect()))
+        }
+        None if primitives == 1 => Ok(Some((0..n).collect())),
+        None => Ok(None),
+    }
 }

@@ -90,6 +90,12 @@ impl Builder {
         self.push(Elements { bytes, size: 2, component: ComponentType::U16, kind: Type::Scalar }, Purpose::Plain, None)
     }
 
+    /// Unsigned integers that are no vertex attribute.
+    pub fn integers(&mut self, values: &[u32]) -> Index<Accessor> {
+        let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        self.push(Elements { bytes, size: 4, component: ComponentType::U32, kind: Type::Scalar }, Purpose::Plain, None)
+    }
+
     /// Indices below `vertices`, in the smallest type that is good for GPUs.
     pub fn indices(&mut self, indices: &[u32], vertices: usize) -> Index<Accessor> {
         // 65535 itself is reserved for restarting strips.

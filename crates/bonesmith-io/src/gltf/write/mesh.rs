@@ -13,7 +13,8 @@ use super::buffer::{Builder, Purpose};
 use super::material::{name, write_materials};
 use super::split::{Part, SplitVertex, faces_by_material, split};
 use crate::gltf::extras::{
-    self, MeshExtras, PrimitiveExtras, VERTEX_ATTRIBUTE, VIRTUAL_JOINTS, VIRTUAL_WEIGHTS, to_runs,
+    self, MORE_VIRTUAL_JOINTS, MORE_VIRTUAL_WEIGHTS, MeshExtras, PrimitiveExtras, VERTEX_ATTRIBUTE, VIRTUAL_JOINTS,
+    VIRTUAL_WEIGHTS, to_runs,
 };
 
 /// What a mesh is made from.
@@ -26,7 +27,7 @@ pub struct MeshSource<'a> {
     pub surface: &'a Surface,
     /// [N, K] skinning weights, K at most 8.
     pub weights: Option<(&'a SparseWeights, usize)>,
-    /// [N, k] weights on virtual bones, k at most 4.
+    /// [N, k] weights on virtual bones, k at most 8.
     pub virtual_weights: Option<&'a SparseWeights>,
     /// Each [N] positions of a morph target, and its name.
     pub targets: Vec<(&'a [Vec3], String)>,
@@ -101,9 +102,15 @@ fn write_part(
         }
     }
     if let Some(weights) = source.virtual_weights {
-        let (joints, values) = write_virtual(builder, weights, vertices);
-        insert(Semantic::Extras(VIRTUAL_JOINTS.into()), joints);
-        insert(Semantic::Extras(VIRTUAL_WEIGHTS.into()), values);
+        for (set, names) in [[VIRTUAL_JOINTS, VIRTUAL_WEIGHTS], [MORE_VIRTUAL_JOINTS, MORE_VIRTUAL_WEIGHTS]]
+            .into_iter()
+            .enumerate()
+            .take(weights.max_influences().div_ceil(4).max(1))
+        {
+            let (joints, values) = write_virtual(builder, weights, vertices, set);
+            insert(Semantic::Extras(names[0].into()), joints);
+            insert(Semantic::Extras(names[1].into()), values);
+        }
     }
     if !identity {
         let halves: Vec<[u16; 2]> = vertices.iter().map(|v| [v.vertex as u16, (v.vertex >> 16) as u16]).collect();
@@ -153,15 +160,16 @@ fn write_influences(
         .collect()
 }
 
-/// Accessors of the virtual bones of each vertex and their weights.
+/// Accessors of the virtual bones of each vertex and their weights, four to a set.
 fn write_virtual(
     builder: &mut Builder,
     weights: &SparseWeights,
     vertices: &[SplitVertex],
+    set: usize,
 ) -> (Index<Accessor>, Index<Accessor>) {
     let row = |v: &SplitVertex| {
         let (mut joints, mut values) = ([0u16; 4], [0.0f32; 4]);
-        for (k, (m, w)) in weights.of(v.vertex as usize).take(4).enumerate() {
+        for (k, (m, w)) in weights.of(v.vertex as usize).skip(4 * set).take(4).enumerate() {
             (joints[k], values[k]) = (m as u16, w);
         }
         (joints, values)

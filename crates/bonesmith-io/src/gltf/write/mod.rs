@@ -19,8 +19,8 @@ use std::path::Path;
 
 use bonesmith_core::transform::Trs;
 use bonesmith_core::two_layer::Blends;
-use bonesmith_core::{MeshSequence, Rig, Space, TwoLayerRig};
-use glam::{DAffine3, Vec3};
+use bonesmith_core::{DdmRig, MeshSequence, Rig, Space, SparseWeights, TwoLayerRig};
+use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
 use gltf_json::validation::USize64;
@@ -30,7 +30,7 @@ use self::animation::{AnimationBuilder, KeyTimes};
 use self::buffer::{Builder, Purpose};
 use self::material::name;
 use self::mesh::{MeshSource, write_mesh};
-use super::extras::{self, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
+use super::extras::{self, DDM_EXTENSION, DdmExtension, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
 use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::origin::{far_origin, moved};
@@ -43,22 +43,47 @@ const MAX_MORPH_FRAMES: usize = 4096;
 
 /// Writes a rig as a skinned mesh with one animation per clip.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
-    save(rig, None, path)
+    save(rig, Layers::None, path)
 }
 
 /// Writes both layers: master bones as joints, single-layer weights for everybody, and the layers in an extension.
 pub fn save_two_layer(two: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
     two.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
-    save(&two.master, Some(two), path)
+    save(&two.master, Layers::Two(two), path)
 }
 
-fn save(rig: &Rig, layers: Option<&TwoLayerRig>, path: &Path) -> Result<(), IoError> {
+/// Writes multi-weights in an extension, with plain weights for everybody.
+pub fn save_ddm(ddm: &DdmRig, path: &Path) -> Result<(), IoError> {
+    ddm.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
+    save(&ddm.rig, Layers::Ddm(ddm), path)
+}
+
+/// What a skin has beside plain weights.
+#[derive(Clone, Copy)]
+enum Layers<'a> {
+    None,
+    Two(&'a TwoLayerRig),
+    Ddm(&'a DdmRig),
+}
+
+impl<'a> Layers<'a> {
+    fn virtual_weights(self) -> Option<&'a SparseWeights> {
+        match self {
+            Self::None => None,
+            Self::Two(two) => Some(&two.weights),
+            Self::Ddm(ddm) => ddm.layer.as_ref(),
+        }
+    }
+}
+
+fn save(rig: &Rig, layers: Layers<'_>, path: &Path) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
     rig.check().map_err(|e| unsupported(e.to_string()))?;
     if rig.rest.is_empty() {
         return Err(unsupported("the rig has no vertices".into()));
     }
-    let influences = rig.weights.max_influences();
+    let virtual_influences = layers.virtual_weights().map_or(0, SparseWeights::max_influences);
+    let influences = rig.weights.max_influences().max(virtual_influences);
     if influences > MAX_INFLUENCES {
         return Err(unsupported(format!(
             "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
@@ -76,7 +101,7 @@ fn save(rig: &Rig, layers: Option<&TwoLayerRig>, path: &Path) -> Result<(), IoEr
             rest: &rig.rest,
             surface: &rig.surface,
             weights: Some((&rig.weights, rig.bone_count())),
-            virtual_weights: layers.map(|two| &two.weights),
+            virtual_weights: layers.virtual_weights(),
             targets: Vec::new(),
         },
     );
@@ -84,8 +109,10 @@ fn save(rig: &Rig, layers: Option<&TwoLayerRig>, path: &Path) -> Result<(), IoEr
     let tree = write_tree(&mut builder, rig, &plan);
     builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
     let skin = write_skin(&mut builder, rig, &plan, &tree);
-    if let Some(two) = layers {
-        write_layers(&mut builder, skin, &two.blends);
+    match layers {
+        Layers::None => {}
+        Layers::Two(two) => write_layers(&mut builder, skin, &two.blends),
+        Layers::Ddm(ddm) => write_ddm(&mut builder, skin, ddm, origin.unwrap_or(DVec3::ZERO)),
     }
     let node = Node { mesh: Some(mesh), skin: Some(skin), name: name(&rig.name), ..Node::default() };
     let mesh_node = builder.root.push(node);
@@ -242,12 +269,36 @@ fn write_layers(builder: &mut Builder, skin: Index<Skin>, blends: &Blends) {
         joints: joints.value() as u32,
         weights: builder.floats(&weights, Purpose::Plain).value() as u32,
     };
+    extend_skin(builder, skin, TWO_LAYER_EXTENSION, serde_json::to_value(content));
+}
+
+/// Multi-weights as an extension of the skin; weights on virtual bones are in the mesh's attributes.
+fn write_ddm(builder: &mut Builder, skin: Index<Skin>, ddm: &DdmRig, far_origin: DVec3) {
+    let turn = Space::GLTF.from_source(&ddm.rig.surface.space);
+    let origin = turn.transform_point3(ddm.origin) - far_origin;
+    let table = &ddm.weights.placed(turn.matrix3);
+    let values: Vec<[f32; 1]> = table.values().iter().map(|v| [*v]).collect();
+    let centres: Vec<[f32; 3]> = table.centres().iter().map(|p| p.to_array()).collect();
+    let content = DdmExtension {
+        variant: ddm.variant.into(),
+        compressed: ddm.layer.is_some(),
+        width: table.width() as u32,
+        origin: origin.to_array(),
+        starts: builder.integers(table.starts()).value() as u32,
+        joints: builder.scalars(table.bones()).value() as u32,
+        weights: builder.floats(&values, Purpose::Plain).value() as u32,
+        centers: builder.floats(&centres, Purpose::Plain).value() as u32,
+    };
+    extend_skin(builder, skin, DDM_EXTENSION, serde_json::to_value(content));
+}
+
+fn extend_skin(builder: &mut Builder, skin: Index<Skin>, name: &str, content: serde_json::Result<serde_json::Value>) {
     let mut extension = gltf_json::extensions::skin::Skin::default();
-    if let Ok(content) = serde_json::to_value(content) {
-        extension.others.insert(TWO_LAYER_EXTENSION.to_owned(), content);
+    if let Ok(content) = content {
+        extension.others.insert(name.to_owned(), content);
     }
     builder.root.skins[skin.value()].extensions = Some(extension);
-    builder.root.extensions_used.push(TWO_LAYER_EXTENSION.to_owned());
+    builder.root.extensions_used.push(name.to_owned());
 }
 
 fn write_scene(builder: &mut Builder, nodes: Vec<Index<Node>>) {

@@ -1,0 +1,113 @@
+//! Arguments of `ddm` and its bench.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::JsonArgs;
+use super::weights::{LaplacianArg, ShapeArg};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Direct Delta Mush gives a rigidly bound mesh the smooth joints of Delta Mush, at the speed of skinning.
+
+Examples:
+  bonesmith ddm character.glb --rigid-bind -o soft.glb                    multi-weights, in the extension BONESMITH_ddm
+  bonesmith ddm character.glb --rigid-bind --compress 200 -o small.glb    as few virtual bones as 200 and plain weights on them
+  bonesmith ddm character.glb --rigid-bind --compress 200 --shape baked -o baked.glb    plays everywhere
+  bonesmith ddm character.glb --rigid-bind --delta-mush -o reference.npz  classic Delta Mush, frame by frame")]
+pub struct DdmArgs {
+    /// The rig: .glb .gltf .npz
+    pub rig: PathBuf,
+    /// What to write; the ending says how: .glb .gltf .npz
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    pub output: PathBuf,
+    /// Bind each vertex to the bone of its largest weight first: the smoothing does the rest
+    #[arg(long)]
+    pub rigid_bind: bool,
+    /// How a vertex is moved: 0 (best) to 5 (linear blending); each stores and computes less
+    #[arg(long, value_name = "0..5", default_value_t = 0)]
+    pub variant: u8,
+    /// lambda: how far rotations are smoothed; a reach of sqrt(L x steps) edges [default: 0.12 of the model's radius]
+    #[arg(long, value_name = "L", allow_negative_numbers = true)]
+    pub rotation_smooth: Option<f64>,
+    /// kappa: how far translations are smoothed; more of it lets the skin slide [default: an eighth of lambda]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub translation_smooth: Option<f64>,
+    /// Share of the translation smoothing: 0 is Delta Mush, more of it pulls less in at joints [default: 0.8]
+    #[arg(long, value_name = "A", allow_negative_numbers = true)]
+    pub alpha: Option<f64>,
+    /// Implicit smoothing steps [default: 8]
+    #[arg(long, value_name = "P")]
+    pub steps: Option<u32>,
+    /// Parameters per vertex: an npz with any of rotation_smooth, translation_smooth, alpha, steps, each [N]
+    #[arg(long, value_name = "FILE")]
+    pub maps: Option<PathBuf>,
+    /// Weights of the mesh edges
+    #[arg(long, value_enum, default_value_t)]
+    pub laplacian: LaplacianArg,
+    /// Influences below this are dropped [default: 0.0001]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub threshold: Option<f64>,
+    /// Most bones of one vertex [default: 32]
+    #[arg(long, value_name = "K")]
+    pub max_influences: Option<usize>,
+    /// Treat vertices at one place as separate: seams may open
+    #[arg(long)]
+    pub no_weld: bool,
+    /// Classic Delta Mush instead: writes the animation, smoothed frame by frame
+    #[arg(long, conflicts_with_all = ["compress", "variant", "shape"])]
+    pub delta_mush: bool,
+    /// What is written [default: runtime]
+    #[arg(long, value_enum, help_heading = "Output")]
+    pub shape: Option<ShapeArg>,
+    #[command(flatten)]
+    pub compress: DdmCompressArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Compression")]
+pub struct DdmCompressArgs {
+    /// Compress to this many virtual bones
+    #[arg(long, value_name = "M", conflicts_with = "variant")]
+    pub compress: Option<usize>,
+    /// Most virtual bones of a vertex, 1 to 8 [default: 8]
+    #[arg(long, value_name = "Z", requires = "compress")]
+    pub layer_influences: Option<usize>,
+    /// Most bones of a virtual bone [default: 24]
+    #[arg(long, value_name = "C", requires = "compress")]
+    pub master_influences: Option<usize>,
+    /// How far joints turn: degrees for all alike, or an npz with `range_of_motion` [B] in degrees or [B, 2] with units
+    /// [default: measured in the rig's animations]
+    #[arg(long, value_name = "DEGREES|FILE", requires = "compress")]
+    pub range_of_motion: Option<String>,
+    /// How far joints move, in model units, with --range-of-motion DEGREES [default: 0]
+    #[arg(long, value_name = "UNITS", requires = "range_of_motion")]
+    pub translation_range: Option<f64>,
+    /// Leave maps out, for comparison
+    #[arg(long, value_enum, value_name = "MAP", num_args = 1.., requires = "compress")]
+    pub without: Vec<MapArg>,
+    /// How much neighbours should have like weights [default: 0.01]
+    #[arg(long, value_name = "S", requires = "compress", allow_negative_numbers = true)]
+    pub smooth: Option<f64>,
+    /// Most rounds over both layers
+    #[arg(long, value_name = "N", requires = "compress")]
+    pub max_rounds: Option<usize>,
+}
+
+/// `--without`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MapArg {
+    /// Multi-weights as they are, not made linear
+    Linearisation,
+    /// Joints move alone, not with what hangs on them
+    Hierarchy,
+    /// Joints turn about the origin, not about their own place
+    Coordinates,
+    /// All joints turn alike
+    Sampling,
+    /// Multi-weights of virtual bones stay the average of their vertices
+    MultiWeights,
+}

@@ -13,7 +13,7 @@ use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use ddm::{DdmArgs, DdmCompressArgs, MapArg};
+pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
 pub use weights::{BenchWeightsArgs, CompressArgs, ReduceArgs, ShapeArg};
@@ -272,6 +272,8 @@ pub enum BenchCommand {
     Weights42(BenchWeightsArgs),
     /// Size, evaluation speed and time to compress of two layers
     TwoLayer(BenchWeightsArgs),
+    /// Size, speed and error of Direct Delta Mush, its variants and its compression
+    Ddm(BenchDdmArgs),
 }
 
 #[derive(Debug, Args)]

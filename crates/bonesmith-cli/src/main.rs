@@ -50,6 +50,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
             BenchCommand::Skeleton2(bench) => commands::bench::skeleton2::run(bench, cli.global.threads, session),
             BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),
             BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
+            BenchCommand::Ddm(bench) => commands::bench::ddm::run(bench, session),
             BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),
         },
         Command::Completions { shell } => commands::shell::completions(shell),

@@ -111,3 +111,15 @@ pub enum MapArg {
     /// Multi-weights of virtual bones stay the average of their vertices
     MultiWeights,
 }
+
+#[derive(Debug, Args)]
+pub struct BenchDdmArgs {
+    /// Rigs with an animation: .glb .gltf .npz
+    #[arg(required = true, value_name = "RIG")]
+    pub rigs: Vec<PathBuf>,
+    /// Virtual bones to compress to
+    #[arg(long, value_name = "M", num_args = 1.., default_values_t = [100, 200, 500])]
+    pub virtual_bones: Vec<usize>,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}

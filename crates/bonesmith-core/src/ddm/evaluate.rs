@@ -122,7 +122,7 @@ impl Posed {
 }
 
 /// Inverse of a symmetric positive matrix; what is singular gives the identity rather than infinities.
-fn inverse(m: &DMat3) -> DMat3 {
+pub(crate) fn inverse(m: &DMat3) -> DMat3 {
     let det = m.determinant();
     let size = (m.x_axis.x + m.y_axis.y + m.z_axis.z).abs() / 3.0;
     if det.abs() > 1e-18 * size * size * size && det != 0.0 { m.inverse() } else { DMat3::IDENTITY }

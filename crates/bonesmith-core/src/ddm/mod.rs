@@ -33,6 +33,7 @@ mod weld;
 
 pub use bind::rigid_bind;
 pub use delta_mush::{DeltaMush, Frames};
+pub(crate) use evaluate::inverse;
 pub use evaluate::{Posed, evaluate, evaluate_with_normals};
 pub use multi_weights::{MultiWeights, MultiWeightsError};
 pub use params::{DdmError, DdmMaps, DdmParams, Variant};

@@ -3,6 +3,7 @@
 pub(crate) mod kernels;
 pub(crate) mod lanes;
 pub(crate) mod polar;
+pub(crate) mod polar32;
 pub(crate) mod simplex;
 pub(crate) mod simplices;
 pub(crate) mod sparse_spd;

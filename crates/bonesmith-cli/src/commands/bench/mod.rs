@@ -3,6 +3,7 @@
 //! Every row is `bonesmith fit` in a process of its own: the figures are those of the file a user would get, and
 //! the peak memory is the system's own count for that one fit, untouched by the rows before it.
 
+pub mod ddm;
 pub mod limits;
 mod published;
 pub mod reduction;

@@ -1,1 +1,244 @@
-//! Tests of the compression.
+//! Tests of the compression: the maps against sampled poses, descent, and the paper's claims with numbers.
+
+use glam::{DAffine3, DMat3, DMat4, DQuat, DVec3, DVec4};
+
+use super::joints::{Joints, extent};
+use super::metric::Metric;
+use super::model::Model;
+use super::*;
+use crate::ddm::{DdmMaps, DdmParams, evaluate, precompute};
+use crate::observer::Silent;
+use crate::synthetic::random::Random;
+use crate::synthetic::{BarParams, bar};
+
+/// Three bones, bent all along, softly.
+fn soft_bar(seed: u64, bones: usize) -> DdmRig {
+    let params = BarParams { bones, rings: 8, around: 12, bend: 1.0, frames: 7, ..BarParams::default() };
+    let rig = bar(seed, &params);
+    let soft = DdmParams { rotation_smooth: Some(3.0), ..DdmParams::default() };
+    precompute(&rig, &soft, &DdmMaps::default(), &mut Silent).unwrap()
+}
+
+/// A motion of one joint: Euler angles and translation uniform in their ranges.
+fn sampled(random: &mut Random, radians: f64, units: f64) -> DAffine3 {
+    let mut angle = || random.signed() * radians;
+    let (x, y, z) = (angle(), angle(), angle());
+    let turn = DQuat::from_rotation_x(x) * DQuat::from_rotation_y(y) * DQuat::from_rotation_z(z);
+    DAffine3::from_rotation_translation(turn, random.vector() * units)
+}
+
+#[test]
+fn extents_are_the_second_moments_of_sampled_motion() {
+    for (radians, units) in [(0.3, 0.0), (2.1, 0.5), (std::f64::consts::PI, 2.0)] {
+        let mut random = Random::new(5);
+        let count = 200_000;
+        let mut sum = DMat4::ZERO;
+        for _ in 0..count {
+            let off = DMat4::from(sampled(&mut random, radians, units)) - DMat4::IDENTITY;
+            sum += off.transpose() * off;
+        }
+        let mean = sum * (1.0 / f64::from(count));
+        let (alpha, beta) = extent(radians, units);
+        let squares = DVec4::new(alpha * alpha, alpha * alpha, alpha * alpha, beta * beta);
+        let scale = squares.max_element();
+        for c in 0..4 {
+            for r in 0..4 {
+                let expected = if r == c { squares[c] } else { 0.0 };
+                // Rotation and translation are independent; the mean rotation is no identity, so blocks couple by
+                // chance only.
+                assert!((mean.col(c)[r] - expected).abs() < 0.012 * scale, "{radians} {units}: ({r}, {c}) {mean}");
+            }
+        }
+    }
+}
+
+/// Mean squared error of the linearised models over sampled poses of one joint each.
+fn sampled_energy(rig: &DdmRig, model: &Model, joints: &Joints, range: (f64, f64), count: usize) -> f64 {
+    let mut random = Random::new(9);
+    let b = joints.parents.len();
+    let linear = |terms: &[(usize, DMat4)], pose: &[DMat4], u: DVec4| -> DVec4 {
+        let total = terms.iter().fold(DMat4::ZERO, |sum, (_, m)| sum + *m);
+        let lever = total.inverse() * u;
+        terms.iter().map(|(j, m)| pose[*j] * (*m * lever)).sum()
+    };
+    let mut sum = 0.0;
+    for sample in 0..count {
+        let gamma = sample % b;
+        let local = sampled(&mut random, range.0, range.1);
+        let motion = DMat4::from(joints.binds[gamma] * local * joints.binds[gamma].inverse());
+        let below = |j: usize| std::iter::successors(Some(j), |&at| joints.parents[at]).any(|at| at == gamma);
+        let pose: Vec<DMat4> = (0..b).map(|j| if below(j) { motion } else { DMat4::IDENTITY }).collect();
+        for i in 0..rig.vertex_count() {
+            let u = model.points[i];
+            let truth = linear(&model.given[i], &pose, u);
+            let made: DVec4 = model.weights[i].iter().map(|&(k, a)| linear(&model.bones[k].terms, &pose, u) * a).sum();
+            sum += (truth - made).truncate().length_squared();
+        }
+    }
+    sum / (count * rig.vertex_count()) as f64
+}
+
+#[test]
+fn the_energy_is_the_error_over_sampled_poses() {
+    let rig = soft_bar(1, 3);
+    let range = (1.2, 0.1);
+    let params = DdmCompressParams {
+        virtual_bones: 6,
+        range: RangeOfMotion::Uniform { radians: range.0, units: range.1 },
+        ..DdmCompressParams::default()
+    };
+    let joints = Joints::new(&rig, &params.range);
+    let mut model = Model::new(&rig, Metric::new(&joints, params.maps), &params);
+    model.start(6);
+    for _ in 0..2 {
+        model.update_weights();
+        model.update_multi_weights();
+    }
+    let sampled = sampled_energy(&rig, &model, &joints, range, 3000);
+    let off = (model.energy() / sampled - 1.0).abs();
+    assert!(off < 0.02, "E {}, sampled {sampled}", model.energy());
+}
+
+#[test]
+fn no_half_step_raises_the_energy_and_multi_weights_help() {
+    let rig = soft_bar(2, 4);
+    let params =
+        DdmCompressParams { virtual_bones: 12, max_rounds: 10, tolerance: 0.0, ..DdmCompressParams::default() };
+    let (made, info) = compress(&rig, &params, &mut Silent).unwrap();
+    made.check().unwrap();
+    assert!(info.history.windows(2).all(|e| e[1] <= e[0] * (1.0 + 1e-12)), "{:?}", info.history);
+    assert!(*info.history.last().unwrap() < 0.1 * info.history[0], "{:?}", info.history);
+    let kept = DdmCompressParams { keep_multi_weights: true, ..params };
+    let (_, without) = compress(&rig, &kept, &mut Silent).unwrap();
+    assert!(info.rmse_fit < 0.8 * without.rmse_fit, "{} {}", info.rmse_fit, without.rmse_fit);
+    // Tables: symmetric by layout, scalars sum to 1.
+    for k in 0..made.weights.count() {
+        let sum: f64 = made.weights.of(k).map(|(_, v)| f64::from(v[0])).sum();
+        assert!((sum - 1.0).abs() < 1e-5);
+    }
+}
+
+/// Root mean square distance between the models over the first clip.
+fn off(full: &DdmRig, made: &DdmRig) -> f64 {
+    let clip = &full.rig.clips[0];
+    let squared: f64 = (0..clip.frame_count())
+        .flat_map(|t| evaluate(full, clip.frame(t)).into_iter().zip(evaluate(made, clip.frame(t))))
+        .map(|(a, b)| a.as_dvec3().distance_squared(b.as_dvec3()))
+        .sum();
+    (squared / (clip.frame_count() * full.vertex_count()) as f64).sqrt()
+}
+
+fn compressed(full: &DdmRig, change: impl FnOnce(&mut DdmCompressParams)) -> f64 {
+    let mut params = DdmCompressParams { virtual_bones: 12, ..DdmCompressParams::default() };
+    change(&mut params);
+    off(full, &compress(full, &params, &mut Silent).unwrap().0)
+}
+
+#[test]
+fn maps_and_virtual_bones_help_on_a_bar() {
+    let full = soft_bar(3, 5);
+    let all = compressed(&full, |_| ());
+    let height = 5.0;
+    assert!(all < 2e-3 * height, "{all}");
+    let loose = compressed(&full, |params| params.maps.hierarchy = false);
+    assert!(loose > 1.1 * all, "without hierarchy {loose}, with {all}");
+    let nowhere = compressed(&full, |params| {
+        params.maps.hierarchy = false;
+        params.maps.coordinates = false;
+    });
+    assert!(nowhere > all, "without places {nowhere}, with {all}");
+    let crude = compressed(&full, |params| params.maps.linearisation = false);
+    assert!(crude.is_finite() && crude > all, "without linearisation {crude}, with {all}");
+    let few = compressed(&full, |params| params.virtual_bones = 6);
+    assert!(few > all, "6 bones {few}, 12 {all}");
+    let many = compressed(&full, |params| params.virtual_bones = 40);
+    assert!(many < all, "40 bones {many}, 12 {all}");
+}
+
+#[test]
+fn measured_ranges_beat_uniform_ones_where_few_joints_move() {
+    let mut full = soft_bar(4, 5);
+    // Only the last joint turns, by a lot.
+    for clip in &mut full.rig.clips {
+        for frame in clip.posed_from_rest.chunks_mut(5) {
+            let turn = frame[1];
+            let joint = DAffine3::from_translation(DVec3::Y * 3.0);
+            frame[..4].fill(DAffine3::IDENTITY);
+            frame[4] = joint * turn * joint.inverse();
+        }
+    }
+    let measured = compressed(&full, |_| ());
+    let uniform = compressed(&full, |params| {
+        params.range = RangeOfMotion::Uniform { radians: 2.0, units: 0.0 };
+    });
+    assert!(measured < 0.9 * uniform, "measured {measured}, uniform {uniform}");
+}
+
+#[test]
+fn loose_bones_get_the_tree_they_move_by() {
+    let mut full = soft_bar(5, 4);
+    full.rig.bones.iter_mut().for_each(|bone| {
+        bone.parent = None;
+        bone.world_from_bind = DAffine3::IDENTITY;
+    });
+    let joints = Joints::new(&full, &RangeOfMotion::Measured);
+    assert!(joints.found);
+    let mut edges: Vec<(usize, usize)> =
+        joints.parents.iter().enumerate().filter_map(|(j, p)| p.map(|p| (p.min(j), p.max(j)))).collect();
+    edges.sort_unstable();
+    assert_eq!(edges, [(0, 1), (1, 2), (2, 3)]);
+    for (j, parent) in joints.parents.iter().enumerate() {
+        if let Some(p) = parent {
+            // Joints of a bend about x are known in y and z only.
+            let place = joints.binds[j].translation + full.origin;
+            let expected = f64::max(j as f64, *p as f64);
+            assert!((place.y - expected).abs() < 0.05 && place.z.abs() < 0.05, "joint {j}: {place}");
+        }
+    }
+}
+
+#[test]
+fn rest_and_common_motions_stay_exact_after_compression() {
+    let full = soft_bar(6, 3);
+    let params = DdmCompressParams { virtual_bones: 9, ..DdmCompressParams::default() };
+    let (made, _) = compress(&full, &params, &mut Silent).unwrap();
+    let turn = DAffine3::from_rotation_translation(DQuat::from_rotation_z(2.0), DVec3::new(3.0, 1.0, -2.0));
+    for motion in [DAffine3::IDENTITY, turn] {
+        let posed = evaluate(&made, &[motion; 3]);
+        for (p, u) in posed.iter().zip(&full.rig.rest) {
+            assert!(p.as_dvec3().distance(motion.transform_point3(u.as_dvec3())) < 2e-5);
+        }
+    }
+    // The same through virtual bones as bones.
+    let baked = made.bake().unwrap();
+    let frame = |rig: &Rig| crate::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(4));
+    let direct = evaluate(&made, full.rig.clips[0].frame(4));
+    assert!(frame(&baked).iter().zip(&direct).all(|(a, b)| a.distance(*b) < 1e-5));
+}
+
+#[test]
+fn awkward_requests_are_refused_or_served() {
+    let full = soft_bar(7, 2);
+    let asked = |params: DdmCompressParams| compress(&full, &params, &mut Silent).map(|(made, _)| made);
+    let plain = DdmCompressParams::default();
+    // More virtual bones than vertices; one only.
+    for virtual_bones in [10_000, 1] {
+        let made = asked(DdmCompressParams { virtual_bones, max_rounds: 2, ..plain.clone() }).unwrap();
+        made.check().unwrap();
+        assert!(evaluate(&made, full.rig.clips[0].frame(6)).iter().all(|p| p.is_finite()));
+    }
+    for bad in [
+        DdmCompressParams { virtual_bones: 0, ..plain.clone() },
+        DdmCompressParams { influences: 9, ..plain.clone() },
+        DdmCompressParams { smooth: f64::NAN, ..plain.clone() },
+        DdmCompressParams { range: RangeOfMotion::PerJoint(vec![(1.0, 0.0)]), ..plain.clone() },
+        DdmCompressParams { range: RangeOfMotion::Uniform { radians: -1.0, units: 0.0 }, ..plain.clone() },
+    ] {
+        assert!(asked(bad).is_err());
+    }
+    // A rig that does not move.
+    let mut still = full.clone();
+    still.rig.clips.clear();
+    compress(&still, &DdmCompressParams { virtual_bones: 5, ..plain }, &mut Silent).unwrap().0.check().unwrap();
+    let _ = DMat3::IDENTITY;
+}

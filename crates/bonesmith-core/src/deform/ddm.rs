@@ -1,0 +1,440 @@
+//! Direct Delta Mush at run time: float32, all variants, one layer or two.
+//!
+//! Influences are summed one vertex at a time, a matrix column a register; rotations follow for sixteen vertices at once
+//! (`solve::polar32`). Everything is relative to the model's origin at rest and where bone 0 takes it, so that float32 sees no
+//! large numbers; multi-weights are about their own centres [Le2021 eq. 13]. `ddm::evaluate` is the same in float64.
+
+// Loops over lanes and columns are written with indices: that is the shape the compiler vectorises.
+#![allow(clippy::needless_range_loop)]
+
+use glam::{DAffine3, DMat3, DVec3, Vec3};
+use multiversion::multiversion;
+use rayon::prelude::*;
+
+use crate::ddm::{DdmRig, MultiWeights, Posed, Variant};
+use crate::metrics::vertex_normals;
+use crate::solve::polar32::{LANES, Lane, nearest_rotations};
+use crate::weights::SparseWeights;
+
+/// Vertices per task, a multiple of [`LANES`].
+const CHUNK: usize = 1024;
+
+/// Columns of a 3x4 matrix, each with room for a fourth row.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C, align(64))]
+pub(crate) struct Columns(pub [[f32; 4]; 4]);
+
+/// A rig ready to be posed again and again.
+pub struct DdmDeformer<'a> {
+    rig: &'a DdmRig,
+    /// [N] rest positions about the origin.
+    rest: Vec<[f32; 3]>,
+    /// [N] unit rest normals.
+    normals: Vec<Vec3>,
+    /// [rows] inverse of the moments at rest, `xx xy xz yy yz zz`: variant 1 only.
+    inverses: Vec<[f32; 6]>,
+    /// [virtual bones] of the last frame.
+    virtual_bones: Vec<Columns>,
+}
+
+impl<'a> DdmDeformer<'a> {
+    /// Prepares a sound rig.
+    pub fn new(rig: &'a DdmRig) -> Self {
+        let rest = rig.rig.rest.iter().map(|p| (p.as_dvec3() - rig.origin).as_vec3().to_array()).collect();
+        let normals = vertex_normals(&rig.rig.rest, &rig.rig.surface.topology.vertex_triangles());
+        let normals = normals.iter().map(|n| n.try_normalize().unwrap_or(DVec3::ZERO).as_vec3()).collect();
+        let inverses = match rig.variant {
+            Variant::V1 => (0..rig.weights.count()).map(|row| rest_inverse(&rig.weights, row)).collect(),
+            _ => Vec::new(),
+        };
+        Self { rig, rest, normals, inverses, virtual_bones: vec![Columns::default(); rig.virtual_count()] }
+    }
+
+    /// [N] posed vertices of one frame.
+    pub fn pose_into(&mut self, pose: &[DAffine3], posed: &mut [Vec3]) {
+        self.run::<false>(pose, posed, &mut []);
+    }
+
+    /// As [`DdmDeformer::pose_into`], with [N] unit normals: those of the rest pose, turned with the vertex.
+    pub fn pose_with_normals_into(&mut self, pose: &[DAffine3], posed: &mut [Vec3], normals: &mut [Vec3]) {
+        self.run::<true>(pose, posed, normals);
+    }
+
+    fn run<const NORMALS: bool>(&mut self, pose: &[DAffine3], posed: &mut [Vec3], normals: &mut [Vec3]) {
+        let frame = Posed::new(pose, self.rig.origin);
+        let bones: Vec<Columns> = frame.bones().iter().map(columns).collect();
+        let rotations: Vec<[f32; 4]> = frame.rotations().iter().map(|q| q.as_quat().to_array()).collect();
+        let home = frame.posed_origin();
+        let table = &self.rig.weights;
+        if self.rig.layer.is_some() {
+            let mut bones_out = std::mem::take(&mut self.virtual_bones);
+            bones_out.par_chunks_mut(CHUNK / 8).enumerate().for_each(|(chunk, out)| {
+                let first = chunk * CHUNK / 8;
+                virtual_transforms(table, &bones, first, out);
+            });
+            self.virtual_bones = bones_out;
+        }
+        // Without normals an empty slice stands beside every chunk.
+        let mut none: Vec<&mut [Vec3]> = Vec::new();
+        let mut own: Vec<&mut [Vec3]> = normals.chunks_mut(CHUNK).collect();
+        none.resize_with(posed.len().div_ceil(CHUNK), Default::default);
+        let chunks = if NORMALS { &mut own } else { &mut none };
+        posed.par_chunks_mut(CHUNK).zip(chunks.par_iter_mut()).enumerate().for_each(|(chunk, (posed, normals))| {
+            let first = chunk * CHUNK;
+            match (&self.rig.layer, self.rig.variant) {
+                (Some(layer), _) => self.blend::<NORMALS>(layer, &self.virtual_bones, first, posed, normals),
+                (None, Variant::V0) => self.turned::<NORMALS>(&bones, first, posed, normals),
+                (None, Variant::V1) => self.sheared::<NORMALS>(&bones, first, posed, normals),
+                (None, variant) => self.blended::<NORMALS>(variant, &bones, &rotations, first, posed, normals),
+            }
+            posed.iter_mut().for_each(|p| *p = (p.as_dvec3() + home).as_vec3());
+        });
+    }
+
+    /// Variant 0.
+    fn turned<const NORMALS: bool>(&self, bones: &[Columns], first: usize, posed: &mut [Vec3], normals: &mut [Vec3]) {
+        turned_rows(&self.rig.weights, bones, first, posed.len(), |i, r, q| {
+            let p = self.rig.weights.centres()[i];
+            let u = self.rest[i];
+            let d = [u[0] - p.x, u[1] - p.y, u[2] - p.z];
+            posed[i - first] = apply(r, d, q);
+            if NORMALS {
+                normals[i - first] = apply(r, self.normals[i].to_array(), [0.0; 3]);
+            }
+        });
+    }
+
+    /// Variant 1.
+    fn sheared<const NORMALS: bool>(&self, bones: &[Columns], first: usize, posed: &mut [Vec3], normals: &mut [Vec3]) {
+        for (at, out) in posed.iter_mut().enumerate() {
+            let i = first + at;
+            let (h, q) = moments(&self.rig.weights, bones, i);
+            let [xx, xy, xz, yy, yz, zz] = self.inverses[i];
+            let mix = |a: f32, b: f32, c: f32| -> [f32; 3] {
+                std::array::from_fn(|r| h[0][r] * a + h[1][r] * b + h[2][r] * c)
+            };
+            let m = [mix(xx, xy, xz), mix(xy, yy, yz), mix(xz, yz, zz)];
+            let p = self.rig.weights.centres()[i];
+            let u = self.rest[i];
+            *out = apply(&m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], [q[0], q[1], q[2]]);
+            if NORMALS {
+                normals[at] = turned_normal(&m, self.normals[i]);
+            }
+        }
+    }
+
+    /// Variants 2 to 5.
+    fn blended<const NORMALS: bool>(
+        &self,
+        variant: Variant,
+        bones: &[Columns],
+        rotations: &[[f32; 4]],
+        first: usize,
+        posed: &mut [Vec3],
+        normals: &mut [Vec3],
+    ) {
+        let quaternions = matches!(variant, Variant::V2 | Variant::V4);
+        let levers = matches!(variant, Variant::V2 | Variant::V3);
+        for (at, out) in posed.iter_mut().enumerate() {
+            let i = first + at;
+            let row = blend_row(&self.rig.weights, bones, rotations, i, quaternions, levers);
+            let p = self.rig.weights.centres()[i];
+            let u = self.rest[i];
+            *out = apply(&row.0, [u[0] - p.x, u[1] - p.y, u[2] - p.z], row.1);
+            if NORMALS {
+                normals[at] = turned_normal(&row.0, self.normals[i]);
+            }
+        }
+    }
+
+    /// The second layer: linear blending of virtual bones.
+    fn blend<const NORMALS: bool>(
+        &self,
+        layer: &SparseWeights,
+        bones: &[Columns],
+        first: usize,
+        posed: &mut [Vec3],
+        normals: &mut [Vec3],
+    ) {
+        blend_rows(layer, bones, &self.rest, first, posed.len(), |i, m, point| {
+            posed[i - first] = point;
+            if NORMALS {
+                let linear: [[f32; 3]; 3] = std::array::from_fn(|c| [m[c][0], m[c][1], m[c][2]]);
+                normals[i - first] = turned_normal(&linear, self.normals[i]);
+            }
+        });
+    }
+}
+
+/// [N] posed vertices for [B] `posed_from_rest`, one frame.
+pub fn ddm(rig: &DdmRig, pose: &[DAffine3]) -> Vec<Vec3> {
+    let mut posed = vec![Vec3::ZERO; rig.vertex_count()];
+    DdmDeformer::new(rig).pose_into(pose, &mut posed);
+    posed
+}
+
+/// Linear blend skinning in float32 with the same inner loop as the second layer: what everything is compared with in speed.
+/// `rest` and `bones` should be about an origin in the model.
+pub fn lbs_f32_into(rest: &[[f32; 3]], weights: &SparseWeights, bones: &[DAffine3], posed: &mut [Vec3]) {
+    let bones: Vec<Columns> = bones.iter().map(columns).collect();
+    posed.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, posed)| {
+        let first = chunk * CHUNK;
+        blend_rows(weights, &bones, rest, first, posed.len(), |i, _, point| posed[i - first] = point);
+    });
+}
+
+fn columns(m: &DAffine3) -> Columns {
+    let column = |v: DVec3| [v.x as f32, v.y as f32, v.z as f32, 0.0];
+    Columns([column(m.matrix3.x_axis), column(m.matrix3.y_axis), column(m.matrix3.z_axis), column(m.translation)])
+}
+
+#[inline(always)]
+fn apply(m: &[[f32; 3]; 3], d: [f32; 3], q: [f32; 3]) -> Vec3 {
+    Vec3::from_array(std::array::from_fn(|r| m[0][r] * d[0] + m[1][r] * d[1] + m[2][r] * d[2] + q[r]))
+}
+
+/// By the cofactors, which are the transposed inverse without its division.
+fn turned_normal(m: &[[f32; 3]; 3], normal: Vec3) -> Vec3 {
+    let [x, y, z] = m.map(Vec3::from_array);
+    let turned = y.cross(z) * normal.x + z.cross(x) * normal.y + x.cross(y) * normal.z;
+    turned.try_normalize().unwrap_or(Vec3::ZERO)
+}
+
+/// `Q - q p^T` and q of one row, columns first.
+#[inline(always)]
+fn moments(table: &MultiWeights, bones: &[Columns], row: usize) -> ([[f32; 4]; 3], [f32; 4]) {
+    let p = table.centres()[row];
+    let range = table.starts()[row] as usize..table.starts()[row + 1] as usize;
+    let (mut h, mut q) = ([[0.0f32; 4]; 3], [0.0f32; 4]);
+    let values = table.values()[10 * range.start..10 * range.end].as_chunks::<10>().0;
+    for (&j, v) in table.bones()[range].iter().zip(values) {
+        let Columns([a, b, c, t]) = &bones[j as usize];
+        let [w, x, y, z, xx, xy, xz, yy, yz, zz] = *v;
+        for r in 0..4 {
+            let moved = a[r] * p.x + b[r] * p.y + c[r] * p.z + t[r];
+            q[r] += a[r] * x + b[r] * y + c[r] * z + moved * w;
+            h[0][r] += a[r] * xx + b[r] * xy + c[r] * xz + moved * x;
+            h[1][r] += a[r] * xy + b[r] * yy + c[r] * yz + moved * y;
+            h[2][r] += a[r] * xz + b[r] * yz + c[r] * zz + moved * z;
+        }
+    }
+    (h, q)
+}
+
+/// Rotation and q of `count` rows from `first` on.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn turned_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
+    table: &MultiWeights,
+    bones: &[Columns],
+    first: usize,
+    count: usize,
+    mut finish: F,
+) {
+    let mut start = 0;
+    while start < count {
+        let here = LANES.min(count - start);
+        let mut target: [[Lane; 3]; 3] = Default::default();
+        let mut rotation: [[Lane; 3]; 3] = Default::default();
+        let mut q = [[0.0f32; 4]; LANES];
+        for l in 0..here {
+            let row = first + start + l;
+            let (h, own) = moments(table, bones, row);
+            q[l] = own;
+            // The bone with the largest influence comes first: a good place to start from.
+            let guess = &bones[table.bones()[table.starts()[row] as usize] as usize].0;
+            for c in 0..3 {
+                for r in 0..3 {
+                    target[c][r].0[l] = h[c][r];
+                    rotation[c][r].0[l] = guess[c][r];
+                }
+            }
+        }
+        for l in here..LANES {
+            for c in 0..3 {
+                target[c][c].0[l] = 1.0;
+                rotation[c][c].0[l] = 1.0;
+            }
+        }
+        nearest_rotations(&target, &mut rotation);
+        for l in 0..here {
+            let r: [[f32; 3]; 3] = std::array::from_fn(|c| std::array::from_fn(|r| rotation[c][r].0[l]));
+            finish(first + start + l, &r, [q[l][0], q[l][1], q[l][2]]);
+        }
+        start += LANES;
+    }
+}
+
+/// Transforms of virtual bones.
+fn virtual_transforms(table: &MultiWeights, bones: &[Columns], first: usize, out: &mut [Columns]) {
+    let count = out.len();
+    turned_rows(table, bones, first, count, |k, r, q| {
+        let p = table.centres()[k];
+        let t: [f32; 3] = std::array::from_fn(|a| q[a] - (r[0][a] * p.x + r[1][a] * p.y + r[2][a] * p.z));
+        let wide = |v: [f32; 3]| [v[0], v[1], v[2], 0.0];
+        out[k - first] = Columns([wide(r[0]), wide(r[1]), wide(r[2]), wide(t)]);
+    });
+}
+
+/// Blended matrices and the points they make of `rest`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn blend_rows<F: FnMut(usize, &[[f32; 4]; 4], Vec3)>(
+    layer: &SparseWeights,
+    bones: &[Columns],
+    rest: &[[f32; 3]],
+    first: usize,
+    count: usize,
+    mut finish: F,
+) {
+    let slots = layer.slots();
+    for i in first..first + count {
+        let row = i * slots..(i + 1) * slots;
+        let mut m = [[0.0f32; 4]; 4];
+        for (&k, &a) in layer.bone_table()[row.clone()].iter().zip(&layer.weight_table()[row]) {
+            // Unused slots come last.
+            if a == 0.0 {
+                break;
+            }
+            let bone = &bones[k as usize].0;
+            for c in 0..4 {
+                for r in 0..4 {
+                    m[c][r] += a * bone[c][r];
+                }
+            }
+        }
+        let u = rest[i];
+        let point = std::array::from_fn(|r| m[0][r] * u[0] + m[1][r] * u[1] + m[2][r] * u[2] + m[3][r]);
+        finish(i, &m, Vec3::from_array(point));
+    }
+}
+
+/// Linear part and posed centre of variants 2 to 5.
+#[inline(always)]
+fn blend_row(
+    table: &MultiWeights,
+    bones: &[Columns],
+    rotations: &[[f32; 4]],
+    row: usize,
+    quaternions: bool,
+    levers: bool,
+) -> ([[f32; 3]; 3], [f32; 3]) {
+    let p = table.centres()[row];
+    let (mut m, mut q, mut turn) = ([[0.0f32; 4]; 3], [0.0f32; 4], [0.0f32; 4]);
+    let start = table.starts()[row] as usize;
+    let base = rotations[table.bones()[start] as usize];
+    let width = table.width();
+    for at in start..table.starts()[row + 1] as usize {
+        let j = table.bones()[at] as usize;
+        let Columns([a, b, c, t]) = &bones[j];
+        let v = &table.values()[at * width..];
+        let w = v[0];
+        let [x, y, z] = if levers { [v[1], v[2], v[3]] } else { [0.0; 3] };
+        for r in 0..4 {
+            let moved = a[r] * p.x + b[r] * p.y + c[r] * p.z + t[r];
+            q[r] += a[r] * x + b[r] * y + c[r] * z + moved * w;
+        }
+        if quaternions {
+            let other = rotations[j];
+            let side: f32 = (0..4).map(|k| base[k] * other[k]).sum();
+            let w = if side < 0.0 { -w } else { w };
+            (0..4).for_each(|k| turn[k] += w * other[k]);
+        } else {
+            for (sum, column) in m.iter_mut().zip([a, b, c]) {
+                (0..4).for_each(|r| sum[r] += w * column[r]);
+            }
+        }
+    }
+    let linear = if quaternions {
+        let size: f32 = turn.iter().map(|x| x * x).sum();
+        rotation_matrix(if size > 1e-24 { turn.map(|x| x / size.sqrt()) } else { base })
+    } else {
+        m.map(|c| [c[0], c[1], c[2]])
+    };
+    (linear, [q[0], q[1], q[2]])
+}
+
+fn rotation_matrix([x, y, z, w]: [f32; 4]) -> [[f32; 3]; 3] {
+    [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + z * w), 2.0 * (x * z - y * w)],
+        [2.0 * (x * y - z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + x * w)],
+        [2.0 * (x * z + y * w), 2.0 * (y * z - x * w), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+}
+
+/// Inverse of `P - p p^T`.
+fn rest_inverse(table: &MultiWeights, row: usize) -> [f32; 6] {
+    let mut sum = DMat3::ZERO;
+    for (_, v) in table.of(row) {
+        let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(v[4 + at]));
+        sum += DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
+    }
+    let m = crate::ddm::inverse(&sum);
+    [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ddm::compress::{DdmCompressParams, compress};
+    use crate::ddm::{DdmMaps, DdmParams, evaluate_with_normals, precompute};
+    use crate::observer::Silent;
+    use crate::synthetic::{BarParams, bar};
+    use glam::DQuat;
+
+    fn soft() -> DdmRig {
+        let rig = bar(3, &BarParams { bones: 4, bend: 1.5, twist: 2.9, jitter: 0.3, ..BarParams::default() });
+        let params = DdmParams { rotation_smooth: Some(5.0), ..DdmParams::default() };
+        precompute(&rig, &params, &DdmMaps::default(), &mut Silent).unwrap()
+    }
+
+    fn agrees(rig: &DdmRig, pose: &[DAffine3], tolerance: f32) {
+        let (points, normals) = evaluate_with_normals(rig, pose);
+        let (mut fast, mut fast_normals) = (points.clone(), normals.clone());
+        DdmDeformer::new(rig).pose_with_normals_into(pose, &mut fast, &mut fast_normals);
+        for i in 0..points.len() {
+            let off = points[i].distance(fast[i]);
+            assert!(off < tolerance, "{:?} vertex {i}: {off}", rig.variant);
+            assert!(normals[i].distance(fast_normals[i]) < 2e-3, "{:?} normal {i}", rig.variant);
+        }
+        assert_eq!(ddm(rig, pose), fast);
+    }
+
+    #[test]
+    fn float32_agrees_with_float64_in_all_variants() {
+        let rig = soft();
+        let (small, _) =
+            compress(&rig, &DdmCompressParams { virtual_bones: 20, ..Default::default() }, &mut Silent).unwrap();
+        for clip in &rig.rig.clips {
+            for t in 0..clip.frame_count() {
+                Variant::ALL.iter().for_each(|&v| agrees(&rig.with_variant(v), clip.frame(t), 1e-5));
+                agrees(&small, clip.frame(t), 1e-5);
+            }
+        }
+        // Bones that pull apart by half a turn and more: nothing is near the start.
+        let pose: Vec<DAffine3> = (0..4).map(|j| DAffine3::from_quat(DQuat::from_rotation_y(2.5 * j as f64))).collect();
+        agrees(&rig, &pose, 1e-4);
+    }
+
+    #[test]
+    fn a_model_far_away_loses_nothing_but_the_last_rounding() {
+        let near = soft();
+        let by = DVec3::new(1000.0, -700.0, 400.0);
+        let (there, back) = (DAffine3::from_translation(by), DAffine3::from_translation(-by));
+        let mut rig = near.rig.clone();
+        // The same numbers as float32 can hold there.
+        rig.rest.iter_mut().for_each(|p| *p = (p.as_dvec3() + by).as_vec3());
+        let mut home = near.rig.clone();
+        home.rest = rig.rest.iter().map(|p| (p.as_dvec3() - by).as_vec3()).collect();
+        rig.clips.iter_mut().flat_map(|c| &mut c.posed_from_rest).for_each(|m| *m = there * *m * back);
+        let params = DdmParams { rotation_smooth: Some(5.0), ..DdmParams::default() };
+        let make = |rig: &crate::rig::Rig| precompute(rig, &params, &DdmMaps::default(), &mut Silent).unwrap();
+        let (far, home) = (make(&rig), make(&home));
+        for (away, here) in far.rig.clips.iter().zip(&home.rig.clips) {
+            let (a, b) = (ddm(&far, away.frame(4)), ddm(&home, here.frame(4)));
+            for (a, b) in a.iter().zip(&b) {
+                // Half a step of float32 at 1000 is 3e-5 in each coordinate.
+                let off = (a.as_dvec3() - by).distance(b.as_dvec3());
+                assert!(off < 1e-4, "{off}");
+            }
+        }
+    }
+}

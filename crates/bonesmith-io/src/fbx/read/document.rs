@@ -87,6 +87,7 @@ fn allocator(memory_limit: usize) -> AllocatorOpts {
     AllocatorOpts { memory_limit, ..AllocatorOpts::default() }
 }
 
+/// From memory: knowing the end of the file, ufbx asks for nothing that is not in it.
 fn parse(path: &Path, bytes: &[u8], memory_limit: usize, axes: Option<CoordinateAxes>) -> Result<SceneRoot, IoError> {
     let name = path.to_string_lossy();
     let mut options = LoadOpts {
@@ -96,7 +97,7 @@ fn parse(path: &Path, bytes: &[u8], memory_limit: usize, axes: Option<Coordinate
         load_external_files: true,
         ignore_missing_external_files: true,
         node_depth_limit: MAX_DEPTH,
-        // Scales that a parent does not hand down become ordinary nodes.
+        skip_mesh_parts: true,
         ..LoadOpts::default()
     };
     if let Some(axes) = axes {

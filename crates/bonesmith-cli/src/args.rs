@@ -263,6 +263,8 @@ pub enum BenchCommand {
     Fit(BenchFitArgs),
     /// What the fit makes of this machine: threads, growth with size, inner loops against the peak
     Limits(BenchLimitsArgs),
+    /// How fast animations are read from warm files
+    Files(BenchFilesArgs),
     /// RMSE of skeletons, ours and the single-pass methods, beside table 2 of the course notes of 2014
     Skeleton2(BenchSkeletonArgs),
     /// Error of all weight reductions and of two layers beside table 3 of the course notes of 2014
@@ -317,6 +319,19 @@ pub struct BenchLimitsArgs {
     /// Fits of which the fastest counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repeats: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bonesmith bench files cache.abc rig.fbx")]
+pub struct BenchFilesArgs {
+    /// Animations that one file holds each
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Reads of which the fastest counts
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub repeats: usize,
+    #[command(flatten)]
+    pub json: JsonArgs,
 }
 
 /// `--bones N|auto`

@@ -46,6 +46,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Convert(args) => commands::convert::run(args, session),
         Command::Bench(args) => match args.what {
             BenchCommand::Fit(bench) => commands::bench::run(bench, cli.global.threads, session),
+            BenchCommand::Files(bench) => commands::bench::files::run(bench, session),
             BenchCommand::Limits(bench) => commands::bench::limits::run(bench, session),
             BenchCommand::Skeleton2(bench) => commands::bench::skeleton2::run(bench, cli.global.threads, session),
             BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),

@@ -24,7 +24,7 @@ use bonesmith_io::{LoadOptions, Loaded, detect, list_meshes, load, save_rig, sav
 const ENDINGS: [&str; 9] = ["abc", "fbx", "glb", "mdd", "pc2", "usd", "usda", "usdc", "usdz"];
 /// Most that a reader may hold: this many times the file, and this much besides.
 const MOST_GROWTH: usize = 10;
-const MOST_BESIDES: usize = 8 << 20;
+const MOST_BESIDES: usize = 16 << 20;
 /// A single read that takes longer hangs.
 const HANG_SECS: u64 = 60;
 

@@ -4,6 +4,7 @@
 //! the peak memory is the system's own count for that one fit, untouched by the rows before it.
 
 pub mod ddm;
+pub mod files;
 pub mod limits;
 mod published;
 pub mod reduction;

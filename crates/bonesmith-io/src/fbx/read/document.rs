@@ -8,10 +8,10 @@ use ufbx::{AllocatorOpts, CoordinateAxes, CoordinateAxis, EvaluateOpts, LoadOpts
 
 use crate::IoError;
 
-/// Arrays in a file may be compressed, a thousand times at most; real ones are far from that. What reading may take: this
-/// many times the file, or this many bytes if that is more.
-const MOST_GROWTH: usize = 64;
-const MOST_BYTES: usize = 32 << 20;
+/// Arrays in a file may be compressed, a thousand times at most; real ones are far from that. What ufbx may hold for the scene,
+/// and once more while it reads: this many times the file, or this many bytes if that is more.
+const MOST_GROWTH: usize = 48;
+const MOST_BYTES: usize = 6 << 20;
 /// Deepest nesting of nodes.
 const MAX_DEPTH: u32 = 512;
 

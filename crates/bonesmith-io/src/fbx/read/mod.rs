@@ -8,6 +8,7 @@ mod surface;
 use std::path::Path;
 use std::sync::Arc;
 
+use bonesmith_core::deform::lbs;
 use bonesmith_core::{BoneKind, Clip, RawFrame, RawSequence, Rig, Space};
 use glam::{DAffine3, Vec3};
 use serde::Deserialize;
@@ -116,7 +117,7 @@ fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, 
 }
 
 fn own_extras(document: &Document, model: &Model) -> RigExtras {
-    let node = model.instances.first().and_then(|(node, _)| document.scene().nodes.get(*node));
+    let node = model.instances.first().and_then(|one| document.scene().nodes.get(one.node));
     let text = node.and_then(|node| node.element.props.find_prop(EXTRAS));
     text.and_then(|text| serde_json::from_str(&text.value_str).ok()).unwrap_or_default()
 }
@@ -132,7 +133,7 @@ fn told_space(own: Option<Space>, file: Space) -> Space {
 
 /// Whether any mesh of the model takes its vertices from a geometry cache that is there.
 fn has_cache(document: &Document, model: &Model) -> bool {
-    let nodes = model.instances.iter().filter_map(|(node, _)| document.scene().nodes.get(*node));
+    let nodes = model.instances.iter().filter_map(|one| document.scene().nodes.get(one.node));
     nodes
         .filter_map(|node| node.mesh.as_ref())
         .any(|mesh| mesh.cache_deformers.iter().any(|cache| cache.external_channel.is_some()))
@@ -141,8 +142,8 @@ fn has_cache(document: &Document, model: &Model) -> bool {
 /// Geometry caches that have no stack of their own: their samples are the frames.
 fn cache_motion(document: &Document, model: &Model, fps: Option<f64>) -> Result<Option<Motion>, IoError> {
     let mut times: Vec<f64> = Vec::new();
-    for (node, _) in &model.instances {
-        let mesh = document.scene().nodes.get(*node).and_then(|node| node.mesh.as_ref());
+    for instance in &model.instances {
+        let mesh = document.scene().nodes.get(instance.node).and_then(|node| node.mesh.as_ref());
         for cache in mesh.iter().flat_map(|mesh| mesh.cache_deformers.iter()) {
             match &cache.external_channel {
                 Some(channel) => times.extend(channel.frames.iter().map(|frame| frame.time)),
@@ -205,13 +206,22 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
     Ok(sequence)
 }
 
-/// One frame, as ufbx evaluates all deformers.
+/// One frame. What linear blend skinning and blend shapes show is computed here, which is far faster; anything else
+/// (dual quaternions, geometry caches) is left to ufbx.
 fn bake(document: &Document, model: &Model, anim: &ufbx::Anim, secs: f64) -> Result<RawFrame, IoError> {
+    if model.linear && !has_cache(document, model) {
+        let scene = document.at(anim, secs, false)?;
+        let bones: Vec<DAffine3> = model.pose(&scene).collect();
+        let shaped = model.shaped(&scene);
+        let positions = lbs(shaped.as_ref().unwrap_or(&model.rest), &model.weights, &bones);
+        return Ok(RawFrame { positions, ..RawFrame::default() });
+    }
     let scene = document.at(anim, secs, true)?;
     let mut positions: Vec<Vec3> = Vec::with_capacity(model.rest.len());
-    for &(n, vertices) in &model.instances {
-        let node = &scene.nodes[n];
-        let Some(mesh) = node.mesh.as_ref().filter(|mesh| mesh.skinned_position.values.len() == vertices) else {
+    for instance in &model.instances {
+        let node = &scene.nodes[instance.node];
+        let whole = |mesh: &&ufbx::Ref<ufbx::Mesh>| mesh.skinned_position.values.len() == instance.vertices;
+        let Some(mesh) = node.mesh.as_ref().filter(whole) else {
             return Err(document.malformed(format!("at {secs} s: the vertices of {} are lost", node.element.name)));
         };
         let place = match mesh.skinned_is_local {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{Bone, SparseWeights, Surface};
 use glam::{DAffine3, DVec3, Vec3};
-use ufbx::{Mesh, Node, SkinDeformer};
+use ufbx::{Mesh, Node, SkinDeformer, SkinningMethod};
 
 use super::document::{Document, affine, number, point};
 use super::surface;
@@ -31,10 +31,22 @@ pub struct Model {
     pub weights: SparseWeights,
     /// [B].
     pub bones: Vec<ModelBone>,
-    /// Nodes whose meshes are read, in order, and the number of vertices of each.
-    pub instances: Vec<(usize, usize)>,
+    /// Meshes that are read, in order.
+    pub instances: Vec<Instance>,
     /// Whether any mesh has a skin.
     pub skinned: bool,
+    /// Whether linear blend skinning is all that its skins ask for.
+    pub linear: bool,
+}
+
+/// A mesh at a node.
+pub struct Instance {
+    /// The node.
+    pub node: usize,
+    /// Number of its vertices.
+    pub vertices: usize,
+    /// From its control points to the rest pose.
+    world_from_mesh: DAffine3,
 }
 
 /// One bone.
@@ -80,7 +92,7 @@ impl Model {
         let wanted = |node: &Node, mesh: &Mesh| {
             only.is_none_or(|only| [&node.element, &mesh.element].iter().any(|element| element.name.as_ref() == only))
         };
-        let mut builder = Builder::default();
+        let mut builder = Builder { linear: true, ..Builder::default() };
         let mut names = Vec::new();
         for (node, mesh) in meshes(document) {
             if wanted(node, mesh) {
@@ -99,19 +111,42 @@ impl Model {
         }
         let name = match (&builder.instances[..], names.as_slice()) {
             ([_], [name]) => name.clone(),
-            ([(node, _)], _) => document.scene().nodes[*node].element.name.to_string(),
+            ([one], _) => document.scene().nodes[one.node].element.name.to_string(),
             _ => document.stem(),
         };
-        let Builder { rest, influences, bones, instances, skinned, parts, .. } = builder;
+        let Builder { rest, influences, bones, instances, skinned, linear, parts, .. } = builder;
         let weights = pack_weights(&influences);
         let mut surface = parts.finish();
         surface.space = document.space;
-        Ok(Self { name, rest, surface, weights, bones, instances, skinned })
+        Ok(Self { name, rest, surface, weights, bones, instances, skinned, linear })
     }
 
     /// [B] posed_from_rest with the nodes of an evaluated scene.
     pub fn pose<'a>(&'a self, scene: &'a ufbx::Scene) -> impl Iterator<Item = DAffine3> + 'a {
         self.bones.iter().map(|bone| affine(&scene.nodes[bone.node].node_to_world) * bone.node_from_rest)
+    }
+
+    /// [N] the rest pose with the blend shapes of an evaluated scene; `None` where none is in use.
+    pub fn shaped(&self, scene: &ufbx::Scene) -> Option<Vec<Vec3>> {
+        let mut shaped: Option<Vec<Vec3>> = None;
+        let mut first = 0;
+        for instance in &self.instances {
+            let linear = instance.world_from_mesh.matrix3;
+            let mesh = scene.nodes[instance.node].mesh.as_ref();
+            let channels = mesh.iter().flat_map(|mesh| &mesh.blend_deformers).flat_map(|blend| &blend.channels);
+            let keys = channels.flat_map(|channel| &channel.keyframes).filter(|key| key.effective_weight != 0.0);
+            for key in keys {
+                let rest = shaped.get_or_insert_with(|| self.rest.clone());
+                let own = &mut rest[first..first + instance.vertices];
+                for (v, offset) in key.shape.offset_vertices.iter().zip(&key.shape.position_offsets) {
+                    if let Some(p) = own.get_mut(*v as usize) {
+                        *p += (linear * point(offset) * key.effective_weight).as_vec3();
+                    }
+                }
+            }
+            first += instance.vertices;
+        }
+        shaped
     }
 
     /// [B] bones with parents and unique names.
@@ -144,9 +179,10 @@ struct Builder {
     influences: Vec<Vec<(usize, f64)>>,
     bones: Vec<ModelBone>,
     bones_of_node: HashMap<usize, Vec<usize>>,
-    instances: Vec<(usize, usize)>,
+    instances: Vec<Instance>,
     parts: merge::Parts,
     skinned: bool,
+    linear: bool,
 }
 
 impl Builder {
@@ -172,7 +208,9 @@ impl Builder {
         self.rest.extend(mesh.vertices.iter().map(|v| world_from_mesh.transform_point3(point(v)).as_vec3()));
         let on_bones = |row: Vec<(usize, f64)>| row.into_iter().map(|(j, w)| (bones[j], w)).collect();
         self.influences.extend(influences.into_iter().map(on_bones));
-        self.instances.push((number(node), mesh.num_vertices));
+        self.instances.push(Instance { node: number(node), vertices: mesh.num_vertices, world_from_mesh });
+        self.linear &= mesh.skin_deformers.len() <= 1
+            && skin.is_none_or(|s| matches!(s.skinning_method, SkinningMethod::Linear | SkinningMethod::Rigid));
         let surface = surface::read(document.path(), node, mesh, world_from_mesh.matrix3);
         self.parts.add(surface, mesh.num_vertices);
         Ok(())

@@ -1,0 +1,70 @@
+//! `bonesmith bench files`: how fast animations are read, from a file that the system has in memory already.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use bonesmith_io::LoadOptions;
+use serde_json::json;
+
+use crate::args::BenchFilesArgs;
+use crate::errors::Outcome;
+use crate::load;
+use crate::output::{print, write_json};
+use crate::session::Session;
+use crate::settings::{self, JsonTarget};
+
+/// One file.
+struct Row {
+    name: String,
+    megabytes: f64,
+    frames: usize,
+    vertices: usize,
+    secs: f64,
+}
+
+pub fn run(args: BenchFilesArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let json = settings::json(args.json)?;
+    let input = settings::input(args.files, Default::default())?;
+    let mut rows = Vec::new();
+    for path in &input.paths {
+        session.check_cancelled()?;
+        let mut row = Row {
+            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            megabytes: std::fs::metadata(path).map_or(0.0, |m| m.len() as f64 / 1e6),
+            frames: 0,
+            vertices: 0,
+            secs: f64::INFINITY,
+        };
+        // One more than asked for: the first brings the file into memory.
+        for _ in 0..=args.repeats.max(1) {
+            let started = Instant::now();
+            let raw = bonesmith_io::load_sequence(std::slice::from_ref(path), &LoadOptions::default())?;
+            let sequence = load::check(raw)?;
+            row.secs = row.secs.min(started.elapsed().as_secs_f64());
+            (row.frames, row.vertices) = (sequence.frame_count(), sequence.vertex_count());
+        }
+        rows.push(row);
+    }
+    if let Some(target) = &json {
+        let row = |row: &Row| {
+            json!({
+                "file": row.name, "megabytes": row.megabytes, "frames": row.frames, "vertices": row.vertices,
+                "seconds": row.secs, "megabytes_per_second": row.megabytes / row.secs,
+            })
+        };
+        write_json(target, &json!({ "files": rows.iter().map(row).collect::<Vec<_>>() }))?;
+    }
+    if json != Some(JsonTarget::Stdout) {
+        print(&markdown(&rows))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn markdown(rows: &[Row]) -> String {
+    let mut text = String::from("| file | MB | frames | vertices | ms | MB/s |\n|---|---|---|---|---|---|\n");
+    for Row { name, megabytes, frames, vertices, secs } in rows {
+        let (ms, rate) = (secs * 1e3, megabytes / secs);
+        let _ = writeln!(text, "| {name} | {megabytes:.2} | {frames} | {vertices} | {ms:.1} | {rate:.0} |");
+    }
+    text
+}

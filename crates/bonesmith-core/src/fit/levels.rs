@@ -47,6 +47,11 @@ impl Sample {
         (&self.vertices, &self.frames)
     }
 
+    /// Positions in the sample.
+    pub fn size(&self) -> usize {
+        self.vertices.len() * self.frames.len()
+    }
+
     /// The sampled problem.
     pub fn problem(&self, problem: &Problem, sequence: &MeshSequence) -> Problem {
         problem.subset(sequence, &self.vertices, &self.frames)

@@ -137,7 +137,7 @@ pub(crate) fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result
 fn local_params(params: &FitParams, count: usize) -> LocalParams {
     LocalParams {
         slots: params.influences.unwrap_or(count).min(count.max(1)),
-        newcomers: 2,
+        newcomers: Schedule::new(params.effort).newcomers,
         min_gain: 1e-2,
         move_rest: !params.keep_rest,
         rounds: 2,
@@ -243,7 +243,7 @@ fn fit_error(
     Ok((state, stop))
 }
 
-/// Rounds on all frames: on a larger sample of vertices where there are many, then on all of them.
+/// Rounds on a larger sample where there is much more than that, then on everything.
 fn refine(
     sequence: &MeshSequence,
     problem: &Problem,
@@ -256,12 +256,12 @@ fn refine(
     let enough = schedule.middle_vertices.max(2 * VERTICES_PER_BONE * state.bones());
     // Rounds asked for are rounds on everything; smooth weights need everybody's neighbours.
     let direct = params.max_iterations.is_some() || params.smooth > 0.0;
-    if direct || problem.vertices() < 2 * enough || run.is_over() {
+    let middle = Sample::new(problem, enough, schedule.middle_frames, params.seed);
+    if direct || 2 * middle.size() > problem.vertices() * problem.frames() || run.is_over() {
         let rounds = params.max_iterations.unwrap_or(schedule.fine_rounds);
         return polish(sequence, problem, state, rounds, local, params, run);
     }
     run.stage("bones on more vertices", Some(schedule.middle_rounds))?;
-    let middle = Sample::new(problem, enough, usize::MAX, params.seed);
     let part = run.timed("sample", || middle.problem(problem, sequence));
     let mut seen = middle.lower(problem, state);
     Descent::new(&part, local).rounds(&mut seen, schedule.middle_rounds, run)?;

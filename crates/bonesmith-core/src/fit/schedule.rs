@@ -23,13 +23,17 @@ pub(crate) struct Schedule {
     pub patch: f64,
     /// Share of the excess bones taken out at a time.
     pub batch: f64,
+    /// Bones that each vertex tries in a round besides its own.
+    pub newcomers: usize,
     /// Sweeps over rigid bones in a round.
     pub sweeps: usize,
     /// Most rounds on all vertices and frames, where there are few vertices.
     pub fine_rounds: usize,
     /// Vertices of the larger sample that bones are refined on; a mesh less than twice as large is used whole.
     pub middle_vertices: usize,
-    /// Rounds on that sample, in all frames.
+    /// Frames of that sample.
+    pub middle_frames: usize,
+    /// Rounds on that sample.
     pub middle_rounds: usize,
     /// Most rounds on all vertices and frames after those.
     pub last_rounds: usize,
@@ -49,9 +53,11 @@ impl Schedule {
             extra: 0.2,
             patch: 0.35,
             batch: 0.6,
+            newcomers: 2,
             sweeps: 3,
             fine_rounds: 10,
             middle_vertices: 2500,
+            middle_frames: 160,
             middle_rounds: 10,
             last_rounds: 3,
             tolerance: 1e-3,
@@ -59,10 +65,12 @@ impl Schedule {
         match effort {
             Effort::Fast => Self {
                 vertices: 800,
+                newcomers: 1,
                 frames: 64,
                 cycles: 4,
                 fine_rounds: 9,
                 middle_vertices: 1600,
+                middle_frames: 128,
                 middle_rounds: 6,
                 last_rounds: 2,
                 ..balanced
@@ -75,6 +83,7 @@ impl Schedule {
                 cycles: 10,
                 fine_rounds: 300,
                 middle_vertices: 4000,
+                middle_frames: usize::MAX,
                 middle_rounds: 200,
                 last_rounds: 40,
                 // Long valleys: a thousandth a round adds up to a tenth.

@@ -87,7 +87,7 @@ pub(crate) fn smooth_pass(
         .zip(per_vertex.par_chunks_mut(per_lane))
         .enumerate()
         .map(|(lane, (((bones, weights), rest), errors))| {
-            let mut out = Lane::new(&shared, slots);
+            let mut out = Lane { sums: Sums::new(&shared), ..Lane::new(&shared, slots) };
             let mut start = lane * per_lane;
             let blocks = bones.chunks_mut(BLOCK * slots).zip(weights.chunks_mut(BLOCK * slots));
             for ((bones, weights), (rest, errors)) in blocks.zip(rest.chunks_mut(BLOCK).zip(errors.chunks_mut(BLOCK))) {
@@ -157,9 +157,10 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
     costs
 }
 
-/// As many lanes as give threads something to do without their sums outgrowing the data.
+/// As many lanes as give threads something to do without their sums outgrowing the data, or a little memory.
 fn lane_count(n: usize, bones: usize, length: usize) -> usize {
-    let by_memory = (n * length / 8).checked_div(4 * bones * length + 16 * bones * bones).unwrap_or(1);
+    const LITTLE: usize = 1 << 18;
+    let by_memory = (n * length / 8).max(LITTLE).checked_div(4 * bones * length + 16 * bones * bones).unwrap_or(1);
     (n / 128).min(by_memory).clamp(2, 32).min(n.div_ceil(LANES)).max(1)
 }
 
@@ -212,6 +213,7 @@ struct Lane {
 }
 
 /// What a lane adds to the [`Moments`].
+#[derive(Default)]
 struct Sums {
     /// [4 B, L]
     residual: Vec<f32>,
@@ -220,7 +222,16 @@ struct Sums {
     squared_error: f64,
 }
 
+impl Sums {
+    fn new(shared: &Shared) -> Self {
+        let (b, length) = (shared.motion.bones, shared.problem.length);
+        let second = vec![Mat4::default(); b * (b + 1) / 2];
+        Self { residual: vec![0.0; 4 * b * length], second, squared_error: 0.0 }
+    }
+}
+
 impl Lane {
+    /// Without room for sums: not everybody adds any.
     fn new(shared: &Shared, slots: usize) -> Self {
         let (side, length) = (4 * shared.motion.bones, shared.problem.length);
         Self {
@@ -232,11 +243,7 @@ impl Lane {
             along: vec![0.0; BLOCK * side],
             terms: Vec::with_capacity(BLOCK * 4 * slots),
             ends: Vec::with_capacity(BLOCK),
-            sums: Sums {
-                residual: vec![0.0; side * length],
-                second: vec![Mat4::default(); shared.motion.bones * (shared.motion.bones + 1) / 2],
-                squared_error: 0.0,
-            },
+            sums: Sums::default(),
         }
     }
 

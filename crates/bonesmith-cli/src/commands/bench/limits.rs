@@ -28,8 +28,6 @@ pub fn run(args: BenchLimitsArgs, session: &mut Session) -> anyhow::Result<Outco
     text += "\n";
     text += &bench.threads(&demo)?;
     text += "\n";
-    text += &bench.profile(&demo)?;
-    text += "\n";
     text += &rates();
     print(&text)?;
     Ok(Outcome::Done)
@@ -78,34 +76,46 @@ impl Bench<'_> {
         Ok(title + &lines(&["of what", "1x", "2x", "4x"], &rows))
     }
 
+    /// Seconds of each part for 1, 2, 4... threads, and the speed-up of the whole.
     fn threads(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
         let sequence = denser(demo, 4)?;
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let counts: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n <= cores).collect();
-        let mut rows = Vec::new();
-        let mut alone = 0.0;
-        for count in counts {
-            let secs = seconds(&self.fit(&sequence, 2 * BONES, count)?);
-            alone = if count == 1 { secs } else { alone };
-            rows.push(vec![count.to_string(), format!("{secs:.3} s"), format!("{:.2}x", alone / secs)]);
-        }
-        let title = format!("Threads: {} vertices, {} bones.\n\n", sequence.vertex_count(), 2 * BONES);
-        Ok(title + &lines(&["threads", "fit", "speed-up"], &rows))
+        let infos = counts.iter().map(|&count| self.fit(&sequence, 2 * BONES, count)).collect::<Result<Vec<_>, _>>()?;
+        let alone = &infos[0];
+        let mut names: Vec<&str> = parts(alone).iter().map(|part| part.0).collect();
+        names.sort_by(|a, b| part(alone, b).total_cmp(&part(alone, a)));
+        let row = |name: &str, secs: &dyn Fn(&FitInfo) -> f64| {
+            let mut cells = vec![name.to_owned(), format!("{:.1} %", 100.0 * secs(alone) / seconds(alone))];
+            cells.extend(infos.iter().map(|info| format!("{:.3} s ({:.2}x)", secs(info), secs(alone) / secs(info))));
+            cells
+        };
+        let mut rows: Vec<_> = names.into_iter().map(|name| row(name, &|info| part(info, name))).collect();
+        rows.push(row("all", &seconds));
+        let title = format!(
+            "Where the time goes, and threads: {} vertices, {} frames, {} bones.\n\n",
+            sequence.vertex_count(),
+            sequence.frame_count(),
+            2 * BONES
+        );
+        let threads: Vec<String> =
+            counts.iter().map(|n| if *n == 1 { "1 thread".into() } else { format!("{n} threads") }).collect();
+        let mut head = vec!["part", "share"];
+        head.extend(threads.iter().map(String::as_str));
+        Ok(title + &lines(&head, &rows))
     }
+}
 
-    fn profile(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
-        let info = self.fit(&denser(demo, 4)?, 2 * BONES, 1)?;
-        let total = seconds(&info);
-        let mut parts = info.profile.clone();
-        parts.push(("prepare", info.prepare_secs));
-        parts.push(("everything else", total - parts.iter().map(|part| part.1).sum::<f64>()));
-        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let rows: Vec<Vec<String>> = parts
-            .iter()
-            .map(|(name, secs)| vec![(*name).to_owned(), format!("{:.1} %", 100.0 * secs / total)])
-            .collect();
-        Ok("Where the time of the fit above goes, one thread.\n\n".to_owned() + &lines(&["part", "share"], &rows))
-    }
+/// Seconds by part; together the whole fit.
+fn parts(info: &FitInfo) -> Vec<(&'static str, f64)> {
+    let mut parts = info.profile.clone();
+    parts.push(("prepare", info.prepare_secs));
+    parts.push(("everything else", seconds(info) - parts.iter().map(|part| part.1).sum::<f64>()));
+    parts
+}
+
+fn part(info: &FitInfo, name: &str) -> f64 {
+    parts(info).iter().filter(|part| part.0 == name).map(|part| part.1).sum()
 }
 
 /// Speeds of the inner loops.

@@ -32,8 +32,7 @@ pub(crate) fn nearest_rotations(target: &[[Lane; 3]; 3], rotation: &mut [[Lane; 
         step(&h, rotation, &mut sound, &mut last);
     }
     for l in 0..LANES {
-        // Not "above": what is not a number has not converged either.
-        if sound[l] == 0.0 || !(last[l] <= SMALL_STEP) {
+        if sound[l] == 0.0 || last[l] > SMALL_STEP || last[l].is_nan() {
             let column = |c: usize| DVec3::new(h[c][0].0[l].into(), h[c][1].0[l].into(), h[c][2].0[l].into());
             let matrix = DMat3::from_cols(column(0), column(1), column(2));
             let exact = if matrix.is_finite() { nearest_rotation(&matrix) } else { DMat3::IDENTITY };

@@ -57,7 +57,7 @@ impl Model<'_> {
             self.miss(k, i, &mut scratch.misses[at * size..(at + 1) * size]);
         }
         let wanted = self.neighbour_mean(i, &candidates);
-        for p in 0..c {
+        for (p, wanted) in wanted.iter().enumerate() {
             for q in 0..=p {
                 let (a, b) = (&scratch.misses[p * size..(p + 1) * size], &scratch.misses[q * size..(q + 1) * size]);
                 let dot: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
@@ -65,7 +65,7 @@ impl Model<'_> {
                 scratch.gram[q * c + p] = dot;
             }
             scratch.gram[p * c + p] += smooth;
-            scratch.linear[p] = smooth * wanted[p];
+            scratch.linear[p] = smooth * wanted;
         }
         let mut weights = vec![0.0; c];
         for &(k, a) in &self.weights[i] {

@@ -187,7 +187,7 @@ pub struct FitArgs {
     /// clips of one mesh
     #[arg(required_unless_present = "subject", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .fbx .npz
+    /// The rig to write; the ending says how: .glb .gltf .usda .usdc .usdz .fbx .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     #[command(flatten)]
@@ -205,7 +205,7 @@ pub struct FitArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bonesmith eval walk.glb walk.npz --json -")]
 pub struct EvalArgs {
-    /// The rig: .glb .gltf .fbx .npz
+    /// The rig: .glb .gltf .usda .usdc .usdz .fbx .npz
     pub rig: PathBuf,
     /// The animation, as for `fit`
     #[arg(required = true, value_name = "INPUT")]

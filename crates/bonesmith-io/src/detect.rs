@@ -30,6 +30,12 @@ pub enum Format {
     Alembic,
     /// Autodesk FBX, binary or ascii.
     Fbx,
+    /// USD as text.
+    Usda,
+    /// USD, binary.
+    Usdc,
+    /// USD in an archive.
+    Usdz,
 }
 
 impl Format {
@@ -45,15 +51,19 @@ impl Format {
             Self::Gltf => "glTF",
             Self::Alembic => "Alembic",
             Self::Fbx => "FBX",
+            Self::Usda => "USD text",
+            Self::Usdc => "USD binary",
+            Self::Usdz => "USDZ",
         }
     }
 
     /// Formats that a rig can be read from.
-    pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz, Self::Fbx];
+    pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Fbx, Self::Npz];
     /// Formats that a rig can be written as.
-    pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Fbx, Self::Npz];
+    pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Fbx, Self::Npz];
     /// Formats that a mesh animation can be written as.
-    pub const SEQUENCE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Npz, Self::Alembic];
+    pub const SEQUENCE_OUTPUTS: &[Self] =
+        &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz, Self::Alembic];
 
     /// The usual ending of a file, without the dot.
     pub fn ending(self) -> &'static str {
@@ -67,6 +77,9 @@ impl Format {
             Self::Gltf => "gltf",
             Self::Alembic => "abc",
             Self::Fbx => "fbx",
+            Self::Usda => "usda",
+            Self::Usdc => "usdc",
+            Self::Usdz => "usdz",
         }
     }
 
@@ -92,6 +105,9 @@ impl Format {
             "gltf" => Some(Self::Gltf),
             "abc" => Some(Self::Alembic),
             "fbx" => Some(Self::Fbx),
+            "usda" => Some(Self::Usda),
+            "usdc" | "usd" => Some(Self::Usdc),
+            "usdz" => Some(Self::Usdz),
             _ => None,
         }
     }
@@ -127,7 +143,7 @@ pub fn detect(path: &Path) -> Result<Format, IoError> {
     }
 }
 
-const READABLE: &str = "readable are OBJ, PLY, npz, PC2 and MDD with an OBJ, GLB, glTF, Alembic and FBX";
+const READABLE: &str = "readable are OBJ, PLY, npz, PC2 and MDD with an OBJ, GLB, glTF, Alembic, FBX and USD";
 
 fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     use Guess::{Foreign, Known, Unknown};
@@ -149,8 +165,10 @@ fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
             "an HDF5 file: if it is an old Alembic cache, export it again as Ogawa, or run \
              `abcconvert -toOgawa in.abc out.abc`. HDF5 is",
         )
-    } else if starts(b"#usda") || starts(b"PXR-USDC") {
-        Foreign("a USD file. USD is")
+    } else if starts(b"#usda") {
+        Known(Format::Usda)
+    } else if starts(b"PXR-USDC") {
+        Known(Format::Usdc)
     } else if starts(b"Kaydara FBX Binary") || starts(b"; FBX") {
         Known(Format::Fbx)
     } else if is_mdd(head, file_bytes) {
@@ -171,7 +189,7 @@ fn look_into_zip(head: &[u8], by_extension: Option<Format>) -> Guess {
     if name.ends_with(b".npy") || by_extension == Some(Format::Npz) {
         Guess::Known(Format::Npz)
     } else if [&b".usd"[..], b".usda", b".usdc"].iter().any(|end| name.ends_with(end)) {
-        Guess::Foreign("a USDZ archive. USD is")
+        Guess::Known(Format::Usdz)
     } else {
         Guess::Unknown
     }
@@ -212,7 +230,7 @@ mod tests {
     #[test]
     fn content_wins_over_the_extension() {
         let mdd = [&1u32.to_be_bytes()[..], &1u32.to_be_bytes(), &[0; 16]].concat();
-        let cases: [(&str, &[u8], Format); 12] = [
+        let cases: [(&str, &[u8], Format); 15] = [
             ("a.obj", b"Kaydara FBX Binary  \0", Format::Fbx),
             ("a.txt", b"; FBX 7.4.0 project file\n", Format::Fbx),
             ("a.obj", b"Ogawa\xff", Format::Alembic),
@@ -225,6 +243,9 @@ mod tests {
             ("a.bin", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaa\x05\0\0\0a.npyrest", Format::Npz),
             ("a.obj", b"# only a comment", Format::Obj),
             ("a.mdd", b"cut off", Format::Mdd),
+            ("a.obj", b"#usda 1.0\n", Format::Usda),
+            ("a.usda", b"PXR-USDC", Format::Usdc),
+            ("a.zip", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaa\x06\0\0\0a.usdcrest", Format::Usdz),
         ];
         for (name, content, format) in cases {
             assert_eq!(detected(name, content).unwrap(), format, "{name}");
@@ -233,13 +254,8 @@ mod tests {
 
     #[test]
     fn foreign_formats_are_named() {
-        let cases: [(&str, &[u8], &str); 5] = [
-            ("a.abc", b"\x89HDF\r\n\x1a\n", "abcconvert -toOgawa"),
-            ("a.obj", b"#usda 1.0\n", "USD"),
-            ("a.usdc", b"PXR-USDC", "USD"),
-            ("a.usdz", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaa\x06\0\0\0a.usdcrest", "USDZ"),
-            ("a.npy", b"\x93NUMPY", "npz"),
-        ];
+        let cases: [(&str, &[u8], &str); 2] =
+            [("a.abc", b"\x89HDF\r\n\x1a\n", "abcconvert -toOgawa"), ("a.npy", b"\x93NUMPY", "npz")];
         for (name, content, word) in cases {
             let message = detected(name, content).unwrap_err().to_string();
             assert!(message.contains(word) && message.contains("not read yet"), "{message}");

@@ -12,6 +12,8 @@ use bonesmith_core::transform::{Trs, continue_signs, nearest_rotation, rotation_
 use bonesmith_core::{BoneKind, Clip, Rig};
 use glam::{DAffine3, DMat3, DQuat, DVec3};
 
+use crate::usd::half::{half_bits, half_pair, half_to_f32};
+
 /// Largest cosine between axes that still counts as no shear: float32 matrices of rigid bones reach 1e-7.
 const SHEAR_TOLERANCE: f64 = 1e-6;
 /// The same for rigs that say that their bones are rigid: matrices that came out of float32 chains reach 2e-6, and a
@@ -39,6 +41,8 @@ pub struct BoneNodes {
     pub parent: Option<usize>,
     /// The outer node, where two are needed.
     pub outer: Option<NodeMotion>,
+    /// Between them, where scales are half floats: the rest of the outer one's scale.
+    pub fine: Option<NodeMotion>,
     /// The joint.
     pub joint: NodeMotion,
 }
@@ -53,6 +57,16 @@ pub struct Joints {
 
 /// Plans the nodes of all bones.
 pub fn plan(rig: &Rig) -> Joints {
+    plan_with(rig, false)
+}
+
+/// As [`plan`], for formats whose scales are half floats (USD): a bone that scales has one node more, and the scale
+/// is the product of two.
+pub fn plan_half_scales(rig: &Rig) -> Joints {
+    plan_with(rig, true)
+}
+
+fn plan_with(rig: &Rig, half_scales: bool) -> Joints {
     let slack = NO_SHIFT * reach(rig);
     let inverse_binds: Vec<DAffine3> = rig.bones.iter().map(|b| rounded(rigid(b.world_from_bind).inverse())).collect();
     let sound: Vec<bool> = (0..rig.bone_count()).map(|j| rig.clips.iter().all(|clip| invertible(clip, j))).collect();
@@ -74,6 +88,9 @@ pub fn plan(rig: &Rig) -> Joints {
         let mut node = to_nodes(parent, local, tolerance);
         if parent.is_some() && node.outer.is_none() {
             node.joint.hold_still(slack);
+        }
+        if half_scales {
+            node.split_scales();
         }
         worlds[j] = node.local().under(parent.map(|p| &worlds[p]));
         nodes[j] = Some(node);
@@ -126,9 +143,36 @@ impl NodeMotion {
 
 impl BoneNodes {
     fn local(&self) -> Worlds {
-        match &self.outer {
-            Some(outer) => self.joint.local().under(Some(&outer.local())),
-            None => self.joint.local(),
+        let mut local = self.joint.local();
+        for above in [&self.fine, &self.outer].into_iter().flatten() {
+            local = local.under(Some(&above.local()));
+        }
+        local
+    }
+
+    /// Scales as products of two half floats, in nested nodes; where one is enough, in one.
+    fn split_scales(&mut self) {
+        let carrier = self.outer.as_mut().unwrap_or(&mut self.joint);
+        let half = |x: f64| f64::from(half_to_f32(half_bits(x as f32)));
+        let is_half = |trs: &Trs| trs.scale.to_array().into_iter().all(|s| half(s) == s);
+        if carrier.clips.iter().flatten().chain([&carrier.rest]).all(is_half) {
+            return;
+        }
+        let mut fine = NodeMotion { rest: Trs::IDENTITY, clips: Vec::new() };
+        carrier.rest.scale = DVec3::from_array(carrier.rest.scale.to_array().map(half));
+        for clip in &mut carrier.clips {
+            let mut last = DVec3::ONE;
+            let split = |trs: &mut Trs| {
+                for axis in 0..3 {
+                    (trs.scale[axis], last[axis]) = half_pair(trs.scale[axis], last[axis]);
+                }
+                Trs { scale: last, ..Trs::IDENTITY }
+            };
+            fine.clips.push(clip.iter_mut().map(split).collect());
+        }
+        match self.outer {
+            Some(_) => self.fine = Some(fine),
+            None => self.outer = Some(std::mem::replace(&mut self.joint, fine)),
         }
     }
 }
@@ -177,7 +221,7 @@ fn to_nodes(parent: Option<usize>, local: Worlds, tolerance: f64) -> BoneNodes {
     let clips: Option<Vec<Vec<Trs>>> =
         local.clips.iter().map(|clip| clip.iter().map(|m| Trs::from_affine(*m, tolerance)).collect()).collect();
     if let Some(clips) = clips {
-        return BoneNodes { parent, outer: None, joint: NodeMotion::new(rest, clips, tolerance) };
+        return BoneNodes { parent, outer: None, fine: None, joint: NodeMotion::new(rest, clips, tolerance) };
     }
     let (mut outer, mut inner) = (Vec::new(), Vec::new());
     for clip in &local.clips {
@@ -188,6 +232,7 @@ fn to_nodes(parent: Option<usize>, local: Worlds, tolerance: f64) -> BoneNodes {
     BoneNodes {
         parent,
         outer: Some(NodeMotion::new(rest, outer, tolerance)),
+        fine: None,
         joint: NodeMotion::new(Trs::IDENTITY, inner, tolerance),
     }
 }

@@ -22,6 +22,7 @@ mod picture;
 mod ply;
 mod pointcache;
 mod skinned;
+mod usd;
 
 use std::path::{Path, PathBuf};
 
@@ -71,6 +72,7 @@ pub fn load_sequence(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSeq
             Format::Npz => npz::load_sequence(&path, options),
             Format::Alembic => alembic::load_sequence(&path, options),
             Format::Fbx => fbx::load_sequence(&path, options),
+            Format::Usda | Format::Usdc | Format::Usdz => usd::load_sequence(&path, options),
             _ => gltf::load_sequence(&path, options),
         },
     }
@@ -111,6 +113,7 @@ fn read_rig(path: &Path, bad: npz::BadWeights) -> Result<Rig, IoError> {
             (None, Some(ddm)) => Ok(ddm.bake().unwrap_or(ddm.rig)),
             (None, None) => gltf::load_rig(path, &LoadOptions::default()),
         },
+        Format::Usda | Format::Usdc | Format::Usdz => usd::load_rig(path, &LoadOptions::default()),
         format => {
             let what = format!("{} files hold no rig; {} can", format.name(), Format::endings(Format::RIG_INPUTS));
             Err(IoError::unsupported(path, what))
@@ -180,6 +183,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
         match detect(path)? {
             Format::Npz => return npz::load(path, options),
             Format::Fbx => return fbx::load(path, options),
+            Format::Usda | Format::Usdc | Format::Usdz => return usd::load(path, options),
             Format::Glb | Format::Gltf => {
                 return match (gltf::load_two_layer(path)?, gltf::load_ddm(path)?) {
                     (Some(two), _) => Ok(Loaded::Rig(Box::new(two.bake()))),
@@ -199,6 +203,7 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
         Some(Format::Npz) => npz::save_rig(rig, path),
         Some(Format::Glb | Format::Gltf) => gltf::save_rig(rig, path),
         Some(Format::Fbx) => fbx::save_rig(rig, path),
+        Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::save_rig(rig, &[], path),
         _ => Err(cannot_write(path, "a rig", Format::RIG_OUTPUTS)),
     }
 }
@@ -209,7 +214,27 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         Some(Format::Npz) => npz::save_sequence(sequence, path),
         Some(Format::Glb | Format::Gltf) => gltf::save_sequence(sequence, path),
         Some(Format::Alembic) => alembic::save_sequence(sequence, path),
+        Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::save_sequence(sequence, path),
         _ => Err(cannot_write(path, "a mesh animation", Format::SEQUENCE_OUTPUTS)),
+    }
+}
+
+/// A shape that is added to the rest pose, before bones move it.
+#[derive(Clone, Debug, Default)]
+pub struct BlendShape {
+    /// Its name.
+    pub name: String,
+    /// [N] displacement of each vertex at weight 1, in model units.
+    pub offsets: Vec<glam::Vec3>,
+    /// [clips][F] its weight in each frame of each clip of the rig.
+    pub weights: Vec<Vec<f32>>,
+}
+
+/// Writes a rig with blend shapes: .usda .usdc .usdz.
+pub fn save_rig_with_shapes(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
+    match Format::from_extension(path) {
+        Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::save_rig(rig, shapes, path),
+        _ => Err(IoError::unsupported(path, "a rig with blend shapes can be written as .usda, .usdc or .usdz")),
     }
 }
 
@@ -232,6 +257,7 @@ pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
         Some(Format::Glb | Format::Gltf) => gltf::list_meshes(path),
         Some(Format::Alembic) => alembic::list_meshes(path),
         Some(Format::Fbx) => fbx::list_meshes(path),
+        Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::list_meshes(path),
         _ => Ok(Vec::new()),
     }
 }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Existing rig")]
 pub struct RigArgs {
-    /// Start from this rig (.glb .gltf .fbx .npz): its bones, names, tree, bind pose and rest pose stay
+    /// Start from this rig (.glb .gltf .usda .usdc .usdz .fbx .npz): its bones, names, tree, bind pose and rest pose stay
     #[arg(long, value_name = "RIG")]
     pub rig: Option<PathBuf>,
     /// What is fitted; the rest stays as the rig has it [default: both; weights with --add-bones]

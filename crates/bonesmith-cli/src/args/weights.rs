@@ -16,7 +16,7 @@ Examples:
   bonesmith reduce character.glb --method k-largest -o mobile.glb
   bonesmith reduce fitted.npz --examples walk.npz --refit-motion -o walk.glb")]
 pub struct ReduceArgs {
-    /// The rig: .glb .gltf .fbx .npz, or a cage as .npz with `weights` and `controls`
+    /// The rig: .glb .gltf .usda .usdc .usdz .fbx .npz, or a cage as .npz with `weights` and `controls`
     pub rig: PathBuf,
     /// Most bones that move one vertex
     #[arg(long, value_name = "K", default_value_t = 4)]
@@ -27,7 +27,7 @@ pub struct ReduceArgs {
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .fbx .npz
+    /// The rig to write; the ending says how: .glb .gltf .usda .usdc .usdz .fbx .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// Our method: how much neighbours should err alike, 0 to about 10; more of it for better normals [default: 3]
@@ -58,7 +58,7 @@ Examples:
   bonesmith compress dense.npz --shape runtime -o walk.glb         both layers, in the extension BONESMITH_two_layer
   bonesmith compress dense.npz --target-error 1 --examples walk.npz -o walk.npz")]
 pub struct CompressArgs {
-    /// The rig: .glb .gltf .fbx .npz, or a cage as .npz with `weights` and `controls`
+    /// The rig: .glb .gltf .usda .usdc .usdz .fbx .npz, or a cage as .npz with `weights` and `controls`
     pub rig: PathBuf,
     /// As many virtual bones as cost no more than this many influences per vertex [default: 4]
     #[arg(long, value_name = "K", group = "size", allow_negative_numbers = true)]
@@ -73,7 +73,7 @@ pub struct CompressArgs {
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .fbx .npz
+    /// The rig to write; the ending says how: .glb .gltf .usda .usdc .usdz .fbx .npz
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// What is written [default: baked in .glb and .gltf, runtime in .npz]

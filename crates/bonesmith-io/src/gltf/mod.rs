@@ -11,7 +11,7 @@
 //! | texture coordinates, origin lower left | origin upper left: v turned into 1 - v |
 //! | polygons | triangles (fans), with the polygons' sizes in extras |
 
-mod classes;
+pub(crate) mod classes;
 mod container;
 mod extras;
 mod read;
@@ -21,4 +21,5 @@ mod write;
 const TIP: &str = "_tip";
 
 pub use read::{list_meshes, load, load_ddm, load_rig, load_sequence, load_two_layer};
+pub(crate) use write::mime_of;
 pub use write::{MAX_INFLUENCES, save_ddm, save_rig, save_sequence, save_two_layer};

@@ -28,6 +28,7 @@ use gltf_json::{Index, Node, Skin};
 
 use self::animation::{AnimationBuilder, KeyTimes};
 use self::buffer::{Builder, Purpose};
+pub use self::material::mime_of;
 use self::material::name;
 use self::mesh::{MeshSource, write_mesh};
 use super::extras::{self, DDM_EXTENSION, DdmExtension, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};

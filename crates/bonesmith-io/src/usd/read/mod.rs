@@ -1,0 +1,254 @@
+//! Rigs and mesh animations out of USD files.
+
+mod binding;
+mod material;
+mod mesh;
+mod model;
+mod sample;
+mod skeleton;
+mod surface;
+mod xform;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bonesmith_core::transform::nearest_rotation;
+use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, SparseWeights};
+use glam::{DAffine3, DVec3};
+
+use self::model::Model;
+use self::skeleton::{Animation, Skeleton};
+use super::stage::Stage;
+use crate::skinned::{UniqueNames, kind_of, pack_weights};
+use crate::{IoError, LoadOptions, Loaded, MeshEntry};
+
+/// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small file
+/// could ask for any amount of memory.
+const MAX_TRANSFORMS: usize = 1 << 25;
+const MAX_POSITIONS: usize = 1 << 30;
+
+/// Reads a file with an animated skeleton as a rig and any other as a sequence.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
+    let stage = Stage::open(path)?;
+    let model = Model::read(&stage, options.mesh.as_deref())?;
+    if model.skeletons.iter().any(|skeleton| !skeleton.animations.is_empty()) {
+        return Ok(Loaded::Rig(Box::new(to_rig(model, options.fps)?)));
+    }
+    Ok(Loaded::Sequence(to_sequence(model, options.fps)?))
+}
+
+/// Reads a file with a skeleton as a rig: one clip per animation, sampled at its keys or at `fps`.
+pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
+    let stage = Stage::open(path)?;
+    let model = Model::read(&stage, options.mesh.as_deref())?;
+    if model.parts.iter().all(|part| part.binding.is_none()) {
+        return Err(stage.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
+    }
+    to_rig(model, options.fps)
+}
+
+/// Bakes everything that moves to positions in the world.
+pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let stage = Stage::open(path)?;
+    let model = Model::read(&stage, options.mesh.as_deref())?;
+    to_sequence(model, options.fps)
+}
+
+/// Meshes that the stage shows.
+pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
+    model::list(&Stage::open(path)?)
+}
+
+fn to_sequence(model: Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
+    let stage = model.stage;
+    let mut times = sample::times(model.keys(), fps, model.codes_per_sec).map_err(|why| stage.unsupported(why))?;
+    let (frames, vertices) = (times.len(), model.rest.len());
+    if frames.saturating_mul(vertices) > MAX_POSITIONS {
+        let what = format!("{frames} frames of {vertices} vertices are too many; lower --fps");
+        return Err(stage.unsupported(what));
+    }
+    let moves = !times.is_empty();
+    if !moves {
+        times.push(0.0);
+    }
+    let mut sequence = RawSequence {
+        fps: fps.unwrap_or(0.0),
+        rest: model.has_rest.then(|| RawFrame { positions: model.rest.clone(), ..RawFrame::default() }),
+        ..RawSequence::default()
+    };
+    for &time in &times {
+        let positions = model.frame(moves.then_some(time))?;
+        let label = if moves { format!("time code {time}") } else { String::new() };
+        sequence.frames.push(RawFrame { label, positions, topology: None });
+        sequence.times_secs.push(time / model.codes_per_sec);
+    }
+    (sequence.name, sequence.surface) = (model.name, model.surface);
+    Ok(sequence)
+}
+
+/// A bone: a joint of a skeleton, or the place of a mesh without one.
+enum Carrier {
+    Joint(usize, usize),
+    Mesh(usize),
+}
+
+fn to_rig(model: Model, fps: Option<f64>) -> Result<Rig, IoError> {
+    let stage = model.stage;
+    let carriers = carriers(&model);
+    if carriers.len() > 1 << 16 {
+        return Err(stage.unsupported(format!("{} joints are too many, 65536 are possible", carriers.len())));
+    }
+    let bones = bones(&model, &carriers)?;
+    let weights = weights(&model, &carriers);
+    let mut clips = Vec::new();
+    let count = model.skeletons.iter().map(|s| s.animations.len()).max().unwrap_or(0);
+    for at in 0..count {
+        clips.push(sample_clip(&model, &carriers, at, fps)?);
+    }
+    let own = match model.skeletons.as_slice() {
+        [only] => only.extras.as_ref(),
+        _ => None,
+    };
+    let kind = own.map_or_else(|| kind_of(&bones, &clips), |own| own.kind);
+    let params_json = own.map(|own| own.params.clone()).unwrap_or_default();
+    let Model { name, rest, surface, .. } = model;
+    let rig = Rig { name, rest, surface: Arc::new(surface), weights, bones, kind, clips, params_json };
+    rig.check().map_err(|e| stage.malformed(e.to_string()))?;
+    Ok(rig)
+}
+
+/// Bones in order: joints of each skeleton, those that only carry stretch left out, then meshes without a skeleton.
+fn carriers(model: &Model) -> Vec<Carrier> {
+    let mut carriers = Vec::new();
+    for (s, skeleton) in model.skeletons.iter().enumerate() {
+        match &skeleton.extras {
+            Some(own) => carriers.extend(own.joints.iter().map(|&j| Carrier::Joint(s, j as usize))),
+            None => carriers.extend((0..skeleton.joints.len()).map(|j| Carrier::Joint(s, j))),
+        }
+    }
+    let loose = model.parts.iter().enumerate().filter(|(_, part)| part.binding.is_none());
+    carriers.extend(loose.map(|(p, _)| Carrier::Mesh(p)));
+    carriers
+}
+
+fn bones(model: &Model, carriers: &[Carrier]) -> Result<Vec<Bone>, IoError> {
+    let rigid = |m: DAffine3| DAffine3::from_mat3_translation(nearest_rotation(&m.matrix3), m.translation);
+    let mut first_of = Vec::new();
+    let mut places = Vec::new();
+    for skeleton in &model.skeletons {
+        first_of.push(
+            carriers
+                .iter()
+                .position(|c| matches!(c, Carrier::Joint(s, _) if model.skeletons[*s].prim == skeleton.prim)),
+        );
+        places.push(skeleton.place.world(None)?);
+    }
+    let bone_of = |s: usize, joint: usize| -> Option<usize> {
+        match &model.skeletons[s].extras {
+            Some(own) => own.joints.iter().position(|j| *j as usize == joint).map(|b| b + first_of[s].unwrap_or(0)),
+            None => Some(joint + first_of[s].unwrap_or(0)),
+        }
+    };
+    let mut bones = Vec::with_capacity(carriers.len());
+    for carrier in carriers {
+        bones.push(match *carrier {
+            Carrier::Mesh(p) => {
+                let prim = model.parts[p].mesh.prim;
+                let world_from_bind = rigid(model.parts[p].mesh.place.world(None)?);
+                Bone { name: model.stage.display_name(prim), parent: None, world_from_bind, tip: None }
+            }
+            Carrier::Joint(s, j) => {
+                let skeleton = &model.skeletons[s];
+                let above = |j: usize| skeleton.parents[j];
+                let parent = std::iter::successors(above(j), |&p| above(p)).find_map(|p| bone_of(s, p));
+                let world_from_bind = rigid(places[s] * skeleton.bind[j]);
+                Bone { name: skeleton.names[j].clone(), parent, world_from_bind, tip: None }
+            }
+        });
+    }
+    if let [Skeleton { extras: Some(own), .. }] = model.skeletons.as_slice() {
+        for (bone, &parent) in bones.iter_mut().zip(&own.parents) {
+            bone.parent = usize::try_from(parent).ok();
+        }
+        for &(bone, x, y, z) in &own.tips {
+            bones[bone as usize].tip = Some(places[0].transform_point3(DVec3::new(x, y, z)));
+        }
+    }
+    let names: Vec<String> = bones.iter().map(|bone| bone.name.clone()).collect();
+    let mut unique = UniqueNames::new(names.iter().map(String::as_str));
+    bones.iter_mut().zip(&names).for_each(|(bone, name)| bone.name = unique.name(name));
+    Ok(bones)
+}
+
+/// [N, K] over all bones.
+fn weights(model: &Model, carriers: &[Carrier]) -> SparseWeights {
+    let mut rows: Vec<Vec<(usize, f64)>> = Vec::with_capacity(model.rest.len());
+    for (p, part) in model.parts.iter().enumerate() {
+        let Some((s, binding)) = &part.binding else {
+            let bone = carriers.iter().position(|c| matches!(c, Carrier::Mesh(own) if *own == p)).unwrap_or(0);
+            rows.extend(std::iter::repeat_n(vec![(bone, 1.0)], part.count));
+            continue;
+        };
+        let mut bone_of = vec![0usize; model.skeletons[*s].joints.len()];
+        for (bone, carrier) in carriers.iter().enumerate() {
+            if let Carrier::Joint(own, joint) = carrier
+                && own == s
+            {
+                bone_of[*joint] = bone;
+            }
+        }
+        let row = |i: usize| binding.weights.of(i).map(|(j, w)| (bone_of[j], f64::from(w))).collect();
+        rows.extend((0..part.count).map(row));
+    }
+    pack_weights(&rows)
+}
+
+fn sample_clip(model: &Model, carriers: &[Carrier], at: usize, fps: Option<f64>) -> Result<Clip, IoError> {
+    let stage = model.stage;
+    let animation = |skeleton: &'_ Skeleton<'_>| -> Option<usize> { (at < skeleton.animations.len()).then_some(at) };
+    let of = |s: &Skeleton<'_>| animation(s).map(|a| s.animations[a].times(false)).unwrap_or_default();
+    let mut keys: Vec<f64> = model.skeletons.iter().flat_map(of).collect();
+    if at == 0 {
+        keys.extend(model.skeletons.iter().flat_map(|s| s.place.times().collect::<Vec<_>>()));
+        keys.extend(
+            model.parts.iter().filter(|p| p.binding.is_none()).flat_map(|p| p.mesh.place.times().collect::<Vec<_>>()),
+        );
+    }
+    let mut times = sample::times(keys, fps, model.codes_per_sec).map_err(|why| stage.unsupported(why))?;
+    let still = times.is_empty();
+    if still {
+        times.push(0.0);
+    }
+    if times.len().saturating_mul(carriers.len()) > MAX_TRANSFORMS {
+        let (frames, bones) = (times.len(), carriers.len());
+        return Err(stage.unsupported(format!("{frames} frames of {bones} bones are too many; lower --fps")));
+    }
+    let mut bind_places = Vec::new();
+    for skeleton in &model.skeletons {
+        bind_places.push(skeleton.place.world(None)?.inverse());
+    }
+    let mut posed_from_rest = Vec::with_capacity(times.len() * carriers.len());
+    for &time in &times {
+        let time = (!still).then_some(time);
+        let mut poses = Vec::new();
+        for skeleton in &model.skeletons {
+            let own: Option<&Animation> = animation(skeleton).map(|a| &skeleton.animations[a]);
+            poses.push((skeleton.pose(own, time)?, skeleton.place.world(time)?));
+        }
+        for carrier in carriers {
+            posed_from_rest.push(match *carrier {
+                Carrier::Joint(s, j) => {
+                    let (pose, world) = &poses[s];
+                    *world * pose[j] * model.skeletons[s].bind[j].inverse() * bind_places[s]
+                }
+                Carrier::Mesh(p) => {
+                    let place = &model.parts[p].mesh.place;
+                    place.world(time)? * place.world(None)?.inverse()
+                }
+            });
+        }
+    }
+    let name = model.skeletons.iter().find_map(|s| s.animations.get(at)).map(|a| a.name.clone()).unwrap_or_default();
+    let times_secs = times.iter().map(|t| t / model.codes_per_sec).collect();
+    Ok(Clip { name, times_secs, posed_from_rest })
+}

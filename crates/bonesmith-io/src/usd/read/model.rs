@@ -1,0 +1,328 @@
+//! All meshes of a stage with their skeletons: what it looks like at any time.
+//!
+//! A skinned vertex is where `world_from_skeleton(t) * skeleton_from_joint(t) * bind^-1 * skeleton_from_mesh * p` puts
+//! it, blended over its joints; the place of the mesh itself does not count. Any other vertex is at
+//! `world_from_mesh(t) * p(t)`.
+
+use bonesmith_core::deform::lbs;
+use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::{Space, SparseWeights, Surface, UpAxis};
+use glam::{DAffine3, DVec3, Vec3};
+
+use crate::usd::extras::{self, MeshExtras};
+use crate::usd::stage::Stage;
+use crate::{IoError, MeshEntry};
+
+use super::binding::{Binding, inherited};
+use super::material::Materials;
+use super::mesh::Mesh;
+use super::skeleton::Skeleton;
+use super::surface::SurfaceBuilder;
+
+/// Most vertices of all meshes together: a small file can name one mesh many times.
+const MAX_VERTICES: usize = 1 << 26;
+
+/// One mesh.
+pub struct Part<'a> {
+    /// The mesh; its faces have gone into the surface.
+    pub mesh: Mesh<'a>,
+    /// Vertices it has.
+    pub count: usize,
+    /// Skeleton it hangs on, and how.
+    pub binding: Option<(usize, Binding)>,
+}
+
+/// A stage's meshes; N vertices.
+pub struct Model<'a> {
+    /// The stage.
+    pub stage: &'a Stage,
+    /// Name of the only mesh, else of the file.
+    pub name: String,
+    /// In stage order.
+    pub parts: Vec<Part<'a>>,
+    /// Those that meshes hang on.
+    pub skeletons: Vec<Skeleton<'a>>,
+    /// Faces and what lies on them.
+    pub surface: Surface,
+    /// [N] where the stage shows it without time.
+    pub rest: Vec<Vec3>,
+    /// Whether the positions without time are the file's own, not its first frame's.
+    pub has_rest: bool,
+    /// Time codes in a second.
+    pub codes_per_sec: f64,
+}
+
+/// Meshes that are shown, or the one of the name given.
+fn meshes(stage: &Stage, only: Option<&str>) -> Result<Vec<usize>, IoError> {
+    let all = (0..stage.prims.len()).filter(|&p| stage.prims[p].type_name == "Mesh");
+    // Breadth first is how the stage was built; users expect the order of the tree.
+    let mut all: Vec<usize> = all.collect();
+    let mut places = vec![0usize; stage.prims.len()];
+    let mut todo = vec![0usize];
+    let mut next = 0;
+    while let Some(prim) = todo.pop() {
+        places[prim] = next;
+        next += 1;
+        todo.extend(stage.prims[prim].children.iter().rev());
+    }
+    all.sort_by_key(|&p| places[p]);
+    if let Some(only) = only {
+        let found: Vec<usize> = all.iter().copied().filter(|&p| is_named(stage, p, only)).collect();
+        if found.is_empty() {
+            let names: Vec<String> = all.iter().map(|&p| listed_name(stage, p, &all)).collect();
+            return Err(stage.unsupported(format!("no mesh is named {only:?}; there are {names:?}")));
+        }
+        return Ok(found);
+    }
+    all.retain(|&p| is_shown(stage, p));
+    if all.is_empty() {
+        return Err(stage.unsupported("there is no mesh in it (curves, points and volumes are not read)"));
+    }
+    Ok(all)
+}
+
+/// By its own name, the one shown to users, its object's (Blender has the mesh below it), or its path.
+fn is_named(stage: &Stage, prim: usize, name: &str) -> bool {
+    let own = &stage.prims[prim];
+    let object = own.parent.map(|p| &stage.prims[p]).filter(|p| p.children.len() == 1);
+    own.name == name
+        || own.path == name
+        || stage.display_name(prim) == name
+        || object.is_some_and(|object| object.name == name)
+}
+
+fn listed_name(stage: &Stage, prim: usize, all: &[usize]) -> String {
+    let name = stage.display_name(prim);
+    let alone = all.iter().filter(|&&p| stage.display_name(p) == name).count() == 1;
+    if alone { name } else { stage.prims[prim].path.clone() }
+}
+
+fn is_shown(stage: &Stage, prim: usize) -> bool {
+    let word = |p: usize, name: &str| {
+        let value = stage.attribute(p, name).ok().flatten().filter(|a| a.samples.len() < 2);
+        value.and_then(|a| a.texts().ok()).and_then(|t| t.into_iter().next())
+    };
+    let hidden = stage.ancestry(prim).any(|p| word(p, "visibility").is_some_and(|v| v == "invisible"));
+    let purpose = stage.ancestry(prim).find_map(|p| word(p, "purpose")).unwrap_or_default();
+    !hidden && purpose != "guide" && purpose != "proxy"
+}
+
+/// Meshes of a file with their numbers of vertices.
+pub fn list(stage: &Stage) -> Result<Vec<MeshEntry>, IoError> {
+    let all = meshes(stage, None)?;
+    let entry = |&prim: &usize| {
+        let points = stage.attribute(prim, "points")?.map_or(Ok(Vec::new()), |a| a.f32s())?;
+        Ok(MeshEntry { name: listed_name(stage, prim, &all), vertices: points.len() / 3 })
+    };
+    all.iter().map(entry).collect()
+}
+
+impl<'a> Model<'a> {
+    /// Reads all meshes, or those of the name given.
+    pub fn read(stage: &'a Stage, only: Option<&str>) -> Result<Self, IoError> {
+        let prims = meshes(stage, only)?;
+        let stem = stage.file().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let rate = stage.number("timeCodesPerSecond").or_else(|| stage.number("framesPerSecond"));
+        let mut model = Self {
+            stage,
+            name: stem,
+            parts: Vec::new(),
+            skeletons: Vec::new(),
+            surface: Surface::default(),
+            rest: Vec::new(),
+            has_rest: false,
+            codes_per_sec: rate.filter(|r| *r > 0.0 && r.is_finite()).unwrap_or(24.0),
+        };
+        let mut surface = SurfaceBuilder::default();
+        let mut materials = Materials::default();
+        for &prim in &prims {
+            model.add(prim, &mut surface, &mut materials)?;
+        }
+        if model.rest.is_empty() {
+            return Err(stage.unsupported("its meshes have no points"));
+        }
+        model.forget_unfit_extras();
+        model.surface = surface.finish(materials);
+        model.surface.space = space(stage);
+        if let [prim] = prims.as_slice() {
+            model.name = stage.display_name(*prim);
+            if let Some(own) = extras::unpack::<MeshExtras>(stage, *prim) {
+                model.restore(own);
+            }
+        }
+        Ok(model)
+    }
+
+    fn add(&mut self, prim: usize, surface: &mut SurfaceBuilder, materials: &mut Materials) -> Result<(), IoError> {
+        let stage = self.stage;
+        let Some(mut mesh) = Mesh::read(stage, prim)? else { return Ok(()) };
+        let points = mesh.positions(None)?;
+        let (first, count) = (self.rest.len(), points.len());
+        if first + count > MAX_VERTICES {
+            return Err(stage.unsupported(format!("its meshes have more than {MAX_VERTICES} vertices in all")));
+        }
+        let binding = self.binding(&mesh, count)?;
+        let world = match &binding {
+            Some((s, binding)) => self.skeletons[*s].place.world(None)? * binding.skeleton_from_mesh,
+            None => mesh.place.world(None)?,
+        };
+        self.has_rest |= binding.is_some() || (mesh.points.default.is_some() && !mesh.points.samples.is_empty());
+        self.rest.extend(placed(world, &points));
+        let uv_names: Vec<String> = mesh.uv_sets.iter().map(|uv| uv.name.clone()).collect();
+        if let Some(own) = extras::unpack::<MeshExtras>(stage, prim) {
+            for name in &own.materials {
+                let found = stage.prims.iter().position(|p| p.path == *name && p.type_name == "Material");
+                found.map(|prim| materials.number(stage, prim, &uv_names));
+            }
+        }
+        let faces = materials.of_faces(stage, prim, mesh.sizes.len(), &uv_names)?;
+        surface.add(&mut mesh, faces, first as u32, world.matrix3);
+        self.parts.push(Part { mesh, count, binding });
+        Ok(())
+    }
+
+    fn binding(&mut self, mesh: &Mesh, vertices: usize) -> Result<Option<(usize, Binding)>, IoError> {
+        let stage = self.stage;
+        let Some(prim) = inherited(stage, mesh.prim, "skel:skeleton") else { return Ok(None) };
+        if stage.attribute(mesh.prim, "primvars:skel:jointIndices")?.is_none() {
+            return Ok(None);
+        }
+        let known = self.skeletons.iter().position(|s| s.prim == prim);
+        let skeleton = match known {
+            Some(known) => known,
+            None => {
+                let bound = inherited(stage, prim, "skel:animationSource");
+                self.skeletons.push(Skeleton::read(stage, prim, bound)?);
+                self.skeletons.len() - 1
+            }
+        };
+        let binding = Binding::read(stage, mesh, vertices, &self.skeletons[skeleton])?;
+        Ok(binding.map(|binding| (skeleton, binding)))
+    }
+
+    /// Extras that another program carried along, over weights that name joints which are no bones there.
+    fn forget_unfit_extras(&mut self) {
+        for (s, skeleton) in self.skeletons.iter_mut().enumerate() {
+            let Some(own) = &skeleton.extras else { continue };
+            let mut is_bone = vec![false; skeleton.joints.len()];
+            own.joints.iter().for_each(|j| is_bone[*j as usize] = true);
+            let bindings = self.parts.iter().filter_map(|part| part.binding.as_ref()).filter(|(own, _)| *own == s);
+            let weights = bindings.map(|(_, binding)| &binding.weights);
+            let fits = |w: &SparseWeights| (0..w.vertex_count()).all(|i| w.of(i).all(|(j, _)| is_bone[j]));
+            if !weights.into_iter().all(fits) {
+                skeleton.extras = None;
+            }
+        }
+    }
+
+    /// What our own files say about a mesh.
+    fn restore(&mut self, own: MeshExtras) {
+        if let Some(name) = own.name {
+            self.name = name;
+        }
+        for (set, name) in self.surface.uv_sets.iter_mut().zip(own.uv_names) {
+            set.name = name;
+        }
+        let rename = |attribute: &mut String, name: Option<String>| name.into_iter().for_each(|n| *attribute = n);
+        if let Some(CornerAttribute { name, .. }) = &mut self.surface.colors {
+            rename(name, own.color_name);
+        }
+        if let Some(CornerAttribute { name, .. }) = &mut self.surface.normals {
+            rename(name, own.normals_name);
+        }
+        for image in &mut self.surface.images {
+            if let Some((_, name)) = own.images.iter().find(|(file, _)| *file == image.name) {
+                image.name.clone_from(name);
+            }
+        }
+        if own.unknown_up {
+            self.surface.space.up = None;
+        }
+        if own.unknown_unit {
+            self.surface.space.metres_per_unit = None;
+        }
+    }
+
+    /// Positions of all meshes at a time, with the bound animation of each skeleton.
+    pub fn frame(&self, time: Option<f64>) -> Result<Vec<Vec3>, IoError> {
+        let mut bones = Vec::new();
+        for skeleton in &self.skeletons {
+            let pose = skeleton.pose(skeleton.animations.first(), time)?;
+            let world = skeleton.place.world(time)?;
+            bones.push((pose, world));
+        }
+        let mut out = Vec::with_capacity(self.rest.len());
+        for part in &self.parts {
+            let Some((s, binding)) = &part.binding else {
+                let points = part.mesh.positions(time)?;
+                out.extend(placed(part.mesh.place.world(time)?, &points));
+                continue;
+            };
+            let skeleton = &self.skeletons[*s];
+            let points = self.shaped(part, binding, skeleton, time)?;
+            let (pose, world) = &bones[*s];
+            let posed = pose.iter().zip(&skeleton.bind);
+            let posed: Vec<DAffine3> =
+                posed.map(|(m, bind)| *world * *m * bind.inverse() * binding.skeleton_from_mesh).collect();
+            out.extend(lbs(&points, &binding.weights, &posed));
+        }
+        Ok(out)
+    }
+
+    /// Points of a mesh with its blend shapes, not skinned yet.
+    fn shaped(
+        &self,
+        part: &Part,
+        binding: &Binding,
+        skeleton: &Skeleton,
+        time: Option<f64>,
+    ) -> Result<Vec<Vec3>, IoError> {
+        let mut points = part.mesh.positions(time)?;
+        points.resize(part.count, Vec3::ZERO);
+        let Some(animation) = skeleton.animations.first().filter(|_| !binding.shapes.is_empty()) else {
+            return Ok(points);
+        };
+        let weights = animation.shape_weights(time)?;
+        let mut exact: Vec<DVec3> = points.iter().map(|p| p.as_dvec3()).collect();
+        for shape in &binding.shapes {
+            shape.add(weights.get(shape.name()).copied().unwrap_or(0.0), &mut exact);
+        }
+        Ok(exact.into_iter().map(|p| p.as_vec3()).collect())
+    }
+
+    /// Keys of everything that moves, in time codes.
+    pub fn keys(&self) -> Vec<f64> {
+        let mut keys = Vec::new();
+        for part in &self.parts {
+            if part.binding.is_none() {
+                keys.extend(part.mesh.points.samples.iter().map(|(time, _)| *time));
+                keys.extend(part.mesh.place.times());
+            }
+        }
+        for skeleton in &self.skeletons {
+            keys.extend(skeleton.place.times());
+            keys.extend(skeleton.animations.first().into_iter().flat_map(|a| a.times(true)));
+        }
+        keys
+    }
+}
+
+/// Up axis and unit, where the file tells them.
+fn space(stage: &Stage) -> Space {
+    let up = stage.word("upAxis").and_then(|axis| match axis.as_str() {
+        "Y" | "y" => Some(UpAxis::Y),
+        "Z" | "z" => Some(UpAxis::Z),
+        _ => None,
+    });
+    // USD's own fallbacks: y up, centimetres.
+    let metres_per_unit = stage.number("metersPerUnit").filter(|m| m.is_finite() && *m > 0.0);
+    Space { up: Some(up.unwrap_or(UpAxis::Y)), metres_per_unit: Some(metres_per_unit.unwrap_or(0.01)) }
+}
+
+/// Points in the world; bit for bit where that is their own space.
+fn placed(world: DAffine3, points: &[Vec3]) -> Vec<Vec3> {
+    if world == DAffine3::IDENTITY {
+        return points.to_vec();
+    }
+    points.iter().map(|p| world.transform_point3(p.as_dvec3()).as_vec3()).collect()
+}

@@ -1,0 +1,170 @@
+//! Rigs as skeletons with a skinned mesh, sequences as points with time samples.
+//!
+//! What real readers insist on, each point seen to break one of them otherwise:
+//! 1. Joint indices and weights state `interpolation` and `elementSize` (Blender).
+//! 2. Joints are listed parents first, all three parts of their animation are there (UsdSkel).
+//! 3. Scales are half floats: a bone that scales is written as nested joints whose half floats multiply to its scale.
+//! 4. Files in an archive lie at multiples of 64 bytes and are not compressed (USDZ).
+
+pub mod doc;
+mod names;
+mod skeleton;
+mod surface;
+
+use std::borrow::Cow;
+use std::io::{self, Cursor, Write};
+use std::path::Path;
+
+use bonesmith_core::{MeshSequence, Rig, Space, UpAxis};
+use glam::Vec3;
+
+use self::doc::{Doc, Prim, Property, Value};
+use self::names::Names;
+use self::surface::{Normals, Picture, add_materials, extent, mesh_prim, pictures};
+use super::{usda, usdc};
+use crate::origin::{far_origin, moved};
+use crate::{BlendShape, IoError, atomic};
+
+/// Rates that times are likely to come from, most likely first; then any whole number is tried.
+const USUAL_RATES: [f64; 9] = [24.0, 30.0, 25.0, 60.0, 50.0, 48.0, 120.0, 24000.0 / 1001.0, 30000.0 / 1001.0];
+
+/// Time codes closer than this to a whole number are one.
+const NEAR_WHOLE: f64 = 1e-6;
+
+/// Writes a rig as a skeleton with one animation per clip, of which the first is bound.
+pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
+    let unsupported = |what: String| IoError::unsupported(path, what);
+    rig.check().map_err(|e| unsupported(e.to_string()))?;
+    if rig.rest.is_empty() {
+        return Err(unsupported("the rig has no vertices".into()));
+    }
+    skeleton::check_shapes(rig, shapes).map_err(unsupported)?;
+    let origin = far_origin(&rig.rest);
+    let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
+    let clock = Clock::new(rig.clips.iter().flat_map(|clip| clip.times_secs.iter().copied()));
+    let pictures = pictures(&rig.surface, path);
+    let mut root = skeleton::root_prim(rig, shapes, &clock, &pictures).map_err(unsupported)?;
+    if let Some(origin) = origin {
+        root = root
+            .with(Property::of("double3", "xformOp:translate", Value::Double3(origin.to_array())))
+            .with(Property::uniform("token[]", "xformOpOrder", Value::Tokens(vec!["xformOp:translate".into()])));
+    }
+    let times = rig.clips.first().map(|clip| clip.times_secs.as_slice()).unwrap_or_default();
+    let doc = layer(root, &rig.surface.space, &clock, times);
+    write(&doc, &pictures, path)
+}
+
+/// Writes a mesh animation as points with time samples over the rest pose.
+pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
+    let surface = sequence.surface();
+    let clock = Clock::new(sequence.times_secs().iter().copied());
+    let pictures = pictures(surface, path);
+    let name = Names::default().unique(sequence.name(), "animation");
+    let mut mesh = mesh_prim("mesh".into(), sequence.name(), surface, sequence.rest(), Normals::Kept);
+    let codes: Vec<f64> = sequence.times_secs().iter().map(|t| clock.code(*t)).collect();
+    let points = codes.iter().enumerate().map(|(t, code)| (*code, Value::Points(sequence.frame(t)))).collect();
+    let boxes = codes.iter().enumerate().map(|(t, code)| (*code, Value::Float3s(extent(sequence.frame(t))))).collect();
+    for property in &mut mesh.properties {
+        if property.name == "extent" {
+            property.samples = boxes;
+            break;
+        }
+    }
+    mesh =
+        mesh.with(Property { samples: points, ..Property::of("point3f[]", "points", Value::Points(sequence.rest())) });
+    let mut apis = Vec::new();
+    let (mut mesh, scope) = add_materials(&format!("/{name}"), mesh, surface, &pictures, &mut apis);
+    if !apis.is_empty() {
+        mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
+    }
+    let mut root = Prim::new("Xform", name);
+    root.children.push(mesh);
+    root.children.extend(scope);
+    let doc = layer(root, &surface.space, &clock, sequence.times_secs());
+    write(&doc, &pictures, path)
+}
+
+/// How seconds become time codes.
+pub struct Clock {
+    codes_per_sec: f64,
+}
+
+impl Clock {
+    /// The rate at which all times are whole numbers, or 24.
+    fn new(times_secs: impl Iterator<Item = f64> + Clone) -> Self {
+        let whole = |rate: f64| times_secs.clone().all(|t| (t * rate - (t * rate).round()).abs() < NEAR_WHOLE);
+        let any = (1..=240).map(f64::from);
+        // Rates like 29.97: from the first step, without the rounding of its division.
+        let mut first = times_secs.clone().take(2);
+        let step = first.next().zip(first.next()).map(|(a, b)| (1e6 / (b - a)).round() / 1e6);
+        let own = step.filter(|rate| rate.is_finite() && *rate > 0.0);
+        let rate = USUAL_RATES.into_iter().chain(any).chain(own).find(|rate| whole(*rate));
+        Self { codes_per_sec: rate.unwrap_or(24.0) }
+    }
+
+    /// The time code of a time.
+    pub fn code(&self, secs: f64) -> f64 {
+        let code = secs * self.codes_per_sec;
+        if (code - code.round()).abs() < NEAR_WHOLE { code.round() } else { code }
+    }
+}
+
+/// A layer of one prim.
+fn layer<'a>(root: Prim<'a>, space: &Space, clock: &Clock, times_secs: &[f64]) -> Doc<'a> {
+    let up = if space.up == Some(UpAxis::Z) { "Z" } else { "Y" };
+    let generator = format!("Bonesmith {}", env!("CARGO_PKG_VERSION"));
+    let mut metadata = vec![
+        ("defaultPrim", Value::Token(root.name.clone())),
+        ("documentation", Value::Text(generator)),
+        ("metersPerUnit", Value::Double(space.metres_per_unit.unwrap_or(1.0))),
+        ("upAxis", Value::Token(up.into())),
+    ];
+    if let (Some(first), Some(last)) = (times_secs.first(), times_secs.last()) {
+        metadata.push(("startTimeCode", Value::Double(clock.code(*first))));
+        metadata.push(("endTimeCode", Value::Double(clock.code(*last))));
+    }
+    metadata.push(("timeCodesPerSecond", Value::Double(clock.codes_per_sec)));
+    metadata.push(("framesPerSecond", Value::Double(clock.codes_per_sec)));
+    metadata.sort_by_key(|(key, _)| *key);
+    Doc { metadata, prims: vec![root] }
+}
+
+/// The layer as the ending says, and its pictures: inside an archive, or beside the layer and before it.
+fn write(doc: &Doc, pictures: &[Option<Picture>], path: &Path) -> Result<(), IoError> {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    if ending == "usdz" {
+        return atomic::write_with(path, |file| archive(doc, pictures, path, file));
+    }
+    for picture in pictures.iter().flatten() {
+        atomic::write(&path.with_file_name(&picture.name), picture.bytes)?;
+    }
+    match ending.as_str() {
+        "usda" => atomic::write_with(path, |file| usda::to_text(doc, file)),
+        _ => atomic::write_with(path, |file| usdc::to_bytes(doc, file)),
+    }
+}
+
+fn archive(doc: &Doc, pictures: &[Option<Picture>], path: &Path, file: &mut (impl Write + io::Seek)) -> io::Result<()> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut layer = Cursor::new(Vec::new());
+    usdc::to_bytes(doc, &mut layer)?;
+    let mut zip = zip::ZipWriter::new(file);
+    let options = zip::write::SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Stored)
+        .last_modified_time(zip::DateTime::default())
+        .with_alignment(64);
+    let large = layer.get_ref().len() as u64 >= u64::from(u32::MAX);
+    zip.start_file(format!("{stem}.usdc"), options.large_file(large))?;
+    zip.write_all(layer.get_ref())?;
+    for picture in pictures.iter().flatten() {
+        zip.start_file(&picture.name, options)?;
+        zip.write_all(picture.bytes)?;
+    }
+    zip.finish()?;
+    Ok(())
+}
+
+/// Positions as rows.
+fn rows(points: &[Vec3]) -> Vec<[f32; 3]> {
+    points.iter().map(|p| p.to_array()).collect()
+}

@@ -1,0 +1,277 @@
+//! A rig as a `SkelRoot`: skeleton, animations, skinned mesh, blend shapes.
+
+use bonesmith_core::transform::Trs;
+use bonesmith_core::{Clip, Rig};
+use glam::{DAffine3, DMat4};
+
+use super::doc::{Prim, Property, Value};
+use super::names::Names;
+use super::surface::{Normals, Picture, add_materials, mesh_prim, set_extras};
+use super::{Clock, rows};
+use crate::BlendShape;
+use crate::joints::{self, Joints, NodeMotion};
+use crate::usd::extras::SkeletonExtras;
+
+/// Longest chain of joints: each joint is listed with its whole path.
+const MAX_DEPTH: usize = 1024;
+
+/// One joint of the skeleton.
+struct Joint<'a> {
+    /// With those above it: "hips/spine".
+    path: String,
+    /// Shown to users.
+    name: String,
+    bind: DAffine3,
+    motion: &'a NodeMotion,
+}
+
+/// Whether blend shapes fit the rig.
+pub fn check_shapes(rig: &Rig, shapes: &[BlendShape]) -> Result<(), String> {
+    for shape in shapes {
+        let (offsets, vertices) = (shape.offsets.len(), rig.vertex_count());
+        if offsets != vertices {
+            return Err(format!("blend shape {:?} has {offsets} offsets for {vertices} vertices", shape.name));
+        }
+        let frames = rig.clips.iter().map(Clip::frame_count);
+        if !shape.weights.iter().map(Vec::len).eq(frames) {
+            return Err(format!("blend shape {:?} has weights for other frames than the rig's clips", shape.name));
+        }
+    }
+    Ok(())
+}
+
+/// The same shapes with weights from 0 to 1, as Blender and others take them: negative weights go to a shape of their
+/// own in the opposite direction, those beyond 1 into the offsets.
+fn within_unit_weights(shapes: &[BlendShape]) -> Vec<BlendShape> {
+    let mut out = Vec::new();
+    for shape in shapes {
+        for (sign, ending) in [(1.0f32, ""), (-1.0, "_negative")] {
+            let all = shape.weights.iter().flatten().map(|w| sign * w);
+            let most = all.fold(0.0, f32::max);
+            if most <= 0.0 && sign < 0.0 {
+                continue;
+            }
+            let scale = if most > 1.0 { most } else { 1.0 };
+            let weight = |w: &f32| (sign * w / scale).clamp(0.0, 1.0);
+            out.push(BlendShape {
+                name: format!("{}{ending}", shape.name),
+                offsets: shape.offsets.iter().map(|offset| sign * scale * *offset).collect(),
+                weights: shape.weights.iter().map(|clip| clip.iter().map(weight).collect()).collect(),
+            });
+        }
+    }
+    out
+}
+
+/// The prim that holds all of a rig.
+pub fn root_prim<'a>(
+    rig: &'a Rig,
+    shapes: &[BlendShape],
+    clock: &Clock,
+    pictures: &[Option<Picture>],
+) -> Result<Prim<'a>, String> {
+    let shapes = &within_unit_weights(shapes);
+    let plan = joints::plan_half_scales(rig);
+    let (joints, joint_of_bone) = joints(rig, &plan)?;
+    let mut names = Names::default();
+    let root_name = names.unique(&rig.name, "rig");
+    let root_path = format!("/{root_name}");
+    let mut siblings = Names::default();
+    let skeleton_name = siblings.unique("skeleton", "skeleton");
+    siblings.unique("materials", "materials");
+    let mesh_name = siblings.unique("mesh", "mesh");
+    let shape_names: Vec<String> = {
+        let mut names = Names::default();
+        shapes.iter().map(|shape| names.unique(&shape.name, "shape")).collect()
+    };
+    let mut animations = Vec::new();
+    for (c, clip) in rig.clips.iter().enumerate() {
+        let name = siblings.unique(&clip.name, "animation");
+        animations.push(animation_prim(name, clip, c, &joints, shapes, &shape_names, clock));
+    }
+    let bound = animations.first().map(|prim| format!("{root_path}/{}", prim.name));
+    let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
+    let (mesh, scope) =
+        skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, pictures);
+    let mut root = Prim::new("SkelRoot", root_name);
+    root.children.push(skeleton);
+    root.children.extend(animations);
+    root.children.push(mesh);
+    root.children.extend(scope);
+    Ok(root)
+}
+
+/// Joints, parents first, and the joint of each bone.
+fn joints<'a>(rig: &Rig, plan: &'a Joints) -> Result<(Vec<Joint<'a>>, Vec<usize>), String> {
+    let depth = |j: usize| std::iter::successors(plan.nodes[j].parent, |&p| plan.nodes[p].parent).count();
+    let mut order: Vec<usize> = (0..rig.bone_count()).collect();
+    order.sort_by_cached_key(|&j| depth(j));
+    let deepest = order.last().map_or(0, |&j| depth(j));
+    if deepest > MAX_DEPTH {
+        return Err(format!("a chain of {deepest} bones is too long for USD, {MAX_DEPTH} are possible"));
+    }
+    let mut names = Names::default();
+    let own: Vec<String> = rig.bones.iter().map(|bone| names.unique(&bone.name, "bone")).collect();
+    let mut joints: Vec<Joint> = Vec::new();
+    let mut joint_of_bone = vec![0; rig.bone_count()];
+    for j in order {
+        let node = &plan.nodes[j];
+        let columns = plan.inverse_binds[j].map(f64::from);
+        let bind = DAffine3::from_mat4(DMat4::from_cols_array(&columns)).inverse();
+        let mut above = node.parent.map(|p| joints[joint_of_bone[p]].path.clone());
+        let carriers = [(node.outer.as_ref(), "_stretch"), (node.fine.as_ref(), "_fine"), (Some(&node.joint), "")];
+        for (motion, ending) in carriers {
+            let Some(motion) = motion else { continue };
+            let element = match ending {
+                "" => own[j].clone(),
+                ending => names.unique(&format!("{}{ending}", own[j]), "bone"),
+            };
+            let path = above.map_or(element.clone(), |above| format!("{above}/{element}"));
+            above = Some(path.clone());
+            let name = if ending.is_empty() { rig.bones[j].name.clone() } else { element };
+            joints.push(Joint { path, name, bind, motion });
+        }
+        joint_of_bone[j] = joints.len() - 1;
+    }
+    Ok((joints, joint_of_bone))
+}
+
+fn skeleton_prim<'a>(
+    name: String,
+    rig: &Rig,
+    joints: &[Joint],
+    joint_of_bone: &[usize],
+    bound: Option<String>,
+) -> Prim<'a> {
+    let own = SkeletonExtras {
+        kind: rig.kind,
+        joints: joint_of_bone.iter().map(|j| *j as u32).collect(),
+        parents: rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)).collect(),
+        tips: (rig.bones.iter().enumerate())
+            .filter_map(|(b, bone)| bone.tip.map(|tip| (b as u32, tip.x, tip.y, tip.z)))
+            .collect(),
+        params: rig.params_json.clone(),
+    };
+    let paths = Value::Tokens(joints.iter().map(|joint| joint.path.clone()).collect());
+    let names = Value::Tokens(joints.iter().map(|joint| joint.name.clone()).collect());
+    let binds = joints.iter().map(|joint| rows_of(joint.bind)).collect();
+    let rests = joints.iter().map(|joint| rows_of(joint.motion.rest.to_affine())).collect();
+    let mut prim = Prim::new("Skeleton", name)
+        .with(Property::uniform("token[]", "joints", paths))
+        .with(Property::uniform("token[]", "jointNames", names))
+        .with(Property::uniform("matrix4d[]", "bindTransforms", Value::Matrices(binds)))
+        .with(Property::uniform("matrix4d[]", "restTransforms", Value::Matrices(rests)));
+    if let Some(bound) = bound {
+        prim = prim
+            .meta("apiSchemas", Value::Prepend(vec!["SkelBindingAPI".into()]))
+            .with(Property::rel("skel:animationSource", bound));
+    }
+    set_extras(prim, &own)
+}
+
+fn animation_prim<'a>(
+    name: String,
+    clip: &Clip,
+    c: usize,
+    joints: &[Joint],
+    shapes: &[BlendShape],
+    shape_names: &[String],
+    clock: &Clock,
+) -> Prim<'a> {
+    let codes: Vec<f64> = clip.times_secs.iter().map(|t| clock.code(*t)).collect();
+    let frame = |t: usize| joints.iter().map(move |joint| &joint.motion.clips[c][t]);
+    let still =
+        |same: &dyn Fn(&Trs, &Trs) -> bool| (1..codes.len()).all(|t| frame(t).zip(frame(0)).all(|(a, b)| same(a, b)));
+    let sampled = |property: Property<'a>, hold: bool, value: &dyn Fn(usize) -> Value<'a>| {
+        if hold && !codes.is_empty() {
+            return Property { default: Some(value(0)), ..property };
+        }
+        Property { samples: codes.iter().enumerate().map(|(t, code)| (*code, value(t))).collect(), ..property }
+    };
+    let translations = |t: usize| Value::Float3s(frame(t).map(|trs| trs.translation.as_vec3().to_array()).collect());
+    let rotations = |t: usize| {
+        let quaternion = |trs: &Trs| {
+            let q = trs.rotation.as_quat();
+            [q.w, q.x, q.y, q.z]
+        };
+        Value::Quats(frame(t).map(quaternion).collect())
+    };
+    let scales = |t: usize| Value::Half3s(frame(t).map(|trs| trs.scale.as_vec3().to_array()).collect());
+    let paths = joints.iter().map(|joint| joint.path.clone()).collect();
+    let turns_not = still(&|a, b| a.rotation == b.rotation);
+    let scales_not = still(&|a, b| a.scale == b.scale);
+    // Translations have all keys, so that a clip in which nothing moves keeps its length.
+    let mut prim = Prim::new("SkelAnimation", name.clone())
+        .with(Property::uniform("token[]", "joints", Value::Tokens(paths)))
+        .with(sampled(Property::new("float3[]", "translations"), false, &translations))
+        .with(sampled(Property::new("quatf[]", "rotations"), turns_not, &rotations))
+        .with(sampled(Property::new("half3[]", "scales"), scales_not, &scales));
+    if !shapes.is_empty() {
+        let weights = |t: usize| Value::Floats(shapes.iter().map(|shape| shape.weights[c][t]).collect());
+        prim = prim
+            .with(Property::uniform("token[]", "blendShapes", Value::Tokens(shape_names.to_vec())))
+            .with(sampled(Property::new("float[]", "blendShapeWeights"), false, &weights));
+    }
+    if name != clip.name {
+        prim = prim.meta("displayName", Value::Text(clip.name.clone()));
+    }
+    prim
+}
+
+#[allow(clippy::too_many_arguments, reason = "called once, and each is plain")]
+fn skinned_mesh<'a>(
+    rig: &'a Rig,
+    name: String,
+    root: &str,
+    skeleton: &str,
+    joint_of_bone: &[usize],
+    shapes: &[BlendShape],
+    shape_names: &[String],
+    pictures: &[Option<Picture>],
+) -> (Prim<'a>, Option<Prim<'a>>) {
+    let slots = rig.weights.max_influences().max(1);
+    let (mut indices, mut weights) = (Vec::new(), Vec::new());
+    for i in 0..rig.vertex_count() {
+        let own = rig.weights.of(i).map(|(j, w)| (joint_of_bone[j] as i32, w));
+        for (joint, weight) in own.chain(std::iter::repeat((0, 0.0))).take(slots) {
+            indices.push(joint);
+            weights.push(weight);
+        }
+    }
+    let per_vertex =
+        |property: Property<'a>| property.interpolated("vertex").meta("elementSize", Value::Int(slots as i32));
+    let mut apis = vec!["SkelBindingAPI".to_owned()];
+    let path = format!("{root}/{name}");
+    let mut mesh = mesh_prim(name, &rig.name, &rig.surface, &rig.rest, Normals::Shown)
+        .with(Property::of("point3f[]", "points", Value::Points(&rig.rest)))
+        .with(per_vertex(Property::of("int[]", "primvars:skel:jointIndices", Value::Ints(indices))))
+        .with(per_vertex(Property::of("float[]", "primvars:skel:jointWeights", Value::Floats(weights))))
+        .with(Property::of("matrix4d", "primvars:skel:geomBindTransform", Value::Matrix(rows_of(DAffine3::IDENTITY))))
+        .with(Property::rel("skel:skeleton", format!("{root}/{skeleton}")));
+    if !shapes.is_empty() {
+        mesh = mesh.with(Property::uniform("token[]", "skel:blendShapes", Value::Tokens(shape_names.to_vec())));
+        let targets = shape_names.iter().map(|name| format!("{path}/{name}")).collect();
+        mesh = mesh.with(Property { targets, uniform: true, ..Property::new("", "skel:blendShapeTargets") });
+    }
+    let (mut mesh, scope) = add_materials(root, mesh, &rig.surface, pictures, &mut apis);
+    mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
+    for (shape, name) in shapes.iter().zip(shape_names) {
+        mesh.children.push(shape_prim(shape, name));
+    }
+    (mesh, scope)
+}
+
+/// Offsets of the vertices that the shape moves.
+fn shape_prim<'a>(shape: &BlendShape, name: &str) -> Prim<'a> {
+    let moved: Vec<usize> = (0..shape.offsets.len()).filter(|&i| shape.offsets[i] != glam::Vec3::ZERO).collect();
+    let offsets: Vec<glam::Vec3> = moved.iter().map(|&i| shape.offsets[i]).collect();
+    let indices = moved.iter().map(|i| *i as i32).collect();
+    Prim::new("BlendShape", name)
+        .with(Property::uniform("vector3f[]", "offsets", Value::Float3s(rows(&offsets))))
+        .with(Property::uniform("int[]", "pointIndices", Value::Ints(indices)))
+}
+
+/// USD has row vectors: our columns are its rows.
+fn rows_of(m: DAffine3) -> [f64; 16] {
+    DMat4::from(m).to_cols_array()
+}

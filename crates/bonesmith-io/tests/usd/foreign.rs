@@ -1,0 +1,273 @@
+//! What other writers do and we do not: references, variants, every transform operation, constant weights, in-betweens.
+//! Expected numbers are worked out by hand.
+
+use std::path::Path;
+
+use bonesmith_core::{RawSequence, UpAxis};
+use bonesmith_io::{IoError, LoadOptions, list_meshes, load_rig, load_sequence};
+use glam::Vec3;
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), format!("#usda 1.0\n{text}")).unwrap();
+}
+
+fn read(folder: &Path, name: &str) -> Result<RawSequence, IoError> {
+    load_sequence(&[folder.join(name)], &LoadOptions::default())
+}
+
+fn one(text: &str) -> RawSequence {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "x.usda", text);
+    read(folder.path(), "x.usda").unwrap()
+}
+
+const QUAD: &str = "
+        point3f[] points = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)]
+        int[] faceVertexCounts = [4]
+        int[] faceVertexIndices = [0, 1, 2, 3]";
+
+fn close(found: Vec3, x: f32, y: f32, z: f32) {
+    assert!(found.distance(Vec3::new(x, y, z)) < 1e-5, "{found} is not {x} {y} {z}");
+}
+
+#[test]
+fn transforms_are_stacked_and_animated() {
+    let found = one(&format!(
+        "(
+    upAxis = \"Z\"
+    metersPerUnit = 0.01
+    timeCodesPerSecond = 10
+)
+def Xform \"a\" {{
+    double3 xformOp:translate.timeSamples = {{ 0: (0, 0, 0), 10: (10, 0, 0), }}
+    float xformOp:rotateZ:spin = 90
+    uniform token[] xformOpOrder = [\"xformOp:translate\", \"xformOp:rotateZ:spin\"]
+    def Mesh \"m\" {{{QUAD}
+        float3 xformOp:scale = (2, 2, 2) # twice
+        quatf xformOp:orient = (1, 0, 0, 0)
+        double3 xformOp:translate:pivot = (1, 0, 0)
+        uniform token[] xformOpOrder = [\"xformOp:scale\", \"xformOp:orient\", \"!invert!xformOp:translate:pivot\"]
+    }}
+}}"
+    ));
+    assert_eq!(found.times_secs, [0.0, 1.0]);
+    assert_eq!((found.surface.space.up, found.surface.space.metres_per_unit), (Some(UpAxis::Z), Some(0.01)));
+    // (1, 1, 0) - pivot = (0, 1, 0), scaled (0, 2, 0), turned by 90 degrees (-2, 0, 0), moved.
+    close(found.frames[0].positions[2], -2.0, 0.0, 0.0);
+    close(found.frames[1].positions[2], 8.0, 0.0, 0.0);
+    let folder = tempfile::tempdir().unwrap();
+    let twice = LoadOptions { fps: Some(20.0), ..LoadOptions::default() };
+    write(
+        folder.path(),
+        "x.usda",
+        &format!(
+            "def Mesh \"m\" {{{QUAD}\n matrix4d xformOp:transform.timeSamples = {{ 0: ((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1)), 24: ((1,0,0,0),(0,1,0,0),(0,0,1,0),(4,0,0,1)) }}\n uniform token[] xformOpOrder = [\"xformOp:transform\"]\n}}"
+        ),
+    );
+    let found = load_sequence(&[folder.path().join("x.usda")], &twice).unwrap();
+    assert_eq!(found.frames.len(), 21);
+    close(found.frames[10].positions[0], 2.0, 0.0, 0.0);
+}
+
+#[test]
+fn rotations_go_by_their_names() {
+    let found = one(&format!(
+        "def Mesh \"m\" {{{QUAD}\n float3 xformOp:rotateXYZ = (90, 90, 0)\n uniform token[] xformOpOrder = [\"xformOp:rotateXYZ\"]\n}}"
+    ));
+    // About x: (0, 1, 0) to (0, 0, 1); then about y: to (1, 0, 0).
+    close(found.frames[0].positions[3], 1.0, 0.0, 0.0);
+    let found = one(&format!(
+        "def Mesh \"m\" {{{QUAD}\n float3 xformOp:rotateZYX = (90, 90, 0)\n uniform token[] xformOpOrder = [\"xformOp:rotateZYX\"]\n}}"
+    ));
+    // About y: (1, 0, 0) to (0, 0, -1); then about x: to (0, 1, 0).
+    close(found.frames[0].positions[1], 0.0, 1.0, 0.0);
+}
+
+/// Sublayers, references with an offset in time, payloads, variants, classes, inactive and hidden prims.
+#[test]
+fn layers_are_composed() {
+    let folder = tempfile::tempdir().unwrap();
+    let asset = format!(
+        "( defaultPrim = \"asset\" )
+def Xform \"asset\" (
+    variants = {{ string side = \"right\" }}
+    prepend variantSets = \"side\"
+) {{
+    def Mesh \"body\" {{{QUAD}
+        rel material:binding = </asset/looks/red>
+    }}
+    def Scope \"looks\" {{ def Material \"red\" {{ }} }}
+    variantSet \"side\" = {{
+        \"left\" {{ over \"body\" {{ point3f[] points = [(9, 9, 9)] }} }}
+        \"right\" {{ over \"body\" {{ double3 xformOp:translate.timeSamples = {{ 0: (0, 0, 0), 1: (0, 0, 1) }}
+            uniform token[] xformOpOrder = [\"xformOp:translate\"] }} }}
+    }}
+}}"
+    );
+    write(folder.path(), "asset.usda", &asset);
+    write(
+        folder.path(),
+        "under.usda",
+        "over \"one\" { double3 xformOp:translate = (5, 0, 0)\n uniform token[] xformOpOrder = [\"xformOp:translate\"] }",
+    );
+    write(
+        folder.path(),
+        "main.usda",
+        "( subLayers = [ @./under.usda@ ] )
+def \"one\" ( prepend references = @asset.usda@ (offset = 24) ) { }
+def \"two\" ( prepend payload = @./asset.usda@</asset> ) { }
+def \"off\" ( active = false
+    references = @asset.usda@ ) { }
+class \"kind\" { def Mesh \"never\" { point3f[] points = [(0, 0, 0)] } }
+def \"hidden\" ( references = @asset.usda@ ) { token visibility = \"invisible\" }",
+    );
+    let found = read(folder.path(), "main.usda").unwrap();
+    assert_eq!(found.frames[0].positions.len(), 8);
+    assert_eq!(found.surface.materials.len(), 2, "each copy has its own");
+    assert_eq!(found.surface.materials[0].name, "red");
+    // Keys of `two` at 0 and 1, of `one`, which is 24 later, at 24 and 25.
+    let codes: Vec<f64> = found.times_secs.iter().map(|t| t * 24.0).collect();
+    assert_eq!(codes, [0.0, 1.0, 24.0, 25.0]);
+    close(found.frames[1].positions[0], 5.0, 0.0, 0.0);
+    close(found.frames[1].positions[4], 0.0, 0.0, 1.0);
+    close(found.frames[3].positions[0], 5.0, 0.0, 1.0);
+    let names: Vec<String> =
+        list_meshes(&folder.path().join("main.usda")).unwrap().into_iter().map(|m| m.name).collect();
+    assert_eq!(names, ["/one/body", "/two/body"]);
+    let options = LoadOptions { mesh: Some("/two/body".into()), ..LoadOptions::default() };
+    let two = load_sequence(&[folder.path().join("main.usda")], &options).unwrap();
+    assert_eq!(two.frames[0].positions.len(), 4);
+}
+
+#[test]
+fn what_lies_on_meshes() {
+    let found = one("def Mesh \"m\" {
+    point3f[] points = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (2, 2, 2)]
+    int[] faceVertexCounts = [3, 3]
+    int[] faceVertexIndices = [0, 1, 2, 0, 2, 3]
+    uniform token orientation = \"leftHanded\"
+    normal3f[] normals = [(0, 0, 1), (1, 0, 0)] ( interpolation = \"uniform\" )
+    texCoord2f[] primvars:uv = [(0, 0), (0, 1), (1, 1), (1, 0), (2, 2)] ( interpolation = \"vertex\" )
+    texCoord2f[] primvars:st = [(0.25, 0.5), (0.5, 0.75)] ( interpolation = \"faceVarying\" )
+    int[] primvars:st:indices = [0, 0, 1, 0, 1, 1]
+    color3f[] primvars:displayColor = [(1, 0, 0)] ( interpolation = \"constant\" )
+    float[] primvars:temperature = [1, 2, 3] ( interpolation = \"constant\" )
+    def GeomSubset \"part\" { int[] indices = [1]
+        rel material:binding = </m/blue> }
+    def Material \"blue\" ( displayName = \"Blue paint\" ) {
+        token outputs:surface.connect = </m/blue/shader.outputs:surface>
+        def Shader \"shader\" { color3f inputs:diffuseColor = (0, 0, 1)
+            float inputs:roughness = 0.125
+            float inputs:opacity = 0.5 }
+    }
+}");
+    let surface = &found.surface;
+    assert_eq!(surface.topology.face(0), [0, 2, 1], "faces turn outwards");
+    let sets: Vec<&str> = surface.uv_sets.iter().map(|uv| uv.name.as_str()).collect();
+    assert_eq!(sets, ["st", "uv"]);
+    let uv = |set: usize, corner: usize| surface.uv_sets[set].values[surface.uv_sets[set].indices[corner] as usize];
+    assert_eq!((uv(0, 1), uv(1, 1)), ([0.5, 0.75], [1.0, 1.0]), "values go along with their corners");
+    let normals = surface.normals.as_ref().unwrap();
+    assert_eq!(normals.values[normals.indices[5] as usize], [1.0, 0.0, 0.0]);
+    assert!(surface.colors.is_none());
+    let [blue, none] = surface.materials.as_slice() else { panic!("{:?}", surface.materials) };
+    assert_eq!((blue.name.as_str(), blue.base_color, blue.roughness), ("Blue paint", [0.0, 0.0, 1.0, 0.5], 0.125));
+    assert_eq!((none.name.as_str(), &surface.face_materials[..]), ("none", &[1, 0][..]));
+    surface.check(5).unwrap();
+}
+
+const SKELETON: &str = "
+    def Skeleton \"skel\" (prepend apiSchemas = [\"SkelBindingAPI\"]) {
+        uniform token[] joints = [\"a\", \"a/b\", \"c\"]
+        uniform matrix4d[] bindTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1)), ((1,0,0,0),(0,1,0,0),(0,0,1,0),(1,0,0,1)), ((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+        uniform matrix4d[] restTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1)), ((1,0,0,0),(0,1,0,0),(0,0,1,0),(1,0,0,1)), ((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+        def SkelAnimation \"anim\" {
+            uniform token[] joints = [\"a/b\", \"a\"]
+            float3[] translations.timeSamples = { 0: [(1, 0, 0), (0, 0, 0)], 2: [(1, 0, 0), (0, 0, 4)] }
+            quatf[] rotations = [(0.70710678, 0, 0, 0.70710678), (1, 0, 0, 0)]
+            half3[] scales = [(1, 1, 1), (1, 1, 1)]
+            uniform token[] blendShapes = [\"tall\"]
+            float[] blendShapeWeights.timeSamples = { 0: [0], 1: [0.25], 2: [1] }
+        }
+    }";
+
+/// Two meshes: one with weights for each vertex over its own list of joints, a bind transform and a shape with an
+/// in-between; one that hangs as a whole on one joint. Bound on the root, inherited below.
+#[test]
+fn skeletons_are_bound_in_many_ways() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "def SkelRoot \"root\" (prepend apiSchemas = [\"SkelBindingAPI\"]) {{
+    rel skel:skeleton = </root/skel>
+    rel skel:animationSource = <skel/anim>
+    double3 xformOp:translate = (0, 100, 0)
+    uniform token[] xformOpOrder = [\"xformOp:translate\"]{SKELETON}
+    def Mesh \"own\" {{{QUAD}
+        matrix4d primvars:skel:geomBindTransform = ((1,0,0,0),(0,1,0,0),(0,0,1,0),(1,0,0,1))
+        uniform token[] skel:joints = [\"a/b\", \"a\"]
+        int[] primvars:skel:jointIndices = [0, 1, 0, 1, 1, 0, 0, 0] ( interpolation = \"vertex\"
+            elementSize = 2 )
+        float[] primvars:skel:jointWeights = [1, 0, 0.5, 0.5, 1, 0, 1, 0] ( interpolation = \"vertex\"
+            elementSize = 2 )
+        uniform token[] skel:blendShapes = [\"tall\"]
+        rel skel:blendShapeTargets = <tall>
+        def BlendShape \"tall\" {{
+            uniform vector3f[] offsets = [(0, 0, 2)]
+            uniform int[] pointIndices = [2]
+            uniform vector3f[] inbetweens:half = [(0, 0, 10)] ( weight = 0.5 )
+        }}
+    }}
+    def Mesh \"whole\" {{{QUAD}
+        int[] primvars:skel:jointIndices = [1] ( interpolation = \"constant\" )
+        float[] primvars:skel:jointWeights = [1] ( interpolation = \"constant\" )
+    }}
+}}"
+    );
+    write(folder.path(), "x.usda", &text);
+    let found = read(folder.path(), "x.usda").unwrap();
+    assert_eq!(found.frames.len(), 3);
+    // Vertex 0 of `own` is bound at (1, 0, 0), where joint b sits: it does not move. At time 2 joint a has gone up by 4.
+    close(found.frames[0].positions[0], 1.0, 100.0, 0.0);
+    close(found.frames[2].positions[0], 1.0, 100.0, 4.0);
+    // Vertex 3, at (1, 1, 0), turns about b.
+    close(found.frames[0].positions[3], 0.0, 100.0, 0.0);
+    // Vertex 1 at (2, 0, 0): half turned about b to (1, 1, 0), half left.
+    close(found.frames[0].positions[1], 1.5, 100.5, 0.0);
+    // Vertex 2 at (2, 1, 0) hangs on a; its shape is at half the in-between, then at its full height.
+    close(found.frames[1].positions[2], 2.0, 101.0, 5.0 + 2.0);
+    close(found.frames[2].positions[2], 2.0, 101.0, 2.0 + 4.0);
+    // The other mesh: (1, 1, 0) turned about (1, 0, 0).
+    close(found.frames[0].positions[6], 0.0, 100.0, 0.0);
+    let rig = load_rig(&folder.path().join("x.usda")).unwrap();
+    let names: Vec<(&str, Option<usize>)> = rig.bones.iter().map(|b| (b.name.as_str(), b.parent)).collect();
+    assert_eq!(names, [("a", None), ("b", Some(0)), ("c", None)]);
+    assert_eq!((rig.clips[0].name.as_str(), rig.clips[0].times_secs.len()), ("anim", 2));
+    let posed = bonesmith_core::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(1));
+    close(posed[0], 1.0, 100.0, 4.0);
+    close(posed[6], 0.0, 100.0, 4.0);
+}
+
+/// A skeleton's numbers that do not fit are named.
+#[test]
+fn bindings_that_do_not_fit() {
+    let root = |mesh: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        write(
+            folder.path(),
+            "x.usda",
+            &format!(
+                "def SkelRoot \"root\" {{{SKELETON}\n def Mesh \"m\" {{{QUAD}\n rel skel:skeleton = </root/skel>\n{mesh}\n}} }}"
+            ),
+        );
+        load_rig(&folder.path().join("x.usda")).map(|_| ()).unwrap_err().to_string()
+    };
+    let per_vertex = "( interpolation = \"vertex\"\n elementSize = 1 )";
+    let message = root(&format!(
+        "int[] primvars:skel:jointIndices = [0, 1, 9, 0] {per_vertex}\n float[] primvars:skel:jointWeights = [1, 1, 1, 1] {per_vertex}"
+    ));
+    assert!(message.contains("vertex 2 names joint 9, but there are 3"), "{message}");
+    let message = root(&format!(
+        "int[] primvars:skel:jointIndices = [0, 1, 1] {per_vertex}\n float[] primvars:skel:jointWeights = [1, 1, 1, 1] {per_vertex}"
+    ));
+    assert!(message.contains("3 joint indices and 4 weights"), "{message}");
+}

@@ -1,0 +1,83 @@
+"""Blender as a judge of USD files: imports them and compares its evaluated vertices with what we say they are.
+
+usage: blender_usd_check.py FOLDER...
+
+Takes the same files as usd_check.py. Blender turns stages to z up and metres; positions are compared there. Fails when any
+vertex of any frame is off by more than TOLERANCE of the model's size.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import bpy
+import numpy as np
+
+TOLERANCE = 1e-4
+
+
+def positions():
+    depsgraph = bpy.context.evaluated_depsgraph_get()
+    meshes = [o for o in bpy.context.scene.objects if o.type == "MESH"]
+    if len(meshes) != 1:
+        raise ValueError(f"{len(meshes)} meshes arrived")
+    source = meshes[0].evaluated_get(depsgraph)
+    mesh = source.data
+    points = np.empty(3 * len(mesh.vertices))
+    mesh.vertices.foreach_get("co", points)
+    world = np.array(source.matrix_world)
+    return points.reshape(-1, 3) @ world[:3, :3].T + world[:3, 3]
+
+
+def in_blender(points, told):
+    """Z up and in metres."""
+    points = np.array(points) * told["metres_per_unit"]
+    return points if told["up"] == "Z" else np.stack([points[:, 0], -points[:, 2], points[:, 1]], axis=1)
+
+
+def check(path):
+    told = json.loads(Path(f"{path}.json").read_text())
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    scene = bpy.context.scene
+    scene.render.fps = round(told["fps"])
+    bpy.ops.wm.usd_import(filepath=str(path), apply_unit_conversion_scale=True)
+    rest = in_blender(told["rest"], told)
+    size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
+    if told["bones"]:
+        armatures = [o for o in scene.objects if o.type == "ARMATURE"]
+        if len(armatures) != 1 or len(armatures[0].data.bones) < told["bones"]:
+            raise ValueError(f"{[len(a.data.bones) for a in armatures]} bones arrived")
+    worst = moved = 0.0
+    for frame in told["frames"]:
+        scene.frame_set(round(frame["secs"] * told["fps"]))
+        expected = in_blender(frame["positions"], told)
+        found = positions()
+        if found.shape != expected.shape:
+            raise ValueError(f"{len(found)} of {len(expected)} vertices arrived")
+        worst = max(worst, float(np.linalg.norm(found - expected, axis=1).max()))
+        moved = max(moved, float(np.linalg.norm(expected - rest, axis=1).max()))
+    return worst / size, moved / size, len(told["frames"])
+
+
+def main(folders):
+    paths = [path for folder in folders for path in sorted(Path(folder).iterdir()) if path.suffix in (".usda", ".usdc", ".usdz")]
+    paths = [path for path in paths if Path(f"{path}.json").exists()]
+    if not paths:
+        print(f"no USD file with a .json beside it in {folders}")
+        return 2
+    failed = 0
+    for path in paths:
+        try:
+            error, moved, frames = check(path)
+            passed = error <= TOLERANCE
+            text = f"largest error {error:.2e} of the size over {frames} frames (it moves by {moved:.2f})"
+        except Exception as problem:  # a file that Blender refuses is a failure like any other
+            passed, text = False, f"{type(problem).__name__}: {problem}"
+        failed += not passed
+        print(f"{'ok  ' if passed else 'FAIL'} {path.name}: {text}", flush=True)
+    print(f"{len(paths) - failed} passed, {failed} failed")
+    return 0 if failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""Pixar's own library as a judge: opens USD files, skins them, and compares with what we say they are.
+
+usage: usd_check.py FOLDER...
+
+Each NAME.usda, .usdc or .usdz with a file NAME.ENDING.json beside it (positions in the file's own axes, of some times;
+"bones": joints that are bones, 0 for a point cache) is opened with usd-core. Checked are: the positions, skinned by
+UsdSkel or sampled; up axis, unit and rate; joint indices in range, weights that sum to 1, array sizes, extents; and
+what UsdValidation finds. Fails when any vertex is off by more than TOLERANCE of the model's size.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from pxr import Usd, UsdGeom, UsdSkel
+
+TOLERANCE = 1e-4
+# Findings that are not about the file: plug-ins that a bare usd-core lacks.
+IGNORED = ()
+
+
+def need(condition, text):
+    if not condition:
+        raise ValueError(text)
+
+
+def the_mesh(stage):
+    meshes = [UsdGeom.Mesh(prim) for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh)]
+    need(len(meshes) == 1, f"{len(meshes)} meshes")
+    return meshes[0]
+
+
+def check_layer(stage, told):
+    need(UsdGeom.GetStageUpAxis(stage) == told["up"], f"up axis {UsdGeom.GetStageUpAxis(stage)}")
+    unit = UsdGeom.GetStageMetersPerUnit(stage)
+    need(abs(unit - told["metres_per_unit"]) < 1e-9, f"metersPerUnit {unit}")
+    need(abs(stage.GetTimeCodesPerSecond() - told["fps"]) < 1e-6, f"{stage.GetTimeCodesPerSecond()} time codes a second")
+    need(bool(stage.GetDefaultPrim()), "no default prim")
+
+
+def check_faces(mesh, vertices):
+    counts = np.array(mesh.GetFaceVertexCountsAttr().Get() or [], int)
+    corners = np.array(mesh.GetFaceVertexIndicesAttr().Get() or [], int)
+    need(counts.sum() == len(corners), "faces and corners do not fit")
+    need(not len(corners) or (corners.min() >= 0 and corners.max() < vertices), "a corner names no vertex")
+    sizes = {"constant": 1, "uniform": len(counts), "vertex": vertices, "varying": vertices, "faceVarying": len(corners)}
+    for primvar in UsdGeom.PrimvarsAPI(mesh).GetPrimvarsWithValues():
+        expected = sizes[primvar.GetInterpolation()] * primvar.GetElementSize()
+        flat = primvar.ComputeFlattened()
+        if primvar.GetName() == "primvars:skel:geomBindTransform":
+            continue
+        need(len(flat) == expected, f"{primvar.GetName()}: {len(flat)} values, {expected} expected")
+
+
+def skinned(stage, mesh, told):
+    """A function from time codes to positions in the world, by UsdSkel's own evaluation."""
+    root = UsdSkel.Root.Find(mesh.GetPrim())
+    need(bool(root), "no SkelRoot")
+    cache = UsdSkel.Cache()
+    cache.Populate(root, Usd.PrimDefaultPredicate)
+    skinning = cache.GetSkinningQuery(mesh.GetPrim())
+    binding = UsdSkel.BindingAPI(mesh).GetInheritedSkeleton()
+    skeleton = cache.GetSkelQuery(binding)
+    need(bool(skeleton) and skinning.HasJointInfluences(), "no skeleton")
+    need(skeleton.HasBindPose() and skeleton.HasRestPose(), "no bind or rest pose")
+    valid, reason = skeleton.GetTopology().Validate()
+    need(valid, f"the joints are no tree: {reason}")
+    joints = len(skeleton.GetJointOrder())
+    need(joints >= told["bones"], f"{joints} joints")
+    indices = np.array(skinning.GetJointIndicesPrimvar().Get()).reshape(-1, skinning.GetNumInfluencesPerComponent())
+    weights = np.array(skinning.GetJointWeightsPrimvar().Get()).reshape(indices.shape)
+    need(indices.min() >= 0 and indices.max() < joints, "a vertex names no joint")
+    need(weights.min() >= 0 and abs(weights.sum(axis=1) - 1).max() < 1e-5, "weights do not sum to 1")
+    names = list(skeleton.GetSkeleton().GetJointNamesAttr().Get() or [])
+    need(len(names) == joints and len(set(names)) == joints, "names of joints")
+    shapes = UsdSkel.BlendShapeQuery(UsdSkel.BindingAPI(mesh)) if skinning.HasBlendShapes() else None
+
+    def positions(code):
+        points = mesh.GetPointsAttr().Get(code)
+        if shapes is not None:
+            query = skeleton.GetAnimQuery()
+            own = query.ComputeBlendShapeWeights(code)
+            own = skinning.GetBlendShapeMapper().Remap(own) if skinning.GetBlendShapeMapper() else own
+            own = own[0] if isinstance(own, tuple) else own
+            sub = shapes.ComputeSubShapeWeights(own)
+            shapes.ComputeDeformedPoints(*sub, shapes.ComputeBlendShapePointIndices(), shapes.ComputeSubShapePointOffsets(), points)
+        transforms = skeleton.ComputeSkinningTransforms(code)
+        need(skinning.ComputeSkinnedPoints(transforms, points, code), "UsdSkel does not skin it")
+        world = np.array(UsdGeom.XformCache(code).GetLocalToWorldTransform(skeleton.GetPrim()))
+        return np.array(points, float) @ world[:3, :3] + world[3, :3]
+
+    return positions
+
+
+def sampled(stage, mesh):
+    def positions(code):
+        points = np.array(mesh.GetPointsAttr().Get(code), float)
+        low, high = np.array(mesh.GetExtentAttr().Get(code), float)
+        size = np.linalg.norm(high - low)
+        need(abs(points.min(axis=0) - low).max() <= 1e-6 * size, "the extent is not that of the points")
+        need(abs(points.max(axis=0) - high).max() <= 1e-6 * size, "the extent is not that of the points")
+        world = np.array(UsdGeom.XformCache(code).GetLocalToWorldTransform(mesh.GetPrim()))
+        return points @ world[:3, :3] + world[3, :3]
+
+    return positions
+
+
+def validate(stage):
+    """Errors that UsdValidation finds, where this usd-core has it."""
+    try:
+        from pxr import UsdValidation
+    except ImportError:
+        return []
+    registry = UsdValidation.ValidationRegistry()
+    validators = registry.GetOrLoadAllValidators()
+    errors = UsdValidation.ValidationContext(validators).Validate(stage)
+    return [f"{e.GetName()}: {e.GetMessage()}" for e in errors if e.GetName() not in IGNORED]
+
+
+def check(path):
+    told = json.loads(Path(f"{path}.json").read_text())
+    stage = Usd.Stage.Open(str(path))
+    check_layer(stage, told)
+    mesh = the_mesh(stage)
+    rest = np.array(told["rest"])
+    size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
+    check_faces(mesh, len(rest))
+    positions = skinned(stage, mesh, told) if told["bones"] else sampled(stage, mesh)
+    worst = moved = 0.0
+    for frame in told["frames"]:
+        found = positions(Usd.TimeCode(frame["secs"] * stage.GetTimeCodesPerSecond()))
+        expected = np.array(frame["positions"])
+        need(found.shape == expected.shape, f"{len(found)} vertices")
+        worst = max(worst, float(np.linalg.norm(found - expected, axis=1).max()))
+        moved = max(moved, float(np.linalg.norm(expected - rest, axis=1).max()))
+    found = validate(stage)
+    need(not found, "; ".join(found[:4]))
+    return worst / size, moved / size, len(told["frames"])
+
+
+def main(folders):
+    paths = [path for folder in folders for path in sorted(Path(folder).iterdir()) if path.suffix in (".usda", ".usdc", ".usdz")]
+    paths = [path for path in paths if Path(f"{path}.json").exists()]
+    if not paths:
+        print(f"no USD file with a .json beside it in {folders}")
+        return 2
+    failed = 0
+    for path in paths:
+        try:
+            error, moved, frames = check(path)
+            passed = error <= TOLERANCE
+            text = f"largest error {error:.2e} of the size over {frames} frames (it moves by {moved:.2f})"
+        except Exception as problem:  # a file that the library refuses is a failure like any other
+            passed, text = False, f"{type(problem).__name__}: {problem}"
+        failed += not passed
+        print(f"{'ok  ' if passed else 'FAIL'} {path.name}: {text}", flush=True)
+    print(f"{len(paths) - failed} passed, {failed} failed")
+    return 0 if failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

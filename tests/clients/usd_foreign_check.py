@@ -1,0 +1,163 @@
+"""Pixar's own library as a writer: makes stages as other programs do, and looks at what bonesmith reads from them.
+
+usage: usd_foreign_check.py BONESMITH
+
+Each case is authored with usd-core, saved as text, binary and archive, read with `bonesmith convert ... out.npz`, and compared with
+what usd-core itself computes: positions in the world, skinned by UsdSkel. Fails beyond TOLERANCE of the size.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
+
+TOLERANCE = 1e-5
+CODES = [1.0, 2.0, 3.5, 7.0]
+
+
+def points_at(rows, columns, wave):
+    x, y = np.meshgrid(np.linspace(0, 2, columns), np.linspace(0, 1, rows))
+    return np.stack([x, y, 0.3 * np.sin(3 * x + wave)], axis=-1).reshape(-1, 3).astype(np.float32)
+
+
+def grid(stage, path, rows=12, columns=20):
+    """A sheet of quads; enough of them that integers are compressed."""
+    mesh = UsdGeom.Mesh.Define(stage, path)
+    corner = lambda r, c: r * columns + c
+    faces = [(corner(r, c), corner(r, c + 1), corner(r + 1, c + 1), corner(r + 1, c)) for r in range(rows - 1) for c in range(columns - 1)]
+    mesh.CreateFaceVertexCountsAttr([4] * len(faces))
+    mesh.CreateFaceVertexIndicesAttr([int(v) for face in faces for v in face])
+    mesh.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(points_at(rows, columns, 0.0)))
+    st = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.faceVarying)
+    st.Set(Vt.Vec2fArray.FromNumpy(np.zeros((len(faces) * 4, 2), np.float32)))
+    st.SetIndices(Vt.IntArray(list(range(len(faces) * 4))))
+    return mesh
+
+
+def cache(stage, folder):
+    """Animated points below animated transforms."""
+    root = UsdGeom.Xform.Define(stage, "/root")
+    turn = root.AddRotateXYZOp()
+    root.AddTransformOp(opSuffix="odd").Set(Gf.Matrix4d(1, 0, 0, 0, 0.2, 1, 0, 0, 0, 0, 1, 0, 3, 2, 1, 1))
+    mesh = grid(stage, "/root/sheet")
+    move = mesh.AddTranslateOp()
+    for code in CODES:
+        turn.Set(Gf.Vec3f(10 * code, 5, code), code)
+        move.Set(Gf.Vec3d(code, 0, -code), code)
+        mesh.GetPointsAttr().Set(Vt.Vec3fArray.FromNumpy(points_at(12, 20, code)), code)
+    return [mesh]
+
+
+def referenced(stage, folder):
+    """The same asset twice, once later in time and moved."""
+    asset = Usd.Stage.CreateNew(str(folder / "asset.usdc"))
+    asset.SetDefaultPrim(UsdGeom.Xform.Define(asset, "/asset").GetPrim())
+    mesh = grid(asset, "/asset/sheet")
+    for code in (0.0, 2.0, 4.0):
+        mesh.GetPointsAttr().Set(Vt.Vec3fArray.FromNumpy(points_at(12, 20, code)), code)
+    asset.Save()
+    stage.DefinePrim("/a", "Xform").GetReferences().AddReference("./asset.usdc", layerOffset=Sdf.LayerOffset(1.0, 0.5))
+    other = UsdGeom.Xform.Define(stage, "/b")
+    other.GetPrim().GetPayloads().AddPayload("./asset.usdc")
+    other.AddScaleOp().Set(Gf.Vec3f(1, 2, 3))
+    return [UsdGeom.Mesh(stage.GetPrimAtPath(path)) for path in ("/a/sheet", "/b/sheet")]
+
+
+def skinned(stage, folder):
+    """A chain of joints, some scaled, over a bind transform; joints of the mesh in their own order."""
+    UsdSkel.Root.Define(stage, "/rig").AddTranslateOp().Set(Gf.Vec3d(0, 5, 0))
+    skeleton = UsdSkel.Skeleton.Define(stage, "/rig/skeleton")
+    joints = ["a", "a/b", "a/b/c"]
+    binds = [Gf.Matrix4d(1).SetTranslate(Gf.Vec3d(0.7 * k, 0.1, 0)) for k in range(3)]
+    skeleton.CreateJointsAttr(joints)
+    skeleton.CreateBindTransformsAttr(binds)
+    skeleton.CreateRestTransformsAttr([binds[0]] + [binds[k] * binds[k - 1].GetInverse() for k in (1, 2)])
+    animation = UsdSkel.Animation.Define(stage, "/rig/anim")
+    animation.CreateJointsAttr(["a/b", "a/b/c"])
+    for code in CODES:
+        turn = Gf.Rotation(Gf.Vec3d(0, 0.6, 0.8), 12 * code).GetQuat()
+        animation.CreateTranslationsAttr().Set([(0.7, 0, 0.01 * code), (0.7, 0, 0)], code)
+        animation.CreateRotationsAttr().Set([Gf.Quatf(turn), Gf.Quatf(turn.GetInverse())], code)
+        animation.CreateScalesAttr().Set([Gf.Vec3h(1, 1.5, 1), Gf.Vec3h(0.75, 1, 1)], code)
+    UsdSkel.BindingAPI.Apply(skeleton.GetPrim()).CreateAnimationSourceRel().SetTargets(["/rig/anim"])
+    mesh = grid(stage, "/rig/sheet")
+    binding = UsdSkel.BindingAPI.Apply(mesh.GetPrim())
+    binding.CreateSkeletonRel().SetTargets(["/rig/skeleton"])
+    binding.CreateJointsAttr(["a/b/c", "a", "a/b"])
+    binding.CreateGeomBindTransformAttr(Gf.Matrix4d(1).SetTranslate(Gf.Vec3d(-0.1, 0, 0.2)))
+    count = len(mesh.GetPointsAttr().Get())
+    share = np.linspace(0, 1, count)
+    binding.CreateJointIndicesPrimvar(False, 2).Set(Vt.IntArray([0, 1] * (count // 2) + [2, 0] * (count - count // 2)))
+    weights = np.stack([share, 1 - share], axis=1).reshape(-1).astype(np.float32)
+    binding.CreateJointWeightsPrimvar(False, 2).Set(Vt.FloatArray.FromNumpy(weights))
+    return [mesh]
+
+
+def expected(stage, meshes, codes):
+    """Positions in the world as usd-core has them."""
+    frames = []
+    for code in codes:
+        parts = []
+        for mesh in meshes:
+            root = UsdSkel.Root.Find(mesh.GetPrim())
+            points = mesh.GetPointsAttr().Get(code)
+            frame = mesh.GetPrim()
+            if root:
+                cache = UsdSkel.Cache()
+                cache.Populate(root, Usd.PrimDefaultPredicate)
+                query = cache.GetSkelQuery(UsdSkel.BindingAPI(mesh).GetInheritedSkeleton())
+                assert cache.GetSkinningQuery(mesh.GetPrim()).ComputeSkinnedPoints(query.ComputeSkinningTransforms(code), points, code)
+                frame = query.GetPrim()
+            world = np.array(UsdGeom.XformCache(code).GetLocalToWorldTransform(frame))
+            parts.append(np.array(points, float) @ world[:3, :3] + world[3, :3])
+        frames.append(np.concatenate(parts))
+    return np.array(frames)
+
+
+def check(bonesmith, make, ending):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        path = folder / f"stage.{'usdc' if ending == 'usdz' else ending}"
+        stage = Usd.Stage.CreateNew(str(path))
+        stage.SetTimeCodesPerSecond(10)
+        meshes = make(stage, folder)
+        stage.Save()
+        if ending == "usdz":
+            archive = folder / "stage.usdz"
+            assert UsdUtils.CreateNewUsdzPackage(str(path), str(archive))
+            path.unlink()
+            for other in folder.glob("asset.*"):
+                other.unlink()
+            path = archive
+        out = folder / "out.npz"
+        subprocess.run([bonesmith, "convert", "--quiet", "--bake", str(path), str(out)], check=True)
+        found = np.load(out)
+        codes = found["times"] * 10
+        truth = expected(stage, meshes, codes)
+        size = np.linalg.norm(np.ptp(truth[0], axis=0))
+        assert found["verts"].shape == truth.shape, f"{found['verts'].shape}, {truth.shape} expected"
+        assert len(codes) >= 3, f"times {codes}"
+        return float(np.linalg.norm(found["verts"] - truth, axis=2).max() / size), len(codes)
+
+
+def main(bonesmith):
+    failed = passed = 0
+    for make in (cache, referenced, skinned):
+        for ending in ("usda", "usdc", "usdz"):
+            try:
+                error, frames = check(bonesmith, make, ending)
+                good = error <= TOLERANCE
+                text = f"largest error {error:.2e} of the size over {frames} frames"
+            except Exception as problem:  # a file that we refuse is a failure like any other
+                good, text = False, f"{type(problem).__name__}: {problem}"
+            failed, passed = failed + (not good), passed + good
+            print(f"{'ok  ' if good else 'FAIL'} {make.__name__}.{ending}: {text}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

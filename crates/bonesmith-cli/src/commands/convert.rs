@@ -32,7 +32,9 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         Loaded::Rig(rig) => {
             session.stage("writing")?;
             let path = &input.paths[0];
-            match (bonesmith_io::load_two_layer(path)?, bonesmith_io::load_ddm(path)?) {
+            // Formats without a place for two layers get the rig that they make together.
+            let both = matches!(Format::from_extension(&output), Some(Format::Npz | Format::Glb | Format::Gltf));
+            match (bonesmith_io::load_two_layer(path)?.filter(|_| both), bonesmith_io::load_ddm(path)?) {
                 (Some(two), _) => bonesmith_io::save_two_layer(&two, &output)?,
                 (None, Some(ddm)) => bonesmith_io::save_ddm(&ddm, &output)?,
                 (None, None) => bonesmith_io::save_rig(&rig, &output)?,

@@ -8,4 +8,5 @@ mod harness;
 mod rigs;
 mod skeleton;
 mod sound_results;
+mod usd;
 mod weights;

@@ -149,7 +149,7 @@ fn options_out_of_range_or_without_meaning() {
         bonesmith(dir.path(), &format!("fit -q walk.npz -o out.npz {options}")).refused(words);
     }
     bonesmith(dir.path(), "fit -q walk.npz -o walk.npz").refused(&["also the input"]);
-    bonesmith(dir.path(), "fit -q walk.npz -o out.stl").refused(&[".stl", ".glb, .gltf, .fbx"]);
+    bonesmith(dir.path(), "fit -q walk.npz -o out.stl").refused(&[".stl", ".glb, .gltf, .usda, .usdc, .usdz, .fbx"]);
     bonesmith(dir.path(), "fit -q walk.npz -o out").refused(&["no ending"]);
     assert_eq!(names(dir.path()), ["walk.npz"]);
 }

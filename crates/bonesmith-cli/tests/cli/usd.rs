@@ -10,7 +10,7 @@ fn a_fit_is_written_read_back_and_used_as_a_rig() {
     let here = dir.path();
     walk(here);
     for ending in ["usda", "usdc", "usdz"] {
-        let line = format!("fit walk.npz --bones 4 --bone-kind affine --effort fast -o rig.{ending} -q --json -");
+        let line = format!("fit walk.npz --bones 4 --bone-kind affine -o rig.{ending} -q --json -");
         let fitted = bonesmith(here, &line).fine().json();
         // Figures are measured on the file: scales as half floats would show here.
         assert!(fitted["e_rms"].as_f64().unwrap() < 0.2, "{fitted}");

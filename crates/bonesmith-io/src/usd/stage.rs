@@ -200,7 +200,8 @@ impl Stage {
         for arc in arcs {
             let below =
                 self.load(self.resolve(site.layer, &arc.asset)).map_err(|e| self.arc_error(site.layer, &arc, e))?;
-            let (offset, scale) = (site.offset + site.scale * arc.offset, site.scale * arc.scale);
+            let scale = site.scale * arc.scale * self.code_ratio(site.layer, below);
+            let offset = site.offset + site.scale * arc.offset;
             self.layer_stack(Site { layer: below, offset, scale, ..site }, depth + 1, out)?;
         }
         Ok(())
@@ -399,7 +400,7 @@ impl Stage {
             layer: target,
             prim: 0,
             offset: site.offset + site.scale * arc.offset,
-            scale: site.scale * arc.scale,
+            scale: site.scale * arc.scale * self.code_ratio(site.layer, target),
             map: self.maps.len() - 1,
         };
         let mut stack = Vec::new();
@@ -550,8 +551,21 @@ impl Stage {
 
     /// A number in the root layer's metadata.
     pub fn number(&self, key: &str) -> Option<f64> {
-        let layer = &self.layers[0];
+        self.layer_number(0, key)
+    }
+
+    fn layer_number(&self, layer: usize, key: &str) -> Option<f64> {
+        let layer = &self.layers[layer];
         layer.f64s(layer.prim_field(0, key)?, key).ok()?.first().copied()
+    }
+
+    /// How long a time code of the layer `below` lasts in those of `above`: layers keep their own clocks.
+    fn code_ratio(&self, above: usize, below: usize) -> f64 {
+        let rate = |layer: usize| {
+            let told = ["timeCodesPerSecond", "framesPerSecond"].iter().find_map(|key| self.layer_number(layer, key));
+            told.filter(|rate| rate.is_finite() && *rate > 0.0).unwrap_or(24.0)
+        };
+        rate(above) / rate(below)
     }
 
     /// A name in the root layer's metadata.

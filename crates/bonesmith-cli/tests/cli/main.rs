@@ -3,6 +3,7 @@
 mod bad_input;
 mod cancel;
 mod commands;
+mod ddm;
 mod fitting;
 mod harness;
 mod rigs;

@@ -106,21 +106,14 @@ impl<'a> DdmDeformer<'a> {
 
     /// Variant 1.
     fn sheared<const NORMALS: bool>(&self, bones: &[Columns], first: usize, posed: &mut [Vec3], normals: &mut [Vec3]) {
-        for (at, out) in posed.iter_mut().enumerate() {
-            let i = first + at;
-            let (h, q) = moments(&self.rig.weights, bones, i);
-            let [xx, xy, xz, yy, yz, zz] = self.inverses[i];
-            let mix = |a: f32, b: f32, c: f32| -> [f32; 3] {
-                std::array::from_fn(|r| h[0][r] * a + h[1][r] * b + h[2][r] * c)
-            };
-            let m = [mix(xx, xy, xz), mix(xy, yy, yz), mix(xz, yz, zz)];
+        sheared_rows(&self.rig.weights, bones, &self.inverses, first, posed.len(), |i, m, q| {
             let p = self.rig.weights.centres()[i];
             let u = self.rest[i];
-            *out = apply(&m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], [q[0], q[1], q[2]]);
+            posed[i - first] = apply(m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], q);
             if NORMALS {
-                normals[at] = turned_normal(&m, self.normals[i]);
+                normals[i - first] = turned_normal(m, self.normals[i]);
             }
-        }
+        });
     }
 
     /// Variants 2 to 5.
@@ -133,18 +126,14 @@ impl<'a> DdmDeformer<'a> {
         posed: &mut [Vec3],
         normals: &mut [Vec3],
     ) {
-        let quaternions = matches!(variant, Variant::V2 | Variant::V4);
-        let levers = matches!(variant, Variant::V2 | Variant::V3);
-        for (at, out) in posed.iter_mut().enumerate() {
-            let i = first + at;
-            let row = blend_row(&self.rig.weights, bones, rotations, i, quaternions, levers);
+        blended_rows(variant, &self.rig.weights, bones, rotations, first, posed.len(), |i, m, q| {
             let p = self.rig.weights.centres()[i];
             let u = self.rest[i];
-            *out = apply(&row.0, [u[0] - p.x, u[1] - p.y, u[2] - p.z], row.1);
+            posed[i - first] = apply(m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], q);
             if NORMALS {
-                normals[at] = turned_normal(&row.0, self.normals[i]);
+                normals[i - first] = turned_normal(m, self.normals[i]);
             }
-        }
+        });
     }
 
     /// The second layer: linear blending of virtual bones.
@@ -307,15 +296,54 @@ fn blend_rows<F: FnMut(usize, &[[f32; 4]; 4], Vec3)>(
     }
 }
 
+/// Linear part and posed centre of rows of variant 1.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn sheared_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
+    table: &MultiWeights,
+    bones: &[Columns],
+    inverses: &[[f32; 6]],
+    first: usize,
+    count: usize,
+    mut finish: F,
+) {
+    for i in first..first + count {
+        let (h, q) = moments(table, bones, i);
+        let [xx, xy, xz, yy, yz, zz] = inverses[i];
+        let mix =
+            |a: f32, b: f32, c: f32| -> [f32; 3] { std::array::from_fn(|r| h[0][r] * a + h[1][r] * b + h[2][r] * c) };
+        finish(i, &[mix(xx, xy, xz), mix(xy, yy, yz), mix(xz, yz, zz)], [q[0], q[1], q[2]]);
+    }
+}
+
+/// The same of variants 2 to 5.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn blended_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
+    variant: Variant,
+    table: &MultiWeights,
+    bones: &[Columns],
+    rotations: &[[f32; 4]],
+    first: usize,
+    count: usize,
+    mut finish: F,
+) {
+    for i in first..first + count {
+        let (m, q) = match variant {
+            Variant::V2 => blend_row::<true, true>(table, bones, rotations, i),
+            Variant::V3 => blend_row::<false, true>(table, bones, rotations, i),
+            Variant::V4 => blend_row::<true, false>(table, bones, rotations, i),
+            _ => blend_row::<false, false>(table, bones, rotations, i),
+        };
+        finish(i, &m, q);
+    }
+}
+
 /// Linear part and posed centre of variants 2 to 5.
 #[inline(always)]
-fn blend_row(
+fn blend_row<const QUATERNIONS: bool, const LEVERS: bool>(
     table: &MultiWeights,
     bones: &[Columns],
     rotations: &[[f32; 4]],
     row: usize,
-    quaternions: bool,
-    levers: bool,
 ) -> ([[f32; 3]; 3], [f32; 3]) {
     let p = table.centres()[row];
     let (mut m, mut q, mut turn) = ([[0.0f32; 4]; 3], [0.0f32; 4], [0.0f32; 4]);
@@ -327,12 +355,12 @@ fn blend_row(
         let Columns([a, b, c, t]) = &bones[j];
         let v = &table.values()[at * width..];
         let w = v[0];
-        let [x, y, z] = if levers { [v[1], v[2], v[3]] } else { [0.0; 3] };
+        let [x, y, z] = if LEVERS { [v[1], v[2], v[3]] } else { [0.0; 3] };
         for r in 0..4 {
             let moved = a[r] * p.x + b[r] * p.y + c[r] * p.z + t[r];
             q[r] += a[r] * x + b[r] * y + c[r] * z + moved * w;
         }
-        if quaternions {
+        if QUATERNIONS {
             let other = rotations[j];
             let side: f32 = (0..4).map(|k| base[k] * other[k]).sum();
             let w = if side < 0.0 { -w } else { w };
@@ -343,7 +371,7 @@ fn blend_row(
             }
         }
     }
-    let linear = if quaternions {
+    let linear = if QUATERNIONS {
         let size: f32 = turn.iter().map(|x| x * x).sum();
         rotation_matrix(if size > 1e-24 { turn.map(|x| x / size.sqrt()) } else { base })
     } else {

@@ -16,8 +16,8 @@ use crate::output::{bytes, print, write_json};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget};
 
-/// Passes over all frames of which the fastest counts.
-const PASSES: usize = 9;
+/// Passes over all frames; of each frame the fastest counts, since others on the machine only ever slow one down.
+const PASSES: usize = 15;
 
 pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json.clone())?;
@@ -137,7 +137,7 @@ fn distance(truth: &[Vec<Vec3>], rig: &Rig, made: impl Iterator<Item = Vec<Vec3>
     (percent * (sum / count.max(1) as f64).sqrt(), percent * most.sqrt())
 }
 
-/// Nanoseconds per vertex and frame: the best of several passes, since others on the machine only ever slow one down.
+/// Nanoseconds per vertex and frame.
 fn nanoseconds(rig: &DdmRig) -> f64 {
     let mut deformer = DdmDeformer::new(rig);
     let mut posed = vec![Vec3::ZERO; rig.vertex_count()];
@@ -158,12 +158,15 @@ fn linear_blending(given: &Rig, full: &DdmRig) -> f64 {
     })
 }
 
+/// Sum over the frames of each one's fastest pass, per vertex and frame.
 fn best(rig: &DdmRig, mut frame: impl FnMut(&[glam::DAffine3])) -> f64 {
-    let count = rig.rig.clips[0].frame_count() * rig.vertex_count();
-    let pass = |_| {
-        let started = Instant::now();
-        frames(rig).for_each(&mut frame);
-        1e9 * started.elapsed().as_secs_f64() / count as f64
-    };
-    (0..PASSES).map(pass).fold(f64::INFINITY, f64::min)
+    let mut least = vec![f64::INFINITY; rig.rig.clips[0].frame_count()];
+    for _ in 0..PASSES {
+        for (least, pose) in least.iter_mut().zip(frames(rig)) {
+            let started = Instant::now();
+            frame(pose);
+            *least = least.min(started.elapsed().as_secs_f64());
+        }
+    }
+    1e9 * least.iter().sum::<f64>() / (least.len() * rig.vertex_count()).max(1) as f64
 }

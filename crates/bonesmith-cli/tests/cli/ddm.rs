@@ -1,0 +1,91 @@
+//! `ddm`.
+
+use std::path::Path;
+
+use bonesmith_core::synthetic::{BarParams, bar};
+
+use crate::harness::{bonesmith, folder, names};
+
+/// A bar of four bones as `bar.npz`.
+fn write_bar(dir: &Path) {
+    let rig = bar(1, &BarParams { bones: 4, rings: 6, around: 12, ..BarParams::default() });
+    bonesmith_io::save_rig(&rig, &dir.join("bar.npz")).unwrap();
+}
+
+#[test]
+fn json_has_the_promised_keys_and_the_error_falls() {
+    let dir = folder();
+    write_bar(dir.path());
+    let plain = bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind -o d.npz --json -").fine().json();
+    let small = bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --compress 16 -o c.glb --json -").fine().json();
+    for summary in [&plain, &small] {
+        for key in ["vertices", "frames", "bones", "influences", "e_rms", "max_error", "rmse_percent", "iterations"] {
+            assert!(summary[key].is_number(), "{key}: {summary}");
+        }
+        assert!(summary["params"].is_object() && summary["stop"].is_string() && summary["method"].is_string());
+    }
+    assert!(plain["e_rms"].as_f64().unwrap() < 1e-2);
+    assert!(small["model_bytes"].as_u64() < small["full_bytes"].as_u64());
+    let history: Vec<f64> = small["history"].as_array().unwrap().iter().map(|e| e.as_f64().unwrap()).collect();
+    assert!(history.len() > 3 && history.windows(2).all(|e| e[1] <= e[0]), "{history:?}");
+}
+
+#[test]
+fn every_shape_deforms_alike_and_every_command_knows_it() {
+    let dir = folder();
+    write_bar(dir.path());
+    bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --compress 24 -o c.npz").fine();
+    bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --compress 24 -o c.glb").fine();
+    bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --compress 24 --shape baked -o baked.glb").fine();
+    bonesmith(dir.path(), "convert -q c.npz converted.glb").fine();
+    bonesmith(dir.path(), "convert -q c.npz frames.npz --bake").fine();
+    for file in ["c.npz", "c.glb", "baked.glb", "converted.glb"] {
+        let seen = bonesmith(dir.path(), &format!("eval -q {file} frames.npz --clip bend --json -")).fine().json();
+        assert!(seen["e_rms"].as_f64().unwrap() < 0.02, "{file}: {}", seen["e_rms"]);
+    }
+    let info = bonesmith(dir.path(), "info c.glb --json -").fine().json();
+    assert_eq!((&info["ddm"]["virtual_bones"], &info["bones"]), (&24.into(), &4.into()));
+    for variant in 1..=5 {
+        bonesmith(dir.path(), &format!("ddm -q bar.npz --rigid-bind --variant {variant} -o v.glb")).fine();
+        let info = bonesmith(dir.path(), "info v.glb --json -").fine().json();
+        assert_eq!(info["ddm"]["variant"], variant);
+    }
+    bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --shape baked -o morphs.glb").fine();
+    bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --delta-mush -o mush.npz").fine();
+    bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --alpha 0 -o direct.npz").fine();
+    let near = bonesmith(dir.path(), "eval -q direct.npz mush.npz --clip bend --json -").fine().json();
+    let stiff = bonesmith(dir.path(), "eval -q bar.npz mush.npz --clip bend --json -").fine().json();
+    assert!(near["e_rms"].as_f64().unwrap() < 0.3 * stiff["e_rms"].as_f64().unwrap(), "{near} {stiff}");
+}
+
+#[test]
+fn threads_make_no_difference_to_the_bytes() {
+    let dir = folder();
+    write_bar(dir.path());
+    let bytes = |threads: usize| {
+        let line = format!("ddm -q bar.npz --rigid-bind --compress 12 --threads {threads} -o t.npz");
+        bonesmith(dir.path(), &line).fine();
+        std::fs::read(dir.path().join("t.npz")).unwrap()
+    };
+    assert!(bytes(1) == bytes(3));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let dir = folder();
+    write_bar(dir.path());
+    let before = names(dir.path());
+    for (line, word) in [
+        ("ddm bar.npz --variant 6 -o x.npz", "0 to 5"),
+        ("ddm bar.npz --alpha 2 -o x.npz", "alpha"),
+        ("ddm bar.npz --steps 0 -o x.npz", "steps"),
+        ("ddm bar.npz --compress 0 -o x.npz", "virtual bones"),
+        ("ddm bar.npz --compress 8 --layer-influences 9 -o x.npz", "1 to 8"),
+        ("ddm bar.npz --maps bar.npz -o x.npz", "rotation_smooth"),
+        ("ddm bar.npz --compress 8 --range-of-motion bar.npz -o x.npz", "range_of_motion"),
+        ("ddm missing.npz -o x.npz", "missing.npz"),
+    ] {
+        bonesmith(dir.path(), line).refused(&[word]);
+    }
+    assert_eq!(names(dir.path()), before);
+}

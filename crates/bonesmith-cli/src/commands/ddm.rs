@@ -27,11 +27,11 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let inputs: Vec<PathBuf> = [&args.rig].into_iter().chain(&args.maps).cloned().collect();
     settings::input(inputs.clone(), Default::default())?;
     let output = settings::output(args.output.clone(), &inputs)?;
+    let maps = args.maps.as_deref().map(bonesmith_io::load_ddm_maps).transpose()?.unwrap_or_default();
+    let compression = compression(&args.compress)?;
     session.stage("reading")?;
     let started = Instant::now();
     let given = bonesmith_io::load_rig(&args.rig)?;
-    let maps = args.maps.as_deref().map(bonesmith_io::load_ddm_maps).transpose()?.unwrap_or_default();
-    let compression = compression(&args.compress, given.bone_count())?;
     let rig = if args.rigid_bind { rigid_bind(&given) } else { given };
     let load = started.elapsed().as_secs_f64();
     if args.delta_mush {
@@ -111,7 +111,7 @@ fn params(args: &DdmArgs) -> DdmParams {
     }
 }
 
-fn compression(args: &DdmCompressArgs, bones: usize) -> anyhow::Result<Option<DdmCompressParams>> {
+fn compression(args: &DdmCompressArgs) -> anyhow::Result<Option<DdmCompressParams>> {
     let Some(virtual_bones) = args.compress else { return Ok(None) };
     let defaults = DdmCompressParams::default();
     let mut maps = defaults.maps;
@@ -144,7 +144,7 @@ fn compression(args: &DdmCompressArgs, bones: usize) -> anyhow::Result<Option<Dd
         keep_multi_weights: args.without.contains(&MapArg::MultiWeights),
         ..defaults
     };
-    params.validate(bones)?;
+    params.validate()?;
     Ok(Some(params))
 }
 

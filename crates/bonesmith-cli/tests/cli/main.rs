@@ -4,6 +4,7 @@ mod bad_input;
 mod cancel;
 mod commands;
 mod ddm;
+mod files;
 mod fitting;
 mod harness;
 mod rigs;

@@ -51,7 +51,8 @@ pub fn compress(
     params: &DdmCompressParams,
     observer: &mut dyn Observer,
 ) -> Result<(DdmRig, DdmCompressInfo), DdmError> {
-    params.validate(rig.rig.bone_count())?;
+    params.validate()?;
+    params.check_bones(rig.rig.bone_count())?;
     if rig.layer.is_some() || rig.weights.width() < Variant::V0.width() {
         let what = "only a whole rig of variant 0 can be compressed".to_owned();
         return Err(DdmError::BadParameter { what });

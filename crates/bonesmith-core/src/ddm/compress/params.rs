@@ -82,8 +82,8 @@ impl Default for DdmCompressParams {
 }
 
 impl DdmCompressParams {
-    /// Checks all ranges, for a rig of `bones` bones.
-    pub fn validate(&self, bones: usize) -> Result<(), DdmError> {
+    /// Checks all ranges.
+    pub fn validate(&self) -> Result<(), DdmError> {
         let bad = |what: String| Err(DdmError::BadParameter { what });
         if !(1..=MAX_VIRTUAL_BONES).contains(&self.virtual_bones) {
             return bad(format!("{} virtual bones, but 1 to {MAX_VIRTUAL_BONES} are possible", self.virtual_bones));
@@ -102,13 +102,20 @@ impl DdmCompressParams {
             RangeOfMotion::Uniform { radians, units } if !sound(&(*radians, *units)) => bad(format!(
                 "joints turn by {radians} radians and move by {units}: 0 to 7, and 0 or more, are possible"
             )),
-            RangeOfMotion::PerJoint(ranges) if ranges.len() != bones => {
-                bad(format!("ranges of motion of {} joints, but the rig has {bones} bones", ranges.len()))
-            }
             RangeOfMotion::PerJoint(ranges) => match ranges.iter().position(|range| !sound(range)) {
                 Some(joint) => bad(format!("joint {joint} has the range {:?}", ranges[joint])),
                 None => Ok(()),
             },
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the ranges are those of a rig with so many bones.
+    pub fn check_bones(&self, bones: usize) -> Result<(), DdmError> {
+        match &self.range {
+            RangeOfMotion::PerJoint(ranges) if ranges.len() != bones => Err(DdmError::BadParameter {
+                what: format!("ranges of motion of {} joints, but the rig has {bones} bones", ranges.len()),
+            }),
             _ => Ok(()),
         }
     }

@@ -64,12 +64,12 @@ impl Schedule {
         };
         match effort {
             Effort::Fast => Self {
-                vertices: 800,
+                vertices: 600,
                 newcomers: 1,
                 frames: 64,
-                cycles: 4,
+                cycles: 3,
                 fine_rounds: 9,
-                middle_vertices: 1600,
+                middle_vertices: 1200,
                 middle_frames: 128,
                 middle_rounds: 6,
                 last_rounds: 2,

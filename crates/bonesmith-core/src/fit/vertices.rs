@@ -76,7 +76,8 @@ pub(crate) fn smooth_pass(
     let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs, params, smooth };
     let n = problem.vertices();
     let lanes = lane_count(n, b, length);
-    let per_lane = n.div_ceil(lanes).next_multiple_of(LANES);
+    // Whole blocks: a part of one costs nearly as much.
+    let per_lane = (n / lanes / BLOCK).max(1) * BLOCK;
     let slots = skin.slots;
     let mut per_vertex = vec![0f32; n];
     let results: Vec<Sums> = skin

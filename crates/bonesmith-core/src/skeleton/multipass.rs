@@ -7,7 +7,7 @@
 //! 5. all vertices and frames, joints held, until rounds no longer pay.
 //!
 //! Steps 1 to 3 are run from several starts, the search on the best two of them, and the better one goes on: a single
-//! start decides too much.
+//! start decides too much. Most of them are the same whatever start is asked for, so that the result depends little on it.
 
 use glam::DVec3;
 
@@ -33,6 +33,9 @@ use crate::rig::BoneKind;
 /// Most bones when their number is left open.
 const MOST_BONES: usize = 64;
 
+/// Clusters that are enough unless many bones are asked for.
+const USUAL_CLUSTERS: usize = 48;
+
 /// E_RMS below which there is nothing left to search for.
 const EXACT: f64 = 1e-3;
 
@@ -50,8 +53,8 @@ const EXTRA: [f64; 3] = [0.2, 0.4, 0.1];
 
 /// How much work an effort stands for.
 struct Work {
-    /// Starts, as shares of the clusters asked for.
-    starts: &'static [f64],
+    /// Clusters to start from besides those asked for.
+    starts: &'static [usize],
     /// Starts that get a first few cycles of the search.
     finalists: usize,
     /// Those cycles.
@@ -65,11 +68,9 @@ struct Work {
 impl Work {
     fn new(effort: Effort) -> Self {
         match effort {
-            Effort::Fast => Self { starts: &[1.0], finalists: 1, heats: 0, cycles: 2, rounds: 10 },
-            Effort::Balanced => Self { starts: &[1.0, 0.67, 0.5], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
-            Effort::Best => {
-                Self { starts: &[1.0, 0.67, 0.5, 1.4, 0.8, 1.2], finalists: 3, heats: 4, cycles: 12, rounds: 60 }
-            }
+            Effort::Fast => Self { starts: &[], finalists: 1, heats: 0, cycles: 2, rounds: 10 },
+            Effort::Balanced => Self { starts: &[64, 48, 32], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
+            Effort::Best => Self { starts: &[64, 48, 32, 96, 56, 80], finalists: 3, heats: 4, cycles: 12, rounds: 60 },
         }
     }
 }
@@ -91,14 +92,11 @@ pub(crate) fn multipass(
     if let Some(body) = one_bone(ground, run)? {
         return finish(ground, fit, body, SkeletonInfo::new(1), run);
     }
-    // Over-complete, whatever was asked for.
-    let start = params.start.max((asked.unwrap_or(0) * 3).div_ceil(2)) as f64;
     let mut tried: Vec<(Search<'_>, SkeletonInfo)> = Vec::new();
-    for scale in work.starts {
+    for clusters in starts(params.start, asked.unwrap_or(0), work.starts) {
         if !tried.is_empty() && run.is_over() {
             break;
         }
-        let clusters = ((start * scale) as usize).max(2);
         tried.push(first_tree(ground, clusters, most, worth, fit.effort, run)?);
     }
     // Fewer bones at the same price are better: what counts is the error that so many bones may leave.
@@ -115,6 +113,20 @@ pub(crate) fn multipass(
     let Some((mut search, mut info)) = tried.into_iter().next() else { unreachable!("at least one start is made") };
     improve_tree(&mut search, work.cycles, worth, &mut info, run)?;
     finish(ground, fit, search.body, info, run)
+}
+
+/// Clusters to start from: those asked for, then the fixed ones; over-complete, however many `bones` are wanted.
+fn starts(asked: usize, bones: usize, fixed: &[usize]) -> Vec<usize> {
+    let least = (bones * 3).div_ceil(2);
+    let mut starts = vec![asked.max(least).max(2)];
+    for &clusters in fixed {
+        // Many bones need as many more clusters.
+        let clusters = clusters * least.max(USUAL_CLUSTERS) / USUAL_CLUSTERS;
+        if !starts.contains(&clusters) {
+            starts.push(clusters);
+        }
+    }
+    starts
 }
 
 /// The whole as one rigid part, where it moves like one.

@@ -12,14 +12,16 @@ import sys
 from pathlib import Path
 
 # A format that both read is one more name here.
-FILES = ["dembones/Bone_Anim.abc", "cloth.abc", "softbody.abc", "character.abc", "character.fbx", "dembones/Decomposition_10.fbx"]
+FILES = ["dembones/Bone_Anim.abc", "cloth.abc", "softbody.abc", "character.abc", "character.fbx", "dembones/Decomposition_10.fbx",
+         "softbody.usdc", "character_skel.usdc"]
 
 BLENDER = r"""
 import json, sys, time
 import bpy
 import numpy as np
 reads = {"abc": lambda p: bpy.ops.wm.alembic_import(filepath=p, as_background_job=False),
-         "fbx": lambda p: bpy.ops.import_scene.fbx(filepath=p, anim_offset=0.0)}
+         "fbx": lambda p: bpy.ops.import_scene.fbx(filepath=p, anim_offset=0.0),
+         "usdc": lambda p: bpy.ops.wm.usd_import(filepath=p)}
 out = {}
 for path, frames in json.loads(sys.argv[1]).items():
     best = 1e9

@@ -7,14 +7,14 @@
 //! * affine bones: all at once, `S d = D`, Cholesky with a small ridge [Kavan2010 s.4.2];
 //! * rigid bones: one after another, each the exact optimum with the others fixed [Le2014 eq. 3.18-3.30], the sums
 //!   over vertices replaced by moments; several sweeps, eight frames side by side;
-//! * trs bones: as rigid, alternating rotation and scale along the bone's own axes.
+//! * trs bones: as rigid, alternating rotation and scale along the bone's own axes, which `axes` finds.
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
-use glam::DMat3;
+use glam::{DMat3, DVec3};
 use multiversion::multiversion;
 use pulp::Arch;
 use rayon::prelude::*;
@@ -244,7 +244,7 @@ fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &TileBone, coupling: 
 }
 
 /// Squared weight below which a bone is left alone: nothing hangs on it.
-const EMPTY: f64 = 1e-9;
+pub(crate) const EMPTY: f64 = 1e-9;
 
 /// One Gauss-Seidel sweep over rigid bones.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
@@ -280,7 +280,7 @@ fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
         let spread = spread_along(&coupling.own, q);
         let mut scale = tile.scale[j];
         let mut rotation = times(&[tile.motion[j][0], tile.motion[j][1], tile.motion[j][2]], q);
-        divide(&mut rotation, &scale);
+        orthonormalise(&mut rotation);
         for _ in 0..2 {
             let mut scaled = h;
             for c in 0..3 {
@@ -341,22 +341,21 @@ fn spread_along(own: &[[f64; 4]; 4], q: &DMat3) -> [f64; 3] {
     [q.x_axis, q.y_axis, q.z_axis].map(|axis| axis.dot(covariance * axis).max(0.0))
 }
 
-fn centred_covariance(own: &[[f64; 4]; 4]) -> DMat3 {
+/// Second moment about the weighted centre.
+pub(crate) fn centred_covariance(own: &[[f64; 4]; 4]) -> DMat3 {
     let entry = |r: usize, c: usize| own[c][r] - own[3][r] * own[c][3] / own[3][3].max(1e-300);
     DMat3::from_cols_array_2d(&std::array::from_fn(|c| std::array::from_fn(|r| entry(r, c))))
 }
 
-/// Principal axes of what hangs on each bone: where scale acts for trs bones.
-pub(crate) fn principal_axes(moments: &Moments, bones: usize) -> Vec<DMat3> {
+/// `S_jj`.
+pub(crate) fn own_moments(moments: &Moments, bones: usize, j: usize) -> [[f64; 4]; 4] {
     let side = 4 * bones;
-    (0..bones)
-        .map(|j| {
-            let own = std::array::from_fn(|c| {
-                std::array::from_fn(|d| moments.second[(c * bones + j) * side + d * bones + j])
-            });
-            rotation_svd(&centred_covariance(&own)).v
-        })
-        .collect()
+    std::array::from_fn(|c| std::array::from_fn(|d| moments.second[(c * bones + j) * side + d * bones + j]))
+}
+
+/// Principal axes of what hangs on each bone: where scale acts for trs bones to begin with.
+pub(crate) fn principal_axes(moments: &Moments, bones: usize) -> Vec<DMat3> {
+    (0..bones).map(|j| rotation_svd(&centred_covariance(&own_moments(moments, bones, j))).v).collect()
 }
 
 /// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.
@@ -423,6 +422,22 @@ fn lengths(m: &LaneMat) -> [Lane; 3] {
             squared.sqrt().clamp(SCALE_RANGE.0, SCALE_RANGE.1)
         })
     })
+}
+
+/// Columns made a rotation: those of a trs bone's own axes are one already up to their lengths, those of new axes nearly.
+#[inline(always)]
+fn orthonormalise(m: &mut LaneMat) {
+    for l in 0..LANES {
+        let [x, y, _] = *m;
+        let (x, y) = (DVec3::from_array(x.map(|a| a[l])), DVec3::from_array(y.map(|a| a[l])));
+        let x = x.normalize_or(DVec3::X);
+        let y = (y - y.dot(x) * x).normalize_or(x.any_orthonormal_vector());
+        for (c, column) in [x, y, x.cross(y)].into_iter().enumerate() {
+            for a in 0..3 {
+                m[c][a][l] = column[a];
+            }
+        }
+    }
 }
 
 fn divide(m: &mut LaneMat, scale: &[Lane; 3]) {

@@ -2,6 +2,7 @@
 
 use glam::DMat3;
 
+use super::axes;
 use super::bones::{self, BoneModel};
 use super::local::LocalParams;
 use super::model::{Motion, Skin};
@@ -26,6 +27,9 @@ const MAX_MOMENTUM: f64 = 0.97;
 /// Every so many rounds all promising bones are let in at each vertex, however little each promises alone: some
 /// vertices are stuck with bones of which two would have to be changed at once.
 const DEEP_EVERY: usize = 8;
+
+/// Every so many rounds bones that scale may do so along other axes.
+const AXES_EVERY: usize = 3;
 
 /// Alternates on one problem; remembers the last motions to look ahead.
 ///
@@ -111,11 +115,28 @@ impl<'a> Descent<'a> {
             self.moments = run.timed("vertices", || solve(self, motion, skin));
         }
         run.timed("bones", || {
-            let gain = bones::update(motion, &self.moments, model);
+            let gain = self.update_bones(motion, model);
             self.squared_error = (self.moments.squared_error - gain).max(0.0);
             self.look_ahead(motion, model);
         });
         run.round(model.axes.len(), self.e_rms())
+    }
+
+    /// Moves the bones, and now and then turns the axes they scale along; returns the gain.
+    fn update_bones(&self, motion: &mut Motion, model: &mut BoneModel) -> f64 {
+        if model.kind != BoneKind::Trs || !self.count.is_multiple_of(AXES_EVERY) {
+            return bones::update(motion, &self.moments, model);
+        }
+        let mut turned = motion.clone();
+        let axes = axes::turned(motion, &self.moments, model);
+        let turned_model = BoneModel { axes, ..model.clone() };
+        let gain = bones::update(motion, &self.moments, model);
+        let gain_turned = bones::update(&mut turned, &self.moments, &turned_model);
+        if gain_turned <= gain {
+            return gain;
+        }
+        (*motion, *model) = (turned, turned_model);
+        gain_turned
     }
 
     fn look_ahead(&mut self, motion: &mut Motion, model: &BoneModel) {

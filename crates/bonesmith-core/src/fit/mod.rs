@@ -18,6 +18,7 @@
 //! Deviations are told where they happen: choice of influences (`local`), splitting (`init`), planting instead of
 //! reinitialising (`explore`), momentum (`descend`).
 
+mod axes;
 pub(crate) mod bones;
 pub(crate) mod descend;
 pub(crate) mod explore;

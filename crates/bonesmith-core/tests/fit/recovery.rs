@@ -43,14 +43,14 @@ fn rigid_bones_are_recovered() {
     recover(BoneKind::Rigid, 4);
 }
 
-/// The axes that a bone scales along are taken from the shape of what hangs on it, not fitted: a rig that scales along
-/// others is not found exactly, but far better than without scale.
+/// The axes that a bone scales along are found every few rounds, so the descent creeps: a rig is not found as exactly as with
+/// other kinds, but far better than without scale.
 #[test]
-fn trs_bones_are_approached() {
+fn trs_bones_are_nearly_recovered() {
     for seed in 0..5 {
         let trs = recovered(BoneKind::Trs, 4, seed, BoneKind::Trs);
         let rigid = recovered(BoneKind::Trs, 4, seed, BoneKind::Rigid);
-        assert!(trs < 2.5 && trs < 0.5 * rigid, "seed {seed}: E_RMS {trs}, {rigid} without scale");
+        assert!(trs < 0.4 && trs < 0.1 * rigid, "seed {seed}: E_RMS {trs}, {rigid} without scale");
     }
 }
 

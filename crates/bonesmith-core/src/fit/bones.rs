@@ -127,6 +127,8 @@ struct Tile {
     residual: Vec<TileBone>,
     /// [B] scale along the bone's axes (trs only).
     scale: Vec<[Lane; 3]>,
+    /// Lanes that are frames.
+    used: usize,
     arch: Arch,
 }
 
@@ -165,7 +167,7 @@ fn update_one_by_one(motion: &mut Motion, moments: &Moments, model: &BoneModel) 
 }
 
 impl Tile {
-    /// Frames `start..start + LANES`; lanes beyond the last frame repeat it with nothing to gain.
+    /// Frames `start..start + LANES`; lanes beyond the last frame repeat it and do not count.
     fn gather(motion: &Motion, moments: &Moments, start: usize) -> Self {
         let (bones, frames, length) = (motion.bones, motion.frames(), motion.length);
         let cut = |row: &[f64], outside_is_zero: bool| -> [Lane; 3] {
@@ -184,6 +186,7 @@ impl Tile {
             motion: (0..bones).map(of).collect(),
             residual: (0..bones).map(residual_of).collect(),
             scale: Vec::new(),
+            used: LANES.min(frames - start),
             arch: Arch::new(),
         }
     }
@@ -240,7 +243,7 @@ fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &TileBone, coupling: 
     flat_mut(residual).iter_mut().zip(&moved).for_each(|(r, m)| *r -= m);
     motion.iter_mut().zip(delta).for_each(|(m, d)| *m += d);
     tile.arch.dispatch(Spread { change, out: &mut tile.residual, blocks: &coupling.others });
-    gain.iter().sum()
+    gain[..tile.used].iter().sum()
 }
 
 /// Squared weight below which a bone is left alone: nothing hangs on it.

@@ -1,0 +1,172 @@
+// The report's arrays unpacked, and the few quantities that several parts of the page derive from them.
+import { boneColors, type Rgb } from "./color";
+import type { Blobs, Loaded } from "./data";
+import type { Bone, ErrorPart, Model, Quantised, Report, Weights } from "./types";
+
+/** Weights [N, K] unpacked; K = `influences`. */
+export interface WeightArrays {
+  influences: number;
+  indices: Uint16Array;
+  weights: Uint16Array;
+}
+
+export interface Baked {
+  /** [frames, N, 3]. */
+  positions: Uint16Array;
+  /** [frames, 6]: least and greatest x, y, z. */
+  boxes: Float32Array;
+}
+
+export interface ErrorArrays extends Omit<ErrorPart, "per_vertex_rms" | "per_vertex_max"> {
+  rms: Float32Array;
+  worst: Float32Array;
+}
+
+export interface ModelContent {
+  source: Model;
+  name: string;
+  rest: Float32Array;
+  /** Skinned on the GPU when present, else `baked`. */
+  skin: (WeightArrays & { joints: number; matrices: Float32Array }) | null;
+  baked: Baked | null;
+  /** Bones that are drawn and coloured, without virtual ones. */
+  bones: Bone[];
+  boneMatrices: Float32Array | null;
+  /** Weights on `bones`, for colours and for what a pick tells. */
+  weights: WeightArrays | null;
+  /** Virtual bones' rest positions [J, 3]. */
+  virtualHeads: Float32Array | null;
+  colors: Rgb[];
+  error: ErrorArrays | null;
+}
+
+export interface Content {
+  report: Report;
+  fileBytes: number;
+  vertices: number;
+  frames: number;
+  fps: number;
+  triangles: Uint32Array;
+  edges: Uint32Array;
+  original: Baked | null;
+  models: ModelContent[];
+}
+
+export function unpack({ report, blobs, fileBytes }: Loaded): Content {
+  const mesh = report.mesh ?? null;
+  const triangles = mesh ? blobs.u32(mesh.triangles) : new Uint32Array();
+  const frames = report.frames?.count ?? 0;
+  return {
+    report,
+    fileBytes,
+    vertices: mesh?.vertices ?? 0,
+    frames,
+    fps: (report.frames?.fps || 24) / (report.file?.kept_frames_every || 1),
+    triangles,
+    edges: mesh?.edges ? blobs.u32(mesh.edges) : edgesOf(triangles),
+    original: report.original ? baked(blobs, report.original) : null,
+    models: report.models.map((model) => modelContent(blobs, model)),
+  };
+}
+
+function baked(blobs: Blobs, part: Quantised): Baked {
+  return { positions: blobs.u16(part.positions), boxes: blobs.f32(part.boxes) };
+}
+
+function weightArrays(blobs: Blobs, part: Weights): WeightArrays {
+  return { influences: part.influences, indices: blobs.u16(part.indices), weights: blobs.u16(part.weights) };
+}
+
+function modelContent(blobs: Blobs, model: Model): ModelContent {
+  const skin = model.skin ? { ...weightArrays(blobs, model.skin), joints: model.skin.joints, matrices: blobs.f32(model.skin.matrices) } : null;
+  const bones = (model.bones ?? []).filter((bone) => bone.kind !== "virtual");
+  const weights = model.bone_weights ? weightArrays(blobs, model.bone_weights) : skin && skin.joints <= bones.length ? skin : null;
+  const error = model.error;
+  return {
+    source: model,
+    name: model.name,
+    rest: blobs.f32(model.rest),
+    skin,
+    baked: model.positions ? baked(blobs, model.positions) : null,
+    bones,
+    boneMatrices: model.bone_matrices ? blobs.f32(model.bone_matrices) : null,
+    weights,
+    virtualHeads: model.virtual_heads ? blobs.f32(model.virtual_heads) : null,
+    colors: boneColors(bones.length, weights ? sharedWeights(weights, bones.length) : new Map()),
+    error: error ? { ...error, rms: blobs.f32(error.per_vertex_rms), worst: blobs.f32(error.per_vertex_max) } : null,
+  };
+}
+
+/** Pairs of bones that hold a vertex together, by key `a * bones + b`. */
+function sharedWeights({ influences: k, indices, weights }: WeightArrays, bones: number): Map<number, number> {
+  const pairs = new Map<number, number>();
+  for (let at = 0; at < indices.length; at += k) {
+    for (let i = at; i < at + k; i++) {
+      for (let j = i + 1; j < at + k; j++) {
+        if (weights[i] === 0 || weights[j] === 0) continue;
+        const key = indices[i] * bones + indices[j];
+        pairs.set(key, (pairs.get(key) ?? 0) + weights[i] * weights[j]);
+      }
+    }
+  }
+  return pairs;
+}
+
+/** Each edge once, in ascending order. */
+function edgesOf(triangles: Uint32Array): Uint32Array {
+  const keys = new Float64Array(triangles.length);
+  for (let t = 0; t < triangles.length; t += 3) {
+    for (let e = 0; e < 3; e++) {
+      const a = triangles[t + e];
+      const b = triangles[t + ((e + 1) % 3)];
+      keys[t + e] = Math.min(a, b) * 0x100000000 + Math.max(a, b);
+    }
+  }
+  keys.sort();
+  const edges: number[] = [];
+  keys.forEach((key, i) => {
+    if (i === 0 || key !== keys[i - 1]) edges.push(Math.floor(key / 0x100000000), key % 0x100000000);
+  });
+  return Uint32Array.from(edges);
+}
+
+export interface Influence {
+  bone: number;
+  weight: number;
+}
+
+/** Bones of a vertex, the strongest first; empty where the model has no weights. */
+export function influencesOf(model: ModelContent, vertex: number): Influence[] {
+  const w = model.weights;
+  if (!w) return [];
+  const found: Influence[] = [];
+  for (let i = vertex * w.influences; i < (vertex + 1) * w.influences; i++) {
+    if (w.weights[i] > 0) found.push({ bone: w.indices[i], weight: w.weights[i] / 65535 });
+  }
+  return found.sort((a, b) => b.weight - a.weight);
+}
+
+/** Top of the heat map, one for all models so that they compare. */
+export function heatTop(models: ModelContent[], kind: "rms" | "max" | "frame", top: "p99" | "max"): number {
+  const tops = models.map(({ error }) => {
+    if (!error) return 0;
+    if (kind === "rms") return top === "max" ? largest(error.rms) : error.percentiles.p99;
+    return top === "max" ? error.max.value : quantile(error.worst, 0.99);
+  });
+  return Math.max(...tops, 0);
+}
+
+export function largest(values: ArrayLike<number>): number {
+  let most = 0;
+  for (let i = 0; i < values.length; i++) most = Math.max(most, values[i]);
+  return most;
+}
+
+export function quantile(values: Float32Array, q: number): number {
+  if (values.length === 0) return 0;
+  const sorted = values.slice().sort();
+  const at = q * (sorted.length - 1);
+  const i = Math.floor(at);
+  const next = sorted[Math.min(i + 1, sorted.length - 1)];
+  return sorted[i] + (next - sorted[i]) * (at - i);
+}

@@ -1,0 +1,69 @@
+// The controls beside the picture.
+import type { Content } from "../content";
+import type { Store } from "../state";
+import { choices, select, toggle, type Choice } from "./controls";
+import { h } from "./dom";
+import { inspector } from "./inspector";
+import { legend } from "./legend";
+
+export function panel(content: Content, store: Store): HTMLElement {
+  const sources = content.models.length + (content.original ? 1 : 0);
+  const hasWeights = content.models.some((model) => model.weights);
+  const hasError = content.models.some((model) => model.error);
+  const element = h(
+    "aside",
+    { class: "panel", "aria-label": "What the picture shows" },
+    sources > 1 ? layoutPart(content, store) : null,
+    choices(store, "color", "Colours", [
+      { value: "surface", label: "Plain", key: "S" },
+      ...(hasError ? [{ value: "error" as const, label: "Error", key: "E" }] : []),
+      ...(hasWeights
+        ? [
+            { value: "bones" as const, label: "Bones", key: "B" },
+            { value: "weights" as const, label: "Weights", key: "W", hint: "Weights of the picked bone" },
+          ]
+        : []),
+    ]),
+    legend(content, store),
+    inspector(content, store),
+    showPart(content, store, sources),
+  );
+  return element;
+}
+
+function layoutPart(content: Content, store: Store): HTMLElement {
+  const part = h(
+    "div",
+    {},
+    choices(store, "layout", "Layout", [
+      { value: "side", label: "Side", key: "1", hint: "Side by side" },
+      { value: "overlay", label: "Over", key: "2", hint: "One over the other" },
+      { value: "split", label: "Split", key: "3", hint: "Split by a line to drag" },
+      { value: "single", label: "Alone", key: "4", hint: "The model alone" },
+    ]),
+  );
+  if (content.models.length > 1) {
+    const models = content.models.map((model, i): Choice<number> => ({ value: i, label: model.name }));
+    const all = content.original ? [{ value: -1, label: "Original" }, ...models] : models;
+    const pair = h("div", { class: "pair" }, select(store, "against", "Left or under", all), select(store, "model", "Model", models));
+    part.append(pair);
+    store.on(["layout"], (state) => (pair.hidden = state.layout === "side"));
+  }
+  return part;
+}
+
+function showPart(content: Content, store: Store, sources: number): HTMLElement {
+  const hasBones = content.models.some((model) => model.bones.length > 0);
+  const hasVirtual = content.models.some((model) => model.virtualHeads);
+  return h(
+    "fieldset",
+    { class: "show" },
+    h("legend", {}, "Show"),
+    hasBones ? toggle(store, "bones", "Skeleton", "K") : null,
+    hasVirtual ? toggle(store, "virtual", "Virtual bones", "V") : null,
+    toggle(store, "wireframe", "Wireframe", "X"),
+    toggle(store, "facets", "Facets", "F", "Flat faces instead of smooth shading"),
+    sources > 1 ? toggle(store, "sync", "Linked cameras", "Y", "All panes share one camera") : null,
+    toggle(store, "follow", "Follow the model", "O", "The camera moves along"),
+  );
+}

@@ -88,13 +88,24 @@ function stage(content: Content, store: Store, main: HTMLElement, help: HTMLButt
     help.hidden = false;
     help.addEventListener("click", keys.open);
     document.body.append(keys.panel);
-    // Paper is white, and a hidden tab may not have drawn yet.
-    window.addEventListener("beforeprint", () => view.draw());
+    printedPicture(view, picture.element);
     return view;
   } catch (error) {
     box.replaceWith(h("p", { class: "notice", role: "alert" }, `No picture: this browser gives no WebGL 2 (${error instanceof Error ? error.message : String(error)}).`));
     return null;
   }
+}
+
+/** Printers get what was last put on the screen of a WebGL canvas, so the light picture goes to a plain one first. */
+function printedPicture(view: View, box: HTMLElement): void {
+  const copy = h("canvas", { class: "printed", "aria-hidden": "true" });
+  box.append(copy);
+  window.addEventListener("beforeprint", () => {
+    view.draw();
+    copy.width = view.canvas.width;
+    copy.height = view.canvas.height;
+    copy.getContext("2d")?.drawImage(view.canvas, 0, 0);
+  });
 }
 
 function headerOf(content: Content, store: Store): { element: HTMLElement; help: HTMLButtonElement } {

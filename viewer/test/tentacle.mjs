@@ -79,11 +79,11 @@ export function weights(rest, count, keep) {
     const sum = near.reduce((total, [, w]) => total + w, 0);
     let left = 65535;
     near.forEach(([j, w], i) => {
-      const share = i === near.length - 1 ? left : Math.round((w / sum) * 65535);
       indices[v * keep + i] = j;
-      values[v * keep + i] = share;
-      left -= share;
+      values[v * keep + i] = Math.floor((w / sum) * 65535);
+      left -= values[v * keep + i];
     });
+    values[v * keep] += left;
   }
   return { influences: keep, indices, weights: values };
 }

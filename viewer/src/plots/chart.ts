@@ -155,7 +155,7 @@ export function steps(a: number, b: number, wanted: number): number[] {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999) ?? raw;
   const found: number[] = [];
-  for (let i = Math.ceil(a / step - 1e-9); i * step <= b * (1 + 1e-9); i++) found.push(i * step);
+  for (let i = Math.ceil(a / step - 1e-9); i * step <= b * (1 + 1e-9); i++) found.push(i * step + 0); // -0 would show
   return found;
 }
 

@@ -7,6 +7,7 @@ import { count, num, percent, svg } from "../ui/dom";
 import { nameOf } from "../ui/inspector";
 import { chart, path, steps, type Chart, type Frame } from "./chart";
 
+const WIDEST = 56; // pixels of a column
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "1 4", "12 5"];
 
 /** Nearest kept frame to a frame of the source. */
@@ -100,8 +101,8 @@ export function histogram({ edges, counts }: Histogram): Chart {
 function columnBar(frame: Frame, from: number, to: number, value: number, className: string, fill?: string): SVGElement {
   const gap = Math.min(2, (frame.x(to) - frame.x(from)) * 0.2);
   const height = value > 0 ? Math.max(frame.y(0) - frame.y(value), 1.5) : 0;
-  const width = Math.max(frame.x(to) - frame.x(from) - gap, 0.6);
-  return svg("rect", { x: frame.x(from) + gap / 2, y: frame.y(0) - height, width, height, class: className, fill });
+  const width = Math.min(Math.max(frame.x(to) - frame.x(from) - gap, 0.6), WIDEST);
+  return svg("rect", { x: (frame.x(from) + frame.x(to) - width) / 2, y: frame.y(0) - height, width, height, class: className, fill });
 }
 
 export function iterations(list: NonNullable<Plots["iterations"]>): Chart | null {

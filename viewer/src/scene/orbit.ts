@@ -4,7 +4,7 @@ import * as THREE from "three";
 export interface Pose {
   yaw: number;
   pitch: number;
-  /** In units of the model's radius, so that a pose fits any size. */
+  /** 1: the model fills its pane; 2: twice as far. */
   distance: number;
   /** Offset of the target from the model's middle, in units of the radius. */
   shift: THREE.Vector3;
@@ -12,18 +12,47 @@ export interface Pose {
 
 const PITCH_LIMIT = 1.53;
 export const FIELD_OF_VIEW = 30; // degrees, vertical
+const FILL = 0.92; // of the pane
+/** Radii from eye to target at distance 1, roughly: what a pan of the pane's height is worth. */
+const NEAR = 4;
 
 export function startPose(): Pose {
-  return { yaw: 0.62, pitch: 0.24, distance: 4.4, shift: new THREE.Vector3() };
+  return { yaw: 0.62, pitch: 0.24, distance: 1, shift: new THREE.Vector3() };
 }
 
-/** Places `camera` of the given aspect; narrow panes step back so that the model still fits. */
-export function aim(camera: THREE.PerspectiveCamera, pose: Pose, middle: THREE.Vector3, radius: number, aspect: number, zUp: boolean): void {
-  const back = aspect < 1 ? 1 / Math.max(aspect, 0.3) ** 0.85 : 1;
-  const d = pose.distance * radius * back;
-  const flat = Math.cos(pose.pitch) * d;
-  const offset = new THREE.Vector3(Math.sin(pose.yaw) * flat, Math.sin(pose.pitch) * d, Math.cos(pose.yaw) * flat);
-  if (zUp) offset.set(offset.x, -offset.z, offset.y);
+/** What the camera must show: the box's half extents, and its half diagonal. */
+export interface Extent {
+  half: THREE.Vector3;
+  radius: number;
+}
+
+/** Direction from the target to the eye. */
+function outward({ yaw, pitch }: Pose, zUp: boolean): THREE.Vector3 {
+  const v = new THREE.Vector3(Math.sin(yaw) * Math.cos(pitch), Math.sin(pitch), Math.cos(yaw) * Math.cos(pitch));
+  return zUp ? v.set(v.x, -v.z, v.y) : v;
+}
+
+/** Distance at which the box just fits, seen in the first pose. */
+function fitting({ half }: Extent, aspect: number, zUp: boolean): number {
+  const out = outward(startPose(), zUp);
+  const right = new THREE.Vector3(0, zUp ? 0 : 1, zUp ? 1 : 0).cross(out).normalize();
+  const up = out.clone().cross(right);
+  const slope = Math.tan((FIELD_OF_VIEW * Math.PI) / 360) * FILL;
+  let most = 0;
+  for (let corner = 0; corner < 8; corner++) {
+    const c = new THREE.Vector3(corner & 1 ? half.x : -half.x, corner & 2 ? half.y : -half.y, corner & 4 ? half.z : -half.z);
+    const wide = Math.abs(c.dot(right)) / (slope * aspect);
+    const high = Math.abs(c.dot(up)) / slope;
+    most = Math.max(most, Math.max(wide, high) + c.dot(out));
+  }
+  return most;
+}
+
+/** Places `camera` of the given aspect. */
+export function aim(camera: THREE.PerspectiveCamera, pose: Pose, middle: THREE.Vector3, extent: Extent, aspect: number, zUp: boolean): void {
+  const { radius } = extent;
+  const d = pose.distance * fitting(extent, aspect, zUp);
+  const offset = outward(pose, zUp).multiplyScalar(d);
   camera.up.set(0, zUp ? 0 : 1, zUp ? 1 : 0);
   const target = pose.shift.clone().multiplyScalar(radius).add(middle);
   camera.position.copy(target).add(offset);
@@ -42,12 +71,12 @@ export function turn(pose: Pose, dYaw: number, dPitch: number): void {
 }
 
 export function zoom(pose: Pose, factor: number): void {
-  pose.distance = Math.min(Math.max(pose.distance * factor, 0.15), 60);
+  pose.distance = Math.min(Math.max(pose.distance * factor, 0.04), 20);
 }
 
 /** Moves the target in the plane of the screen; dx, dy in heights of the pane. */
 export function pan(pose: Pose, camera: THREE.PerspectiveCamera, dx: number, dy: number): void {
-  const scale = 2 * Math.tan((FIELD_OF_VIEW * Math.PI) / 360) * pose.distance;
+  const scale = 2 * Math.tan((FIELD_OF_VIEW * Math.PI) / 360) * pose.distance * NEAR;
   const right = new THREE.Vector3().setFromMatrixColumn(camera.matrixWorld, 0);
   const up = new THREE.Vector3().setFromMatrixColumn(camera.matrixWorld, 1);
   pose.shift.addScaledVector(right, -dx * scale).addScaledVector(up, dy * scale);

@@ -118,7 +118,7 @@ float contour() {
   float level = top > 0.0 ? vValue / top * 10.0 : 0.0;
   float width = fwidth(level);
   float near = abs(fract(level - 0.5) - 0.5) / max(width, 1e-6);
-  float line = 1.0 - smoothstep(0.5, 1.3, near);
+  float line = 1.0 - smoothstep(0.35, 1.0, near);
   return level < 0.5 || level > 10.5 || width > 0.7 ? 0.0 : line;
 }
 void main() {
@@ -132,9 +132,9 @@ void main() {
   float edge = 1.0 - max(dot(n, toEye), 0.0);
   vec3 surface = albedo();
   // Data colours are lit flatter than clay, so that the legend still reads.
-  float light = mode == 0 ? 0.30 * sky + 0.12 * fill + 0.72 * key : 0.55 + 0.16 * sky + 0.34 * key;
+  float light = mode == 0 ? 0.42 * sky + 0.14 * fill + 0.60 * key : 0.55 + 0.16 * sky + 0.34 * key;
   vec3 lit = surface * light + vec3(0.05) * pow(edge, 3.0);
-  if (mode == 1 && contours == 1) lit = mix(lit, lit.g + lit.r > 0.9 ? vec3(0.0) : vec3(1.0), 0.42 * contour());
+  if (mode == 1 && contours == 1) lit = mix(lit, lit.g + lit.r > 0.9 ? vec3(0.0) : vec3(1.0), 0.34 * contour());
   float alpha = ghost > 0.0 ? mix(0.10, 0.75, pow(edge, 1.6)) * ghost : 1.0;
   color = vec4(encode(lit) * alpha, alpha);
 }`;

@@ -4,7 +4,7 @@ import { fromHex, heat, toSrgb, type Rgb } from "../color";
 import { heatTop, type Content } from "../content";
 import type { State, Store } from "../state";
 import { Floor } from "./floor";
-import { aim, startPose, type Pose } from "./orbit";
+import { aim, startPose, type Extent, type Pose } from "./orbit";
 import { paint } from "./paint";
 import { panes, type Pane } from "./panes";
 import { pickVertex } from "./pick";
@@ -14,8 +14,8 @@ import { Source, type Shared } from "./source";
 
 /** Colours of the stage per theme, sRGB. */
 const THEMES: Record<State["theme"], { stage: string; clay: string; model: string; ghost: string; ink: string; rim: string }> = {
-  light: { stage: "#e9e5db", clay: "#b9b2a3", model: "#cfc7b6", ghost: "#8c3a14", ink: "#2a2723", rim: "#fffdf8" },
-  dark: { stage: "#1b1c1e", clay: "#8f8a80", model: "#b3aa99", ghost: "#ff9a66", ink: "#f2ede2", rim: "#141516" },
+  light: { stage: "#e9e5db", clay: "#c4bdae", model: "#dcd4c3", ghost: "#8c3a14", ink: "#2a2723", rim: "#fffdf8" },
+  dark: { stage: "#1b1c1e", clay: "#9c968a", model: "#c2b9a7", ghost: "#ff9a66", ink: "#f2ede2", rim: "#141516" },
 };
 
 export interface PanePlace {
@@ -26,7 +26,7 @@ export interface PanePlace {
 export class View {
   readonly sources = new Map<number, Source>();
   readonly skeletons = new Map<number, Skeleton>();
-  readonly radius: number;
+  readonly extent: Extent;
   readonly zUp: boolean;
   /** True when the model travels farther than it is large. */
   readonly travels: boolean;
@@ -70,19 +70,19 @@ export class View {
     });
     this.readback = new Readback(this.renderer, content.vertices);
     const size = this.measure();
-    this.radius = size.radius;
+    this.extent = size.extent;
     this.travels = size.travels;
-    this.floor = new Floor(size.floor, this.radius, this.zUp, this.shared.ink);
+    this.floor = new Floor(size.floor, this.extent.radius, this.zUp, this.shared.ink);
     this.subscribe();
     new ResizeObserver(() => this.resize()).observe(canvas);
     this.resize();
   }
 
   /** Radius and middle from sampled frames as the GPU places them. */
-  private measure(): { radius: number; floor: number; travels: boolean } {
+  private measure(): { extent: Extent; floor: number; travels: boolean } {
     const source = this.sources.get(-1) ?? this.sources.get(0)!;
     const whole = new THREE.Box3();
-    let radius = 0;
+    const half = new THREE.Vector3();
     let path = 0;
     const first = new THREE.Vector3();
     const samples = Math.min(this.content.frames, 9);
@@ -91,14 +91,14 @@ export class View {
       const box = new THREE.Box3().setFromArray(this.readback.positions(source, frame));
       const centre = box.getCenter(new THREE.Vector3());
       if (s === 0) first.copy(centre);
-      radius = Math.max(radius, box.getSize(new THREE.Vector3()).length() / 2);
+      half.max(box.getSize(new THREE.Vector3()).divideScalar(2));
       path = Math.max(path, centre.distanceTo(first));
       whole.union(box);
     }
     whole.getCenter(this.home);
-    const travels = path > 1.2 * radius;
-    if (!travels) radius = Math.max(radius, whole.getSize(new THREE.Vector3()).length() / 2);
-    return { radius: radius || 1, floor: this.zUp ? whole.min.z : whole.min.y, travels };
+    const travels = path > 1.2 * half.length();
+    if (!travels) half.copy(whole.getSize(new THREE.Vector3()).divideScalar(2));
+    return { extent: { half, radius: half.length() || 1 }, floor: this.zUp ? whole.min.z : whole.min.y, travels };
   }
 
   private subscribe(): void {
@@ -171,7 +171,7 @@ export class View {
     this.renderer.setScissorTest(true);
     this.places = panes(state, this.content.models.length, this.sources.has(-1), width / height).map((pane) => {
       const camera = new THREE.PerspectiveCamera();
-      aim(camera, this.pose(pane.camera), this.middle, this.radius, (pane.rect.width * width) / (pane.rect.height * height), this.zUp);
+      aim(camera, this.pose(pane.camera), this.middle, this.extent, (pane.rect.width * width) / (pane.rect.height * height), this.zUp);
       this.drawPane(pane, camera, width, height);
       return { pane, camera };
     });

@@ -30,7 +30,7 @@ export function toggle(store: Store, key: keyof State, label: string, shortcut: 
   const input = h("input", { type: "checkbox", role: "switch" });
   input.addEventListener("change", () => store.set({ [key]: input.checked } as Partial<State>));
   store.on([key], (state) => (input.checked = state[key] as boolean));
-  return h("label", { class: "toggle", title: hint || null }, input, h("span", { class: "knob" }), h("span", { class: "name" }, label), h("kbd", {}, shortcut));
+  return h("label", { class: "toggle", title: [hint, `key ${shortcut}`].filter(Boolean).join(" · ") }, input, h("span", { class: "knob" }), h("span", { class: "name" }, label));
 }
 
 export function select<K extends keyof State>(store: Store, key: K, label: string, options: Choice<State[K]>[]): HTMLElement {

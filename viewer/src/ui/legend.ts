@@ -39,7 +39,7 @@ function bodyOf(content: Content, state: Readonly<State>): Node[] {
   if (state.color === "error") return [h("p", { class: "soft" }, "This report has no original to measure the error against.")];
   if (state.color === "weights" && model.weights) {
     const name = model.bones[state.bone ?? 0]?.name ?? "";
-    return [h("h3", {}, "Weight of ", h("b", {}, name)), bar(), ticks([0, 0.25, 0.5, 0.75, 1].map((x) => [x, `${Math.round(100 * x)} %`]))];
+    return [h("h3", {}, "Weight of ", h("b", {}, name)), bar(), ticks([0, 0.5, 1].map((x) => [x, `${Math.round(100 * x)} %`]))];
   }
   if (state.color === "bones" && model.weights) {
     return [h("p", { class: "soft" }, "Each vertex has the mixed colour of its bones, by weight. Pick a bone below or a vertex in the picture.")];
@@ -54,7 +54,7 @@ function errorKey(content: Content, error: ErrorArrays, state: Readonly<State>):
   const title = { rms: "RMS error per vertex", max: "Worst error per vertex", frame: "Error in this frame" }[state.errorKind];
   const nodes: Node[] = [h("h3", {}, title, h("span", { class: "unit" }, "model units"))];
   if (state.errorKind !== "frame") nodes.push(distribution(values, top));
-  nodes.push(bar(), ticks([0, 0.25, 0.5, 0.75, 1].map((x) => [x, num(x * top, 3)])));
+  nodes.push(bar(), ticks([0, 0.5, 1].map((x) => [x, num(x * top, 3)])));
   if (state.errorKind !== "frame") nodes.push(percentiles(values, error, state));
   return nodes;
 }

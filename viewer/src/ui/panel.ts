@@ -25,8 +25,8 @@ export function panel(content: Content, store: Store): HTMLElement {
         : []),
     ]),
     legend(content, store),
-    inspector(content, store),
     showPart(content, store, sources),
+    inspector(content, store),
   );
   return element;
 }
@@ -63,7 +63,7 @@ function showPart(content: Content, store: Store, sources: number): HTMLElement 
     hasVirtual ? toggle(store, "virtual", "Virtual bones", "V") : null,
     toggle(store, "wireframe", "Wireframe", "X"),
     toggle(store, "facets", "Facets", "F", "Flat faces instead of smooth shading"),
-    sources > 1 ? toggle(store, "sync", "Linked cameras", "Y", "All panes share one camera") : null,
-    toggle(store, "follow", "Follow the model", "O", "The camera moves along"),
+    sources > 1 ? toggle(store, "sync", "Link cameras", "Y", "All panes share one camera") : null,
+    toggle(store, "follow", "Follow", "O", "The camera moves along"),
   );
 }

@@ -113,7 +113,7 @@ export function shortcuts(content: Content, store: Store, view: View): { panel: 
   });
   panel.append(
     h("header", {}, h("h2", { id: "help-title" }, "Keys and mouse"), close),
-    h("p", { class: "soft" }, "Drag turns, right drag or two fingers move, the wheel or a pinch comes nearer. A click picks a vertex or a joint, a double click resets the view."),
+    h("p", { class: "soft" }, "Drag turns, right drag or two fingers move, a pinch or the wheel (after a click into the picture) comes nearer. A click picks a vertex or a joint, a double click resets the view."),
     h("div", { class: "groups" }, ...groups.map(([name, list]) => group(name, list))),
   );
   window.addEventListener("keydown", (event) => {

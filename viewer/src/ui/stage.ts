@@ -58,13 +58,15 @@ function paneLabels(view: View, content: Content, store: Store): HTMLElement[] {
     return pane.sources.map((source, s) => {
       const model = content.models[source];
       const name = model ? model.name : "Original";
-      const error = model?.error ? `E ${num(rms(model.error.per_frame.rms), 3)}` : "";
+      const error = model?.error ? `RMS ${num(rms(model.error.per_frame.rms), 3)}` : "";
       const ghost = pane.sources.length > 1 && s === 0;
       const right = split && i === 1;
       const style = right
         ? `right:0;top:0`
         : `left:${100 * pane.clip.x}%;top:calc(${100 * pane.clip.y}% + ${1.75 * s}rem);max-width:${100 * pane.clip.width}%`;
-      return h("div", { class: `label${ghost ? " ghost" : ""}`, style }, h("b", {}, name), ghost ? h("span", {}, "see-through") : error ? h("span", {}, error) : null);
+      const beside = !split && s === 0 && pane.clip.x > 0 ? h("i", { class: "divider", style: `left:${100 * pane.clip.x}%;top:${100 * pane.clip.y}%;height:${100 * pane.clip.height}%` }) : null;
+      const label = h("div", { class: `label${ghost ? " ghost" : ""}`, style }, h("b", {}, name), ghost ? h("span", {}, "see-through") : error ? h("span", {}, error) : null);
+      return h("div", {}, beside, label);
     });
   });
 }

@@ -54,8 +54,11 @@ function rowOf(row: Cell[], numeric: boolean[], action: RowAction | undefined, r
   return h("tr", { class: action && index !== null && action.current() === index ? "current" : null }, ...cells);
 }
 
+/** A number with at most a sign before it and a unit behind it. */
+const NUMBER = /^[<>≈~]?\s*[-+−]?\d[\d\u202f_]*(\.\d+)?(e[-+]?\d+)?\s*(%|×|x|°|[kMGT]?i?B|[mµun]?s|min|fps)?$/i;
+
 function isNumber(cell: Cell | undefined): boolean {
-  return typeof cell === "number" || (typeof cell === "string" && /^[<>≈~]?\s*[-+−]?\d/.test(cell) && Number.isFinite(numberOf(cell)));
+  return typeof cell === "number" || (typeof cell === "string" && NUMBER.test(cell));
 }
 
 /** The number at the head of a cell: `12.5 %`, `1.2e-3 s`, `3×`. */

@@ -2,6 +2,7 @@
 //! is `settings`. Completions and the man page are made from these same definitions.
 
 mod ddm;
+mod report;
 mod rig;
 mod skeleton;
 mod weights;
@@ -14,6 +15,7 @@ use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
+pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
 pub use weights::{BenchWeightsArgs, CompressArgs, ReduceArgs, ShapeArg};
@@ -37,6 +39,7 @@ Examples:
   bonesmith compress dense.npz -o light.glb         two layers of 2: the quality of dense weights
   bonesmith ddm character.glb --rigid-bind -o d.glb Delta Mush without its price
   bonesmith eval walk.glb walk.npz                  how far the rig is from the animation
+  bonesmith view walk.glb --against walk.npz        the same in the browser
   bonesmith info walk.glb                           what a file holds
 
 Exit codes: 0 fine, 1 a requested quality was missed, 2 bad usage or input, 130 cancelled.";
@@ -70,6 +73,10 @@ pub enum Command {
     Ddm(DdmArgs),
     /// Measure a rig against a mesh animation
     Eval(EvalArgs),
+    /// Show a rig or an animation in the browser
+    View(ViewArgs),
+    /// Measure several rigs against one mesh animation
+    Compare(CompareArgs),
     /// Tell what a file holds
     Info(InfoArgs),
     /// Write a rig or a mesh animation in another format
@@ -160,7 +167,7 @@ pub struct JsonArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  bonesmith demo                      writes demo/demo.glb and demo/demo.npz
+  bonesmith demo                      writes demo/demo.glb, demo/demo.npz and demo/report.html
   bonesmith demo --bones 24 -o fish   another number of bones, another folder")]
 pub struct DemoArgs {
     /// Folder for the results; made when it is not there
@@ -199,6 +206,8 @@ pub struct FitArgs {
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]
+    pub report: ReportArgs,
+    #[command(flatten)]
     pub json: JsonArgs,
 }
 
@@ -215,6 +224,8 @@ pub struct EvalArgs {
     pub clip: Option<String>,
     #[command(flatten)]
     pub input: InputArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
     #[command(flatten)]
     pub json: JsonArgs,
 }
@@ -255,6 +266,9 @@ pub struct ConvertArgs {
 pub struct BenchArgs {
     #[command(subcommand)]
     pub what: BenchCommand,
+    /// Write the tables as a report too
+    #[arg(long, value_name = "FILE.html", global = true)]
+    pub report: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

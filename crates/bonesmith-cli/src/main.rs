@@ -5,8 +5,10 @@ mod commands;
 mod errors;
 mod load;
 mod memory;
+mod models;
 mod output;
 mod pipeline;
+mod reports;
 mod rigs;
 mod session;
 mod settings;
@@ -42,19 +44,30 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Compress(args) => commands::compress::run(args, session),
         Command::Ddm(args) => commands::ddm::run(args, session),
         Command::Eval(args) => commands::eval::run(args, session),
+        Command::View(args) => commands::view::run(args, session),
+        Command::Compare(args) => commands::compare::run(args, session),
         Command::Info(args) => commands::info::run(args, session),
         Command::Convert(args) => commands::convert::run(args, session),
-        Command::Bench(args) => match args.what {
-            BenchCommand::Fit(bench) => commands::bench::run(bench, cli.global.threads, session),
-            BenchCommand::Files(bench) => commands::bench::files::run(bench, session),
-            BenchCommand::Limits(bench) => commands::bench::limits::run(bench, session),
-            BenchCommand::Skeleton2(bench) => commands::bench::skeleton2::run(bench, cli.global.threads, session),
-            BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),
-            BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
-            BenchCommand::Ddm(bench) => commands::bench::ddm::run(bench, session),
-            BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),
-        },
+        Command::Bench(args) => {
+            let report = args.report.map(settings::bench_report).transpose()?;
+            let outcome = bench(args.what, cli.global.threads, session)?;
+            report.map(|target| commands::bench::report::write(&target, session)).transpose()?;
+            Ok(outcome)
+        }
         Command::Completions { shell } => commands::shell::completions(shell),
         Command::Man => commands::shell::man(),
+    }
+}
+
+fn bench(what: BenchCommand, threads: Option<usize>, session: &mut Session) -> anyhow::Result<Outcome> {
+    match what {
+        BenchCommand::Fit(bench) => commands::bench::run(bench, threads, session),
+        BenchCommand::Files(bench) => commands::bench::files::run(bench, session),
+        BenchCommand::Limits(bench) => commands::bench::limits::run(bench, session),
+        BenchCommand::Skeleton2(bench) => commands::bench::skeleton2::run(bench, threads, session),
+        BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),
+        BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
+        BenchCommand::Ddm(bench) => commands::bench::ddm::run(bench, session),
+        BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),
     }
 }

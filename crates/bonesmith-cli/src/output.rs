@@ -1,12 +1,13 @@
 //! What reaches the user: text on stdout, JSON, and numbers a person can compare.
 
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::settings::{JsonTarget, parent};
+use crate::settings::JsonTarget;
+
+pub use bonesmith_report::figure;
 
 /// Text to stdout. A reader that has seen enough (`| head`) is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -22,19 +23,8 @@ pub fn write_json(target: &JsonTarget, summary: &impl Serialize) -> anyhow::Resu
     let text = serde_json::to_string_pretty(summary)? + "\n";
     match target {
         JsonTarget::Stdout => print(&text),
-        JsonTarget::File(path) => write_whole(path, text.as_bytes()),
+        JsonTarget::File(path) => Ok(bonesmith_io::write_whole(path, text.as_bytes())?),
     }
-}
-
-/// Writes beside the target and renames: never half a file.
-fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".bonesmith-").tempfile_in(parent(path))?;
-        file.write_all(bytes)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().with_context(|| path.display().to_string())
 }
 
 /// Rows of "name  value" with the names in one column.
@@ -62,18 +52,6 @@ impl std::fmt::Display for Table {
     }
 }
 
-/// About four significant digits, without exponents for ordinary sizes.
-pub fn figure(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        v if !(1e-4..1e6).contains(&v) => format!("{value:.3e}"),
-        v => {
-            let decimals = (3 - v.log10().floor() as i32).clamp(0, 7) as usize;
-            format!("{value:.decimals$}")
-        }
-    }
-}
-
 /// "1 bone", "2 bones".
 pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
@@ -87,12 +65,6 @@ pub fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_keep_four_digits() {
-        let shown = [0.0, 0.00123456, 1.23456, 12.3456, 123.456, 12345.6, 2.5e-9].map(figure);
-        assert_eq!(shown, ["0", "0.001235", "1.235", "12.35", "123.5", "12346", "2.500e-9"]);
-    }
 
     #[test]
     fn tables_align() {

@@ -6,13 +6,15 @@ use std::time::Instant;
 use anyhow::Context;
 use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning, fit};
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{MeshSequence, metrics};
+use bonesmith_core::{MeshSequence, Rig, metrics};
+use bonesmith_report::Shape;
 use serde_json::json;
 
 use crate::errors::Outcome;
-use crate::memory;
 use crate::session::Session;
+use crate::settings::ReportTarget;
 use crate::summary::{FitPart, Seconds, SkeletonPart, Summary, influence_warning};
+use crate::{memory, reports};
 
 /// A target error counts as reached within this fraction: the file holds float32.
 const TARGET_SLACK: f64 = 1e-3;
@@ -43,13 +45,14 @@ impl Job {
     }
 }
 
-/// Fits `sequence`, writes `output`, and measures what was written. `load_secs` is what reading took.
+/// Fits `sequence`, writes `output`, and measures what was written, the rig that is returned. `load_secs` is what reading
+/// took.
 pub fn fit_and_export(
     sequence: &MeshSequence,
     load_secs: f64,
     job: Job,
     session: &mut Session,
-) -> anyhow::Result<Summary> {
+) -> anyhow::Result<(Summary, Rig)> {
     let started = Instant::now();
     session.stage("preparing")?;
     let (mut fitted, skeleton_info) = job.fit(sequence, session)?;
@@ -91,7 +94,26 @@ pub fn fit_and_export(
     let params = json!(params);
     summary.fit = Some(FitPart { params, method, info: fitted.info, skeleton, peak_memory_bytes, output, file_bytes });
     session.finish_progress();
-    Ok(summary)
+    Ok((summary, exported))
+}
+
+/// Writes the report of a fit, and notes so in its summary.
+pub fn report(
+    command: &str,
+    summary: &mut Summary,
+    rig: &Rig,
+    sequence: &MeshSequence,
+    target: &ReportTarget,
+    session: &mut Session,
+) -> anyhow::Result<()> {
+    session.stage("writing the report")?;
+    let clips = reports::fitted_clips(rig, summary);
+    let name = summary.fit.as_ref().map_or_else(|| rig.name.clone(), |fit| reports::file_name(&fit.output));
+    let scene = reports::of_summary(command, &name, summary, Shape::Lbs(rig), clips, sequence);
+    let written = reports::write(&scene, target)?;
+    summary.notes.push(written);
+    session.finish_progress();
+    Ok(())
 }
 
 /// The fit judges its own float64 numbers; what counts is the file.

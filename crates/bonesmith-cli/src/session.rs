@@ -19,6 +19,8 @@ const LINE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Session {
     pub quiet: bool,
     pub verbose: bool,
+    /// What a bench has shown so far, for its report.
+    pub shown: String,
     stop: Arc<AtomicBool>,
     display: Display,
 }
@@ -48,7 +50,8 @@ impl Session {
             }
         };
         let verbose = global.verbose && !global.quiet;
-        Self { quiet: global.quiet, verbose, stop: Arc::new(AtomicBool::new(false)), display }
+        let stop = Arc::new(AtomicBool::new(false));
+        Self { quiet: global.quiet, verbose, shown: String::new(), stop, display }
     }
 
     /// First Ctrl-C asks to stop, the second one ends the program at once.

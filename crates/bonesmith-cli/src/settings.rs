@@ -8,7 +8,7 @@ use bonesmith_core::skeleton::{Root, SkeletonParams};
 use bonesmith_io::{Format, LoadOptions};
 
 use crate::args::{
-    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, RestArg, RootArg, SkeletonArgs, SolverArgs,
+    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, ReportArgs, RestArg, RootArg, SkeletonArgs, SolverArgs,
 };
 use crate::errors::Usage;
 
@@ -128,6 +128,57 @@ pub fn json(args: JsonArgs) -> Result<Option<JsonTarget>, Usage> {
             writable_folder(parent(&path))?;
             Ok(Some(JsonTarget::File(path)))
         }
+    }
+}
+
+/// A report to write, and its size at most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportTarget {
+    pub path: PathBuf,
+    pub max_bytes: u64,
+}
+
+/// The report of a command that reads or writes `others`.
+pub fn report(args: &ReportArgs, others: &[PathBuf], json: Option<&JsonTarget>) -> Result<Option<ReportTarget>, Usage> {
+    let max_bytes = report_bytes(args.report_max_mb)?;
+    let Some(path) = args.report.clone() else { return Ok(None) };
+    let json = json.and_then(|target| if let JsonTarget::File(path) = target { Some(path.clone()) } else { None });
+    let others: Vec<PathBuf> = others.iter().cloned().chain(json).collect();
+    Ok(Some(ReportTarget { path: report_path(path, &others)?, max_bytes }))
+}
+
+/// The report of a bench: tables only, of any length.
+pub fn bench_report(path: PathBuf) -> Result<ReportTarget, Usage> {
+    Ok(ReportTarget { path: report_path(path, &[])?, max_bytes: u64::MAX })
+}
+
+/// An html file to write: folder there and writable, none of the files that are read or written anyway.
+pub fn report_path(path: PathBuf, others: &[PathBuf]) -> Result<PathBuf, Usage> {
+    let shown = path.display();
+    if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("html")) {
+        return Err(Usage::new(format!("{shown}: reports are written as .html")));
+    }
+    if path.is_dir() {
+        return Err(Usage::new(format!("{shown} is a folder")));
+    }
+    writable_folder(parent(&path))?;
+    if others.iter().any(|other| same_place(&path, other)) {
+        return Err(Usage::new(format!("{shown} is also another file of this command; it would be overwritten")));
+    }
+    Ok(path)
+}
+
+/// Whether two paths are one file, which need not be there yet.
+fn same_place(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| Some((parent(path).canonicalize().ok()?, path.file_name()?.to_owned()));
+    a == b || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+/// `--report-max-mb` in bytes.
+pub fn report_bytes(megabytes: f64) -> Result<u64, Usage> {
+    match megabytes > 0.0 && megabytes <= 1e6 {
+        true => Ok((megabytes * 1e6) as u64),
+        false => Err(Usage::new(format!("--report-max-mb is {megabytes}; it must be above 0 and at most 1000000"))),
     }
 }
 

@@ -133,6 +133,7 @@ impl Summary {
             "normal_degrees": metrics.normal_degrees,
             "radius_model_units": metrics.radius_model_units,
             "e_rms_per_frame": metrics.per_frame,
+            "error_model_units": metrics.spread,
             "method": fit.map(|f| f.method),
             "skeleton": fit.and_then(|f| f.skeleton.as_ref()),
             "iterations": fit.map(|f| f.info.iterations),
@@ -152,7 +153,8 @@ impl Summary {
         })
     }
 
-    fn params_json(&self) -> Value {
+    /// What it was made with, or what is stored in the file.
+    pub fn params_json(&self) -> Value {
         match &self.fit {
             Some(fit) => fit.params.clone(),
             None => serde_json::from_str(&self.stored_params).unwrap_or_else(|_| json!({})),

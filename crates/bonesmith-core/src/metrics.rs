@@ -7,6 +7,8 @@
 //! | `max_error` | largest vertex distance, in thousandths of the sphere radius and in model units |
 //! | `normal_degrees` | mean angle between true and reconstructed vertex normals |
 
+mod spread;
+
 use glam::{DVec3, Vec3};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -15,6 +17,9 @@ use crate::deform;
 use crate::rig::{Clip, Rig};
 use crate::sequence::MeshSequence;
 use crate::sphere::smallest_enclosing_sphere;
+
+use spread::FrameSpread;
+pub use spread::{FrameSpreads, Histogram, Percentiles, Spread};
 
 /// How well a rig reproduces a sequence.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +42,8 @@ pub struct Metrics {
     pub per_frame: Vec<f64>,
     /// [N] E_RMS of each vertex alone.
     pub per_vertex: Vec<f64>,
+    /// Distances by vertex and frame, in model units.
+    pub spread: Spread,
 }
 
 /// Why a rig and a sequence cannot be compared.
@@ -113,6 +120,8 @@ struct FrameErrors {
     worst: (f64, usize),
     angle_sum: f64,
     angle_count: usize,
+    spread: FrameSpread,
+    histogram: Histogram,
 }
 
 impl FrameErrors {
@@ -127,9 +136,11 @@ impl FrameErrors {
             }
             d as f32
         });
-        let squared = squared.collect();
+        let squared: Vec<f32> = squared.collect();
         let (angle_sum, angle_count) = angles(&vertex_normals(truth, triangles), &vertex_normals(posed, triangles));
-        Self { frame, squared, sum, worst, angle_sum, angle_count }
+        let spread = FrameSpread::new(&squared, sum, worst.0);
+        let histogram = Histogram::of_roots(&squared, worst.0);
+        Self { frame, squared, sum, worst, angle_sum, angle_count, spread, histogram }
     }
 }
 
@@ -137,26 +148,42 @@ impl FrameErrors {
 struct Sums {
     per_frame: Vec<f64>,
     per_vertex: Vec<f64>,
+    /// [N] largest squared distance.
+    largest: Vec<f32>,
     worst: (f64, usize, usize),
     angle_sum: f64,
     angle_count: usize,
+    frames: FrameSpreads,
+    histogram: Histogram,
 }
 
 impl Sums {
     fn new(n: usize) -> Self {
-        Self { per_frame: Vec::new(), per_vertex: vec![0.0; n], worst: (0.0, 0, 0), angle_sum: 0.0, angle_count: 0 }
+        Self {
+            per_frame: Vec::new(),
+            per_vertex: vec![0.0; n],
+            largest: vec![0.0; n],
+            worst: (0.0, 0, 0),
+            angle_sum: 0.0,
+            angle_count: 0,
+            frames: FrameSpreads::default(),
+            histogram: Histogram::default(),
+        }
     }
 
     fn add(&mut self, frame: FrameErrors) {
         self.per_frame.push(frame.sum);
-        for (sum, d) in self.per_vertex.iter_mut().zip(&frame.squared) {
+        for ((sum, largest), d) in self.per_vertex.iter_mut().zip(&mut self.largest).zip(&frame.squared) {
             *sum += f64::from(*d);
+            *largest = largest.max(*d);
         }
         if frame.worst.0 > self.worst.0 {
             self.worst = (frame.worst.0, frame.frame, frame.worst.1);
         }
         self.angle_sum += frame.angle_sum;
         self.angle_count += frame.angle_count;
+        self.frames.push(&frame.spread);
+        self.histogram.add(frame.histogram);
     }
 
     fn finish(self, f: usize, radius: f64, diagonal: f64, has_faces: bool) -> Metrics {
@@ -164,6 +191,14 @@ impl Sums {
         let e_rms = |sum: f64, points: usize| 1000.0 / radius * (sum / (3 * points) as f64).sqrt();
         let total: f64 = self.per_frame.iter().sum();
         let diagonal = if diagonal > 0.0 { diagonal } else { 1.0 };
+        let vertex_rms: Vec<f32> = self.per_vertex.iter().map(|&s| (s / f as f64).sqrt() as f32).collect();
+        let spread = Spread {
+            percentiles: Percentiles::of(&vertex_rms),
+            vertex_rms,
+            vertex_max: self.largest.iter().map(|d| d.sqrt()).collect(),
+            frames: self.frames,
+            histogram: self.histogram,
+        };
         Metrics {
             e_rms: e_rms(total, n * f),
             rmse_percent: 100.0 * (total / (n * f) as f64).sqrt() / diagonal,
@@ -175,6 +210,7 @@ impl Sums {
             radius_model_units: radius,
             per_frame: self.per_frame.iter().map(|&s| e_rms(s, n)).collect(),
             per_vertex: self.per_vertex.iter().map(|&s| e_rms(s, f)).collect(),
+            spread,
         }
     }
 }
@@ -236,5 +272,36 @@ mod tests {
         assert_eq!(metrics.max_error_at, (1, 2));
         assert!(metrics.normal_degrees.unwrap() > 0.0);
         assert_eq!(metrics.per_frame[0], 0.0);
+    }
+
+    #[test]
+    fn the_spread_is_that_of_all_distances() {
+        let made = crate::synthetic::posed_rig(5, &crate::synthetic::PosedRigParams::default());
+        let sequence = MeshSequence::try_from(made.sequence).unwrap();
+        let off = |t: usize, i: usize| 0.01 * (((t * 37 + i * 11) % 23) as f32).powi(2);
+        let posed = |t: usize| sequence.frame(t).iter().enumerate().map(|(i, p)| *p + Vec3::X * off(t, i)).collect();
+        let metrics = compare(&sequence, posed);
+        let (n, f) = (sequence.vertex_count(), sequence.frame_count());
+        let distance = |t: usize, i: usize| f64::from(posed(t)[i].distance(sequence.frame(t)[i]));
+        let spread = &metrics.spread;
+        for i in [0, 1, n / 2, n - 1] {
+            let all: Vec<f64> = (0..f).map(|t| distance(t, i)).collect();
+            let rms = (all.iter().map(|d| d * d).sum::<f64>() / f as f64).sqrt();
+            assert!((f64::from(spread.vertex_rms[i]) - rms).abs() < 1e-5 * rms.max(1e-3), "vertex {i}");
+            let largest = all.iter().fold(0.0f64, |a, &b| a.max(b));
+            assert!((f64::from(spread.vertex_max[i]) - largest).abs() < 1e-5 * largest, "vertex {i}");
+        }
+        let one: Vec<f64> = (0..n).map(|i| distance(1, i)).collect();
+        assert!((spread.frames.max[1] - one.iter().fold(0.0, |a: f64, &b| a.max(b))).abs() < 1e-5);
+        let below = one.iter().filter(|d| **d < spread.frames.median[1] - 1e-6).count();
+        let above = one.iter().filter(|d| **d > spread.frames.median[1] + 1e-6).count();
+        assert!(below <= n / 2 && above <= n / 2, "{below} {above} of {n}");
+        // The same figures by another way: E_RMS from the frames, the count from the bars.
+        let mean = spread.frames.rms.iter().map(|r| r * r).sum::<f64>() / f as f64;
+        assert!(
+            (1000.0 / metrics.radius_model_units * (mean / 3.0).sqrt() - metrics.e_rms).abs() < 1e-9 * metrics.e_rms
+        );
+        assert_eq!(spread.histogram.counts.iter().sum::<u64>(), (n * f) as u64);
+        assert!(spread.percentiles.p50 <= spread.percentiles.p90 && spread.percentiles.p95 <= spread.percentiles.p99);
     }
 }

@@ -208,7 +208,7 @@ impl TwoLayerRig {
     }
 
     /// [M] mean of the rest vertices that follow each virtual bone; of all where none does.
-    fn centers(&self) -> Vec<DVec3> {
+    pub fn centers(&self) -> Vec<DVec3> {
         let mut sums = vec![(DVec3::ZERO, 0.0); self.virtual_count()];
         for (i, p) in self.master.rest.iter().enumerate() {
             for (m, w) in self.weights.of(i) {

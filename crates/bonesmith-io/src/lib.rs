@@ -30,6 +30,7 @@ use bonesmith_core::ddm::DdmMaps;
 use bonesmith_core::{DdmRig, MeshSequence, RawFrame, RawSequence, Rig, TwoLayerRig};
 use inputs::Source;
 
+pub use atomic::write as write_whole;
 pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
 pub use error::IoError;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::JsonArgs;
 use super::weights::{LaplacianArg, ShapeArg};
+use super::{JsonArgs, ReportArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -63,6 +63,8 @@ pub struct DdmArgs {
     pub shape: Option<ShapeArg>,
     #[command(flatten)]
     pub compress: DdmCompressArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
     #[command(flatten)]
     pub json: JsonArgs,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bonesmith_core::reduce::{Laplacian, ReduceMethod};
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, JsonArgs};
+use super::{InputArgs, JsonArgs, ReportArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -44,6 +44,8 @@ pub struct ReduceArgs {
     pub normalise: bool,
     #[command(flatten)]
     pub input: InputArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
     #[command(flatten)]
     pub json: JsonArgs,
 }
@@ -96,6 +98,8 @@ pub struct CompressArgs {
     pub normalise: bool,
     #[command(flatten)]
     pub input: InputArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
     #[command(flatten)]
     pub json: JsonArgs,
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bonesmith_core::compress::{CompressStop, Compressed, TwoLayerParams, TwoLayerSize, compress};
 use bonesmith_core::fit::Warning;
 use bonesmith_core::metrics;
+use bonesmith_report::Shape;
 use serde_json::{Value, json};
 
 use super::lighter::{Report, Source, measure};
@@ -25,6 +26,8 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let json_target = settings::json(args.json)?;
     let inputs: Vec<_> = args.examples.iter().chain([&args.rig]).cloned().collect();
     let output = settings::output(args.output, &inputs)?;
+    let others: Vec<_> = inputs.iter().chain([&output]).cloned().collect();
+    let page = settings::report(&args.report, &others, json_target.as_ref())?;
     let shape = args.shape.unwrap_or(if is_npz(&output) { ShapeArg::Runtime } else { ShapeArg::Baked });
     let source = Source::read(args.rig, args.examples, args.input, args.normalise, session)?;
 
@@ -55,7 +58,7 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     }
     let missed = !warnings.is_empty();
     let sizes = Sizes::new(&source.rig, &rig);
-    let report = Report {
+    let mut report = Report {
         command: "compress",
         method: "two-layer",
         name: source.rig.name.clone(),
@@ -95,6 +98,7 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
         rows: rows(&rig, &sizes, (!poses).then_some(error)),
         output,
     };
+    report.write_page(page.as_ref(), Shape::TwoLayer(&rig), reference, session)?;
     report.show(json_target.as_ref(), session)?;
     Ok(if missed { Outcome::QualityMissed } else { Outcome::Done })
 }

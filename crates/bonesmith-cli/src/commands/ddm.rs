@@ -8,6 +8,7 @@ use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, DdmStop,
 use bonesmith_core::ddm::{DdmMaps, DdmParams, DeltaMush, Frames, Variant, evaluate, precompute, rigid_bind};
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::{DdmRig, MeshSequence, RawFrame, RawSequence, Rig};
+use bonesmith_report::Shape;
 use glam::Vec3;
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ use crate::errors::{Outcome, Usage};
 use crate::output::{bytes, figure};
 use crate::session::Session;
 use crate::summary::Seconds;
-use crate::{load, settings};
+use crate::{load, reports, settings};
 
 pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let params = params(&args);
@@ -27,6 +28,8 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let inputs: Vec<PathBuf> = [&args.rig].into_iter().chain(&args.maps).cloned().collect();
     settings::input(inputs.clone(), Default::default())?;
     let output = settings::output(args.output.clone(), &inputs)?;
+    let others: Vec<PathBuf> = inputs.iter().chain([&output]).cloned().collect();
+    let page = settings::report(&args.report, &others, json_target.as_ref())?;
     let maps = args.maps.as_deref().map(bonesmith_io::load_ddm_maps).transpose()?.unwrap_or_default();
     let compression = compression(&args.compress)?;
     session.stage("reading")?;
@@ -35,7 +38,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let rig = if args.rigid_bind { rigid_bind(&given) } else { given };
     let load = started.elapsed().as_secs_f64();
     if args.delta_mush {
-        return delta_mush(&rig, &params, &maps, &output, session);
+        return delta_mush(&rig, &params, &maps, &output, page.as_ref(), session);
     }
     let started = Instant::now();
     let full = precompute(&rig, &params, &maps, session)?;
@@ -63,7 +66,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let reference = poses(&full.rig, |t| evaluate(&full, full.rig.clips[0].frame(t)))?;
     let measured = reference.as_ref().map(|sequence| measure(&output, sequence)).transpose()?;
     let seconds = Seconds { load, prepare, fit, export, total: load + prepare + fit + export, ..Default::default() };
-    let report = Report {
+    let mut report = Report {
         command: "ddm",
         method: if info.is_some() { "ddm-compressed" } else { "ddm" },
         name: rig.name.clone(),
@@ -84,6 +87,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         metrics: measured,
         output,
     };
+    report.write_page(page.as_ref(), Shape::Ddm(&made), reference.as_ref(), session)?;
     report.show(json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
@@ -198,6 +202,7 @@ fn delta_mush(
     params: &DdmParams,
     maps: &DdmMaps,
     output: &Path,
+    page: Option<&settings::ReportTarget>,
     session: &mut Session,
 ) -> anyhow::Result<Outcome> {
     session.stage("smoothing every frame")?;
@@ -206,10 +211,13 @@ fn delta_mush(
     let frames = frames.ok_or_else(|| Usage::new("--delta-mush: the rig has no animation"))?;
     session.stage("writing")?;
     bonesmith_io::save_sequence(&frames, output)?;
+    let page =
+        page.map(|target| reports::write(&reports::of_frames("ddm", output, rig, &frames), target)).transpose()?;
     session.finish_progress();
     if !session.quiet {
         let size = crate::pipeline::file_bytes(output);
         crate::output::print(&format!("{}: {} frames, {}\n", output.display(), frames.frame_count(), bytes(size)))?;
+        page.map(|written| crate::output::print(&format!("{written}\n"))).transpose()?;
     }
     Ok(Outcome::Done)
 }

@@ -9,8 +9,11 @@ use crate::args::DemoArgs;
 use crate::errors::Outcome;
 use crate::output::print;
 use crate::session::Session;
-use crate::settings::JsonTarget;
+use crate::settings::{JsonTarget, ReportTarget};
 use crate::{load, pipeline, settings};
+
+/// The report's size at most.
+const REPORT_MB: f64 = 25.0;
 
 pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let params = settings::solver(&args.solver)?;
@@ -18,6 +21,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let rig_path = settings::output(folder.join("demo.glb"), &[])?;
     let sequence_path = settings::output(folder.join("demo.npz"), &[])?;
+    let page = settings::report_path(folder.join("report.html"), &[])?;
     let json = settings::json(args.json)?;
 
     session.stage("making the animation")?;
@@ -25,14 +29,16 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let sequence = load::check(synthetic::clownfish())?;
     let made_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton: None, output: rig_path.clone(), picture: None };
-    let summary = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
+    let (mut summary, rig) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
+    let target = ReportTarget { path: page, max_bytes: settings::report_bytes(REPORT_MB)? };
+    pipeline::report("demo", &mut summary, &rig, &sequence, &target, session)?;
     bonesmith_io::save_sequence(&sequence, &sequence_path)?;
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     if !session.quiet && json != Some(JsonTarget::Stdout) {
-        let (rig, sequence) = (rig_path.display(), sequence_path.display());
+        let (rig, sequence, page) = (rig_path.display(), sequence_path.display(), target.path.display());
         print(&format!(
-            "\nThe rig is {rig}: open it in Blender (File > Import > glTF), or drop it on any glTF viewer,\n\
-             and play the animation. What it was fitted to is {sequence}. Try:\n\n\
+            "\nOpen {page} in a browser to see it move beside the original, or {rig} in Blender\n\
+             (File > Import > glTF) or any glTF viewer. What it was fitted to is {sequence}. Try:\n\n\
              \x20 bonesmith info {rig}\n  bonesmith eval {rig} {sequence}\n"
         ))?;
     }

@@ -3,18 +3,22 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::{Clip, Rig, deform, metrics};
+use bonesmith_core::{deform, metrics};
+use bonesmith_report::Shape;
 
 use crate::args::EvalArgs;
-use crate::errors::{Outcome, Usage};
+use crate::errors::Outcome;
+use crate::models::find_clip;
 use crate::session::Session;
 use crate::summary::Summary;
-use crate::{load, settings};
+use crate::{load, reports, settings};
 
 pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let rig_input = settings::input(vec![args.rig], Default::default())?;
     let input = settings::input(args.inputs, args.input)?;
     let json = settings::json(args.json)?;
+    let others: Vec<_> = input.paths.iter().chain(&rig_input.paths).cloned().collect();
+    let report = settings::report(&args.report, &others, json.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();
@@ -55,21 +59,20 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = load_secs + summary.seconds.evaluate;
+    if let Some(target) = &report {
+        session.stage("writing the report")?;
+        let shape = match (&two, &ddm) {
+            (Some(two), _) => Shape::TwoLayer(two),
+            (None, Some(ddm)) => Shape::Ddm(ddm),
+            (None, None) => Shape::Lbs(&rig),
+        };
+        let name = reports::file_name(&rig_input.paths[0]);
+        let scene = reports::of_summary("eval", &name, &summary, shape, vec![clip], &sequence);
+        let written = reports::write(&scene, target)?;
+        summary.notes.push(written);
+    }
     session.finish_progress();
     // The table is what was asked for: --quiet only silences the progress.
     super::report(&summary, json.as_ref(), true, session)?;
     Ok(Outcome::Done)
-}
-
-fn find_clip<'a>(rig: &'a Rig, name: Option<&str>) -> anyhow::Result<&'a Clip> {
-    let names = || rig.clips.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
-    match name {
-        None => Ok(rig.clips.first().ok_or(metrics::MetricsError::NoClip)?),
-        Some(name) => match rig.clips.iter().find(|clip| clip.name == name) {
-            Some(clip) => Ok(clip),
-            None => Err(Usage::new(format!("--clip {name}: the rig has no animation of this name"))
-                .hint(format!("it has: {}", names()))
-                .into()),
-        },
-    }
 }

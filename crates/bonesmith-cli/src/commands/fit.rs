@@ -23,13 +23,18 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let output = settings::output(args.output, &input.paths)?;
     settings::influences_fit(&output, &params)?;
     let json = settings::json(args.json)?;
+    let others: Vec<_> = input.paths.iter().chain([&output]).chain(&picture).cloned().collect();
+    let report = settings::report(&args.report, &others, json.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();
     let sequence = load::animation(&input)?;
     let load_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton, output, picture };
-    let summary = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
+    let (mut summary, rig) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
+    if let Some(target) = &report {
+        pipeline::report("fit", &mut summary, &rig, &sequence, target, session)?;
+    }
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     Ok(pipeline::outcome(&summary))
 }

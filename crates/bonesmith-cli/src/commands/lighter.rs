@@ -8,6 +8,7 @@ use bonesmith_core::deform::{lbs, two_layer};
 use bonesmith_core::fit::Warning;
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
+use bonesmith_report::Shape;
 use serde_json::{Value, json};
 
 use crate::args::InputArgs;
@@ -15,7 +16,7 @@ use crate::errors::Usage;
 use crate::output::{Table, bytes, count, figure};
 use crate::session::Session;
 use crate::summary::Seconds;
-use crate::{load, pipeline, settings};
+use crate::{load, pipeline, reports, settings};
 
 /// The rig, and what it is held against.
 pub struct Source {
@@ -181,6 +182,21 @@ impl Report {
             .row("seconds", format!("load {load:.2}  {} {fit:.2}  export {export:.2}  total {total:.2}", self.command));
         table.row("written", format!("{}, {}", self.output.display(), bytes(pipeline::file_bytes(&self.output))));
         table.to_string()
+    }
+
+    /// Writes the report, if one is asked for, of the model against what its figures were measured against.
+    pub fn write_page(
+        &mut self,
+        target: Option<&settings::ReportTarget>,
+        shape: Shape,
+        reference: Option<&MeshSequence>,
+        session: &mut Session,
+    ) -> anyhow::Result<()> {
+        let Some(target) = target else { return Ok(()) };
+        session.stage("writing the report")?;
+        let written = reports::write(&reports::of_lighter(self, shape, reference), target)?;
+        self.rows.push(("report", written));
+        Ok(())
     }
 
     /// Warnings, JSON, table.

@@ -1,6 +1,7 @@
 //! One file per command: takes parsed arguments, resolves them, does the work.
 
 pub mod bench;
+pub mod compare;
 pub mod compress;
 pub mod convert;
 pub mod ddm;
@@ -8,9 +9,10 @@ pub mod demo;
 pub mod eval;
 pub mod fit;
 pub mod info;
-mod lighter;
+pub mod lighter;
 pub mod reduce;
 pub mod shell;
+pub mod view;
 
 use crate::output::{print, write_json};
 use crate::session::Session;

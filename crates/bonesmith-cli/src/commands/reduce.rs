@@ -5,6 +5,7 @@ use std::time::Instant;
 use bonesmith_core::fit::Warning;
 use bonesmith_core::metrics;
 use bonesmith_core::reduce::{Laplacian, ReduceMethod, ReduceParams, reduce};
+use bonesmith_report::Shape;
 use serde_json::json;
 
 use super::lighter::{Report, Source, measure};
@@ -28,6 +29,8 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json)?;
     let inputs: Vec<_> = args.examples.iter().chain([&args.rig]).cloned().collect();
     let output = settings::output(args.output, &inputs)?;
+    let others: Vec<_> = inputs.iter().chain([&output]).cloned().collect();
+    let page = settings::report(&args.report, &others, json_target.as_ref())?;
     let source = Source::read(args.rig, args.examples, args.input, args.normalise, session)?;
 
     let started = Instant::now();
@@ -53,7 +56,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     warnings.extend(influence_warning(&reduced.rig, &output));
     session.stage("measuring the file")?;
     let reference = source.reference();
-    let report = Report {
+    let mut report = Report {
         command: "reduce",
         method: method_name(params.method),
         name: source.rig.name.clone(),
@@ -89,6 +92,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         )],
         output,
     };
+    report.write_page(page.as_ref(), Shape::Lbs(&reduced.rig), reference, session)?;
     report.show(json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }

@@ -11,7 +11,7 @@ use bonesmith_io::LoadOptions;
 
 use crate::args::{AlignArg, FitArgs, FramesArg, InfluencesArg, RestArg, RigArgs, SolverArgs, SubjectArg};
 use crate::errors::Usage;
-use crate::settings::{self, Input, JsonTarget};
+use crate::settings::{self, Input, JsonTarget, ReportTarget};
 
 /// A fit with a rig, several clips or several subjects.
 pub struct Plan {
@@ -24,6 +24,7 @@ pub struct Plan {
     pub rest: Option<RestArg>,
     pub frames: Option<FramesArg>,
     pub output: PathBuf,
+    pub report: Option<ReportTarget>,
     /// Parameters without a rig.
     pub fit: FitParams,
     /// Parameters with one.
@@ -40,7 +41,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(args: FitArgs) -> anyhow::Result<(Self, Option<JsonTarget>)> {
-        let FitArgs { inputs, output, solver, rig, input, json, skeleton: _ } = args;
+        let FitArgs { inputs, output, solver, rig, input, report, json, skeleton: _ } = args;
         let fit = settings::solver(&solver)?;
         let refit = refit_params(&solver, &rig, &fit)?;
         let clips: Vec<PathBuf> =
@@ -58,6 +59,8 @@ impl Plan {
         let output = settings::output(output, &all)?;
         settings::influences_fit(&output, &fit)?;
         let json = settings::json(json)?;
+        let others: Vec<PathBuf> = all.into_iter().chain([output.clone()]).collect();
+        let report = settings::report(&report, &others, json.as_ref())?;
         let correction = correction(&rig)?;
         let plan = Self {
             inputs,
@@ -65,6 +68,7 @@ impl Plan {
             rest,
             frames,
             output,
+            report,
             fit,
             refit,
             correction,

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::clips::{Body, output_of};
 use super::plan::Plan;
-use crate::pipeline::file_bytes;
+use crate::pipeline::{self, file_bytes};
 use crate::session::Session;
+use crate::settings::ReportTarget;
 use crate::summary::{ClipPart, FitPart, Seconds, Summary, influence_warning};
 
 /// What the stages before took.
@@ -57,12 +58,11 @@ pub fn export(
     let export = started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
     let started = Instant::now();
-    let mut summaries = Vec::new();
-    for (output, body) in outputs.iter().zip(bodies) {
-        summaries.push(measure(output, body)?);
-    }
+    let measured = outputs.iter().zip(bodies).map(|(output, body)| measure(output, body));
+    let (mut summaries, exported): (Vec<Summary>, Vec<Rig>) =
+        measured.collect::<anyhow::Result<Vec<_>>>()?.into_iter().unzip();
     let subjects: Vec<Value> = summaries.iter().zip(&outputs).skip(1).map(|(s, output)| in_short(s, output)).collect();
-    let mut summary = summaries.swap_remove(0);
+    let mut summary = summaries.remove(0);
     summary.subjects = subjects;
     summary.seconds = Seconds {
         load: timed.load,
@@ -82,8 +82,30 @@ pub fn export(
     let method = plan.fit.method.name();
     let peak_memory_bytes = timed.peak_memory_bytes;
     summary.fit = Some(FitPart { params, method, info, skeleton: None, peak_memory_bytes, output, file_bytes });
+    if let Some(target) = &plan.report {
+        let all = std::iter::once(&mut summary).chain(&mut summaries);
+        let written = write_reports(target, all.zip(&exported).zip(bodies), several, session)?;
+        summary.notes.extend(written);
+    }
     session.finish_progress();
     Ok(summary)
+}
+
+/// A report for each body, named as its rig.
+fn write_reports<'a>(
+    target: &ReportTarget,
+    all: impl Iterator<Item = ((&'a mut Summary, &'a Rig), &'a Body)>,
+    several: bool,
+    session: &mut Session,
+) -> anyhow::Result<Vec<String>> {
+    let mut written = Vec::new();
+    for ((summary, rig), body) in all {
+        let path = output_of(&target.path, if several { &body.name } else { "" });
+        let target = ReportTarget { path, ..target.clone() };
+        pipeline::report("fit", summary, rig, &body.sequence, &target, session)?;
+        written.extend(summary.notes.pop());
+    }
+    Ok(written)
 }
 
 /// One clip of all frames as the clips that it was joined from.
@@ -117,7 +139,7 @@ fn carry_over(rig: &mut Rig, given: Option<&Rig>, body: &Body) {
 }
 
 /// The figures of a file over all clips, and of each where there are several.
-fn measure(output: &Path, body: &Body) -> anyhow::Result<Summary> {
+fn measure(output: &Path, body: &Body) -> anyhow::Result<(Summary, Rig)> {
     let exported = bonesmith_io::load_rig(output).context("reading back what was written")?;
     let lengths = body.spans.iter().map(|span| span.frames.len());
     if !exported.clips.iter().map(Clip::frame_count).take(body.spans.len()).eq(lengths) {
@@ -134,7 +156,7 @@ fn measure(output: &Path, body: &Body) -> anyhow::Result<Summary> {
     let clips = if body.spans.len() > 1 { clip_parts(&metrics, body) } else { Vec::new() };
     let mut summary = Summary::new(&exported, &body.sequence, metrics);
     summary.clips = clips;
-    Ok(summary)
+    Ok((summary, exported))
 }
 
 fn clip_parts(metrics: &Metrics, body: &Body) -> Vec<ClipPart> {

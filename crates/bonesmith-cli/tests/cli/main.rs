@@ -7,6 +7,8 @@ mod ddm;
 mod files;
 mod fitting;
 mod harness;
+mod report;
+mod report_judge;
 mod rigs;
 mod skeleton;
 mod sound_results;

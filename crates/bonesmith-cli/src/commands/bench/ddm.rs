@@ -10,11 +10,12 @@ use bonesmith_core::{DdmRig, Rig};
 use glam::Vec3;
 use serde_json::{Value, json};
 
+use super::report::show;
 use crate::args::BenchDdmArgs;
 use crate::errors::{Outcome, Usage};
-use crate::output::{bytes, print, write_json};
+use crate::output::{bytes, write_json};
 use crate::session::Session;
-use crate::settings::{self, JsonTarget};
+use crate::settings;
 
 /// Passes over all frames; of each frame the fastest counts, since others on the machine only ever slow one down.
 const PASSES: usize = 15;
@@ -43,9 +44,7 @@ pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome>
     if let Some(target) = &json_target {
         write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rigs": all }))?;
     }
-    if json_target != Some(JsonTarget::Stdout) {
-        print(&text)?;
-    }
+    show(&text, json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 

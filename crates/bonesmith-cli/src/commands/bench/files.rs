@@ -6,12 +6,13 @@ use std::time::Instant;
 use bonesmith_io::LoadOptions;
 use serde_json::json;
 
+use super::report::show;
 use crate::args::BenchFilesArgs;
 use crate::errors::Outcome;
 use crate::load;
-use crate::output::{print, write_json};
+use crate::output::write_json;
 use crate::session::Session;
-use crate::settings::{self, JsonTarget};
+use crate::settings;
 
 /// One file.
 struct Row {
@@ -54,9 +55,7 @@ pub fn run(args: BenchFilesArgs, session: &mut Session) -> anyhow::Result<Outcom
         };
         write_json(target, &json!({ "files": rows.iter().map(row).collect::<Vec<_>>() }))?;
     }
-    if json != Some(JsonTarget::Stdout) {
-        print(&markdown(&rows))?;
-    }
+    show(&markdown(&rows), json.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 

@@ -5,11 +5,11 @@ use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, fit, kernel_rates};
 use bonesmith_core::{Adjacency, MeshSequence, RawFrame, RawSequence, Surface, synthetic};
 use glam::Vec3;
 
+use super::report::show;
 use super::table::lines;
 use crate::args::BenchLimitsArgs;
 use crate::errors::Outcome;
 use crate::load;
-use crate::output::print;
 use crate::session::Session;
 
 /// Bones of the fits whose size is not varied in bones.
@@ -29,7 +29,7 @@ pub fn run(args: BenchLimitsArgs, session: &mut Session) -> anyhow::Result<Outco
     text += &bench.threads(&demo)?;
     text += "\n";
     text += &rates();
-    print(&text)?;
+    show(&text, None, session)?;
     Ok(Outcome::Done)
 }
 

@@ -9,8 +9,9 @@ pub mod limits;
 mod published;
 pub mod reduction;
 mod reduction_published;
+pub mod report;
 pub mod skeleton2;
-mod table;
+pub mod table;
 pub mod two_layer;
 
 use std::path::{Path, PathBuf};
@@ -25,9 +26,8 @@ use self::published::{DEMO_ROWS, ROWS, Row};
 use self::table::Measured;
 use crate::args::{BenchFitArgs, MethodArg};
 use crate::errors::{Cancelled, Outcome, Usage};
-use crate::output::{print, write_json};
+use crate::output::write_json;
 use crate::session::Session;
-use crate::settings::JsonTarget;
 use crate::{load, settings};
 
 /// A row and the file it is run on.
@@ -51,9 +51,7 @@ pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) ->
         let summary = json!({ "version": env!("CARGO_PKG_VERSION"), "remark": remark, "rows": rows });
         write_json(target, &summary)?;
     }
-    if json != Some(JsonTarget::Stdout) {
-        print(&table::markdown(&rows, &remark))?;
-    }
+    report::show(&table::markdown(&rows, &remark), json.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 

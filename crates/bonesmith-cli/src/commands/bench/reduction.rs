@@ -13,11 +13,11 @@ use bonesmith_core::{BoneKind, MeshSequence, Rig, SparseWeights, deform};
 use serde_json::{Value, json};
 
 use super::reduction_published::{ROWS, Row, Task};
+use super::report::show;
 use crate::args::BenchWeightsArgs;
 use crate::errors::{Outcome, Usage};
-use crate::output::{figure, print, write_json};
+use crate::output::{figure, write_json};
 use crate::session::Session;
-use crate::settings::JsonTarget;
 use crate::{load, settings};
 
 /// Rows whose sequences are there, and the files.
@@ -86,9 +86,7 @@ pub fn table3(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<O
     if let Some(target) = &json_target {
         write_json(target, &rows_json(&results))?;
     }
-    if json_target != Some(JsonTarget::Stdout) {
-        print(&markdown(&results))?;
-    }
+    show(&markdown(&results), json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 
@@ -226,9 +224,7 @@ pub fn table42(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<
     if let Some(target) = &json_target {
         write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows }))?;
     }
-    if json_target != Some(JsonTarget::Stdout) {
-        print(&text)?;
-    }
+    show(&text, json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 

@@ -9,12 +9,13 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use super::report::show;
 use super::sequence_folder;
 use crate::args::BenchSkeletonArgs;
 use crate::errors::{Cancelled, Outcome, Usage};
-use crate::output::{print, write_json};
+use crate::output::write_json;
 use crate::session::Session;
-use crate::settings::{self, JsonTarget};
+use crate::settings;
 
 /// A sequence and its published figures.
 struct Row {
@@ -94,11 +95,9 @@ pub fn run(args: BenchSkeletonArgs, threads: Option<usize>, session: &mut Sessio
     if let Some(target) = &json {
         write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": values }))?;
     }
-    if json != Some(JsonTarget::Stdout) {
-        print(&table)?;
-        if args.starts {
-            print(&starts)?;
-        }
+    show(&table, json.as_ref(), session)?;
+    if args.starts {
+        show(&starts, json.as_ref(), session)?;
     }
     Ok(Outcome::Done)
 }

@@ -12,12 +12,13 @@ use glam::Vec3;
 use serde_json::json;
 
 use super::reduction::{jobs, read, rig};
+use super::report::show;
 use crate::args::BenchWeightsArgs;
 use crate::commands::compress::Sizes;
 use crate::errors::Outcome;
-use crate::output::{bytes, print, write_json};
+use crate::output::{bytes, write_json};
 use crate::session::Session;
-use crate::settings::{self, JsonTarget};
+use crate::settings;
 
 pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json.clone())?;
@@ -69,9 +70,7 @@ pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outc
     if let Some(target) = &json_target {
         write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows, "curve": curve }))?;
     }
-    if json_target != Some(JsonTarget::Stdout) {
-        print(&text)?;
-    }
+    show(&text, json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 

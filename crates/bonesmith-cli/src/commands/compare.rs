@@ -1,0 +1,214 @@
+//! `bonesmith compare`: several models of one mesh against one animation.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use bonesmith_core::metrics::Metrics;
+use bonesmith_core::{Clip, MeshSequence};
+use bonesmith_report::{Column, Done, Scene, StorageRow, Subject, Table, Timing};
+use serde_json::{Value, json};
+
+use super::bench::table::lines;
+use crate::args::CompareArgs;
+use crate::errors::Outcome;
+use crate::load;
+use crate::models::AnyModel;
+use crate::output::{bytes, count, figure, print, write_json};
+use crate::pipeline::file_bytes;
+use crate::reports::{self, file_name};
+use crate::session::Session;
+use crate::settings::{self, JsonTarget};
+
+/// Columns: name, unit, what it means.
+const COLUMNS: [(&str, &str, &str); 9] = [
+    ("model", "", "The file."),
+    (
+        "E_RMS",
+        "‰ of the radius",
+        "Root mean square error per coordinate, in thousandths of the radius; below about 2 it is hard to see.",
+    ),
+    ("max error", "‰ of the radius", "The largest distance of any vertex in any frame."),
+    ("RMSE %", "% of the diagonal", "Root mean square distance in percent of the diagonal of the bounding box."),
+    ("normals °", "°", "Mean angle between the normals of original and model."),
+    ("bones", "", "Bones that carry the motion."),
+    ("influences", "", "Bones, or virtual bones, that a vertex blends at most."),
+    ("run time", "bytes", "Rest pose, weights and motion as a run time holds them."),
+    ("file", "bytes", "Size of the file."),
+];
+
+/// One model with its figures.
+struct Entry<'a> {
+    path: &'a Path,
+    model: &'a AnyModel,
+    clip: Option<&'a Clip>,
+    metrics: Metrics,
+    secs: f64,
+}
+
+pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let files = settings::input(args.files, Default::default())?;
+    let input = settings::input(args.against, args.input)?;
+    let json = settings::json(args.json)?;
+    let read: Vec<PathBuf> = files.paths.iter().chain(&input.paths).cloned().collect();
+    let report = settings::report(&args.report, &read, json.as_ref())?;
+
+    session.stage("reading")?;
+    let sequence = load::animation(&input)?;
+    let models =
+        files.paths.iter().map(|path| AnyModel::read(path, &input.load)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut entries = Vec::new();
+    for (path, model) in files.paths.iter().zip(&models) {
+        session.stage("measuring")?;
+        entries.push(
+            Entry::new(path, model, &sequence).with_context(|| format!("{} cannot be compared", path.display()))?,
+        );
+    }
+    let written = match &report {
+        Some(target) => {
+            session.stage("writing")?;
+            Some(reports::write(&scene(&entries, &sequence), target)?)
+        }
+        None => None,
+    };
+    session.finish_progress();
+    if let Some(target) = &json {
+        write_json(target, &to_json(&entries, &sequence))?;
+    }
+    if json != Some(JsonTarget::Stdout) {
+        let header = COLUMNS.map(|(name, ..)| name);
+        let rows: Vec<Vec<String>> = entries.iter().map(Entry::shown).collect();
+        print(&lines(&header, &rows))?;
+        if let Some(written) = written.filter(|_| !session.quiet) {
+            print(&format!("\nwritten: {written}\n"))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+impl<'a> Entry<'a> {
+    fn new(path: &'a Path, model: &'a AnyModel, sequence: &MeshSequence) -> anyhow::Result<Self> {
+        let started = Instant::now();
+        let clip = fitting_clip(model, sequence)?;
+        let metrics = model.measure(clip, sequence)?;
+        Ok(Self { path, model, clip, metrics, secs: started.elapsed().as_secs_f64() })
+    }
+
+    fn bones(&self) -> Option<usize> {
+        self.model.shape().rig().map(|rig| rig.bone_count())
+    }
+
+    fn run_time_bytes(&self) -> u64 {
+        let frames = self.metrics.per_frame.len();
+        self.model.shape().storage(frames).iter().map(|row| row.bytes).sum()
+    }
+
+    /// Cells for the terminal.
+    fn shown(&self) -> Vec<String> {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let metrics = &self.metrics;
+        vec![
+            self.path.display().to_string(),
+            figure(metrics.e_rms),
+            figure(metrics.max_error),
+            figure(metrics.rmse_percent),
+            or_dash(metrics.normal_degrees.map(figure)),
+            or_dash(self.bones().map(|n| n.to_string())),
+            or_dash(self.bones().map(|_| self.model.influences().to_string())),
+            bytes(self.run_time_bytes()),
+            bytes(file_bytes(self.path)),
+        ]
+    }
+
+    /// Cells for the page: numbers stay numbers.
+    fn cells(&self) -> Vec<Value> {
+        let metrics = &self.metrics;
+        vec![
+            json!(file_name(self.path)),
+            json!(metrics.e_rms),
+            json!(metrics.max_error),
+            json!(metrics.rmse_percent),
+            json!(metrics.normal_degrees),
+            json!(self.bones()),
+            json!(self.bones().map(|_| self.model.influences())),
+            json!(self.run_time_bytes()),
+            json!(file_bytes(self.path)),
+        ]
+    }
+
+    fn to_json(&self) -> Value {
+        let metrics = &self.metrics;
+        let (frame, vertex) = metrics.max_error_at;
+        json!({
+            "file": self.path.to_string_lossy(),
+            "kind": self.model.shape().kind(),
+            "clip": self.clip.map(|clip| &clip.name),
+            "bones": self.bones(),
+            "influences": self.model.influences(),
+            "e_rms": metrics.e_rms,
+            "max_error": metrics.max_error,
+            "max_error_model_units": metrics.max_error_model_units,
+            "max_error_at": { "frame": frame, "vertex": vertex },
+            "rmse_percent": metrics.rmse_percent,
+            "normal_degrees": metrics.normal_degrees,
+            "run_time_bytes": self.run_time_bytes(),
+            "file_bytes": file_bytes(self.path),
+        })
+    }
+}
+
+/// The first clip with as many frames as the animation, else the first.
+fn fitting_clip<'a>(model: &'a AnyModel, sequence: &MeshSequence) -> anyhow::Result<Option<&'a Clip>> {
+    let fits = |clip: &&Clip| clip.frame_count() == sequence.frame_count();
+    match model.shape().rig().and_then(|rig| rig.clips.iter().find(fits)) {
+        Some(clip) => Ok(Some(clip)),
+        None => model.clip(None),
+    }
+}
+
+fn to_json(entries: &[Entry], sequence: &MeshSequence) -> Value {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "against": sequence.name(),
+        "vertices": sequence.vertex_count(),
+        "frames": sequence.frame_count(),
+        "models": entries.iter().map(Entry::to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn scene<'a>(entries: &'a [Entry<'a>], sequence: &'a MeshSequence) -> Scene<'a> {
+    let subject = |entry: &'a Entry<'a>| {
+        let clips = entry.clip.into_iter().collect();
+        let mut subject = Subject::new(file_name(entry.path), entry.model.shape(), clips);
+        subject.metrics = Some(&entry.metrics);
+        subject
+            .storage
+            .push(StorageRow { what: format!("file {}", file_name(entry.path)), bytes: file_bytes(entry.path) });
+        subject.timings.push(Timing { stage: "evaluate".to_owned(), secs: entry.secs });
+        subject
+    };
+    let column = |(name, unit, meaning): (&str, &str, &str)| Column {
+        name: name.into(),
+        unit: unit.into(),
+        meaning: meaning.into(),
+    };
+    let columns = COLUMNS.map(column).into();
+    let rows = entries.iter().map(Entry::cells).collect();
+    let (models, frames) = (count(entries.len(), "model"), count(sequence.frame_count(), "frame"));
+    Scene {
+        title: format!("{models} of {}", sequence.name()),
+        command: "compare".to_owned(),
+        original: Some(sequence),
+        subjects: entries.iter().map(subject).collect(),
+        done: Done {
+            text: format!(
+                "{models} measured against {} ({} vertices, {frames}).",
+                sequence.name(),
+                sequence.vertex_count()
+            ),
+            ..Done::default()
+        },
+        table: Some(Table { title: "Models side by side".to_owned(), columns, rows }),
+        ..Scene::default()
+    }
+}

@@ -1,0 +1,222 @@
+//! Figures, parameters and warnings in plain words. The measures are those of `bonesmith_core::metrics`.
+
+use bonesmith_core::fit::Warning;
+use bonesmith_core::metrics::Metrics;
+use serde_json::Value;
+
+use crate::model::{Figure, Param, Remark};
+use crate::subject::Shape;
+
+/// About four significant digits, without exponents for ordinary sizes.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        v if !(1e-4..1e6).contains(&v) => format!("{value:.3e}"),
+        v => {
+            let decimals = (3 - v.log10().floor() as i32).clamp(0, 7) as usize;
+            format!("{value:.decimals$}")
+        }
+    }
+}
+
+impl Figure {
+    /// A figure with its number as text.
+    pub fn new(name: &'static str, value: f64, unit: &'static str, meaning: impl Into<String>) -> Self {
+        Self { name, value, text: figure(value), unit, meaning: meaning.into() }
+    }
+}
+
+/// What `metrics` measured.
+pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
+    let (frame, vertex) = metrics.max_error_at;
+    let radius = figure(metrics.radius_model_units);
+    let mut figures = vec![
+        Figure::new(
+            "E_RMS",
+            metrics.e_rms,
+            "‰ of the radius",
+            format!(
+                "Root mean square error per coordinate over all vertices and frames, in thousandths of the radius {radius} of the \
+                 smallest sphere around the rest pose; below about 2 it is hard to see."
+            ),
+        ),
+        Figure::new(
+            "max error",
+            metrics.max_error,
+            "‰ of the radius",
+            format!(
+                "The largest distance of any vertex in any frame, in the same unit: {} model units, in frame {frame} at vertex {vertex}.",
+                figure(metrics.max_error_model_units)
+            ),
+        ),
+        Figure::new(
+            "RMSE",
+            metrics.rmse_percent,
+            "% of the diagonal",
+            "Root mean square distance of the vertices in percent of the diagonal of the rest pose's bounding box, the measure of the \
+             skeleton papers.",
+        ),
+    ];
+    if let Some(degrees) = metrics.normal_degrees {
+        let meaning = "Mean angle between the normals of original and model: what shading shows and positions hide.";
+        figures.push(Figure::new("normals", degrees, "°", meaning));
+    }
+    figures.push(Figure::new(
+        "95 % of vertices",
+        metrics.spread.percentiles.p95,
+        "model units",
+        "95 of 100 vertices have a root mean square error over the animation that is at most this distance.",
+    ));
+    figures
+}
+
+/// What a model is made of.
+pub(crate) fn of_shape(shape: Shape, frames: usize) -> Vec<Figure> {
+    let Some(rig) = shape.rig() else { return Vec::new() };
+    let counts = shape.influence_counts();
+    let most = counts.len().saturating_sub(1);
+    let total: usize = counts.iter().enumerate().map(|(k, count)| k * count).sum();
+    let mean = figure(total as f64 / shape.rest().len().max(1) as f64);
+    let kind = format!("{:?}", rig.kind).to_lowercase();
+    let mut figures = vec![Figure::new(
+        "bones",
+        rig.bone_count() as f64,
+        "",
+        format!("Bones that carry the motion; they are {kind}."),
+    )];
+    if let Some(heads) = shape.virtual_heads() {
+        let meaning = "Blends of bones that are computed once per frame; vertices hang on them instead of on bones.";
+        figures.push(Figure::new("virtual bones", heads.len() as f64, "", meaning));
+    }
+    let meaning = format!("The most that any vertex blends; {mean} on average. Four or fewer play everywhere.");
+    figures.push(Figure::new("influences", most as f64, "per vertex", meaning));
+    let (before, after) =
+        (12 * shape.rest().len() * frames, shape.storage(frames).iter().map(|row| row.bytes).sum::<u64>());
+    let meaning = "The positions of all frames over the model with its motion, both as a run time holds them.";
+    figures.push(Figure::new("smaller by", before as f64 / after.max(1) as f64, "times", meaning));
+    // Whole numbers without decimals.
+    figures.iter_mut().filter(|f| f.value.fract() == 0.0).for_each(|f| f.text = format!("{}", f.value));
+    figures
+}
+
+/// A warning and what to make of it.
+pub fn explain(warning: &Warning) -> Remark {
+    let text = warning.to_string();
+    let known = [
+        (
+            "influences per vertex",
+            "Engines that evaluate four influences drop the others, and vertices with more will move wrongly there.",
+        ),
+        (
+            "nothing to take away",
+            "The rig already has as few influences as were asked for; its weights are written unchanged.",
+        ),
+        ("still improving", "More rounds would lower the error a little further."),
+        (
+            "hangs on one bone only",
+            "With rigid pieces, joints crack or overlap; smooth weights need to be solved for as well.",
+        ),
+    ];
+    let meaning = match warning {
+        Warning::NoMotion => {
+            "Every frame equals the rest pose, so bones have nothing to learn from: was the animation exported with its frames?"
+        }
+        Warning::TargetMissed { .. } => {
+            "The best that was found is written all the same. More bones, affine bones or --effort best come closer."
+        }
+        Warning::Note { text } => {
+            known.iter().find(|(words, _)| text.contains(words)).map_or("", |(_, meaning)| meaning)
+        }
+    };
+    Remark { text, meaning: (!meaning.is_empty()).then(|| meaning.to_owned()) }
+}
+
+/// What parameters mean, by the name that files store.
+const PARAMS: &[(&str, &str)] = &[
+    ("bones", "How many bones: a number, auto, or as many as a target error takes."),
+    ("influences", "The most bones that move one vertex."),
+    ("bone_kind", "What a bone may do: turn and move (rigid), scale too (trs), or any 3x4 matrix (affine)."),
+    ("smooth", "How smooth weights or errors should be from vertex to vertex; 0 is off."),
+    ("keep_rest", "Whether the rest pose stays as it is; otherwise its vertices move to where they fit best."),
+    ("effort", "How much work was put in."),
+    ("max_iterations", "The most rounds over weights and bones."),
+    ("tolerance", "Rounds stop when they lower the error by less than this fraction."),
+    ("max_seconds", "The fit stops after this long with what is there."),
+    ("seed", "Seed of all random choices; the same seed gives the same bytes."),
+    ("method", "Who did the work: our best, or a published method."),
+    ("detail", "How fine the skeleton is: more of it keeps more joints."),
+    ("symmetry", "Whether mirror pairs of bones are looked for."),
+    ("laplacian", "Weights of the mesh edges for smoothing."),
+    ("refit_motion", "Whether bones moved to suit the fewer weights."),
+    ("size", "How many virtual bones: a number, a price in influences, or a target error."),
+    ("master_influences", "The most bones that a virtual bone blends."),
+    ("weights_only", "Whether only the weights counted, not the poses."),
+    ("thorough", "Whether more rounds were spent for a few percent less error."),
+    ("rotation_smooth", "How far rotations are smoothed over the surface."),
+    ("translation_smooth", "How far translations are smoothed over the surface."),
+    ("alpha", "How much of the volume that smoothing takes is given back, 0 to 1."),
+    ("steps", "Smoothing steps."),
+    ("threshold", "Multi-weights below this are dropped."),
+    ("rigid_bind", "Whether each vertex was first bound to its one strongest bone."),
+    ("variant", "Which variant of Direct Delta Mush: 0 is exact, 5 the cheapest."),
+    ("solve", "What was solved for: weights, motion or both."),
+    ("virtual_bones", "How many virtual bones."),
+];
+
+/// Parameters as rows, nested ones with dots between their names; what is not set is left out.
+pub fn params(value: &Value) -> Vec<Param> {
+    let mut rows = Vec::new();
+    flatten("", value, &mut rows);
+    rows
+}
+
+fn flatten(name: &str, value: &Value, rows: &mut Vec<Param>) {
+    let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+    let text = match value {
+        Value::Null => return,
+        Value::Object(map) => return map.iter().for_each(|(key, value)| flatten(&below(key), value, rows)),
+        Value::Array(list) if list.len() > 16 => format!("{} values", list.len()),
+        Value::String(text) => text.clone(),
+        Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        other => other.to_string(),
+    };
+    // "bones.exact" is a kind of "bones".
+    let meaning = name.rsplit('.').find_map(|part| PARAMS.iter().find(|(known, _)| *known == part));
+    rows.push(Param { name: name.to_owned(), value: text, meaning: meaning.map(|(_, meaning)| *meaning) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn figures_keep_four_digits() {
+        let shown = [0.0, 0.00123456, 1.23456, 12.3456, 123.456, 12345.6, 2.5e-9].map(figure);
+        assert_eq!(shown, ["0", "0.001235", "1.235", "12.35", "123.5", "12346", "2.500e-9"]);
+    }
+
+    #[test]
+    fn parameters_are_rows_with_their_meaning() {
+        let rows = params(&json!({ "bones": { "exact": 24 }, "influences": null, "keep_rest": false, "odd": [1, 2] }));
+        let shown: Vec<(&str, &str)> = rows.iter().map(|row| (row.name.as_str(), row.value.as_str())).collect();
+        assert_eq!(shown, [("bones.exact", "24"), ("keep_rest", "no"), ("odd", "[1,2]")]);
+        assert!(rows[0].meaning.unwrap().starts_with("How many bones") && rows[2].meaning.is_none());
+    }
+
+    #[test]
+    fn every_parameter_of_a_fit_is_explained() {
+        let unset = ["max_iterations", "tolerance", "max_seconds"];
+        let rows = params(&json!(bonesmith_core::fit::FitParams::default()));
+        assert!(rows.len() > 6 && rows.iter().all(|row| row.meaning.is_some()), "{rows:?}");
+        assert!(unset.iter().all(|name| PARAMS.iter().any(|(known, _)| known == name)));
+    }
+
+    #[test]
+    fn warnings_are_explained() {
+        let missed = explain(&Warning::TargetMissed { target: 1.0, reached: 2.0, bones: 4 });
+        assert!(missed.text.contains("was asked for") && missed.meaning.unwrap().contains("More bones"));
+        assert!(explain(&Warning::NoMotion).meaning.is_some());
+        assert!(explain(&Warning::Note { text: "something new".into() }).meaning.is_none());
+    }
+}

@@ -1,0 +1,24 @@
+//! Reports: one html file that shows a model beside its original, with plots, figures and what they mean.
+//!
+//! ```text
+//! Scene (models, original, what was done) --build--> Document (JSON) + Blob (buffers) --render--> html
+//! ```
+//!
+//! The page itself is TypeScript (`viewer/`), built to `viewer/dist/report.html`; what is put into it is told in
+//! `docs/formats/report.md`. This crate computes no errors: all figures come from `bonesmith_core::metrics`.
+
+mod data;
+mod figures;
+mod model;
+mod page;
+mod scene;
+mod subject;
+
+pub use figures::{explain, figure, params};
+pub use model::{Column, Done, Figure, Iteration, Param, Remark, StorageRow, Table, Timing};
+pub use page::{Page, ReportError, extract, render};
+pub use scene::{ClipSpan, Scene};
+pub use subject::{MAX_INFLUENCES, Shape, Subject};
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,12 @@ function gunzip(packed: Uint8Array<ArrayBuffer>): Promise<ArrayBuffer> {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
+/** Newer browsers have a decoder of their own. */
+type WithBase64 = { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> };
+
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  const native = (Uint8Array as WithBase64).fromBase64;
+  if (native) return native.call(Uint8Array, text);
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const bytes = new Uint8Array((text.length / 4) * 3 - padding);
   let at = 0;

@@ -6,6 +6,27 @@ export interface Hit {
   distance: number;
 }
 
+/** A cloud has no faces to hit: the point nearest to the ray counts, within this slope. */
+const CLOUD_REACH = 0.02;
+
+export function pickPoint(ray: THREE.Ray, p: Float32Array): Hit | null {
+  const { origin: o, direction: d } = ray;
+  let best = CLOUD_REACH;
+  let found: Hit | null = null;
+  for (let i = 0; i < p.length; i += 3) {
+    const x = p[i] - o.x;
+    const y = p[i + 1] - o.y;
+    const z = p[i + 2] - o.z;
+    const along = x * d.x + y * d.y + z * d.z;
+    if (along <= 0) continue;
+    const slope = Math.sqrt(Math.max(x * x + y * y + z * z - along * along, 0)) / along;
+    if (slope >= best) continue;
+    best = slope;
+    found = { vertex: i / 3, distance: along };
+  }
+  return found;
+}
+
 /** Nearest corner of the nearest triangle hit (Moeller and Trumbore 1997, both sides). */
 export function pickVertex(ray: THREE.Ray, p: Float32Array, triangles: Uint32Array): Hit | null {
   const { origin: o, direction: d } = ray;

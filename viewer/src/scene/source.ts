@@ -271,7 +271,7 @@ export function normals(p: Float32Array, triangles: Uint32Array, out: Float32Arr
     out[c + 2] += nz;
   }
   for (let i = 0; i < out.length; i += 3) {
-    const length = Math.hypot(out[i], out[i + 1], out[i + 2]) || 1;
+    const length = Math.sqrt(out[i] * out[i] + out[i + 1] * out[i + 1] + out[i + 2] * out[i + 2]) || 1;
     out[i] /= length;
     out[i + 1] /= length;
     out[i + 2] /= length;

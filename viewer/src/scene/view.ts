@@ -7,7 +7,7 @@ import { Floor } from "./floor";
 import { aim, startPose, type Extent, type Pose } from "./orbit";
 import { paint } from "./paint";
 import { panes, type Pane } from "./panes";
-import { pickVertex } from "./pick";
+import { pickPoint, pickVertex } from "./pick";
 import { Readback } from "./readback";
 import { Skeleton } from "./skeleton";
 import { Source, type Shared } from "./source";
@@ -219,7 +219,9 @@ export class View {
     const ndc = new THREE.Vector2(((x - rect.x) / rect.width) * 2 - 1, 1 - ((y - rect.y) / rect.height) * 2);
     const caster = new THREE.Raycaster();
     caster.setFromCamera(ndc, place.camera);
-    const hit = pickVertex(caster.ray, this.shownPositions(source), this.content.triangles);
+    const { triangles } = this.content;
+    const shown = this.shownPositions(source);
+    const hit = triangles.length > 0 ? pickVertex(caster.ray, shown, triangles) : pickPoint(caster.ray, shown);
     return hit ? { source, vertex: hit.vertex } : null;
   }
 

@@ -53,6 +53,7 @@ function layoutPart(content: Content, store: Store): HTMLElement {
 }
 
 function showPart(content: Content, store: Store, sources: number): HTMLElement {
+  const hasFaces = content.triangles.length > 0;
   const hasBones = content.models.some((model) => model.bones.length > 0);
   const hasVirtual = content.models.some((model) => model.virtualHeads);
   return h(
@@ -61,8 +62,8 @@ function showPart(content: Content, store: Store, sources: number): HTMLElement 
     h("legend", {}, "Show"),
     hasBones ? toggle(store, "bones", "Skeleton", "K") : null,
     hasVirtual ? toggle(store, "virtual", "Virtual bones", "V") : null,
-    toggle(store, "wireframe", "Wireframe", "X"),
-    toggle(store, "facets", "Facets", "F", "Flat faces instead of smooth shading"),
+    hasFaces ? toggle(store, "wireframe", "Wireframe", "X") : null,
+    hasFaces ? toggle(store, "facets", "Facets", "F", "Flat faces instead of smooth shading") : null,
     sources > 1 ? toggle(store, "sync", "Link cameras", "Y", "All panes share one camera") : null,
     toggle(store, "follow", "Follow", "O", "The camera moves along"),
   );

@@ -1,0 +1,93 @@
+// Reports in headless Chromium, from disk, without a network: `node report_check.mjs [--references DIR] [--update] FOLDER...`.
+// For each NAME.html: it opens without errors, what the GPU draws is what the core computed (NAME.json beside it), every control works by
+// mouse and by keys, it fits a phone, and it looks as it did (DIR/NAME-*.png, small). `--update` writes these pictures anew.
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { launch, open } from "./report_browser.mjs";
+import { comparePicture } from "./report_looks.mjs";
+import * as checks from "./report_steps.mjs";
+import { readReport } from "./report_data.mjs";
+
+const args = process.argv.slice(2);
+const update = args.includes("--update");
+const at = args.indexOf("--references");
+const references = at >= 0 ? args[at + 1] : join(dirname(fileURLToPath(import.meta.url)), "report_references");
+const folders = args.filter((arg, i) => !arg.startsWith("--") && (at < 0 || i !== at + 1));
+const files = folders.flatMap((folder) => readdirSync(folder).filter((name) => extname(name) === ".html").sort().map((name) => join(folder, name)));
+if (files.length === 0) {
+  console.error(`no .html in ${folders.join(", ") || "the folders given"}`);
+  process.exit(2);
+}
+
+let passed = 0;
+let failed = 0;
+
+/** One line per step; a step throws what is wrong, and may return what it saw. */
+async function step(name, what, run) {
+  try {
+    const seen = await run();
+    passed++;
+    console.log(`ok   ${name}: ${what}${seen ? ` (${seen})` : ""}`);
+  } catch (error) {
+    failed++;
+    console.log(`FAIL ${name}: ${what}: ${error.message.split("\n")[0]}`);
+  }
+}
+
+async function judge(browser, file) {
+  const name = basename(file, ".html");
+  const { report, buffer } = readReport(file);
+  const beside = file.replace(/\.html$/, ".json");
+  const reference = existsSync(beside) ? JSON.parse(readFileSync(beside, "utf8")) : null;
+  const opened = await open(browser, file);
+  const { page, problems } = opened;
+  const subject = { page, report, buffer, reference };
+  const is3d = !!report.mesh && report.models.length > 0;
+  await step(name, "text and figures are there", () => checks.text(subject));
+  if (is3d) {
+    if (reference) await step(name, "the GPU places vertices as the core does", () => checks.positions(subject));
+    await step(name, "scrubbing moves the picture", () => checks.scrub(subject));
+    await step(name, "layouts", () => checks.layouts(subject));
+    await step(name, "colours", () => checks.colors(subject));
+    await step(name, "switches", () => checks.switches(subject));
+    await step(name, "heat map and its numbers", () => checks.heat(subject));
+    await step(name, "picking", () => checks.picking(subject));
+    await step(name, "keys", () => checks.keys(subject));
+  }
+  await step(name, "plots read out numbers", () => checks.plots(subject));
+  await step(name, "tables sort", () => checks.tables(subject));
+  await step(name, "themes keep contrast", () => checks.themes(subject));
+  await step(name, "every control has a name", () => checks.names(subject));
+  await step(name, "no error, no request", () => {
+    if (problems.length > 0) throw new Error(problems.join("; "));
+    return `open after ${opened.seconds.toFixed(2)} s`;
+  });
+  await opened.context.close();
+  await looks(browser, file, name, is3d);
+}
+
+/** Desktop and phone beside the small pictures kept. */
+async function looks(browser, file, name, is3d) {
+  const shots = [
+    ["desktop", { width: 1280, height: 720 }, [320, 180]],
+    ["dark", { width: 1280, height: 720, theme: "dark" }, [320, 180]],
+    ["phone", { width: 390, height: 844, phone: true }, [130, 281]],
+  ];
+  for (const [shape, settings, size] of shots) {
+    const { page, context } = await open(browser, file, settings);
+    if (is3d) await page.evaluate((dark) => window.bonesmith.set(dark ? { color: "bones", bones: true } : {}), shape === "dark");
+    await step(name, `fits and looks as it did, ${shape}`, async () => {
+      await checks.fits({ page });
+      return comparePicture(page, join(references, `${name}-${shape}.png`), size, update);
+    });
+    await context.close();
+  }
+}
+
+if (update) mkdirSync(references, { recursive: true });
+const browser = await launch();
+for (const file of files) await judge(browser, file);
+await browser.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);

@@ -101,6 +101,7 @@ in vec3 vTint;
 uniform int mode;
 uniform int contours;
 uniform int facets;
+uniform int cloud;
 uniform float top;
 uniform float ghost;
 uniform vec3 base;
@@ -122,6 +123,11 @@ float contour() {
   return level < 0.5 || level > 10.5 || width > 0.7 ? 0.0 : line;
 }
 void main() {
+  if (cloud == 1) {
+    if (length(gl_PointCoord - 0.5) > 0.5) discard;
+    color = vec4(encode(mode == 0 ? mix(ink, base, 0.35) : albedo()), 1.0);
+    return;
+  }
   vec3 n = facets == 1 ? normalize(cross(dFdx(vView), dFdy(vView))) : normalize(vNormal);
   vec3 toEye = normalize(-vView);
   if (facets == 0 && !gl_FrontFacing) n = -n;

@@ -12,6 +12,8 @@ export interface Shared {
   contours: THREE.IUniform<number>;
   facets: THREE.IUniform<number>;
   ink: THREE.IUniform<THREE.Vector3>;
+  /** Pixels of a point where the mesh has no faces. */
+  pointSize: THREE.IUniform<number>;
 }
 
 export class Source {
@@ -55,7 +57,8 @@ export class Source {
       otherSize: { value: new THREE.Vector3(1, 1, 1) },
       frameError: { value: 0 },
       readRows: { value: readRows(n) },
-      pointSize: { value: 4 },
+      pointSize: shared.pointSize,
+      cloud: { value: content.triangles.length === 0 ? 1 : 0 },
       mode: { value: 0 },
       ghost: { value: 0 },
       base: { value: new THREE.Vector3(1, 1, 1) },

@@ -61,6 +61,7 @@ export class View {
       contours: { value: 1 },
       facets: { value: 0 },
       ink: { value: new THREE.Vector3() },
+      pointSize: { value: 4 },
     };
     const original = content.original ? new Source("original", content, null, content.original, null, this.shared) : null;
     if (original) this.sources.set(-1, original);
@@ -145,6 +146,7 @@ export class View {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     if (width === 0 || height === 0) return;
     this.ratio.value = Math.min(window.devicePixelRatio || 1, 2);
+    this.shared.pointSize.value = 4 * this.ratio.value;
     this.renderer.setPixelRatio(this.ratio.value);
     this.renderer.setSize(width, height, false);
     this.draw();

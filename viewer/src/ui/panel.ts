@@ -1,6 +1,6 @@
 // The controls beside the picture.
 import type { Content } from "../content";
-import type { Store } from "../state";
+import type { State, Store } from "../state";
 import { choices, select, toggle, type Choice } from "./controls";
 import { h } from "./dom";
 import { inspector } from "./inspector";
@@ -14,21 +14,21 @@ export function panel(content: Content, store: Store): HTMLElement {
     "aside",
     { class: "panel", "aria-label": "What the picture shows" },
     sources > 1 ? layoutPart(content, store) : null,
-    choices(store, "color", "Colours", [
-      { value: "surface", label: "Plain", key: "S" },
-      ...(hasError ? [{ value: "error" as const, label: "Error", key: "E" }] : []),
-      ...(hasWeights
-        ? [
-            { value: "bones" as const, label: "Bones", key: "B" },
-            { value: "weights" as const, label: "Weights", key: "W", hint: "Weights of the picked bone" },
-          ]
-        : []),
-    ]),
+    hasError || hasWeights ? colorPart(store, hasError, hasWeights) : null,
     legend(content, store),
     showPart(content, store, sources),
     inspector(content, store),
   );
   return element;
+}
+
+function colorPart(store: Store, hasError: boolean, hasWeights: boolean): HTMLElement {
+  const error: Choice<State["color"]>[] = [{ value: "error", label: "Error", key: "E" }];
+  const weights: Choice<State["color"]>[] = [
+    { value: "bones", label: "Bones", key: "B" },
+    { value: "weights", label: "Weights", key: "W", hint: "Weights of the picked bone" },
+  ];
+  return choices(store, "color", "Colours", [{ value: "surface", label: "Plain", key: "S" }, ...(hasError ? error : []), ...(hasWeights ? weights : [])]);
 }
 
 function layoutPart(content: Content, store: Store): HTMLElement {

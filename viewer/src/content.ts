@@ -70,7 +70,30 @@ export function unpack({ report, blobs, fileBytes }: Loaded): Content {
 }
 
 function baked(blobs: Blobs, part: Quantised): Baked {
-  return { positions: blobs.u16(part.positions), boxes: blobs.f32(part.boxes) };
+  const boxes = blobs.f32(part.boxes);
+  const positions = part.coding === "delta" ? undelta(blobs.u8(part.positions), boxes.length / 6) : blobs.u16(part.positions);
+  return { positions, boxes };
+}
+
+/**
+ * Positions [frames, N, 3] from differences in time and along the vertices, as zigzag numbers: a plane of low bytes [frames, 3, N], then one
+ * of high bytes. All arithmetic is modulo 65536.
+ */
+export function undelta(bytes: Uint8Array, frames: number): Uint16Array {
+  const size = bytes.length / 2;
+  const n = frames > 0 ? size / frames / 3 : 0;
+  const out = new Uint16Array(size);
+  for (let f = 0, at = 0; f < frames; f++) {
+    for (let c = 0; c < 3; c++) {
+      let moved = 0;
+      for (let v = 0, i = 3 * n * f + c; v < n; v++, at++, i += 3) {
+        const z = bytes[at] | (bytes[size + at] << 8);
+        moved += (z >>> 1) ^ -(z & 1);
+        out[i] = moved + (f > 0 ? out[i - 3 * n] : 0);
+      }
+    }
+  }
+  return out;
 }
 
 function weightArrays(blobs: Blobs, part: Weights): WeightArrays {

@@ -7,6 +7,10 @@ type Typed = Uint8Array | Uint16Array | Uint32Array | Float32Array;
 export class Blobs {
   constructor(private readonly bytes: ArrayBuffer) {}
 
+  u8(buf: Buf): Uint8Array {
+    return this.view(buf, "u8", Uint8Array);
+  }
+
   u16(buf: Buf): Uint16Array {
     return this.view(buf, "u16", Uint16Array);
   }

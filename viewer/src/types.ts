@@ -16,6 +16,8 @@ export interface Buf {
 export interface Quantised {
   positions: Buf;
   boxes: Buf;
+  /** `delta`: `positions` are bytes [2, frames, 3, N], see `undelta`. */
+  coding?: Maybe<"delta">;
 }
 
 /** Weights [N, K] of `influences` = K each; a row sums to 65535. */

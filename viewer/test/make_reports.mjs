@@ -98,7 +98,7 @@ function model(blob, mesh, original, { name, kind, count, keep }) {
     kind,
     rest: blob.add(mesh.rest),
     skin: baked ? null : { ...pack(blob, skinning), joints, matrices: blob.add(matrices) },
-    positions: baked ? quantise(blob, fit) : null,
+    positions: baked ? quantise(blob, fit, "delta") : null,
     bones,
     bone_matrices: blob.add(poses(count, frames)),
     bone_weights: kind === "lbs" ? null : pack(blob, weights(mesh.rest, count, Math.min(4, count))),

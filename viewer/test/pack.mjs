@@ -27,7 +27,7 @@ export function page(template, report, blob, level = 6) {
 }
 
 /** Positions [frames][3 N] to 16 bits with a box per frame. */
-export function quantise(blob, frames) {
+export function quantise(blob, frames, coding) {
   const n3 = frames[0].length;
   const positions = new Uint16Array(frames.length * n3);
   const boxes = new Float32Array(6 * frames.length);
@@ -46,5 +46,28 @@ export function quantise(blob, frames) {
       for (let i = c; i < n3; i += 3) positions[f * n3 + i] = Math.min(Math.max(Math.round(((frame[i] - low) / span) * 65535), 0), 65535);
     }
   });
+  if (coding === "delta") return { positions: blob.add(delta(positions, frames.length)), boxes: blob.add(boxes), coding };
   return { positions: blob.add(positions), boxes: blob.add(boxes) };
+}
+
+/** Differences in time and along the vertices, zigzag, low bytes before high ones. */
+function delta(q, frames) {
+  const n = q.length / frames / 3;
+  const out = new Uint8Array(2 * q.length);
+  let at = 0;
+  for (let f = 0; f < frames; f++) {
+    for (let c = 0; c < 3; c++) {
+      let last = 0;
+      for (let v = 0; v < n; v++) {
+        const i = 3 * (f * n + v) + c;
+        const d = q[i] - (f > 0 ? q[i - 3 * n] : 0);
+        const e = ((d - last) << 16) >> 16;
+        const z = ((e << 1) ^ (e >> 15)) & 0xffff;
+        out[at] = z & 255;
+        out[q.length + at++] = z >> 8;
+        last = d;
+      }
+    }
+  }
+  return out;
 }

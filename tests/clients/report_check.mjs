@@ -70,9 +70,9 @@ async function judge(browser, file) {
 /** Desktop and phone beside the small pictures kept. */
 async function looks(browser, file, name, is3d) {
   const shots = [
-    ["desktop", { width: 1280, height: 720 }, [320, 180]],
-    ["dark", { width: 1280, height: 720, theme: "dark" }, [320, 180]],
-    ["phone", { width: 390, height: 844, phone: true }, [130, 281]],
+    ["desktop", { width: 1280, height: 720 }, [192, 108]],
+    ["dark", { width: 1280, height: 720, theme: "dark" }, [192, 108]],
+    ["phone", { width: 390, height: 844, phone: true }, [90, 195]],
   ];
   for (const [shape, settings, size] of shots) {
     const { page, context } = await open(browser, file, settings);

@@ -211,7 +211,10 @@ export async function keys({ page, report }) {
     await press(key, `switch ${flag}`, (s) => s[flag] === !was);
     await press(key, `switch ${flag} back`, (s) => s[flag] === was);
   }
-  if (report.models[0].bones?.length) await press("n", "pick a bone", (s) => s.bone === 0);
+  if (report.models[0].bones?.length) {
+    await set(page, { bone: null });
+    await press("n", "pick a bone", (s) => s.bone === 0);
+  }
   const theme = (await state(page)).theme;
   await press("t", "change the theme", (s) => s.theme !== theme);
   await press("t", "change the theme back", (s) => s.theme === theme);

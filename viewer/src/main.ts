@@ -37,6 +37,7 @@ async function start(): Promise<void> {
   const store = new Store(firstState(content));
   document.title = content.report.title;
   followTheme(store);
+  keepPickSound(content, store);
   const strongest = (model: number, vertex: number): number | null => influencesOf(content.models[model], vertex)[0]?.bone ?? null;
   const header = headerOf(content, store);
   const main = h("main", {});
@@ -45,6 +46,15 @@ async function start(): Promise<void> {
   if (content.vertices > 0 && content.models.length > 0) view = stage(content, store, main, header.help);
   main.append(h("div", { class: "sheet" }, ...sections(content, store)));
   Object.assign(window.bonesmith, api(content, store, view, strongest));
+}
+
+/** Weights are of some bone, and a bone picked in one model may not be there in the next. */
+function keepPickSound(content: Content, store: Store): void {
+  store.on(["color", "model"], ({ color, model, bone }) => {
+    const bones = content.models[model]?.bones.length ?? 0;
+    if (bone !== null && bone >= bones) store.set({ bone: null });
+    if (color === "weights" && store.get().bone === null && bones > 0) store.set({ bone: 0 });
+  });
 }
 
 function firstState(content: Content): State {

@@ -167,7 +167,8 @@ function report(title, command, mesh, original, blob, models, more = {}) {
   };
 }
 
-function write(name, json, blob, judge, level) {
+function write(kind, json, blob, judge, level) {
+  const name = `synthetic-${kind}`;
   const html = page(template, json, blob, level);
   writeFileSync(join(out, `${name}.html`), html);
   if (judge) writeFileSync(join(out, `${name}.json`), JSON.stringify(judge));

@@ -91,7 +91,7 @@ vec3 encode(vec3 c) {
   return mix(12.92 * c, 1.055 * pow(max(c, 0.0), vec3(1.0 / 2.4)) - 0.055, step(0.0031308, c));
 }`;
 
-/** mode 0: one colour; 1: heat map of vValue; 2: vTint. Contours at each tenth of the map tell levels without colour. */
+/** mode 0: one colour; 1: heat map of vValue; 2: vTint. Contours at each quarter of the map tell levels without colour. */
 export const SURFACE_FRAGMENT = `precision highp float;
 precision highp sampler2D;
 in vec3 vView;
@@ -116,11 +116,11 @@ vec3 albedo() {
   return texture(ramp, vec2((t * 255.0 + 0.5) / 256.0, 0.5)).rgb;
 }
 float contour() {
-  float level = top > 0.0 ? vValue / top * 10.0 : 0.0;
+  float level = top > 0.0 ? vValue / top * 4.0 : 0.0;
   float width = fwidth(level);
   float near = abs(fract(level - 0.5) - 0.5) / max(width, 1e-6);
   float line = 1.0 - smoothstep(0.35, 1.0, near);
-  return level < 0.5 || level > 10.5 || width > 0.7 ? 0.0 : line;
+  return level < 0.5 || level > 4.5 || width > 0.7 ? 0.0 : line;
 }
 void main() {
   if (cloud == 1) {
@@ -140,7 +140,7 @@ void main() {
   // Data colours are lit flatter than clay, so that the legend still reads.
   float light = mode == 0 ? 0.42 * sky + 0.14 * fill + 0.60 * key : 0.55 + 0.16 * sky + 0.34 * key;
   vec3 lit = surface * light + vec3(0.05) * pow(edge, 3.0);
-  if (mode == 1 && contours == 1) lit = mix(lit, lit.g + lit.r > 0.9 ? vec3(0.0) : vec3(1.0), 0.34 * contour());
+  if (mode == 1 && contours == 1) lit = mix(lit, lit.g + lit.r > 0.9 ? vec3(0.0) : vec3(1.0), 0.38 * contour());
   float alpha = ghost > 0.0 ? mix(0.10, 0.75, pow(edge, 1.6)) * ghost : 1.0;
   color = vec4(encode(lit) * alpha, alpha);
 }`;

@@ -97,9 +97,15 @@ export class View {
       whole.union(box);
     }
     whole.getCenter(this.home);
-    const travels = path > 1.2 * half.length();
-    if (!travels) half.copy(whole.getSize(new THREE.Vector3()).divideScalar(2));
+    const travels = path > 0.5 * half.length();
+    const all = whole.getSize(new THREE.Vector3()).divideScalar(2);
+    if (!travels) half.copy(all);
+    else half.setComponent(this.upAxis, all.getComponent(this.upAxis));
     return { extent: { half, radius: half.length() || 1 }, floor: this.zUp ? whole.min.z : whole.min.y, travels };
+  }
+
+  private get upAxis(): number {
+    return this.zUp ? 2 : 1;
   }
 
   private subscribe(): void {
@@ -166,7 +172,10 @@ export class View {
     for (const source of this.sources.values()) source.setFrame(state.frame);
     for (const skeleton of this.skeletons.values()) skeleton.setFrame(state.frame);
     this.middle.copy(this.home);
-    if (state.follow) (this.sources.get(-1) ?? this.sources.get(state.model))?.centre(state.frame, this.middle);
+    if (state.follow) {
+      (this.sources.get(-1) ?? this.sources.get(state.model))?.centre(state.frame, this.middle);
+      this.middle.setComponent(this.upAxis, this.home.getComponent(this.upAxis)); // jumps stay jumps
+    }
     this.floor.moveTo(this.middle);
     this.renderer.setScissorTest(false);
     this.renderer.clear();

@@ -21,7 +21,7 @@ export function legend(content: Content, store: Store): HTMLElement {
       { value: "p99", label: "99 %", hint: "99 % of the vertices lie below the top" },
       { value: "max", label: "Largest", hint: "Top of the scale is the largest value" },
     ]),
-    toggle(store, "contours", "Contour lines", "C", "A line at each tenth of the scale"),
+    toggle(store, "contours", "Contour lines", "C", "A line at each quarter of the scale"),
   );
   const box = h("section", { class: "legend", "aria-label": "Key of the colours" }, body, options);
   store.on(["color", "errorKind", "errorTop", "model", "bone"], (state) => {
@@ -60,8 +60,8 @@ function errorKey(content: Content, error: ErrorArrays, state: Readonly<State>):
 }
 
 function bar(): HTMLElement {
-  const cells = Array.from({ length: 11 }, (_, i) => h("i", { style: `left:${10 * i}%` }));
-  return h("div", { class: "bar", style: `background:${heatGradient("to right")}` }, ...cells.slice(1, 10));
+  const cells = [1, 2, 3].map((i) => h("i", { style: `left:${25 * i}%` }));
+  return h("div", { class: "bar", style: `background:${heatGradient("to right")}` }, ...cells);
 }
 
 function ticks(labels: [number, string][]): HTMLElement {

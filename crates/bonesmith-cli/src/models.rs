@@ -5,11 +5,12 @@ use std::path::Path;
 use anyhow::Context;
 use bonesmith_core::metrics::{self, Metrics, MetricsError};
 use bonesmith_core::{Clip, DdmRig, MeshSequence, Rig, TwoLayerRig, ddm, deform};
-use bonesmith_io::{LoadOptions, Loaded};
+use bonesmith_io::Loaded;
 use bonesmith_report::Shape;
 
 use crate::errors::Usage;
 use crate::load;
+use crate::settings::Input;
 
 /// What a file holds.
 #[allow(clippy::large_enum_variant, reason = "there is one per file read")]
@@ -21,16 +22,20 @@ pub enum AnyModel {
 }
 
 impl AnyModel {
-    pub fn read(path: &Path, options: &LoadOptions) -> anyhow::Result<Self> {
+    /// As `input` says: `--fps`, `--mesh`; of an animation also `--frames` and `--rest`.
+    pub fn read(path: &Path, input: &Input) -> anyhow::Result<Self> {
         if let Some(two) = bonesmith_io::load_two_layer(path)? {
             return Ok(Self::TwoLayer(two));
         }
         if let Some(ddm) = bonesmith_io::load_ddm(path)? {
             return Ok(Self::Ddm(ddm));
         }
-        Ok(match bonesmith_io::load(path, options)? {
+        Ok(match bonesmith_io::load(path, &input.load)? {
             Loaded::Rig(rig) => Self::Lbs(*rig),
-            Loaded::Sequence(raw) => Self::Sequence(load::check(raw).with_context(|| path.display().to_string())?),
+            Loaded::Sequence(raw) => {
+                let picked = load::pick(raw, input)?;
+                Self::Sequence(load::check(picked).with_context(|| path.display().to_string())?)
+            }
         })
     }
 

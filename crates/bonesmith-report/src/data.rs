@@ -20,7 +20,7 @@ const FULL: u16 = u16::MAX;
 /// Where a buffer lies in the blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Buffer {
-    /// "u16", "u32" or "f32", little-endian.
+    /// "u8", "u16", "u32" or "f32", little-endian.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Bytes from the start of the unpacked blob.
@@ -47,6 +47,7 @@ macro_rules! element {
         }
     };
 }
+element!(u8, "u8");
 element!(u16, "u16");
 element!(u32, "u32");
 element!(f32, "f32");
@@ -84,7 +85,10 @@ impl Blob {
 /// Positions in 16 bits per coordinate, each frame in a box of its own: a walk of many lengths costs no precision.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Positions {
-    /// [f, N, 3]: `position = min + q / 65535 (max - min)` of the frame's box.
+    /// How `positions` are written: "delta".
+    pub coding: &'static str,
+    /// [2, f, 3, N] low and high bytes of the differences of q, where `position = min + q / 65535 (max - min)` of the
+    /// frame's box.
     pub positions: Buffer,
     /// [f, 6] corners of each box in model units: min x y z, max x y z.
     pub boxes: Buffer,
@@ -99,9 +103,28 @@ impl Positions {
             (quantised, [min.to_array(), max.to_array()])
         };
         let (quantised, boxes): (Vec<Vec<u16>>, Vec<[[f32; 3]; 2]>) = frames.par_iter().map(one).unzip();
-        let positions = blob.push(&quantised.concat());
-        Self { positions, boxes: blob.push(boxes.as_flattened().as_flattened()) }
+        let before = |t: usize| t.checked_sub(1).map_or(&[][..], |t| &quantised[t]);
+        let coded = |t: usize| differences(before(t), &quantised[t]);
+        let (low, high): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (0..frames.len()).into_par_iter().map(coded).unzip();
+        let positions = blob.push(&[low.concat(), high.concat()].concat());
+        Self { coding: "delta", positions, boxes: blob.push(boxes.as_flattened().as_flattened()) }
     }
+}
+
+/// Low and high bytes, [3, N] each, of how a frame's [N, 3] numbers differ from the frame before and there from the vertex
+/// before: neighbours move alike, so that most high bytes are 0 and pack well. Signs are folded into the lowest bit.
+fn differences(before: &[u16], frame: &[u16]) -> (Vec<u8>, Vec<u8>) {
+    let mut codes = Vec::with_capacity(frame.len());
+    for axis in 0..3 {
+        let mut last = 0u16;
+        for at in (axis..frame.len()).step_by(3) {
+            let step = frame[at].wrapping_sub(before.get(at).copied().unwrap_or(0));
+            let signed = step.wrapping_sub(last) as i16;
+            codes.push(((signed << 1) ^ (signed >> 15)) as u16);
+            last = step;
+        }
+    }
+    codes.into_iter().map(|code| (code as u8, (code >> 8) as u8)).unzip()
 }
 
 /// The box around finite points; a point at 0 without any.
@@ -216,7 +239,7 @@ mod tests {
         assert_eq!(bounds(&[Vec3::NAN, Vec3::X, Vec3::INFINITY]), (Vec3::X, Vec3::X));
         assert_eq!(bounds(&[]), (Vec3::ZERO, Vec3::ZERO));
         let two = Positions::new(&[vec![low], vec![high]], &mut Blob::default());
-        assert_eq!((two.positions.length, two.boxes.length), (6, 12));
+        assert_eq!((two.positions.length, two.boxes.length), (12, 12));
         assert!(rows_of([DAffine3::from_translation(DVec3::new(1e300, f64::NAN, 0.0))]).iter().all(|x| x.is_finite()));
     }
 

@@ -9,8 +9,8 @@ use glam::Vec3;
 use crate::data::{Blob, Influences, Positions, flat, rows_of};
 use crate::figures;
 use crate::model::{
-    Bars, BlobInfo, ClipRow, Document, Done, ErrorPart, FORMAT, FileInfo, Frames, Largest, Mesh, Model, Plots, Skin,
-    StorageRow, Table,
+    Bars, BlobInfo, ClipRow, Document, Done, ErrorPart, FORMAT, Figure, FileInfo, Frames, Largest, Mesh, Model, Plots,
+    Skin, StorageRow, Table,
 };
 use crate::subject::{Shape, Subject};
 
@@ -201,20 +201,6 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
     let rows = (0..shape.rest().len()).map(|i| shape.effective(i));
     let bone_weights = (!own_colours && !bones.is_empty()).then(|| Influences::new(COLOURS, rows, blob));
     let heads = shape.virtual_heads();
-    let mut storage = vec![StorageRow {
-        what: "before: positions of all frames, float32".to_owned(),
-        bytes: 12 * (shape.rest().len() * frames_total) as u64,
-    }];
-    let own = shape.storage(frames_total);
-    if own.len() > 1 {
-        let bytes = own.iter().map(|row| row.bytes).sum();
-        storage.extend(own.into_iter().map(|row| StorageRow { what: format!("after: {}", row.what), ..row }));
-        storage.push(StorageRow { what: "after, all together".to_owned(), bytes });
-    }
-    storage.extend(subject.storage.iter().cloned());
-    let mut figures = subject.metrics.map(figures::of_metrics).unwrap_or_default();
-    figures.extend(figures::of_shape(shape, frames_total));
-    figures.extend(subject.figures.iter().cloned());
     Model {
         name: subject.name.clone(),
         kind: shape.kind(),
@@ -232,10 +218,31 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
             bone_usage: shape.bone_usage(),
             timings: subject.timings.clone(),
         },
-        figures,
-        storage,
+        figures: figures(subject, frames_total),
+        storage: storage(subject, frames_total),
         warnings: subject.warnings.clone(),
     }
+}
+
+/// Figures of the metrics, of the model, and those given.
+fn figures(subject: &Subject, frames: usize) -> Vec<Figure> {
+    let measured = subject.metrics.map(figures::of_metrics).unwrap_or_default();
+    let own = figures::of_shape(subject.shape, frames);
+    measured.into_iter().chain(own).chain(subject.figures.iter().cloned()).collect()
+}
+
+/// Room before and after, then the files.
+fn storage(subject: &Subject, frames: usize) -> Vec<StorageRow> {
+    let before = 12 * (subject.shape.rest().len() * frames) as u64;
+    let mut rows = vec![StorageRow { what: "before: positions of all frames, float32".to_owned(), bytes: before }];
+    let own = subject.shape.storage(frames);
+    if own.len() > 1 {
+        let bytes = own.iter().map(|row| row.bytes).sum();
+        rows.extend(own.into_iter().map(|row| StorageRow { what: format!("after: {}", row.what), ..row }));
+        rows.push(StorageRow { what: "after, all together".to_owned(), bytes });
+    }
+    rows.extend(subject.storage.iter().cloned());
+    rows
 }
 
 fn skin(subject: &Subject, kept: &Kept, blob: &mut Blob) -> Skin {

@@ -54,10 +54,30 @@ impl Read {
         self.bytes(buffer, "u16", 2).chunks_exact(2).map(|b| u16::from_le_bytes(b.try_into().unwrap())).collect()
     }
 
+    /// [f, N, 3] numbers from the low and high bytes of their differences.
+    fn undo_differences(&self, buffer: &Value, n: usize) -> Vec<u16> {
+        let bytes = self.bytes(buffer, "u8", 1);
+        let (low, high) = bytes.split_at(bytes.len() / 2);
+        let mut all = vec![0u16; low.len()];
+        for t in 0..low.len() / (3 * n) {
+            for axis in 0..3 {
+                let mut step = 0u16;
+                for v in 0..n {
+                    let at = (t * 3 + axis) * n + v;
+                    let code = u16::from_le_bytes([low[at], high[at]]);
+                    step = step.wrapping_add((code >> 1) ^ (code & 1).wrapping_neg());
+                    let before = if t > 0 { all[((t - 1) * n + v) * 3 + axis] } else { 0 };
+                    all[(t * n + v) * 3 + axis] = before.wrapping_add(step);
+                }
+            }
+        }
+        all
+    }
+
     /// [N] of a quantised frame.
     fn positions(&self, part: &Value, frame: usize) -> Vec<Vec3> {
         let n = self.json["mesh"]["vertices"].as_u64().unwrap() as usize;
-        let all = self.shorts(&part["positions"]);
+        let all = self.undo_differences(&part["positions"], n);
         let boxes = self.floats(&part["boxes"]);
         let coordinate = |(at, q): (usize, &u16)| {
             let axis = at % 3;
@@ -194,7 +214,7 @@ fn frames_are_left_out_until_it_fits() {
         if indices.len() > 1 {
             assert!([9, 10, 23].iter().all(|t| indices.contains(t)), "{indices:?}");
         }
-        assert_eq!(read.json["original"]["positions"]["length"], indices.len() * 3 * rig.vertex_count());
+        assert_eq!(read.json["original"]["positions"]["length"], indices.len() * 6 * rig.vertex_count());
         kept.push(indices.len());
     }
     assert!(

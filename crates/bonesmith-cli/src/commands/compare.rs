@@ -55,8 +55,7 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
 
     session.stage("reading")?;
     let sequence = load::animation(&input)?;
-    let models =
-        files.paths.iter().map(|path| AnyModel::read(path, &input.load)).collect::<anyhow::Result<Vec<_>>>()?;
+    let models = files.paths.iter().map(|path| AnyModel::read(path, &input)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut entries = Vec::new();
     for (path, model) in files.paths.iter().zip(&models) {
         session.stage("measuring")?;

@@ -143,6 +143,7 @@ impl Report {
             "rmse_percent": of(|m| json!(m.rmse_percent)),
             "normal_degrees": of(|m| json!(m.normal_degrees)),
             "radius_model_units": of(|m| json!(m.radius_model_units)),
+            "error_model_units": of(|m| json!(m.spread)),
             "e_rms_before": before(|m| json!(m.e_rms)),
             "normal_degrees_before": before(|m| json!(m.normal_degrees)),
             "method": self.method,

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bonesmith_core::Clip;
 use bonesmith_core::metrics::Metrics;
 use bonesmith_report::{Done, Scene, StorageRow, Subject};
 
 use crate::args::ViewArgs;
-use crate::errors::Outcome;
+use crate::errors::{Outcome, Usage};
 use crate::load;
 use crate::models::AnyModel;
 use crate::output::print;
@@ -25,44 +26,55 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let path = &file.paths[0];
-    let model = AnyModel::read(path, &against.load)?;
+    let model = AnyModel::read(path, &against)?;
+    if against.paths.is_empty() && (against.frames.is_some() || against.rest.is_some()) && model.shape().rig().is_some()
+    {
+        let message = format!("--frames and --rest pick from an animation, and {} is a rig", path.display());
+        return Err(Usage::new(message).hint("--clip picks one of its animations").into());
+    }
     let sequence = (!against.paths.is_empty()).then(|| load::animation(&against)).transpose()?;
     let wanted = args.clip.as_deref();
     let clip = if sequence.is_some() || wanted.is_some() { model.clip(wanted)? } else { None };
     session.stage("measuring")?;
     let metrics = sequence.as_ref().map(|sequence| model.measure(clip, sequence)).transpose();
     let metrics = metrics.with_context(|| format!("{} cannot be compared", path.display()))?;
+
+    session.stage("writing")?;
+    let mut scene = scene(path, &model, clip, metrics.as_ref());
+    scene.original = sequence.as_ref();
+    if let Some(original) = against.paths.first() {
+        scene.title += &format!(" against {}", file_name(original));
+    }
+    let page = match chosen {
+        Some(path) => {
+            reports::write(&scene, &ReportTarget { path: path.clone(), max_bytes })?;
+            path
+        }
+        None => write_temporary(&scene, path, max_bytes)?,
+    };
+    session.finish_progress();
+    show(&page, args.no_open, session)?;
+    Ok(Outcome::Done)
+}
+
+/// The model alone: one clip, or all it has.
+fn scene<'a>(path: &Path, model: &'a AnyModel, clip: Option<&'a Clip>, metrics: Option<&'a Metrics>) -> Scene<'a> {
     let clips = match (clip, model.shape().rig()) {
         (Some(clip), _) => vec![clip],
         (None, Some(rig)) => rig.clips.iter().collect(),
         (None, None) => Vec::new(),
     };
-    let mut subject = Subject { metrics: metrics.as_ref(), ..Subject::new(file_name(path), model.shape(), clips) };
-    subject.storage.push(StorageRow { what: format!("file {}", file_name(path)), bytes: file_bytes(path) });
-    let scene = Scene {
-        title: title(path, &against.paths),
+    let name = file_name(path);
+    let mut subject = Subject { metrics, ..Subject::new(name.clone(), model.shape(), clips) };
+    if path.is_file() {
+        subject.storage.push(StorageRow { what: format!("file {name}"), bytes: file_bytes(path) });
+    }
+    Scene {
+        title: name,
         command: "view".to_owned(),
-        original: sequence.as_ref(),
         subjects: vec![subject],
-        done: Done { text: done(path, &model, metrics.as_ref()), params: stored_params(&model), ..Done::default() },
+        done: Done { text: done(path, model, metrics), params: stored_params(model), ..Done::default() },
         ..Scene::default()
-    };
-    session.stage("writing")?;
-    let path = match chosen {
-        Some(path) => path,
-        None => temporary(path)?,
-    };
-    let target = ReportTarget { path, max_bytes };
-    reports::write(&scene, &target)?;
-    session.finish_progress();
-    show(&target.path, args.no_open, session)?;
-    Ok(Outcome::Done)
-}
-
-fn title(path: &Path, against: &[PathBuf]) -> String {
-    match against.first() {
-        Some(original) => format!("{} against {}", file_name(path), file_name(original)),
-        None => file_name(path),
     }
 }
 
@@ -84,18 +96,15 @@ fn stored_params(model: &AnyModel) -> Vec<bonesmith_report::Param> {
     bonesmith_report::params(&serde_json::from_str(text).unwrap_or_default())
 }
 
-/// A file that stays after the program has gone, for the browser to read.
-fn temporary(shown: &Path) -> anyhow::Result<PathBuf> {
+/// A file that stays after the program has gone, for the browser to read; none if it cannot be made.
+fn write_temporary(scene: &Scene, shown: &Path, max_bytes: u64) -> anyhow::Result<PathBuf> {
     let stem = shown.file_stem().unwrap_or_default().to_string_lossy();
-    let mut builder = tempfile::Builder::new();
     let prefix = format!("bonesmith-{stem}-");
-    let (_, path) = builder
-        .prefix(&prefix)
-        .suffix(".html")
-        .tempfile()
-        .and_then(|file| Ok(file.keep()?))
-        .context("a temporary file")?;
-    Ok(path)
+    let file = tempfile::Builder::new().prefix(&prefix).suffix(".html").tempfile().context("a temporary file")?;
+    // Closed, so that it can be replaced on every system.
+    let place = file.into_temp_path();
+    reports::write(scene, &ReportTarget { path: place.to_path_buf(), max_bytes })?;
+    place.keep().context("the temporary file")
 }
 
 /// In the browser, unless asked not to; where there is none, the path has to do.

@@ -55,12 +55,10 @@ fn every_command_writes_a_report_that_agrees_with_its_json() {
             assert_eq!(Some(figure(model, name)), told[key].as_f64(), "{line}: {name}");
         }
         assert_eq!(model["error"]["max"]["value"], told["max_error_model_units"], "{line}");
-        if told["error_model_units"].is_object() {
-            let (ours, theirs) = (&model["error"], &told["error_model_units"]);
-            assert_eq!(ours["per_frame"], theirs["frames"], "{line}");
-            assert_eq!(ours["percentiles"], theirs["percentiles"], "{line}");
-            assert_eq!(ours["histogram"]["counts"], theirs["histogram"]["counts"], "{line}");
-        }
+        let (ours, theirs) = (&model["error"], &told["error_model_units"]);
+        assert_eq!(ours["per_frame"], theirs["frames"], "{line}");
+        assert_eq!(ours["percentiles"], theirs["percentiles"], "{line}");
+        assert_eq!(ours["histogram"]["counts"], theirs["histogram"]["counts"], "{line}");
         assert!(json["original"].is_object() && json["done"]["text"].as_str().unwrap().ends_with('.'), "{line}");
         assert!(!json["done"]["params"].as_array().unwrap().is_empty() || line.starts_with("eval"), "{line}");
         let whole = model["storage"].as_array().unwrap();
@@ -161,6 +159,8 @@ fn view_shows_rigs_and_animations_alone_and_together() {
     bonesmith(dir.path(), "convert -q walk.npz short.npz --frames 0..5").fine();
     error("dense.npz --against short.npz").refused(&["dense.npz cannot be compared", "12 frames, the sequence 5"]);
     error("dense.npz --clip dance").refused(&["--clip dance"]);
+    error("dense.npz --frames 0..5").refused(&["dense.npz is a rig"]);
+    assert_eq!(shown("walk.npz --frames 2..5")["frames"]["count"], 3);
 }
 
 #[test]
@@ -175,6 +175,9 @@ fn view_without_a_place_leaves_a_temporary_file_that_stays() {
     let path = Path::new(path.trim_end());
     assert!(output.status.success() && path.starts_with(temporary.path()), "{path:?}");
     assert_eq!(page(path)["title"], "walk.npz");
+    view.args(["--report-max-mb", "0.001"]);
+    assert_eq!(view.output().unwrap().status.code(), Some(2));
+    assert_eq!(names(temporary.path()).len(), 1, "nothing is left of a page that could not be made");
 }
 
 /// A stand-in for the desktop's opener notes what it was asked to open.

@@ -97,7 +97,7 @@ pub fn fit_and_export(
     Ok((summary, exported))
 }
 
-/// Writes the report of a fit, and notes so in its summary.
+/// Writes the report of a fit, and notes so in its summary. Should it fail, the fit is to be told of all the same.
 pub fn report(
     command: &str,
     summary: &mut Summary,

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use crate::commands::lighter;
 use crate::errors::Usage;
-use crate::output::{bytes, count, figure};
+use crate::output::{bytes, count, figure, print};
 use crate::pipeline::file_bytes;
-use crate::settings::ReportTarget;
+use crate::session::Session;
+use crate::settings::{JsonTarget, ReportTarget};
 use crate::summary::{Seconds, Summary};
 
 /// Writes the report, and says in words what was written.
@@ -27,6 +28,20 @@ pub fn write(scene: &Scene, target: &ReportTarget) -> anyhow::Result<String> {
         every => format!(", one frame in {every}"),
     };
     Ok(format!("{}, {}{left_out}", target.path.display(), bytes(page.html.len() as u64)))
+}
+
+/// Writes the report and prints what was written, unless that would be in the way.
+pub fn write_and_tell(
+    scene: &Scene,
+    target: &ReportTarget,
+    json: Option<&JsonTarget>,
+    session: &Session,
+) -> anyhow::Result<()> {
+    let written = write(scene, target)?;
+    match session.quiet || json == Some(&JsonTarget::Stdout) {
+        true => Ok(()),
+        false => print(&format!("  written  {written}\n")),
+    }
 }
 
 /// The report of a fit of one clip or several, or of a measurement, on the file `name`.

@@ -17,6 +17,9 @@ const ALIGNMENT: usize = 4;
 /// Largest 16-bit number: weights sum to it, coordinates span it.
 const FULL: u16 = u16::MAX;
 
+/// Of gzip: the lowest with codes made for the data. Low bits of coordinates are noise, which no level makes much smaller.
+const LEVEL: u32 = 2;
+
 /// Where a buffer lies in the blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Buffer {
@@ -75,8 +78,7 @@ impl Blob {
 
     /// Packed and as text.
     pub fn to_base64(&self) -> String {
-        // The fastest level: low bits of coordinates are noise, which no level makes much smaller.
-        let mut packer = GzEncoder::new(Vec::with_capacity(self.bytes.len() / 2), Compression::fast());
+        let mut packer = GzEncoder::new(Vec::with_capacity(self.bytes.len() / 2), Compression::new(LEVEL));
         let packed = packer.write_all(&self.bytes).and_then(|()| packer.finish());
         STANDARD.encode(packed.unwrap_or_else(|error| unreachable!("a Vec takes all bytes: {error}")))
     }

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
+use crate::figures::figure;
 use crate::scene::{Kept, Scene};
 
 /// The page, built from `viewer/` and kept beside its source, so that a build needs no Node.
@@ -27,8 +28,8 @@ const SAMPLE: usize = 6;
 pub enum ReportError {
     /// Even with one frame it is larger than allowed.
     #[error(
-        "the report takes {:.1} MB with a single frame, more than the limit of {:.1} MB",
-        *.needed as f64 / 1e6, *.limit as f64 / 1e6
+        "the report takes {} MB with a single frame, more than the limit of {} MB",
+        figure(*.needed as f64 / 1e6), *.limit as f64 / 1e6
     )]
     TooLarge {
         /// Bytes of the smallest report.

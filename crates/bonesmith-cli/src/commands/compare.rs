@@ -63,13 +63,6 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
             Entry::new(path, model, &sequence).with_context(|| format!("{} cannot be compared", path.display()))?,
         );
     }
-    let written = match &report {
-        Some(target) => {
-            session.stage("writing")?;
-            Some(reports::write(&scene(&entries, &sequence), target)?)
-        }
-        None => None,
-    };
     session.finish_progress();
     if let Some(target) = &json {
         write_json(target, &to_json(&entries, &sequence))?;
@@ -78,9 +71,9 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         let header = COLUMNS.map(|(name, ..)| name);
         let rows: Vec<Vec<String>> = entries.iter().map(Entry::shown).collect();
         print(&lines(&header, &rows))?;
-        if let Some(written) = written.filter(|_| !session.quiet) {
-            print(&format!("\nwritten: {written}\n"))?;
-        }
+    }
+    if let Some(target) = &report {
+        reports::write_and_tell(&scene(&entries, &sequence), target, json.as_ref(), session)?;
     }
     Ok(Outcome::Done)
 }

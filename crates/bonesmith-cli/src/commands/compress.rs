@@ -98,8 +98,9 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
         rows: rows(&rig, &sizes, (!poses).then_some(error)),
         output,
     };
-    report.write_page(page.as_ref(), Shape::TwoLayer(&rig), reference, session)?;
+    let page = report.write_page(page.as_ref(), Shape::TwoLayer(&rig), reference, session);
     report.show(json_target.as_ref(), session)?;
+    page?;
     Ok(if missed { Outcome::QualityMissed } else { Outcome::Done })
 }
 

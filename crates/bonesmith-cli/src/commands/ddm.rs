@@ -87,8 +87,9 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         metrics: measured,
         output,
     };
-    report.write_page(page.as_ref(), Shape::Ddm(&made), reference.as_ref(), session)?;
+    let page = report.write_page(page.as_ref(), Shape::Ddm(&made), reference.as_ref(), session);
     report.show(json_target.as_ref(), session)?;
+    page?;
     Ok(Outcome::Done)
 }
 

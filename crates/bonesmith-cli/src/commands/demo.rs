@@ -31,9 +31,10 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let job = pipeline::Job { params, skeleton: None, output: rig_path.clone(), picture: None };
     let (mut summary, rig) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
     let target = ReportTarget { path: page, max_bytes: settings::report_bytes(REPORT_MB)? };
-    pipeline::report("demo", &mut summary, &rig, &sequence, &target, session)?;
+    let page = pipeline::report("demo", &mut summary, &rig, &sequence, &target, session);
     bonesmith_io::save_sequence(&sequence, &sequence_path)?;
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
+    page?;
     if !session.quiet && json != Some(JsonTarget::Stdout) {
         let (rig, sequence, page) = (rig_path.display(), sequence_path.display(), target.path.display());
         print(&format!(

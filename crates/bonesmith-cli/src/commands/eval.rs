@@ -59,8 +59,10 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = load_secs + summary.seconds.evaluate;
+    session.finish_progress();
+    // The table is what was asked for: --quiet only silences the progress.
+    super::report(&summary, json.as_ref(), true, session)?;
     if let Some(target) = &report {
-        session.stage("writing the report")?;
         let shape = match (&two, &ddm) {
             (Some(two), _) => Shape::TwoLayer(two),
             (None, Some(ddm)) => Shape::Ddm(ddm),
@@ -68,11 +70,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         };
         let name = reports::file_name(&rig_input.paths[0]);
         let scene = reports::of_summary("eval", &name, &summary, shape, vec![clip], &sequence);
-        let written = reports::write(&scene, target)?;
-        summary.notes.push(written);
+        reports::write_and_tell(&scene, target, json.as_ref(), session)?;
     }
-    session.finish_progress();
-    // The table is what was asked for: --quiet only silences the progress.
-    super::report(&summary, json.as_ref(), true, session)?;
     Ok(Outcome::Done)
 }

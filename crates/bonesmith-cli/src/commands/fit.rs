@@ -32,9 +32,8 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let load_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton, output, picture };
     let (mut summary, rig) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
-    if let Some(target) = &report {
-        pipeline::report("fit", &mut summary, &rig, &sequence, target, session)?;
-    }
+    let page = report.map(|target| pipeline::report("fit", &mut summary, &rig, &sequence, &target, session));
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
+    page.transpose()?;
     Ok(pipeline::outcome(&summary))
 }

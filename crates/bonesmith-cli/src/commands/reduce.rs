@@ -92,8 +92,9 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         )],
         output,
     };
-    report.write_page(page.as_ref(), Shape::Lbs(&reduced.rig), reference, session)?;
+    let page = report.write_page(page.as_ref(), Shape::Lbs(&reduced.rig), reference, session);
     report.show(json_target.as_ref(), session)?;
+    page?;
     Ok(Outcome::Done)
 }
 

@@ -47,8 +47,9 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let peak_memory_bytes = memory::peak_bytes();
     warnings.extend(info.warnings.iter().cloned());
     let timed = write::Timed { load: load_secs, fit_wall: fit_started.elapsed().as_secs_f64(), peak_memory_bytes };
-    let summary = write::export(&plan, rig.as_ref(), rigs, &bodies, info, timed, warnings, session)?;
+    let (summary, pages) = write::export(&plan, rig.as_ref(), rigs, &bodies, info, timed, warnings, session)?;
     commands::report(&summary, json.as_ref(), !session.quiet, session)?;
+    pages?;
     Ok(pipeline::outcome(&summary))
 }
 

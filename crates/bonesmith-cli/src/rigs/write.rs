@@ -24,7 +24,7 @@ pub struct Timed {
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// Writes all rigs; the summary is that of the first, with the others in short.
+/// Writes all rigs; the summary is that of the first, with the others in short. Beside it: whether reports could be written.
 #[allow(clippy::too_many_arguments, reason = "called once, and each is plain")]
 pub fn export(
     plan: &Plan,
@@ -35,7 +35,7 @@ pub fn export(
     timed: Timed,
     mut warnings: Vec<Warning>,
     session: &mut Session,
-) -> anyhow::Result<Summary> {
+) -> anyhow::Result<(Summary, anyhow::Result<()>)> {
     session.stage("writing")?;
     let started = Instant::now();
     let params = match given {
@@ -82,13 +82,11 @@ pub fn export(
     let method = plan.fit.method.name();
     let peak_memory_bytes = timed.peak_memory_bytes;
     summary.fit = Some(FitPart { params, method, info, skeleton: None, peak_memory_bytes, output, file_bytes });
-    if let Some(target) = &plan.report {
-        let all = std::iter::once(&mut summary).chain(&mut summaries);
-        let written = write_reports(target, all.zip(&exported).zip(bodies), several, session)?;
-        summary.notes.extend(written);
-    }
+    let all = std::iter::once(&mut summary).chain(&mut summaries).zip(&exported).zip(bodies);
+    let pages = plan.report.as_ref().map(|target| write_reports(target, all, several, session)).transpose();
+    let pages = pages.map(|written| summary.notes.extend(written.unwrap_or_default()));
     session.finish_progress();
-    Ok(summary)
+    Ok((summary, pages))
 }
 
 /// A report for each body, named as its rig.

@@ -107,8 +107,18 @@ fn a_small_limit_leaves_frames_out_and_a_tiny_one_is_refused() {
     assert!(indices.len() < 12 && indices.first() == Some(&0) && indices.last() == Some(&11), "{indices:?}");
     // Errors are over all frames all the same.
     assert_eq!(json["models"][0]["error"]["per_frame"]["max"].as_array().unwrap().len(), 12);
-    let run = bonesmith(dir.path(), "eval -q a.glb walk.npz --report none.html --report-max-mb 0.0001");
-    run.refused(&["none.html", "single frame", "limit of 0.0 MB"]);
+    // The figures are told all the same: nobody wants to fit again for them.
+    for line in
+        ["eval -q a.glb walk.npz", "fit walk.npz --bones 3 -o b.glb", "fit walk.npz some.npz --bones 3 -o c.glb"]
+    {
+        bonesmith(dir.path(), "convert -q walk.npz some.npz --frames 0..6").fine();
+        let run = bonesmith(dir.path(), &format!("{line} --report none.html --report-max-mb 0.0001"));
+        assert_eq!(run.code, Some(2), "{line}");
+        assert!(run.stdout.contains("E_RMS"), "{line}: {}", run.stdout);
+        let why = run.stderr.lines().find(|text| text.starts_with("error: ")).unwrap_or_default();
+        assert!(["none.html", "single frame", "limit of 0.0001 MB"].iter().all(|w| why.contains(w)), "{line}: {why}");
+        assert!(run.stderr.contains("hint: --report-max-mb"), "{}", run.stderr);
+    }
     assert!(!dir.path().join("none.html").exists());
 }
 

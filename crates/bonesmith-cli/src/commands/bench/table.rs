@@ -84,7 +84,8 @@ pub fn lines(header: &[&str], rows: &[Vec<String>]) -> String {
         let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         longest.max(header[column].chars().count())
     };
-    let words = |column: usize| rows.iter().all(|row| row[column].starts_with(char::is_alphabetic));
+    let word = |cell: &str| cell.starts_with(|c: char| c.is_alphabetic() || c == '/' || c == '.');
+    let words = |column: usize| rows.iter().all(|row| word(&row[column]));
     let line = |cells: &[&str]| {
         let padded = cells.iter().enumerate().map(|(column, cell)| match words(column) {
             true => format!("{cell:<w$}", w = width(column)),

@@ -91,7 +91,8 @@ export interface Model {
   error?: Maybe<ErrorPart>;
   plots?: Maybe<Plots>;
   figures?: Maybe<Figure[]>;
-  storage?: Maybe<{ what: string; bytes: number }[]>;
+  /** `part`: of the entry that follows or precedes it, not a form of its own. */
+  storage?: Maybe<{ what: string; bytes: number; part?: Maybe<boolean> }[]>;
   warnings?: Maybe<{ text: string; meaning?: Maybe<string> }[]>;
 }
 

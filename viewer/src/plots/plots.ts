@@ -8,6 +8,8 @@ import { nameOf } from "../ui/inspector";
 import { chart, path, steps, type Chart, type Frame } from "./chart";
 
 const WIDEST = 56; // pixels of a column
+/** From here on a linear scale would press all but the largest errors to the ground. */
+const WIDE_RANGE = 8;
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "1 4", "12 5"];
 
 /** Nearest kept frame to a frame of the source. */
@@ -28,12 +30,16 @@ function series(frame: Frame, values: number[], attributes: Record<string, strin
 
 export function perFrame(content: Content, store: Store, error: ErrorArrays): Chart {
   const { rms, median, q1, q3, max } = error.per_frame;
+  const top = largest(max);
+  const low = Math.min(...q1.filter((value) => value > 0), top);
+  const logY = top > WIDE_RANGE * low;
   const made = chart({
     title: "Error per frame",
-    caption: "Distance between original and fit over the vertices of each frame, in model units. A click goes there.",
+    caption: `Distance between original and fit over the vertices of each frame, in model units${logY ? ", on a logarithmic scale" : ""}. A click goes there.`,
     wide: true,
     x: [0, Math.max(rms.length - 1, 1)],
-    y: [0, largest(max) * 1.04 || 1],
+    y: logY ? [Math.max(low / 1.3, top / 1e4), top * 1.1] : [0, top * 1.04 || 1],
+    logY,
     xTicks: frameTicks(rms.length),
     yFormat: (value) => num(value, 3),
     key: [
@@ -122,11 +128,23 @@ export function iterations(list: NonNullable<Plots["iterations"]>): Chart | null
     yFormat: (value) => num(value, 3),
     draw: (frame) => [
       ...starts.slice(1).map((i) => svg("line", { class: "stage-line", x1: frame.x(i), x2: frame.x(i), y1: 8, y2: frame.height - 26 })),
-      ...starts.map((i, s) => svg("text", { x: frame.x(i) + 5, y: 18 + 13 * (s % 3), class: "stage-name" }, shown[i].stage ?? "")),
+      ...stageNames(frame, starts.map((i) => [i, shown[i].stage ?? ""])),
       series(frame, errors, { class: "line-rms" }),
     ],
     places: shown.map((_, i) => i),
     read: (i) => `Iteration ${shown[i].iteration}${shown[i].stage ? ` (${shown[i].stage})` : ""}: ${num(shown[i].error)}`,
+  });
+}
+
+/** Names of the stages where there is room for them; the reading tells all. */
+function stageNames(frame: Frame, starts: [number, string][]): SVGElement[] {
+  let free = -Infinity;
+  return starts.flatMap(([i, name]) => {
+    const x = frame.x(i) + 5;
+    const end = x + 6.2 * name.length;
+    if (x < free || end > frame.width) return [];
+    free = end + 8;
+    return [svg("text", { x, y: 18, class: "stage-name" }, name)];
   });
 }
 

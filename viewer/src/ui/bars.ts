@@ -7,6 +7,8 @@ export interface Amount {
   text: string;
   note?: string;
   strong?: boolean;
+  /** A part of an amount near it: indented. */
+  part?: boolean;
 }
 
 export function bars(title: string, caption: string, amounts: Amount[]): HTMLElement {
@@ -14,7 +16,7 @@ export function bars(title: string, caption: string, amounts: Amount[]): HTMLEle
   const rows = amounts.map((a) =>
     h(
       "li",
-      { class: a.strong ? "strong" : null },
+      { class: [a.strong && "strong", a.part && "part"].filter(Boolean).join(" ") || null },
       h("span", { class: "what" }, a.label),
       h("span", { class: "amount" }, a.text, a.note ? h("small", {}, a.note) : null),
       h("span", { class: "track" }, h("i", { style: `width:${Math.max((100 * a.value) / most, 0.3)}%` })),

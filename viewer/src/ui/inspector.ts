@@ -43,7 +43,7 @@ function boneList(content: Content, store: Store): HTMLElement {
   const fill = (model: ModelContent | undefined): void => {
     const usage = model?.source.plots?.bone_usage ?? [];
     const virtual = model?.virtualHeads ? `, ${count(model.virtualHeads.length / 3)} virtual` : "";
-    heading.textContent = `${count(model?.bones.length ?? 0)} bones${virtual}`;
+    heading.textContent = `${count(model?.bones.length ?? 0)} bones${virtual}${content.models.length > 1 ? ` · ${model?.name}` : ""}`;
     buttons = (model?.bones ?? []).map((bone, b) => {
       const share = usage[b] === undefined ? "" : percent(usage[b]);
       const button = h("button", { type: "button", style: `--depth:${depth(model!, b)}` }, chip(model!.colors[b]), h("span", {}, bone.name), h("small", {}, share));

@@ -52,6 +52,7 @@ function errorKey(content: Content, error: ErrorArrays, state: Readonly<State>):
   const top = heatTop(content.models, state.errorKind, state.errorTop);
   const values = state.errorKind === "rms" ? error.rms : error.worst;
   const title = { rms: "RMS error per vertex", max: "Worst error per vertex", frame: "Error in this frame" }[state.errorKind];
+  if (top === 0) return [h("h3", {}, title), h("p", { class: "soft" }, "There is none: every vertex lies where the original has it.")];
   const nodes: Node[] = [h("h3", {}, title, h("span", { class: "unit" }, "model units"))];
   if (state.errorKind !== "frame") nodes.push(distribution(values, top));
   nodes.push(bar(), ticks([0, 0.5, 1].map((x) => [x, num(x * top, 3)])));

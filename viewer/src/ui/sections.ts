@@ -9,7 +9,7 @@ import { decimation, done, figures, footer, kindOf, storage, timings, warnings }
 
 export function sections(content: Content, store: Store): HTMLElement[] {
   const { report } = content;
-  const shared: (HTMLElement | null)[] = [comparison(content, store), ...(report.tables ?? []).map((data) => tableSection(data.title ?? "Table", table(data).element))];
+  const shared: (HTMLElement | null)[] = [comparison(content, store), ...(report.tables ?? []).map((data) => tableSection(data.title ?? "", table(data).element))];
   const notice = decimation(report);
   if (notice) shared.unshift(h("p", { class: "notice decimated" }, notice));
   const perModel = content.models.map((model) => modelParts(content, store, model));
@@ -25,7 +25,7 @@ function modelTabs(content: Content, store: Store): HTMLElement {
 }
 
 function tableSection(title: string, element: HTMLElement): HTMLElement {
-  return h("section", { class: "tables" }, h("h2", {}, title), element);
+  return h("section", { class: "tables" }, title ? h("h2", {}, title) : null, element);
 }
 
 /** The table of `compare`; its first column names the models. */

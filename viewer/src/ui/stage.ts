@@ -64,7 +64,8 @@ function paneLabels(view: View, content: Content, store: Store): HTMLElement[] {
       const style = right
         ? `right:0;top:0`
         : `left:${100 * pane.clip.x}%;top:calc(${100 * pane.clip.y}% + ${1.75 * s}rem);max-width:${100 * pane.clip.width}%`;
-      const beside = !split && s === 0 && pane.clip.x > 0 ? h("i", { class: "divider", style: `left:${100 * pane.clip.x}%;top:${100 * pane.clip.y}%;height:${100 * pane.clip.height}%` }) : null;
+      const { x, y, width, height } = pane.clip;
+      const beside = !split && s === 0 ? h("i", { class: "divider", style: `left:${100 * x}%;top:${100 * y}%;width:${100 * width}%;height:${100 * height}%` }) : null;
       const label = h("div", { class: `label${ghost ? " ghost" : ""}`, style }, h("b", {}, name), ghost ? h("span", {}, "see-through") : error ? h("span", {}, error) : null);
       return h("div", {}, beside, label);
     });

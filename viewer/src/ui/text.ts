@@ -71,23 +71,32 @@ export function storage(model: ModelContent): HTMLElement | null {
     label: entry.what,
     value: entry.bytes,
     text: bytes(entry.bytes),
-    note: i > 0 && entry.bytes > 0 && before > 0 ? (before >= entry.bytes ? `${num(before / entry.bytes, 3)}× smaller` : `${num(entry.bytes / before, 3)}× larger`) : "",
-    strong: i > 0,
+    part: !!entry.part,
+    note: i > 0 && !entry.part && entry.bytes > 0 && before > 0 ? (before >= entry.bytes ? `${num(before / entry.bytes, 3)}× smaller` : `${num(entry.bytes / before, 3)}× larger`) : "",
+    strong: i > 0 && !entry.part,
   }));
   return bars("Storage before and after", "Bytes that the motion takes in each form.", amounts);
 }
 
 export function timings(model: ModelContent): HTMLElement | null {
   const list = model.source.plots?.timings ?? [];
-  const total = list.reduce((sum, entry) => sum + entry.secs, 0);
   if (list.length === 0) return null;
-  const amounts = list.map((entry) => ({ label: entry.stage, value: entry.secs, text: seconds(entry.secs), strong: true }));
+  const stages = new Set(list.map((entry) => entry.stage));
+  // `fit: vertices` is a part of `fit`, and stands under it.
+  const owner = (stage: string): string | null => (stages.has(stage.split(": ")[0]) && stage.includes(": ") ? stage.split(": ")[0] : null);
+  const whole = list.filter((entry) => !owner(entry.stage));
+  const total = whole.reduce((sum, entry) => sum + entry.secs, 0);
+  const ordered = whole.flatMap((entry) => [entry, ...list.filter((part) => owner(part.stage) === entry.stage)]);
+  const amounts = ordered.map((entry) => {
+    const part = owner(entry.stage) !== null;
+    return { label: part ? entry.stage.split(": ").slice(1).join(": ") : entry.stage, value: entry.secs, text: seconds(entry.secs), strong: !part, part };
+  });
   return bars("Where the time went", `Seconds of each stage; ${seconds(total)} in all.`, amounts);
 }
 
 export function done(report: Report): HTMLElement | null {
   const part = report.done;
-  if (!part) return null;
+  if (!part || !(part.text || part.params?.length)) return null;
   const rows = (part.params ?? []).map((p) =>
     h("div", {}, h("dt", {}, p.name), h("dd", {}, h("code", {}, typeof p.value === "number" ? num(p.value, 6) : (p.value ?? "–"))), p.meaning ? h("dd", { class: "meaning" }, p.meaning) : null),
   );

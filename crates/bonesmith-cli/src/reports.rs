@@ -65,7 +65,7 @@ pub fn of_summary<'a>(
             stage: format!("{}, {}", round.stage, count(round.bones, "bone")),
         };
         subject.iterations = Some(fit.info.history.iter().enumerate().map(round).collect());
-        subject.storage.push(StorageRow { what: format!("file {name}"), bytes: fit.file_bytes });
+        subject.storage.push(StorageRow::new(format!("file {name}"), fit.file_bytes));
         if let Some(ratio) = fit.info.jitter_ratio {
             let meaning = "Mean second difference of the model over that of the original: 1 is as smooth in time.";
             subject.figures.push(Figure::new("jitter", ratio, "", meaning));
@@ -113,7 +113,7 @@ pub fn of_lighter<'a>(report: &'a lighter::Report, shape: Shape<'a>, reference: 
     let mut subject = Subject { metrics: report.metrics.as_ref(), ..Subject::new(name.clone(), shape, clips) };
     subject.iterations = history(&report.extra["history"]);
     subject.timings = timings(&report.seconds);
-    subject.storage.push(StorageRow { what: format!("file {name}"), bytes: file_bytes(&report.output) });
+    subject.storage.push(StorageRow::new(format!("file {name}"), file_bytes(&report.output)));
     subject.warnings = report.warnings.iter().map(explain).collect();
     if let Some(before) = report.before.as_ref().filter(|_| report.examples) {
         let meaning = "E_RMS of the rig that was given, against the same animation.";
@@ -148,7 +148,7 @@ pub fn of_lighter<'a>(report: &'a lighter::Report, shape: Shape<'a>, reference: 
 pub fn of_frames<'a>(command: &str, output: &Path, rig: &Rig, frames: &'a MeshSequence) -> Scene<'a> {
     let name = file_name(output);
     let mut subject = Subject::new(name.clone(), Shape::Sequence(frames), Vec::new());
-    subject.storage.push(StorageRow { what: format!("file {name}"), bytes: file_bytes(output) });
+    subject.storage.push(StorageRow::new(format!("file {name}"), file_bytes(output)));
     Scene {
         title: format!("{} → {name}", rig.name),
         command: command.to_owned(),

@@ -194,6 +194,16 @@ pub struct StorageRow {
     pub what: String,
     /// How much.
     pub bytes: u64,
+    /// Whether it is counted in the row above that is none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub part: bool,
+}
+
+impl StorageRow {
+    /// A row that stands for itself.
+    pub fn new(what: impl Into<String>, bytes: u64) -> Self {
+        Self { what: what.into(), bytes, part: false }
+    }
 }
 
 /// A warning and what to make of it.

@@ -234,12 +234,11 @@ fn figures(subject: &Subject, frames: usize) -> Vec<Figure> {
 /// Room before and after, then the files.
 fn storage(subject: &Subject, frames: usize) -> Vec<StorageRow> {
     let before = 12 * (subject.shape.rest().len() * frames) as u64;
-    let mut rows = vec![StorageRow { what: "before: positions of all frames, float32".to_owned(), bytes: before }];
+    let mut rows = vec![StorageRow::new("before: positions of all frames, float32", before)];
     let own = subject.shape.storage(frames);
     if own.len() > 1 {
-        let bytes = own.iter().map(|row| row.bytes).sum();
-        rows.extend(own.into_iter().map(|row| StorageRow { what: format!("after: {}", row.what), ..row }));
-        rows.push(StorageRow { what: "after, all together".to_owned(), bytes });
+        rows.push(StorageRow::new("after: the model with its motion", own.iter().map(|row| row.bytes).sum()));
+        rows.extend(own.into_iter().map(|row| StorageRow { part: true, ..row }));
     }
     rows.extend(subject.storage.iter().cloned());
     rows

@@ -239,7 +239,7 @@ impl<'a> Shape<'a> {
         /// A 16-bit index and a 32-bit weight.
         const SLOT: usize = 2 + 4;
         let n = self.rest().len();
-        let row = |what: &str, bytes: usize| StorageRow { what: what.to_owned(), bytes: bytes as u64 };
+        let row = |what: &str, bytes: usize| StorageRow::new(what, bytes as u64);
         let Some(rig) = self.rig() else { return vec![row("positions of all frames, float32", 12 * n * frames)] };
         let (floats, motion) = match rig.kind {
             BoneKind::Rigid => (7, "bone motion: quaternions and translations, float32"),

@@ -173,9 +173,7 @@ fn scene<'a>(entries: &'a [Entry<'a>], sequence: &'a MeshSequence) -> Scene<'a> 
         let clips = entry.clip.into_iter().collect();
         let mut subject = Subject::new(file_name(entry.path), entry.model.shape(), clips);
         subject.metrics = Some(&entry.metrics);
-        subject
-            .storage
-            .push(StorageRow { what: format!("file {}", file_name(entry.path)), bytes: file_bytes(entry.path) });
+        subject.storage.push(StorageRow::new(format!("file {}", file_name(entry.path)), file_bytes(entry.path)));
         subject.timings.push(Timing { stage: "evaluate".to_owned(), secs: entry.secs });
         subject
     };

@@ -67,7 +67,7 @@ fn scene<'a>(path: &Path, model: &'a AnyModel, clip: Option<&'a Clip>, metrics: 
     let name = file_name(path);
     let mut subject = Subject { metrics, ..Subject::new(name.clone(), model.shape(), clips) };
     if path.is_file() {
-        subject.storage.push(StorageRow { what: format!("file {name}"), bytes: file_bytes(path) });
+        subject.storage.push(StorageRow::new(format!("file {name}"), file_bytes(path)));
     }
     Scene {
         title: name,

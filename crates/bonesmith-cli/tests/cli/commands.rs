@@ -119,7 +119,7 @@ fn demo_writes_what_it_says() {
     let dir = folder();
     let run = bonesmith(dir.path(), "demo --bones 6 --max-iterations 3 -o made/here").fine();
     assert!(run.stdout.contains("made/here/demo.glb") && run.stdout.contains("Blender"), "{}", run.stdout);
-    assert_eq!(names(&dir.path().join("made/here")), ["demo.glb", "demo.npz"]);
+    assert_eq!(names(&dir.path().join("made/here")), ["demo.glb", "demo.npz", "report.html"]);
     let summary = bonesmith(dir.path(), "eval -q made/here/demo.glb made/here/demo.npz --json -").fine().json();
     assert_eq!((summary["bones"].as_u64(), summary["frames"].as_u64()), (Some(6), Some(60)));
 }

@@ -19,10 +19,14 @@ pub fn show(text: &str, json: Option<&JsonTarget>, session: &mut Session) -> any
 
 /// All tables that were shown, as a report.
 pub fn write(target: &ReportTarget, session: &Session) -> anyhow::Result<()> {
+    let text = match remarks(&session.shown) {
+        none if none.is_empty() => "What this machine did, measured by one bench.".to_owned(),
+        remarks => remarks,
+    };
     let scene = Scene {
         title: "bonesmith bench".to_owned(),
         command: "bench".to_owned(),
-        done: Done { text: remarks(&session.shown), ..Done::default() },
+        done: Done { text, ..Done::default() },
         tables: tables(&session.shown),
         ..Scene::default()
     };

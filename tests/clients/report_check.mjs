@@ -1,7 +1,8 @@
 // Reports in headless Chromium, from disk, without a network: `node report_check.mjs [--references DIR] [--update] FOLDER...`.
 // For each NAME.html: it opens without errors, what the GPU draws is what the core computed (NAME.json beside it), every control works by
 // mouse and by keys, it fits a phone, and it looks as it did (DIR/NAME-*.png, small). `--update` writes these pictures anew.
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { launch, open } from "./report_browser.mjs";
@@ -85,9 +86,26 @@ async function looks(browser, file, name, is3d) {
   }
 }
 
+/** Half of the data: the page must say so instead of showing half a model. */
+async function cutOff(browser, file) {
+  const html = readFileSync(file, "utf8");
+  const start = html.indexOf('id="bonesmith-data">') + 'id="bonesmith-data">'.length;
+  const end = html.indexOf("</script>", start);
+  const folder = mkdtempSync(join(tmpdir(), "bonesmith-report-"));
+  const cut = join(folder, "cut.html");
+  writeFileSync(cut, html.slice(0, start + 4 * Math.floor((end - start) / 8)) + html.slice(end));
+  const { page, context } = await open(browser, cut);
+  const shown = await page.innerText("body");
+  await context.close();
+  rmSync(folder, { recursive: true });
+  if (!shown.includes("cut off")) throw new Error(`the page shows "${shown.slice(0, 80)}"`);
+}
+
 if (update) mkdirSync(references, { recursive: true });
 const browser = await launch();
 for (const file of files) await judge(browser, file);
+const whole = files.find((file) => readReport(file).report.blob?.bytes > 0);
+if (whole) await step(basename(whole, ".html"), "a file cut off says so", () => cutOff(browser, whole));
 await browser.close();
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed === 0 ? 0 : 1);

@@ -57,13 +57,21 @@ function pageSize(): number {
 
 async function unpack(element: HTMLElement | null, report: Report): Promise<ArrayBuffer> {
   if (!element || !report.blob) return new ArrayBuffer(0);
-  const packed = fromBase64((element.textContent ?? "").trim());
-  element.textContent = ""; // Base64 of a long sequence is tens of megabytes.
-  const bytes = report.blob.encoding === "gzip" ? await gunzip(packed) : packed.buffer;
+  const bytes = await decoded(element, report.blob.encoding);
   if (bytes.byteLength !== report.blob.bytes) {
     throw new Error(`the data have ${bytes.byteLength} bytes, the report says ${report.blob.bytes}: was the file cut off?`);
   }
   return bytes;
+}
+
+async function decoded(element: HTMLElement, encoding: "gzip" | "none"): Promise<ArrayBuffer> {
+  try {
+    const packed = fromBase64((element.textContent ?? "").trim());
+    element.textContent = ""; // Base64 of a long sequence is tens of megabytes.
+    return encoding === "gzip" ? await gunzip(packed) : packed.buffer;
+  } catch (error) {
+    throw new Error("the data cannot be unpacked: was the file cut off?", { cause: error });
+  }
 }
 
 function gunzip(packed: Uint8Array<ArrayBuffer>): Promise<ArrayBuffer> {

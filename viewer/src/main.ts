@@ -23,8 +23,8 @@ const SUN = "M8 5a3 3 0 1 0 0 6a3 3 0 1 0 0-6M8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H1
 const page = document.getElementById("page")!;
 window.bonesmith = {};
 window.bonesmith.ready = start().catch((error: unknown) => {
+  console.error(error);
   page.replaceChildren(h("p", { class: "notice", role: "alert" }, `This report cannot be shown: ${error instanceof Error ? error.message : String(error)}`));
-  throw error;
 });
 
 async function start(): Promise<void> {

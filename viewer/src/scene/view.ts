@@ -75,6 +75,7 @@ export class View {
     this.travels = size.travels;
     this.floor = new Floor(size.floor, this.extent.radius, this.zUp, this.shared.ink);
     this.subscribe();
+    canvas.addEventListener("webglcontextrestored", () => this.requestDraw());
     new ResizeObserver(() => this.resize()).observe(canvas);
     this.resize();
   }

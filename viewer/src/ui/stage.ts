@@ -109,13 +109,22 @@ function showTip(tip: HTMLElement, view: View, content: Content, store: Store, x
   const model = content.models[hit.source >= 0 ? hit.source : state.model];
   const lines: string[] = [];
   const error = model?.error;
-  if (error) lines.push(state.errorKind === "max" ? `worst ${num(error.worst[hit.vertex])}` : `RMS ${num(error.rms[hit.vertex])}`);
+  const now = state.errorKind === "frame" ? distanceNow(view, state.frame, hit.source >= 0 ? hit.source : state.model, hit.vertex) : null;
+  if (now !== null) lines.push(`now ${num(now)}`);
+  else if (error) lines.push(state.errorKind === "max" ? `worst ${num(error.worst[hit.vertex])}` : `RMS ${num(error.rms[hit.vertex])}`);
   const [strongest] = model ? influencesOf(model, hit.vertex) : [];
   if (strongest && model) lines.push(`${nameOf(model, strongest.bone)} ${percent(strongest.weight)}`);
   tip.replaceChildren(h("b", {}, `Vertex ${hit.vertex}`), ...lines.map((text) => h("span", {}, text)));
   const width = view.canvas.clientWidth;
   const left = Math.min(x * width + 16, width - tip.offsetWidth - 8);
   tip.style.transform = `translate(${left}px, ${Math.max(y * view.canvas.clientHeight - tip.offsetHeight - 12, 8)}px)`;
+}
+
+function distanceNow(view: View, frame: number, source: number, vertex: number): number | null {
+  const original = view.sources.get(-1);
+  const model = view.sources.get(source);
+  if (!original || !model) return null;
+  return original.place(frame, vertex, new THREE.Vector3()).distanceTo(model.place(frame, vertex, new THREE.Vector3()));
 }
 
 /** A ring on the picked vertex and the name of the picked bone, in the pane of the model that the inspector shows. */

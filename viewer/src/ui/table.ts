@@ -17,7 +17,7 @@ export function table(data: Table, action?: RowAction): { element: HTMLElement; 
   let down = false;
   const fill = (): void => {
     const rows = data.rows.slice();
-    if (sorted >= 0) rows.sort((a, b) => order(a[sorted], b[sorted]) * (down ? -1 : 1) || 0);
+    if (sorted >= 0) rows.sort((a, b) => order(a[sorted], b[sorted], down ? -1 : 1));
     body.replaceChildren(...rows.map((row) => rowOf(row, numeric, action, refresh)));
   };
   const refresh = (): void => {
@@ -68,9 +68,9 @@ function numberOf(cell: Cell | undefined): number {
   return found ? Number(found[0].replace("−", "-").replaceAll(/[\u202f_]/g, "")) : NaN;
 }
 
-function order(a: Cell | undefined, b: Cell | undefined): number {
-  const x = numberOf(a);
-  const y = numberOf(b);
-  if (isNumber(a ?? null) && isNumber(b ?? null)) return x - y;
-  return String(a ?? "\uffff").localeCompare(String(b ?? "\uffff"));
+function order(a: Cell | undefined, b: Cell | undefined, sign: number): number {
+  const empty = (cell: Cell | undefined): number => (cell === null || cell === undefined || cell === "" ? 1 : 0);
+  if (empty(a) || empty(b)) return empty(a) - empty(b);
+  if (isNumber(a) && isNumber(b)) return sign * (numberOf(a) - numberOf(b));
+  return sign * String(a).localeCompare(String(b));
 }

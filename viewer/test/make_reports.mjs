@@ -151,7 +151,7 @@ function report(title, command, mesh, original, blob, models, more = {}) {
     file: { limit_bytes: 64_000_000, kept_frames_every: 1, frames_total: frames },
     mesh: { vertices: mesh.vertices, triangles: blob.add(mesh.triangles), edges: blob.add(mesh.edges) },
     frames: { count: frames, fps: 24, indices: original.map((_, f) => f), clips: [{ name: "curl", start: 0, count: frames }] },
-    original: quantise(blob, original),
+    original: quantise(blob, original, frames > 100 ? "delta" : undefined), // both codings are read
     models,
     done: {
       text: `Fitted ${models.map((m) => `${m.bones.length} bones`).join(" and ")} to ${frames} frames of ${mesh.vertices} vertices.`,

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { launch, open } from "../tests/clients/report_browser.mjs";
 
 const LIMIT = 150_000; // bytes
-const SIZES = [[1280, 720], [1200, 675], [1120, 640], [1040, 600]]; // of the window, tried in turn
+const SIZES = [[1280, 720], [1200, 675], [1120, 640], [1040, 600], [960, 560], [900, 540]]; // of the window, tried in turn
 
 const SHOTS = [
   { suffix: "", theme: "dark", place: 0.3, patch: {} },
   { suffix: "-heat", theme: "light", place: 0.3, patch: { layout: "single", color: "error", errorKind: "rms" } },
-  { suffix: "-bones", theme: "light", place: 0.3, patch: { layout: "split", color: "bones", bones: true, split: 0.5 } },
+  { suffix: "-bones", theme: "light", place: 0.3, patch: { layout: "split", color: "bones", bones: true, split: 0.42 } },
 ];
 
 const [out, ...pairs] = process.argv.slice(2);

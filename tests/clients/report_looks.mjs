@@ -1,8 +1,10 @@
 // Screenshots beside small pictures kept. Browsers draw edges differently, so the mean difference counts, over all and over blocks.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { basename } from "node:path";
 
 const MEAN = 0.01; // of full scale, over the picture
 const BLOCK = 0.05; // of full scale, over any block
+const FITTED_BLOCK = 0.12; // where a fit is shown: what it finds changes a little with every improvement and processor
 const BLOCKS = 8; // per side
 
 export async function comparePicture(page, file, [width, height], update) {
@@ -17,7 +19,8 @@ export async function comparePicture(page, file, [width, height], update) {
   if (!existsSync(file)) return "no picture kept to compare with";
   const kept = await page.evaluate(shrink, { png: readFileSync(file).toString("base64"), width, height });
   const { mean, worst } = difference(small.pixels, kept.pixels, width, height);
-  if (mean > MEAN || worst > BLOCK) throw new Error(`differs by ${mean.toFixed(4)} in the mean, ${worst.toFixed(3)} in the worst block`);
+  const most = basename(file).startsWith("synthetic-") ? BLOCK : FITTED_BLOCK;
+  if (mean > MEAN || worst > most) throw new Error(`differs by ${mean.toFixed(4)} in the mean, ${worst.toFixed(3)} in the worst block`);
   return `differs by ${mean.toFixed(4)}, by ${worst.toFixed(3)} in the worst block`;
 }
 

@@ -69,8 +69,8 @@ impl Work {
     fn new(effort: Effort) -> Self {
         match effort {
             Effort::Fast => Self { starts: &[], finalists: 1, heats: 0, cycles: 2, rounds: 10 },
-            Effort::Balanced => Self { starts: &[64, 48, 32], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
-            Effort::Best => Self { starts: &[64, 48, 32, 96, 56, 80], finalists: 3, heats: 4, cycles: 12, rounds: 60 },
+            Effort::Balanced => Self { starts: &[64, 42, 32], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
+            Effort::Best => Self { starts: &[64, 42, 32, 90, 51, 77], finalists: 3, heats: 4, cycles: 12, rounds: 60 },
         }
     }
 }

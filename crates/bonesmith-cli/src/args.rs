@@ -1,6 +1,7 @@
 //! The command line as clap sees it. Parsing only: nothing is opened, checked against each other or run here; that
 //! is `settings`. Completions and the man page are made from these same definitions.
 
+mod bench;
 mod ddm;
 mod report;
 mod rig;
@@ -14,6 +15,7 @@ use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use bench::{BenchTableArgs, TableArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
@@ -109,7 +111,7 @@ pub struct SolverArgs {
     /// Most bones that move one vertex, 1 to 16, or all [default: 4]
     #[arg(long, value_name = "K|all")]
     pub influences: Option<InfluencesArg>,
-    /// What a bone may do [default: rigid; affine with --method fsd]
+    /// What a bone may do [default: rigid; affine with --method fsd, sma and sad]
     #[arg(long, value_enum)]
     pub bone_kind: Option<BoneKindArg>,
     /// Smoothness of the weights, 0 (off) to about 1 [default: 0]
@@ -121,6 +123,9 @@ pub struct SolverArgs {
     /// Who does the fit: our best, or a published method for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
+    /// Bandwidth of --method sma, in entries of rotation matrices [default: 0.05, or searched where --bones is given]
+    #[arg(long, value_name = "H", allow_negative_numbers = true)]
+    pub bandwidth: Option<f64>,
     /// How much work to put in: more of it finds lower errors
     #[arg(long, value_enum, default_value_t)]
     pub effort: EffortArg,
@@ -199,6 +204,9 @@ pub struct FitArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub solver: SolverArgs,
+    /// Add R shapes that correct what the bones miss (EigenSkin), 1 to 256: animated morph targets; not in .fbx
+    #[arg(long, value_name = "R", help_heading = "Fit")]
+    pub eigenskin: Option<usize>,
     #[command(flatten)]
     pub rig: RigArgs,
     #[command(flatten)]
@@ -281,11 +289,15 @@ pub enum BenchCommand {
     Files(BenchFilesArgs),
     /// RMSE of skeletons, ours and the single-pass methods, beside table 2 of the course notes of 2014
     Skeleton2(BenchSkeletonArgs),
+    /// SMA, SAD, FSD, clustered PCA, truncated SVD and ours beside table 2 of Kavan et al. 2010
+    Kavan2(BenchTableArgs),
+    /// SMA, LSSP, SSDR and ours with rigid bones beside table 1 of the course notes of 2014
+    Ssdr1(BenchTableArgs),
     /// Error of all weight reductions and of two layers beside table 3 of the course notes of 2014
-    Reduction3(BenchWeightsArgs),
+    Reduction3(BenchTableArgs),
     /// Change of the weights without examples beside table 4.2 of Le's thesis
     #[command(name = "weights4.2")]
-    Weights42(BenchWeightsArgs),
+    Weights42(BenchTableArgs),
     /// Size, evaluation speed and time to compress of two layers
     TwoLayer(BenchWeightsArgs),
     /// Size, speed and error of Direct Delta Mush, its variants and its compression
@@ -455,6 +467,18 @@ pub enum MethodArg {
     Bonesmith,
     /// Kavan, Sloan & O'Sullivan 2010: affine bones, 15 rounds
     Fsd,
+    /// Le & Deng 2012: rigid bones, rounds until they gain less than 1 %
+    Ssdr,
+    /// James & Twigg 2005: triangles that turn alike, by mean shift
+    Sma,
+    /// Kavan et al. 2007: bones spread evenly, smooth weights
+    Sad,
+    /// Hasler et al. 2010: spectral clusters, sparse weights; any number of influences
+    Lssp,
+    /// Sattler et al. 2005: clustered principal components; no rig, .npz only
+    Cpca,
+    /// Alexa & Müller 2000: truncated SVD at 4 columns a bone; no rig, .npz only
+    Svd,
 }
 
 impl From<MethodArg> for Method {
@@ -462,6 +486,12 @@ impl From<MethodArg> for Method {
         match method {
             MethodArg::Bonesmith => Self::Bonesmith,
             MethodArg::Fsd => Self::Fsd,
+            MethodArg::Ssdr => Self::Ssdr,
+            MethodArg::Sma => Self::Sma,
+            MethodArg::Sad => Self::Sad,
+            MethodArg::Lssp => Self::Lssp,
+            MethodArg::Cpca => Self::Cpca,
+            MethodArg::Svd => Self::Svd,
         }
     }
 }

@@ -65,6 +65,8 @@ fn bench(what: BenchCommand, threads: Option<usize>, session: &mut Session) -> a
         BenchCommand::Files(bench) => commands::bench::files::run(bench, session),
         BenchCommand::Limits(bench) => commands::bench::limits::run(bench, session),
         BenchCommand::Skeleton2(bench) => commands::bench::skeleton2::run(bench, threads, session),
+        BenchCommand::Kavan2(bench) => commands::bench::methods::kavan2(bench, threads, session),
+        BenchCommand::Ssdr1(bench) => commands::bench::methods::ssdr1(bench, threads, session),
         BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),
         BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
         BenchCommand::Ddm(bench) => commands::bench::ddm::run(bench, session),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning, fit};
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{MeshSequence, Rig, metrics};
+use bonesmith_core::{MeshSequence, Rig, ShapedRig, correct, metrics};
 use bonesmith_report::Shape;
 use serde_json::json;
 
@@ -24,6 +24,8 @@ pub struct Job {
     pub params: FitParams,
     /// `None`: loose bones.
     pub skeleton: Option<SkeletonParams>,
+    /// Corrective shapes; `None`: none.
+    pub eigenskin: Option<usize>,
     pub output: PathBuf,
     pub picture: Option<PathBuf>,
 }
@@ -41,6 +43,9 @@ impl Job {
         if let Some(skeleton) = &self.skeleton {
             params["skeleton"] = json!(skeleton);
         }
+        if let Some(rank) = self.eigenskin {
+            params["eigenskin"] = json!(rank);
+        }
         params.to_string()
     }
 }
@@ -56,14 +61,18 @@ pub fn fit_and_export(
     let started = Instant::now();
     session.stage("preparing")?;
     let (mut fitted, skeleton_info) = job.fit(sequence, session)?;
+    let shaped = job.eigenskin.map(|rank| correct::eigenskin(&fitted.rig, sequence, rank, session)).transpose()?;
     let peak_memory_bytes = memory::peak_bytes();
     let fit_wall_secs = started.elapsed().as_secs_f64();
 
     session.stage("writing")?;
     let export_started = Instant::now();
     fitted.rig.params_json = job.stored_params();
-    let Job { params, skeleton, output, picture } = job;
-    bonesmith_io::save_rig(&fitted.rig, &output)?;
+    let Job { params, skeleton, eigenskin, output, picture } = job;
+    match &shaped {
+        Some(ShapedRig { shapes, .. }) => bonesmith_io::save_rig_with_shapes(&fitted.rig, shapes, &output)?,
+        None => bonesmith_io::save_rig(&fitted.rig, &output)?,
+    }
     let export = export_started.elapsed().as_secs_f64();
     if let Some(path) = &picture {
         bonesmith_io::save_picture(&fitted.rig, path)?;
@@ -71,12 +80,16 @@ pub fn fit_and_export(
     let mut warnings = fitted.info.warnings.clone();
     warnings.extend(influence_warning(&fitted.rig, &output));
     drop(fitted.rig);
+    drop(shaped);
 
     session.stage("measuring the file")?;
     let evaluate_started = Instant::now();
     let exported = bonesmith_io::load_rig(&output).context("reading back what was written")?;
     let metrics = metrics::evaluate(&exported, sequence).context("measuring what was written")?;
     let mut summary = Summary::new(&exported, sequence, metrics);
+    if eigenskin.is_some() {
+        summary.add_shapes(&output, 0, sequence).context("measuring what was written")?;
+    }
     summary.seconds = Seconds {
         load: load_secs,
         prepare: fitted.info.prepare_secs,

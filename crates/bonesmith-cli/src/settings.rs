@@ -109,6 +109,14 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// A file of results: no folder, and in one that can be written to.
+pub fn writable(path: &Path) -> Result<(), Usage> {
+    match path.is_dir() {
+        true => Err(Usage::new(format!("{} is a folder", path.display()))),
+        false => writable_folder(parent(path)),
+    }
+}
+
 /// Better to find out now than after a long fit.
 fn writable_folder(folder: &Path) -> Result<(), Usage> {
     if !folder.is_dir() {
@@ -184,17 +192,20 @@ pub fn report_bytes(megabytes: f64) -> Result<u64, Usage> {
 
 /// Parameters of the fit, checked as far as they can be without the animation.
 pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
-    let fsd = args.method == crate::args::MethodArg::Fsd;
+    let method: Method = args.method.into();
+    let fsd = method == Method::Fsd;
     let defaults = FitParams::default();
     let params = FitParams {
         bones: bones(args)?,
         influences: match args.influences {
+            // Nothing in the paper bounds them.
+            None if method == Method::Lssp => None,
             None => defaults.influences,
             Some(InfluencesArg::All) => None,
             Some(InfluencesArg::AtMost(k)) => Some(k),
         },
         bone_kind: match args.bone_kind {
-            None if fsd => BoneKind::Affine,
+            None if matches!(method, Method::Fsd | Method::Sma | Method::Sad) => BoneKind::Affine,
             None => defaults.bone_kind,
             Some(kind) => kind.into(),
         },
@@ -205,14 +216,53 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         tolerance: args.tolerance,
         max_seconds: args.max_seconds,
         seed: args.seed,
-        method: args.method.into(),
+        method,
+        bandwidth: args.bandwidth,
     };
     params.validate()?;
     if params.method == Method::Fsd && params.bone_kind != BoneKind::Affine {
         let message = "--method fsd makes affine bones only, not --bone-kind rigid or trs";
         return Err(Usage::new(message).hint("leave --method out, or use --bone-kind affine").into());
     }
+    if matches!(method, Method::Ssdr | Method::Lssp) && params.bone_kind != BoneKind::Rigid {
+        let name = method.name();
+        let message = format!("--method {name} makes rigid bones only, not --bone-kind trs or affine");
+        return Err(Usage::new(message).hint("leave --method out, or --bone-kind").into());
+    }
+    if !method.makes_rigs() && (args.bone_kind.is_some() || args.influences.is_some()) {
+        let message = format!("--method {} has no bones: --bone-kind and --influences mean nothing", method.name());
+        return Err(Usage::new(message).into());
+    }
     Ok(params)
+}
+
+/// A file for a basis of trajectories, which is no rig.
+pub fn basis_output(path: PathBuf, inputs: &[PathBuf], method: Method) -> Result<PathBuf, Usage> {
+    if Format::from_extension(&path) != Some(Format::Npz) {
+        let message = format!("{}: --method {} makes no rig; only .npz can hold it", path.display(), method.name());
+        return Err(Usage::new(message).hint("for a rig leave --method out"));
+    }
+    output_as(path, inputs, &[Format::Npz])
+}
+
+/// How many corrective shapes, and whether the output can hold them.
+pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Usage> {
+    let Some(rank) = rank else { return Ok(None) };
+    let most = bonesmith_core::correct::MAX_RANK;
+    if !(1..=most).contains(&rank) {
+        return Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}")));
+    }
+    if !Format::from_extension(output).is_some_and(|format| Format::SHAPED_OUTPUTS.contains(&format)) {
+        let endings = Format::endings(Format::SHAPED_OUTPUTS);
+        let message = format!("{}: --eigenskin needs a format with animated shapes: {endings}", output.display());
+        return Err(Usage::new(message));
+    }
+    Ok(Some(rank))
+}
+
+/// Positions in a report would be without the shapes, and its figures with them.
+pub fn no_report_of_shapes() -> Usage {
+    Usage::new("--report shows what bones do, without corrective shapes").hint("leave out --eigenskin, or --report")
 }
 
 /// What the skeleton should be like; `None` for loose bones.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bonesmith_core::fit::{FitInfo, StopReason, Warning};
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::skeleton::{SkeletonInfo, SkeletonParams};
-use bonesmith_core::{BoneKind, MeshSequence, Rig};
+use bonesmith_core::{BoneKind, MeshSequence, Rig, correct};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -65,6 +65,10 @@ pub struct Summary {
     pub warnings: Vec<Warning>,
     /// Size of the animation's positions, the yardstick for memory.
     pub sequence_bytes: usize,
+    /// What a player has to hold: rest pose, weights, transforms of all frames, shapes.
+    pub storage_bytes: usize,
+    /// With `--eigenskin`.
+    pub shapes: Option<ShapePart>,
     pub fit: Option<FitPart>,
     /// Parameters stored in an evaluated rig, as JSON text.
     pub stored_params: String,
@@ -76,6 +80,17 @@ pub struct Summary {
     pub subjects: Vec<Value>,
     /// The same for people, one line each.
     pub notes: Vec<String>,
+}
+
+/// What corrective shapes do.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ShapePart {
+    /// How many there are.
+    pub rank: usize,
+    /// E_RMS of the bones alone.
+    pub e_rms_without: f64,
+    /// Size of the shapes and their weights.
+    pub bytes: usize,
 }
 
 /// The figures of one of several clips.
@@ -102,6 +117,8 @@ impl Summary {
             seconds: Seconds::default(),
             warnings: Vec::new(),
             sequence_bytes: sequence.position_bytes(),
+            storage_bytes: storage_bytes(rig),
+            shapes: None,
             fit: None,
             stored_params: rig.params_json.clone(),
             layers: None,
@@ -109,6 +126,16 @@ impl Summary {
             subjects: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Measures a file with shapes again, shapes included; nothing changes where it has none.
+    pub fn add_shapes(&mut self, path: &Path, clip: usize, sequence: &MeshSequence) -> anyhow::Result<()> {
+        let Some(shaped) = bonesmith_io::load_shaped(path)? else { return Ok(()) };
+        let without = std::mem::replace(&mut self.metrics, correct::evaluate(&shaped, clip, sequence)?);
+        let (rank, bytes) = (shaped.shapes.len(), shaped.shape_bytes());
+        self.shapes = Some(ShapePart { rank, e_rms_without: without.e_rms, bytes });
+        self.storage_bytes += bytes;
+        Ok(())
     }
 
     /// The keys that scripts depend on, and some more.
@@ -143,6 +170,8 @@ impl Summary {
             "profile": fit.map(|f| f.info.profile.iter().map(|(n, s)| json!({"part": n, "seconds": s})).collect::<Vec<_>>()),
             "seconds": self.seconds,
             "sequence_bytes": self.sequence_bytes,
+            "storage_bytes": self.storage_bytes,
+            "eigenskin": self.shapes,
             "peak_memory_bytes": fit.and_then(|f| f.peak_memory_bytes),
             "output": fit.map(|f| f.output.to_string_lossy()),
             "file_bytes": fit.map(|f| f.file_bytes),
@@ -169,6 +198,10 @@ impl Summary {
         table.row("bones", format!("{} {kind}, at most {} per vertex", self.bones, self.influences));
         if let Some(layers) = &self.layers {
             table.row("layers", layers.clone());
+        }
+        if let Some(ShapePart { rank, e_rms_without, bytes: size }) = self.shapes {
+            let (shapes, size) = (count(rank, "corrective shape"), bytes(size as u64));
+            table.row("shapes", format!("{shapes}, {size}; E_RMS without {}", figure(e_rms_without)));
         }
         self.error_rows(&mut table);
         for clip in &self.clips {
@@ -250,6 +283,18 @@ impl Seconds {
             false => format!("load {load:.2}  evaluate {evaluate:.2}"),
         }
     }
+}
+
+/// Rest pose, 16-bit bones and 32-bit weights, and in every frame what a bone's transform has: a quaternion and a
+/// place, three scales more, or a 3x4 matrix.
+fn storage_bytes(rig: &Rig) -> usize {
+    let per_bone = match rig.kind {
+        BoneKind::Rigid => 7,
+        BoneKind::Trs => 10,
+        BoneKind::Affine => 12,
+    };
+    let transforms: usize = rig.clips.iter().map(|clip| clip.posed_from_rest.len()).sum();
+    rig.vertex_count() * (12 + 6 * rig.weights.max_influences()) + 4 * per_bone * transforms
 }
 
 /// The warning's own fields, and its words.

@@ -13,8 +13,10 @@
 //! sizes `N B F K`.
 
 mod baselines;
+pub mod basis;
 mod cluster;
 pub mod compress;
+pub mod correct;
 pub mod ddm;
 pub mod deform;
 pub mod fit;
@@ -37,6 +39,8 @@ pub mod transform;
 pub mod two_layer;
 pub mod weights;
 
+pub use basis::Basis;
+pub use correct::{BlendShape, ShapedRig};
 pub use ddm::DdmRig;
 pub use linear::PoseError;
 pub use observer::{Observer, Progress, Silent};

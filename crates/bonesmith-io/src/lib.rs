@@ -27,10 +27,11 @@ mod usd;
 use std::path::{Path, PathBuf};
 
 use bonesmith_core::ddm::DdmMaps;
-use bonesmith_core::{DdmRig, MeshSequence, RawFrame, RawSequence, Rig, TwoLayerRig};
+use bonesmith_core::{Basis, DdmRig, MeshSequence, RawFrame, RawSequence, Rig, ShapedRig, TwoLayerRig};
 use inputs::Source;
 
 pub use atomic::write as write_whole;
+pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
 pub use error::IoError;
@@ -220,22 +221,39 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     }
 }
 
-/// A shape that is added to the rest pose, before bones move it.
-#[derive(Clone, Debug, Default)]
-pub struct BlendShape {
-    /// Its name.
-    pub name: String,
-    /// [N] displacement of each vertex at weight 1, in model units.
-    pub offsets: Vec<glam::Vec3>,
-    /// [clips][F] its weight in each frame of each clip of the rig.
-    pub weights: Vec<Vec<f32>>,
-}
-
-/// Writes a rig with blend shapes: .usda .usdc .usdz.
+/// Writes a rig with shapes: .npz, .glb and .gltf as morph targets, .usda .usdc .usdz as blend shapes.
 pub fn save_rig_with_shapes(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
     match Format::from_extension(path) {
+        Some(Format::Npz) => npz::save_rig_with_shapes(rig, shapes, path),
+        Some(Format::Glb | Format::Gltf) => gltf::save_rig_with_shapes(rig, shapes, path),
         Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::save_rig(rig, shapes, path),
-        _ => Err(IoError::unsupported(path, "a rig with blend shapes can be written as .usda, .usdc or .usdz")),
+        _ => Err(cannot_write(path, "a rig with shapes", Format::SHAPED_OUTPUTS)),
+    }
+}
+
+/// Reads a rig with shapes; `None` if the file holds something else. Shapes are linear here: in-betweens are left out.
+pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
+    match path.is_file().then(|| detect(path)).transpose()? {
+        Some(Format::Npz) => npz::load_shaped(path),
+        Some(Format::Glb | Format::Gltf) => gltf::load_shaped(path),
+        Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::load_shaped(path),
+        _ => Ok(None),
+    }
+}
+
+/// Writes an animation as trajectories that vertices mix: .npz.
+pub fn save_basis(basis: &Basis, path: &Path) -> Result<(), IoError> {
+    match Format::from_extension(path) {
+        Some(Format::Npz) => npz::save_basis(basis, path),
+        _ => Err(cannot_write(path, "a basis of trajectories", &[Format::Npz])),
+    }
+}
+
+/// Reads an animation as trajectories that vertices mix; `None` if the file holds something else.
+pub fn load_basis(path: &Path) -> Result<Option<Basis>, IoError> {
+    match path.is_file().then(|| detect(path)).transpose()? {
+        Some(Format::Npz) => npz::load_basis(path),
+        _ => Ok(None),
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use bonesmith_core::skeleton::SkeletonMethod;
 use clap::{Args, ValueEnum};
 
-use super::{EffortArg, JsonArgs};
+use super::{EffortArg, TableArgs};
 
 /// What a skeleton should be like.
 #[derive(Clone, Debug, Default, Args)]
@@ -45,20 +45,14 @@ Examples:
   bonesmith bench skeleton2 --only horse
   bonesmith bench skeleton2 --starts")]
 pub struct BenchSkeletonArgs {
-    /// Folder of .npz sequences [default: $BONESMITH_DATA/sequences, else ../shared/data/sequences]
-    #[arg(long, value_name = "DIR")]
-    pub sequences: Option<PathBuf>,
-    /// Only sequences whose name contains this
-    #[arg(long, value_name = "PATTERN")]
-    pub only: Option<String>,
+    #[command(flatten)]
+    pub table: TableArgs,
     /// Also from starts of 24, 32, 48 and 64 rigid parts, and by how much they differ
     #[arg(long)]
     pub starts: bool,
     /// How much work to put in: more of it finds lower errors
     #[arg(long, value_enum, default_value_t)]
     pub effort: EffortArg,
-    #[command(flatten)]
-    pub json: JsonArgs,
 }
 
 /// `--root NAME|X,Y,Z`

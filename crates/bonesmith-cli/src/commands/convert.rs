@@ -1,12 +1,12 @@
 //! `bonesmith convert`: the same rig or animation in another format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bonesmith_core::{RawFrame, RawSequence, Rig};
 use bonesmith_io::{Format, IoError, LoadOptions, Loaded};
 
-use glam::{DAffine3, Vec3};
+use glam::Vec3;
 
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
@@ -37,7 +37,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
             match (bonesmith_io::load_two_layer(path)?.filter(|_| both), bonesmith_io::load_ddm(path)?) {
                 (Some(two), _) => bonesmith_io::save_two_layer(&two, &output)?,
                 (None, Some(ddm)) => bonesmith_io::save_ddm(&ddm, &output)?,
-                (None, None) => bonesmith_io::save_rig(&rig, &output)?,
+                (None, None) => save_plain(&rig, path, &output, session)?,
             }
             "a rig"
         }
@@ -55,6 +55,16 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
     }
     Ok(Outcome::Done)
+}
+
+/// A rig, with its shapes where it has any and the format holds them.
+fn save_plain(rig: &Rig, input: &Path, output: &Path, session: &Session) -> anyhow::Result<()> {
+    let Some(shaped) = bonesmith_io::load_shaped(input)? else { return Ok(bonesmith_io::save_rig(rig, output)?) };
+    if Format::from_extension(output).is_some_and(|format| Format::SHAPED_OUTPUTS.contains(&format)) {
+        return Ok(bonesmith_io::save_rig_with_shapes(&shaped.rig, &shaped.shapes, output)?);
+    }
+    session.warn(&format!("{} shapes are left out: this format is written without any", shaped.shapes.len()));
+    Ok(bonesmith_io::save_rig(rig, output)?)
 }
 
 /// Whatever a rig or an animation can be written as.
@@ -75,7 +85,15 @@ fn read(paths: &[PathBuf], options: &LoadOptions, bake: bool) -> anyhow::Result<
         && let [path] = paths
         && let Some(ddm) = bonesmith_io::load_ddm(path)?
     {
-        return Ok(Loaded::Sequence(posed(&ddm.rig, |pose| bonesmith_core::ddm::evaluate(&ddm, pose))?));
+        return Ok(Loaded::Sequence(posed(&ddm.rig, |t| {
+            bonesmith_core::ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t))
+        })?));
+    }
+    if bake
+        && let [path] = paths
+        && let Some(shaped) = bonesmith_io::load_shaped(path)?
+    {
+        return Ok(Loaded::Sequence(posed(&shaped.rig, |t| shaped.posed(0, t))?));
     }
     match load_any(paths, options)? {
         Loaded::Rig(rig) if bake => Ok(Loaded::Sequence(baked(&rig)?)),
@@ -93,16 +111,16 @@ pub fn load_any(paths: &[PathBuf], options: &LoadOptions) -> Result<Loaded, IoEr
 
 /// The animation that a rig's first clip makes, at its own frames.
 fn baked(rig: &Rig) -> Result<RawSequence, Usage> {
-    posed(rig, |pose| bonesmith_core::deform::lbs(&rig.rest, &rig.weights, pose))
+    posed(rig, |t| bonesmith_core::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t)))
 }
 
-fn posed(rig: &Rig, posed: impl Fn(&[DAffine3]) -> Vec<Vec3>) -> Result<RawSequence, Usage> {
+fn posed(rig: &Rig, posed: impl Fn(usize) -> Vec<Vec3>) -> Result<RawSequence, Usage> {
     let clip = rig.clips.first().ok_or_else(|| Usage::new("--bake: the rig has no animation"))?;
     let frame = |positions| RawFrame { positions, ..RawFrame::default() };
     Ok(RawSequence {
         name: rig.name.clone(),
         rest: Some(frame(rig.rest.clone())),
-        frames: (0..clip.frame_count()).map(|t| frame(posed(clip.frame(t)))).collect(),
+        frames: (0..clip.frame_count()).map(|t| frame(posed(t))).collect(),
         times_secs: clip.times_secs.clone(),
         surface: (*rig.surface).clone(),
         ..RawSequence::default()

@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::{deform, metrics};
+use bonesmith_core::{Basis, deform, metrics};
 use bonesmith_report::Shape;
 
 use crate::args::EvalArgs;
-use crate::errors::Outcome;
+use crate::errors::{Outcome, Usage};
 use crate::models::find_clip;
 use crate::session::Session;
+use crate::settings::JsonTarget;
 use crate::summary::Summary;
 use crate::{load, reports, settings};
 
@@ -22,6 +23,12 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let started = Instant::now();
+    if let Some(basis) = bonesmith_io::load_basis(&rig_input.paths[0])? {
+        if report.is_some() {
+            return Err(Usage::new("--report shows bones: what was given has none").into());
+        }
+        return eval_basis(&basis, &input, json.as_ref(), started, session);
+    }
     let two = bonesmith_io::load_two_layer(&rig_input.paths[0])?;
     let ddm = bonesmith_io::load_ddm(&rig_input.paths[0])?;
     // Master bones carry the clips; a rig with one layer is itself.
@@ -56,6 +63,13 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             count => format!("Direct Delta Mush, {count} virtual bones"),
         });
     }
+    if two.is_none() && ddm.is_none() {
+        let at = rig.clips.iter().position(|other| std::ptr::eq(other, clip)).unwrap_or(0);
+        summary.add_shapes(&rig_input.paths[0], at, &sequence)?;
+        if summary.shapes.is_some() && report.is_some() {
+            return Err(settings::no_report_of_shapes().into());
+        }
+    }
     summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = load_secs + summary.seconds.evaluate;
@@ -72,5 +86,26 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         let scene = reports::of_summary("eval", &name, &summary, shape, vec![clip], &sequence);
         reports::write_and_tell(&scene, target, json.as_ref(), session)?;
     }
+    Ok(Outcome::Done)
+}
+
+/// A basis of trajectories, which has no bones.
+fn eval_basis(
+    basis: &Basis,
+    input: &settings::Input,
+    json: Option<&JsonTarget>,
+    started: Instant,
+    session: &mut Session,
+) -> anyhow::Result<Outcome> {
+    let sequence = load::animation(input)?;
+    let load_secs = started.elapsed().as_secs_f64();
+    session.stage("measuring")?;
+    let metrics = bonesmith_core::basis::evaluate(basis, &sequence).context("they cannot be compared")?;
+    let mut summary = super::basis::summary(basis, &sequence, metrics);
+    summary.seconds.load = load_secs;
+    summary.seconds.total = started.elapsed().as_secs_f64();
+    summary.seconds.evaluate = summary.seconds.total - load_secs;
+    session.finish_progress();
+    super::report(&summary, json, true, session)?;
     Ok(Outcome::Done)
 }

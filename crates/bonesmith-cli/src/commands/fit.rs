@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::basis;
 use crate::args::FitArgs;
 use crate::errors::{Outcome, Usage};
 use crate::session::Session;
@@ -14,23 +15,34 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
                 "--skeleton finds its own bones in one animation: not with --rig, nor with several animations";
             return Err(Usage::new(message).hint("give one animation that holds all the motion").into());
         }
+        if args.eigenskin.is_some() {
+            let message = "--eigenskin corrects the fit of one animation: not with --rig, nor with several animations";
+            return Err(Usage::new(message).into());
+        }
         return rigs::run(args, session);
     }
     let params = settings::solver(&args.solver)?;
+    if !params.method.makes_rigs() {
+        return basis::run(args, params, session);
+    }
     let skeleton = settings::skeleton(&args.skeleton, &params)?;
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
     let output = settings::output(args.output, &input.paths)?;
     settings::influences_fit(&output, &params)?;
+    let eigenskin = settings::eigenskin(args.eigenskin, &output)?;
     let json = settings::json(args.json)?;
     let others: Vec<_> = input.paths.iter().chain([&output]).chain(&picture).cloned().collect();
     let report = settings::report(&args.report, &others, json.as_ref())?;
+    if eigenskin.is_some() && report.is_some() {
+        return Err(settings::no_report_of_shapes().into());
+    }
 
     session.stage("reading")?;
     let started = Instant::now();
     let sequence = load::animation(&input)?;
     let load_secs = started.elapsed().as_secs_f64();
-    let job = pipeline::Job { params, skeleton, output, picture };
+    let job = pipeline::Job { params, skeleton, eigenskin, output, picture };
     let (mut summary, rig) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
     let page = report.map(|target| pipeline::report("fit", &mut summary, &rig, &sequence, &target, session));
     super::report(&summary, json.as_ref(), !session.quiet, session)?;

@@ -44,6 +44,17 @@ struct Info {
     times: Option<Times>,
     #[serde(flatten)]
     rig: Option<RigInfo>,
+    /// Of trajectories that vertices mix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<BasisInfo>,
+}
+
+#[derive(Debug, Serialize)]
+struct BasisInfo {
+    clusters: usize,
+    columns: usize,
+    bytes: usize,
+    params: serde_json::Value,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,6 +87,9 @@ struct RigInfo {
     influence_histogram: Vec<usize>,
     unused_bones: usize,
     params: serde_json::Value,
+    /// Names of the shapes that are added before bones move them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shapes: Vec<String>,
     /// Of a Direct Delta Mush rig.
     #[serde(skip_serializing_if = "Option::is_none")]
     ddm: Option<DdmInfo>,
@@ -138,6 +152,15 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             bytes: ddm.bytes(),
         });
     }
+    if let Some((shaped, rig)) = bonesmith_io::load_shaped(path)?.zip(info.rig.as_mut()) {
+        rig.shapes = shaped.shapes.into_iter().map(|shape| shape.name).collect();
+    }
+    if let Some(basis) = bonesmith_io::load_basis(path)? {
+        info.holds = "basis";
+        let params = serde_json::from_str(&basis.params_json).unwrap_or_default();
+        let (clusters, columns, bytes) = (basis.cluster_count, basis.dimension, basis.bytes());
+        info.basis = Some(BasisInfo { clusters, columns, bytes, params });
+    }
     if let Some((two, rig)) = two.as_ref().zip(info.rig.as_mut()) {
         rig.bones = two.master.bone_count();
         rig.roots = two.master.bones.iter().filter(|b| b.parent.is_none()).count();
@@ -190,6 +213,7 @@ impl Info {
             frames: 0,
             times: None,
             rig: None,
+            basis: None,
         }
     }
 
@@ -218,6 +242,7 @@ impl Info {
             influence_histogram,
             unused_bones: rig.weights.usage(rig.bone_count()).iter().filter(|&&n| n == 0).count(),
             params: serde_json::from_str(&rig.params_json).unwrap_or_default(),
+            shapes: Vec::new(),
             layers: None,
             ddm: None,
         };
@@ -268,6 +293,10 @@ impl Info {
             Some(rig) => rig.rows(&mut table),
             None => table.row("frames", frames_text(self.frames, self.times.as_ref())),
         }
+        if let Some(BasisInfo { clusters, columns, bytes, .. }) = &self.basis {
+            let (clusters, columns) = (count(*clusters, "cluster"), count(*columns, "column"));
+            table.row("basis", format!("{clusters} of {columns}, {}", crate::output::bytes(*bytes as u64)));
+        }
         table.to_string()
     }
 }
@@ -292,6 +321,9 @@ impl RigInfo {
                 count => format!("compressed, {count} virtual bones, {multi_weights} multi-weights, {size}"),
             };
             table.row("Delta Mush", text);
+        }
+        if !self.shapes.is_empty() {
+            table.row("shapes", self.shapes.join(", "));
         }
         let pairs = self.influence_histogram.iter().enumerate().filter(|(_, n)| **n > 0);
         table.row("influences", pairs.map(|(k, n)| format!("{k}: {n}")).collect::<Vec<_>>().join("  "));

@@ -1,5 +1,6 @@
 //! One file per command: takes parsed arguments, resolves them, does the work.
 
+mod basis;
 pub mod bench;
 pub mod compare;
 pub mod compress;

@@ -41,7 +41,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(args: FitArgs) -> anyhow::Result<(Self, Option<JsonTarget>)> {
-        let FitArgs { inputs, output, solver, rig, input, report, json, skeleton: _ } = args;
+        let FitArgs { inputs, output, solver, rig, input, report, json, skeleton: _, eigenskin: _ } = args;
         let fit = settings::solver(&solver)?;
         let refit = refit_params(&solver, &rig, &fit)?;
         let clips: Vec<PathBuf> =
@@ -179,7 +179,7 @@ fn correction(args: &RigArgs) -> Result<Correction, Usage> {
 fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::Result<RefitParams> {
     if rig.rig.is_some() {
         let clash = match fit {
-            FitParams { method: Method::Fsd, .. } => Some("--method fsd"),
+            FitParams { method, .. } if *method != Method::Bonesmith => Some("--method"),
             _ if solver.target_error.is_some() => Some("--target-error"),
             FitParams { bones: BoneCount::Exact(_), .. } => Some("--bones"),
             _ => None,

@@ -1,3 +1,34 @@
 //! Published methods as their authors describe them, to compare with.
 
-pub(crate) mod fsd;
+pub(crate) mod frame;
+mod fsd;
+mod lssp;
+mod products;
+mod sad;
+mod sma;
+mod ssdr;
+#[cfg(test)]
+mod tests;
+
+use crate::fit::{FitError, FitParams, Fitted, Method};
+use crate::observer::Observer;
+use crate::sequence::MeshSequence;
+
+/// Fits bones by one of the published methods; `params` and the number of bones are in range.
+pub(crate) fn fit(
+    sequence: &MeshSequence,
+    params: &FitParams,
+    observer: &mut dyn Observer,
+) -> Result<Fitted, FitError> {
+    match params.method {
+        Method::Bonesmith | Method::Fsd => fsd::fsd(sequence, params, observer),
+        Method::Ssdr => ssdr::ssdr(sequence, params, observer),
+        Method::Sma => sma::sma(sequence, params, observer),
+        Method::Sad => sad::sad(sequence, params, observer),
+        Method::Lssp => lssp::lssp(sequence, params, observer),
+        Method::Cpca | Method::Svd => {
+            let text = format!("the method {} makes no rig: a basis of trajectories", params.method.name());
+            Err(FitError::Unsupported(text))
+        }
+    }
+}

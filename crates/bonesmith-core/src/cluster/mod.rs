@@ -1,5 +1,6 @@
 //! First guesses of which vertices move together.
 
 pub(crate) mod edge_collapse;
+pub(crate) mod mean_shift;
 pub(crate) mod region_growing;
 pub(crate) mod spectral;

@@ -36,7 +36,7 @@ enum Seed {
 }
 
 /// Least height of a seed triangle over its longest side.
-const THINNEST: f64 = 1e-2;
+pub(crate) const THINNEST: f64 = 1e-2;
 
 /// No cluster yet.
 const NONE: u32 = u32::MAX;
@@ -77,8 +77,31 @@ fn spread_seeds(problem: &Problem, topology: &Topology, count: usize) -> Vec<See
     seeds
 }
 
+/// `count` vertices spread evenly, `1 <= count <= N`: p-centers of the rest pose, as the seeds are.
+pub(crate) fn centers(rest: &[DVec3], count: usize) -> Vec<usize> {
+    to_the_middle(rest, farthest_points(rest, count, &[]))
+}
+
+/// [N] nearest of some different vertices; each has itself at least.
+pub(crate) fn cells(rest: &[DVec3], centers: &[usize]) -> Vec<u16> {
+    let nearest = |p: &DVec3| {
+        let mut best = (f64::INFINITY, 0);
+        for (k, &center) in centers.iter().enumerate() {
+            let distance = p.distance_squared(rest[center]);
+            if distance < best.0 {
+                best = (distance, k);
+            }
+        }
+        best.1 as u16
+    };
+    let mut cells: Vec<u16> = rest.par_iter().with_min_len(256).map(nearest).collect();
+    // Where centers coincide, each still has its own vertex.
+    centers.iter().enumerate().for_each(|(k, &center)| cells[center] = k as u16);
+    cells
+}
+
 /// Height over longest side of a triangle; 0 where it has no extent.
-fn thinness([a, b, c]: [DVec3; 3]) -> f64 {
+pub(crate) fn thinness([a, b, c]: [DVec3; 3]) -> f64 {
     let longest = a.distance_squared(b).max(b.distance_squared(c)).max(c.distance_squared(a));
     if longest > 0.0 { (b - a).cross(c - a).length() / longest } else { 0.0 }
 }
@@ -156,7 +179,7 @@ fn to_the_middle(points: &[DVec3], mut picked: Vec<usize>) -> Vec<usize> {
 }
 
 /// Edges and scaled normal of a triangle: what a deformation gradient maps [Kavan2010 s.4.1, as in Sumner2004].
-fn triangle_frame([a, b, c]: [DVec3; 3]) -> DMat3 {
+pub(crate) fn triangle_frame([a, b, c]: [DVec3; 3]) -> DMat3 {
     let cross = (b - a).cross(c - a);
     let length = cross.length();
     let normal = if length > 0.0 { cross / length.sqrt() } else { DVec3::ZERO };

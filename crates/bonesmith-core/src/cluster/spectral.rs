@@ -123,6 +123,16 @@ fn k_means(rows: &[Vec<f64>], count: usize) -> Vec<usize> {
 
 /// [N] nearest seed along edges; what no seed reaches goes with the nearest in space.
 fn nearest_seed(rest: &[DVec3], adjacency: &Adjacency, seeds: &[usize]) -> Vec<usize> {
+    let (mut nearest, distance) = spread_from(rest, adjacency, seeds);
+    for i in (0..rest.len()).filter(|&i| distance[i].is_infinite()) {
+        let away = |s: &usize| rest[seeds[*s]].distance_squared(rest[i]);
+        nearest[i] = (0..seeds.len()).min_by(|a, b| away(a).total_cmp(&away(b))).unwrap_or(0);
+    }
+    nearest
+}
+
+/// [N] nearest seed along edges and how far it is; infinity where none can be reached [Dijkstra1959].
+fn spread_from(rest: &[DVec3], adjacency: &Adjacency, seeds: &[usize]) -> (Vec<usize>, Vec<f64>) {
     let mut nearest = vec![usize::MAX; rest.len()];
     let mut distance = vec![f64::INFINITY; rest.len()];
     let mut heap: BinaryHeap<(Reverse<u64>, Reverse<usize>)> = BinaryHeap::new();
@@ -145,11 +155,7 @@ fn nearest_seed(rest: &[DVec3], adjacency: &Adjacency, seeds: &[usize]) -> Vec<u
             }
         }
     }
-    for i in (0..rest.len()).filter(|&i| distance[i].is_infinite()) {
-        let away = |s: &usize| rest[seeds[*s]].distance_squared(rest[i]);
-        nearest[i] = (0..seeds.len()).min_by(|a, b| away(a).total_cmp(&away(b))).unwrap_or(0);
-    }
-    nearest
+    (nearest, distance)
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(crate) fn split(problem: &Problem, count: usize) -> (Motion, Vec<u16>) {
 }
 
 /// Refits motion to labels, then `rounds` times reassigns and refits; squared error of each vertex.
-fn refit(problem: &Problem, motion: &mut Motion, labels: &mut [u16], rounds: usize) -> Vec<f32> {
+pub(crate) fn refit(problem: &Problem, motion: &mut Motion, labels: &mut [u16], rounds: usize) -> Vec<f32> {
     let model = BoneModel::new(BoneKind::Rigid, motion.bones, 1);
     let mut skin = Skin::rigid(1, labels, problem.rest.clone());
     let mut moments = vertices::pass(problem, motion, &mut skin, None);

@@ -87,8 +87,8 @@ const MAX_BONE_SHARE: usize = 8;
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
-    if params.method == Method::Fsd {
-        return crate::baselines::fsd::fsd(sequence, params, observer);
+    if params.method != Method::Bonesmith {
+        return crate::baselines::fit(sequence, params, observer);
     }
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;

@@ -25,14 +25,37 @@ pub enum Method {
     Bonesmith,
     /// Kavan, Sloan & O'Sullivan 2010: affine bones in a reduced space, 15 alternating steps.
     Fsd,
+    /// Le & Deng 2012: rigid bones by alternating exact steps.
+    Ssdr,
+    /// James & Twigg 2005: triangles that turn alike, by mean shift; weights once.
+    Sma,
+    /// Kavan et al. 2007: bones spread evenly, smooth weights, transformations by least squares.
+    Sad,
+    /// Hasler et al. 2010: spectral clusters, L1 sparse weights, soft rotations.
+    Lssp,
+    /// Sattler, Sarlette & Klein 2005: clustered principal components. No rig: see [`crate::basis`].
+    Cpca,
+    /// Alexa & Müller 2000: truncated singular value decomposition. No rig: see [`crate::basis`].
+    Svd,
 }
 
 impl Method {
+    /// Whether it makes rigs; [`crate::basis::represent`] runs the others.
+    pub fn makes_rigs(self) -> bool {
+        !matches!(self, Self::Cpca | Self::Svd)
+    }
+
     /// As on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bonesmith => "bonesmith",
             Self::Fsd => "fsd",
+            Self::Ssdr => "ssdr",
+            Self::Sma => "sma",
+            Self::Sad => "sad",
+            Self::Lssp => "lssp",
+            Self::Cpca => "cpca",
+            Self::Svd => "svd",
         }
     }
 }
@@ -76,6 +99,10 @@ pub struct FitParams {
     pub seed: u64,
     /// Which method.
     pub method: Method,
+    /// Bandwidth of the mean shift of [`Method::Sma`], above 0: how far rotations in one cluster may differ (root mean
+    /// square of their matrices' entries). Raised: fewer bones. `None`: 0.05, or searched where bones are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<f64>,
 }
 
 impl Default for FitParams {
@@ -92,6 +119,7 @@ impl Default for FitParams {
             max_seconds: None,
             seed: 0,
             method: Method::Bonesmith,
+            bandwidth: None,
         }
     }
 }
@@ -202,6 +230,9 @@ pub enum FitError {
     /// A combination that has no meaning.
     #[error("{0}")]
     Unsupported(String),
+    /// The method has no answer for this input.
+    #[error("{0}")]
+    Unsuited(String),
     /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled,
@@ -224,6 +255,14 @@ impl FitParams {
         }
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
             return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
+        }
+        if let Some(bandwidth) = self.bandwidth {
+            if !(bandwidth > 0.0 && bandwidth.is_finite()) {
+                return out_of_range("--bandwidth", bandwidth.to_string(), "a number above 0");
+            }
+            if self.method != Method::Sma {
+                return Err(FitError::Unsupported("only the method sma has a bandwidth".into()));
+            }
         }
         if self.max_iterations == Some(0) {
             return out_of_range("--max-iterations", "0".into(), "1 or more");

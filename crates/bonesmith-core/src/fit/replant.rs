@@ -65,7 +65,7 @@ fn worst_seed(problem: &Problem, errors: &[f64], patch: usize) -> Option<usize> 
 }
 
 /// The `count` vertices nearest to `seed` in the rest pose, itself included.
-fn nearest(problem: &Problem, seed: usize, count: usize) -> Vec<usize> {
+pub(crate) fn nearest(problem: &Problem, seed: usize, count: usize) -> Vec<usize> {
     let mut all: Vec<(f64, usize)> =
         problem.rest.iter().enumerate().map(|(i, p)| (p.distance_squared(problem.rest[seed]), i)).collect();
     let count = count.clamp(1, all.len());
@@ -76,7 +76,7 @@ fn nearest(problem: &Problem, seed: usize, count: usize) -> Vec<usize> {
 }
 
 /// [F] best rigid motion of some vertices from their present rest positions.
-fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize]) -> Vec<[[f64; 4]; 3]> {
+pub(crate) fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize]) -> Vec<[[f64; 4]; 3]> {
     let f = problem.frames();
     let count = members.len() as f64;
     let rest_center = members.iter().map(|&i| rest[i]).sum::<DVec3>() / count;

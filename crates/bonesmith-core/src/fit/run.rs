@@ -56,6 +56,12 @@ impl<'a> Run<'a> {
         self.tell(Some(e_rms))
     }
 
+    /// Notes a step that has no error of its own and lets the observer stop the fit.
+    pub fn step(&mut self) -> Result<(), FitError> {
+        self.step += 1;
+        self.tell(None)
+    }
+
     fn tell(&mut self, e_rms: Option<f64>) -> Result<(), FitError> {
         let progress = Progress { stage: self.stage, step: self.step, steps: self.steps, e_rms };
         match self.observer.report(&progress) {

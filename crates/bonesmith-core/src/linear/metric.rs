@@ -51,16 +51,7 @@ impl Metric {
     /// As [`Metric::of_poses`], from [`products`] and [`project`].
     pub fn from_products(poses: &Poses, gram: &[f64], projections: &[f64]) -> Self {
         let (b, side) = (poses.bones, 4 * poses.bones);
-        let mut matrices = vec![0.0; 10 * b * b];
-        for (p, &(c, d)) in PAIRS.iter().enumerate() {
-            for j in 0..b {
-                for k in 0..b {
-                    let entry = gram[(c * b + j) * side + d * b + k];
-                    let mirrored = if c == d { 0.0 } else { gram[(d * b + j) * side + c * b + k] };
-                    matrices[(p * b + j) * b + k] = entry + mirrored;
-                }
-            }
-        }
+        let matrices = forms(gram, b);
         let linear = projections.par_chunks(side).zip(&poses.rest).flat_map_iter(|(y, u)| {
             (0..b).map(move |j| u[0] * y[j] + u[1] * y[b + j] + u[2] * y[2 * b + j] + u[3] * y[3 * b + j])
         });
@@ -130,10 +121,7 @@ impl Metric {
 
     /// [B, B] `sum_p f_p M_p`.
     pub fn gram(&self, features: &[f64], gram: &mut [f64]) {
-        gram.fill(0.0);
-        for (matrix, f) in self.matrices.chunks_exact(self.bones * self.bones).zip(features) {
-            gram.iter_mut().zip(matrix).for_each(|(g, m)| *g += f * m);
-        }
+        mix(&self.matrices, features, gram);
     }
 
     /// Squared error of sparse weights of vertex `i`; not below 0.
@@ -154,6 +142,30 @@ impl Metric {
     /// Root mean square of a sum of squared errors, times 1000: E_RMS for poses, Delta_W for weights.
     pub fn rms(&self, squared: f64) -> f64 {
         1000.0 * (squared.max(0.0) / self.samples).sqrt()
+    }
+}
+
+/// [10, B, B] `M_p`, one matrix for each of [`PAIRS`], from the [4 B, 4 B] products of the bones' rows.
+pub(crate) fn forms(gram: &[f64], b: usize) -> Vec<f64> {
+    let side = 4 * b;
+    let mut matrices = vec![0.0; 10 * b * b];
+    for (p, &(c, d)) in PAIRS.iter().enumerate() {
+        for j in 0..b {
+            for k in 0..b {
+                let entry = gram[(c * b + j) * side + d * b + k];
+                let mirrored = if c == d { 0.0 } else { gram[(d * b + j) * side + c * b + k] };
+                matrices[(p * b + j) * b + k] = entry + mirrored;
+            }
+        }
+    }
+    matrices
+}
+
+/// `sum_p f_p M_p`.
+pub(crate) fn mix(matrices: &[f64], features: &[f64], gram: &mut [f64]) {
+    gram.fill(0.0);
+    for (matrix, f) in matrices.chunks_exact(gram.len()).zip(features) {
+        gram.iter_mut().zip(matrix).for_each(|(g, m)| *g += f * m);
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod kernels;
 pub(crate) mod lanes;
+pub(crate) mod nnls;
 pub(crate) mod polar;
 pub(crate) mod polar32;
 pub(crate) mod simplex;

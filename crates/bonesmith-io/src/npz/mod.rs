@@ -3,27 +3,31 @@
 //! `docs/formats/npz.md` describes the arrays. NumPy reads every one with `allow_pickle=False`.
 
 mod archive;
+mod basis;
 mod cage;
 mod ddm;
 mod meta;
 mod npy;
 mod rig;
 mod sequence;
+mod shapes;
 mod surface;
 mod two_layer;
 
 use std::path::Path;
 
-use bonesmith_core::{DdmRig, RawSequence, Rig, TwoLayerRig};
+use bonesmith_core::{Basis, DdmRig, RawSequence, Rig, ShapedRig, TwoLayerRig};
 use glam::Vec3;
 
 use crate::{IoError, LoadOptions, Loaded};
 use archive::{Archive, Array};
 
+pub use basis::save as save_basis;
 pub use ddm::{load_maps as load_ddm_maps, load_ranges, save as save_ddm};
 pub use rig::BadWeights;
 pub use rig::save as save_rig;
 pub use sequence::save as save_sequence;
+pub use shapes::save as save_rig_with_shapes;
 pub use two_layer::save as save_two_layer;
 
 /// Reads whatever the archive holds.
@@ -31,6 +35,9 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
     let mut archive = Archive::open(path)?;
     if let Some(rig) = any_rig(&mut archive, BadWeights::Refuse)? {
         return Ok(Loaded::Rig(Box::new(rig)));
+    }
+    if basis::is_basis(&archive) {
+        return Ok(Loaded::Sequence(basis::baked(&basis::load(&mut archive)?, options)));
     }
     Ok(Loaded::Sequence(sequence::load(&mut archive, options)?))
 }
@@ -40,6 +47,9 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     if let Some(ddm) = load_ddm(path)? {
         let posed = |t: usize| bonesmith_core::ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t));
         return sequence::from_poses(path, &ddm.rig, options, posed);
+    }
+    if let Some(shaped) = load_shaped(path)? {
+        return sequence::from_poses(path, &shaped.rig, options, |t| shaped.posed(0, t));
     }
     match load(path, options)? {
         Loaded::Sequence(sequence) => Ok(sequence),
@@ -85,6 +95,18 @@ pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
 pub fn load_ddm(path: &Path) -> Result<Option<DdmRig>, IoError> {
     let mut archive = Archive::open(path)?;
     ddm::is_ddm(&archive).then(|| ddm::load(&mut archive)).transpose()
+}
+
+/// Reads a rig with shapes; `None` if the archive holds something else.
+pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
+    let mut archive = Archive::open(path)?;
+    shapes::is_shaped(&archive).then(|| shapes::load(&mut archive)).transpose()
+}
+
+/// Reads a basis of trajectories; `None` if the archive holds something else.
+pub fn load_basis(path: &Path) -> Result<Option<Basis>, IoError> {
+    let mut archive = Archive::open(path)?;
+    basis::is_basis(&archive).then(|| basis::load(&mut archive)).transpose()
 }
 
 /// Reads the array `mask`, one number per vertex; `None` where the archive has none.

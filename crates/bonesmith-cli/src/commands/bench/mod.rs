@@ -6,10 +6,13 @@
 pub mod ddm;
 pub mod files;
 pub mod limits;
+pub mod methods;
+mod methods_published;
 mod published;
 pub mod reduction;
 mod reduction_published;
 pub mod report;
+mod sheet;
 pub mod skeleton2;
 pub mod table;
 pub mod two_layer;
@@ -35,6 +38,9 @@ type Job = (Row, PathBuf);
 
 pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) -> anyhow::Result<Outcome> {
     let json = settings::json(args.json.clone())?;
+    if !bonesmith_core::fit::Method::from(args.method).makes_rigs() {
+        return Err(Usage::new("bench fit measures rigs").hint("bench kavan2 has the methods that make none").into());
+    }
     // Holds the demo sequence and the rigs; gone when the bench ends.
     let scratch = tempfile::Builder::new().prefix("bonesmith-bench-").tempdir()?;
     let (jobs, remark) = find_jobs(&args, scratch.path())?;
@@ -58,7 +64,12 @@ pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) ->
 /// Which rows can be run, and in one line what they are run on.
 fn find_jobs(args: &BenchFitArgs, scratch: &Path) -> anyhow::Result<(Vec<Job>, String)> {
     let wanted = |row: &Row| {
-        let fits_method = args.method != MethodArg::Fsd || row.kind == bonesmith_core::BoneKind::Affine;
+        let affine = row.kind == bonesmith_core::BoneKind::Affine;
+        let fits_method = match args.method {
+            MethodArg::Fsd => affine,
+            MethodArg::Ssdr | MethodArg::Lssp => !affine,
+            _ => true,
+        };
         fits_method && args.only.as_ref().is_none_or(|pattern| row.label().contains(pattern.as_str()))
     };
     let folder = sequence_folder(args.sequences.as_ref())?;
@@ -107,9 +118,7 @@ fn fit_in_child(
     let mut child = Command::new(std::env::current_exe()?);
     child.arg("fit").arg(sequence).arg("-o").arg(scratch.join("rig.glb"));
     child.args(["--quiet", "--json", "-", "--bone-kind", row.kind_name(), "--bones", &row.bones.to_string()]);
-    if args.method == MethodArg::Fsd {
-        child.args(["--method", "fsd"]);
-    }
+    child.args(["--method", bonesmith_core::fit::Method::from(args.method).name()]);
     let mut option = |name: &str, value: Option<String>| {
         value.iter().for_each(|value| {
             child.args([name, value]);

@@ -5,36 +5,26 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use bonesmith_core::compress::{TwoLayerParams, TwoLayerSize, compress};
 use bonesmith_core::fit::{BoneCount, FitParams, fit};
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::reduce::{ReduceMethod, ReduceParams, reduce};
 use bonesmith_core::{BoneKind, MeshSequence, Rig, SparseWeights, deform};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::reduction_published::{ROWS, Row, Task};
-use super::report::show;
-use crate::args::BenchWeightsArgs;
+use super::sheet::{self, Ledger, Sheet};
+use crate::args::{BenchTableArgs, TableArgs};
 use crate::errors::{Outcome, Usage};
-use crate::output::{figure, write_json};
+use crate::load;
+use crate::output::figure;
 use crate::session::Session;
-use crate::{load, settings};
 
 /// Rows whose sequences are there, and the files.
-pub fn jobs(args: &BenchWeightsArgs) -> anyhow::Result<Vec<(&'static Row, PathBuf)>> {
-    let folder = super::sequence_folder(args.sequences.as_ref())?;
-    let wanted = |row: &&Row| args.only.as_ref().is_none_or(|pattern| row.label().contains(pattern.as_str()));
-    let file = |row: &'static Row| {
-        let path = folder.as_ref()?.join(row.sequence).with_extension("npz");
-        path.is_file().then_some((row, path))
-    };
-    let jobs: Vec<_> = ROWS.iter().filter(wanted).filter_map(file).collect();
-    match jobs.is_empty() {
-        true => Err(Usage::new("none of the published sequences was found")
-            .hint("--sequences DIR with samba.npz, horse-gallop.npz, horse-collapse.npz")
-            .into()),
-        false => Ok(jobs),
-    }
+pub fn jobs(args: &TableArgs) -> anyhow::Result<Vec<(&'static Row, PathBuf)>> {
+    sheet::jobs(args, ROWS, |row| row.sequence, Row::label)
 }
 
 pub fn read(path: &PathBuf) -> anyhow::Result<MeshSequence> {
@@ -68,38 +58,60 @@ const COLUMNS: [&str; 9] = [
 /// The published column beside each.
 const PUBLISHED: [Option<usize>; 9] = [Some(0), Some(1), Some(2), None, Some(3), Some(4), Some(5), None, None];
 
+/// What is told about one method.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Figures {
+    e_rms: f64,
+    normal_degrees: Option<f64>,
+}
+
+impl From<Metrics> for Figures {
+    fn from(metrics: Metrics) -> Self {
+        Self { e_rms: metrics.e_rms, normal_degrees: metrics.normal_degrees }
+    }
+}
+
+/// A row, what was done to its rig, the rig itself, and every method.
+type Result3 = (&'static Row, Task, Figures, Vec<Figures>);
+
 /// E_RMS and normals of every method.
-pub fn table3(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    let json_target = settings::json(args.json.clone())?;
-    let mut results: Vec<(&Row, Task, Metrics, Vec<Metrics>)> = Vec::new();
-    for (row, path) in jobs(&args)? {
-        let sequence = read(&path)?;
+pub fn table3(args: BenchTableArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let args = args.table;
+    let jobs = jobs(&args)?;
+    let mut ledger = Ledger::open(&args, "reduction3")?;
+    let mut results: Vec<Result3> = Vec::new();
+    for (row, path) in jobs {
         for task in Task::ALL {
-            if !session.quiet {
-                eprintln!("{}: {}", row.label(), task.name());
+            let name = format!("{}: {}", row.label(), task.name());
+            let found = ledger.figures(&name, session, |session| {
+                let sequence = read(&path)?;
+                let rig = rig(&sequence, row.bones, task.given(), session)?;
+                let own = Figures::from(metrics::evaluate(&rig, &sequence)?);
+                Ok(json!([own, methods(&rig, &sequence, task, session)?]))
+            })?;
+            let (own, found): (Figures, Vec<Figures>) =
+                serde_json::from_value(found).with_context(|| format!("--resume: bad figures of {name}"))?;
+            if found.len() != COLUMNS.len() {
+                return Err(Usage::new(format!("--resume: {name} has {} methods", found.len())).into());
             }
-            let rig = rig(&sequence, row.bones, task.given(), session)?;
-            let own = metrics::evaluate(&rig, &sequence)?;
-            results.push((row, task, own, methods(&rig, &sequence, task, session)?));
+            results.push((row, task, own, found));
         }
     }
-    if let Some(target) = &json_target {
-        write_json(target, &rows_json(&results))?;
-    }
-    show(&markdown(&results), json_target.as_ref(), session)?;
+    let sheets = [errors(&results), normals(&results), targets(&results)];
+    sheet::publish(&args, session, "Weight reduction: table 3 of the course notes of 2014", &sheets, rows_json(&results))?;
     Ok(Outcome::Done)
 }
 
-fn methods(rig: &Rig, sequence: &MeshSequence, task: Task, session: &mut Session) -> anyhow::Result<Vec<Metrics>> {
-    let single = |method: ReduceMethod, refit_motion: bool, session: &mut Session| -> anyhow::Result<Metrics> {
+fn methods(rig: &Rig, sequence: &MeshSequence, task: Task, session: &mut Session) -> anyhow::Result<Vec<Figures>> {
+    let single = |method: ReduceMethod, refit_motion: bool, session: &mut Session| -> anyhow::Result<Figures> {
         let params = ReduceParams { influences: task.wanted(), method, refit_motion, ..ReduceParams::default() };
-        Ok(metrics::evaluate(&reduce(rig, Some(sequence), &params, session)?.rig, sequence)?)
+        Ok(metrics::evaluate(&reduce(rig, Some(sequence), &params, session)?.rig, sequence)?.into())
     };
-    let double = |examples: bool, weights_only: bool, session: &mut Session| -> anyhow::Result<Metrics> {
+    let double = |examples: bool, weights_only: bool, session: &mut Session| -> anyhow::Result<Figures> {
         let size = TwoLayerSize::Equivalent(task.wanted() as f64);
         let params = TwoLayerParams { size, weights_only, ..TwoLayerParams::default() };
         let two = compress(rig, examples.then_some(sequence), &params, session)?.rig;
-        Ok(metrics::compare(sequence, |t| deform::two_layer(&two, two.master.clips[0].frame(t))))
+        Ok(metrics::compare(sequence, |t| deform::two_layer(&two, two.master.clips[0].frame(t))).into())
     };
     Ok(vec![
         single(ReduceMethod::KLargest, false, session)?,
@@ -114,118 +126,119 @@ fn methods(rig: &Rig, sequence: &MeshSequence, task: Task, session: &mut Session
     ])
 }
 
-fn rows_json(results: &[(&Row, Task, Metrics, Vec<Metrics>)]) -> Value {
-    let row = |(row, task, own, found): &(&Row, Task, Metrics, Vec<Metrics>)| {
-        let columns: serde_json::Map<String, Value> = COLUMNS
-            .iter()
-            .zip(found)
-            .map(|(name, m)| ((*name).to_owned(), json!({ "e_rms": m.e_rms, "normal_degrees": m.normal_degrees })))
-            .collect();
+fn rows_json(results: &[Result3]) -> Value {
+    let row = |(row, task, own, found): &Result3| {
+        let columns: serde_json::Map<String, Value> =
+            COLUMNS.iter().zip(found).map(|(name, figures)| ((*name).to_owned(), json!(figures))).collect();
         json!({ "sequence": row.sequence, "bones": row.bones, "task": task.name(), "e_rms": own.e_rms, "methods": columns })
     };
-    json!({ "version": env!("CARGO_PKG_VERSION"), "rows": results.iter().map(row).collect::<Vec<_>>() })
+    results.iter().map(row).collect()
 }
 
-fn markdown(results: &[(&Row, Task, Metrics, Vec<Metrics>)]) -> String {
-    let mut text = format!(
-        "Version {}. E_RMS on the poses; published figures in brackets: their rigs, not ours. First column: the rig that \
-         was reduced.\n\n",
+fn header() -> Vec<&'static str> {
+    ["sequence", "bones", "task", "given"].into_iter().chain(COLUMNS).collect()
+}
+
+fn labels(row: &Row, task: Task) -> [String; 3] {
+    [row.sequence.to_owned(), row.bones.to_string(), task.name().to_owned()]
+}
+
+fn errors(results: &[Result3]) -> Sheet {
+    let remark = format!(
+        "Version {}. E_RMS on the poses; published figures in brackets: their rigs, not ours. \"Given\": the rig that \
+         was reduced.",
         env!("CARGO_PKG_VERSION")
     );
-    let header = |what: &str| {
-        format!(
-            "| sequence | bones | task | {what} | {} |\n|---|---:|---|{}\n",
-            COLUMNS.join(" | "),
-            "---:|".repeat(10)
-        )
-    };
-    text += &header("given");
+    let mut sheet = Sheet::new(remark, &header());
     for (row, task, own, found) in results {
         let published = &row.errors[*task as usize];
-        let cell = |(m, column): (&Metrics, &Option<usize>)| match column {
+        let cell = |(m, column): (&Figures, &Option<usize>)| match column {
             Some(c) => format!("{} ({})", figure(m.e_rms), published[*c]),
             None => figure(m.e_rms),
         };
-        let cells: Vec<String> = found.iter().zip(&PUBLISHED).map(cell).collect();
         let own_published = row.own[usize::from(*task != Task::EightToFour)];
         let own = format!("{} ({own_published})", figure(own.e_rms));
-        text += &format!("| {} | {} | {} | {own} | {} |\n", row.sequence, row.bones, task.name(), cells.join(" | "));
+        let cells = found.iter().zip(&PUBLISHED).map(cell);
+        sheet.rows.push(labels(row, *task).into_iter().chain([own]).chain(cells).collect());
     }
-    text += "\nMean angle between normals, degrees.\n\n";
-    text += &header("given");
+    sheet
+}
+
+fn normals(results: &[Result3]) -> Sheet {
+    let mut sheet = Sheet::new("Mean angle between normals, degrees.", &header());
+    let cell = |m: &Figures| m.normal_degrees.map_or("-".into(), |d| format!("{d:.2}"));
     for (row, task, own, found) in results {
-        let cell = |m: &Metrics| m.normal_degrees.map_or("-".into(), |d| format!("{d:.2}"));
-        let cells: Vec<String> = found.iter().map(cell).collect();
-        let own = cell(own);
-        text += &format!("| {} | {} | {} | {own} | {} |\n", row.sequence, row.bones, task.name(), cells.join(" | "));
+        sheet.rows.push(labels(row, *task).into_iter().chain([cell(own)]).chain(found.iter().map(cell)).collect());
     }
-    text + "\n" + &targets(results)
+    sheet
 }
 
 /// What was aimed at, and what came out.
-fn targets(results: &[(&Row, Task, Metrics, Vec<Metrics>)]) -> String {
-    let mut text = String::from(
-        "Ratios. Two-layer at the cost of 4 influences over the dense rig; published ones in brackets.\n\n\
-         | sequence | bones | examples | own motion | weights only | ours / k-largest | refitted / k-largest | ours / geometric |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|\n",
-    );
+fn targets(results: &[Result3]) -> Sheet {
+    let remark = "Ratios. Two-layer at the cost of 4 influences over the dense rig; published ones in brackets.";
+    let two_layer = ["examples", "own motion", "weights only"];
+    let ours = ["ours / k-largest", "refitted / k-largest", "ours / geometric"];
+    let mut sheet = Sheet::new(remark, &[&["sequence", "bones"][..], &two_layer, &ours].concat());
     for (row, task, own, found) in results.iter().filter(|(_, task, ..)| *task == Task::DenseToFour) {
         let published = &row.errors[*task as usize];
         let ratio = |column: usize| found[column].e_rms / own.e_rms;
         let (with, without) = (published[5] / row.own[1], published[2] / row.own[1]);
-        text += &format!(
-            "| {} | {} | {:.2} ({with:.2}) | {:.2} ({without:.2}) | {:.2} ({without:.2}) | {:.2} | {:.2} | {:.2} |\n",
-            row.sequence,
-            row.bones,
-            ratio(6),
-            ratio(3),
-            ratio(2),
-            found[7].e_rms / found[0].e_rms,
-            found[8].e_rms / found[0].e_rms,
-            found[7].e_rms / found[4].e_rms,
-        );
+        let over = |a: usize, b: usize| format!("{:.2}", found[a].e_rms / found[b].e_rms);
+        sheet.rows.push(vec![
+            row.sequence.to_owned(),
+            row.bones.to_string(),
+            format!("{:.2} ({with:.2})", ratio(6)),
+            format!("{:.2} ({without:.2})", ratio(3)),
+            format!("{:.2} ({without:.2})", ratio(2)),
+            over(7, 0),
+            over(8, 0),
+            over(7, 4),
+        ]);
     }
-    text
+    sheet
 }
 
 /// Change of the weights: k-largest, smooth, two layers, none of which sees a pose.
-pub fn table42(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    let json_target = settings::json(args.json.clone())?;
-    let mut text = format!(
-        "Version {}. Delta_W: root mean square change of the weights, times 1000; published figures in brackets.\n\n\
-         | sequence | bones | task | k-largest | smooth | two-layer |\n|---|---:|---|---:|---:|---:|\n",
-        env!("CARGO_PKG_VERSION")
+pub fn table42(args: BenchTableArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let args = args.table;
+    let jobs = jobs(&args)?;
+    let mut ledger = Ledger::open(&args, "weights4.2")?;
+    let version = env!("CARGO_PKG_VERSION");
+    let remark = format!(
+        "Version {version}. Delta_W: root mean square change of the weights, times 1000; published figures in brackets."
     );
+    let mut sheet = Sheet::new(remark, &["sequence", "bones", "task", "k-largest", "smooth", "two-layer"]);
     let mut rows = Vec::new();
-    for (row, path) in jobs(&args)? {
-        let sequence = read(&path)?;
+    for (row, path) in jobs {
         for task in Task::ALL {
-            if !session.quiet {
-                eprintln!("{}: {}", row.label(), task.name());
-            }
-            let rig = rig(&sequence, row.bones, task.given(), session)?;
-            let single = |method: ReduceMethod, session: &mut Session| -> anyhow::Result<f64> {
-                let params = ReduceParams { influences: task.wanted(), method, ..ReduceParams::default() };
-                Ok(change(&rig.weights, &reduce(&rig, None, &params, session)?.rig.weights, row.bones))
-            };
-            let size = TwoLayerSize::Equivalent(task.wanted() as f64);
-            let params = TwoLayerParams { size, weights_only: true, thorough: true, ..TwoLayerParams::default() };
-            let found = [
-                single(ReduceMethod::KLargest, session)?,
-                single(ReduceMethod::Smooth, session)?,
-                compress(&rig, None, &params, session)?.info.history.last().map_or(0.0, |(_, error)| *error),
-            ];
-            let cells: Vec<String> =
-                found.iter().zip(row.changes[task as usize]).map(|(x, p)| format!("{} ({p})", figure(*x))).collect();
-            text += &format!("| {} | {} | {} | {} |\n", row.sequence, row.bones, task.name(), cells.join(" | "));
+            let name = format!("{}: {}", row.label(), task.name());
+            let found =
+                ledger.figures(&name, session, |session| Ok(json!(changes(row, task, &read(&path)?, session)?)))?;
+            let found: [f64; 3] =
+                serde_json::from_value(found).with_context(|| format!("--resume: bad figures of {name}"))?;
+            let cells = found.iter().zip(row.changes[task as usize]).map(|(x, p)| format!("{} ({p})", figure(*x)));
+            sheet.rows.push(labels(row, task).into_iter().chain(cells).collect());
             rows.push(json!({ "sequence": row.sequence, "bones": row.bones, "task": task.name(), "delta_w": found }));
         }
     }
-    if let Some(target) = &json_target {
-        write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows }))?;
-    }
-    show(&text, json_target.as_ref(), session)?;
+    sheet::publish(&args, session, "Weights without examples: table 4.2 of Le's thesis", &[sheet], json!(rows))?;
     Ok(Outcome::Done)
+}
+
+/// Delta_W of k-largest, smooth and two layers.
+fn changes(row: &Row, task: Task, sequence: &MeshSequence, session: &mut Session) -> anyhow::Result<[f64; 3]> {
+    let rig = rig(sequence, row.bones, task.given(), session)?;
+    let single = |method: ReduceMethod, session: &mut Session| -> anyhow::Result<f64> {
+        let params = ReduceParams { influences: task.wanted(), method, ..ReduceParams::default() };
+        Ok(change(&rig.weights, &reduce(&rig, None, &params, session)?.rig.weights, row.bones))
+    };
+    let size = TwoLayerSize::Equivalent(task.wanted() as f64);
+    let params = TwoLayerParams { size, weights_only: true, thorough: true, ..TwoLayerParams::default() };
+    Ok([
+        single(ReduceMethod::KLargest, session)?,
+        single(ReduceMethod::Smooth, session)?,
+        compress(&rig, None, &params, session)?.info.history.last().map_or(0.0, |(_, error)| *error),
+    ])
 }
 
 /// [Le2014 eq. 4.1a], times 1000.

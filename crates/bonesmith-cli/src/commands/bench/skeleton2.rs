@@ -2,20 +2,18 @@
 //!
 //! RMSE in percent of the rest pose's diagonal, joints held exactly, measured on the GLB that was written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::report::show;
-use super::sequence_folder;
+use super::sheet::{self, Ledger, Sheet};
 use crate::args::BenchSkeletonArgs;
-use crate::errors::{Cancelled, Outcome, Usage};
-use crate::output::write_json;
+use crate::errors::{Cancelled, Outcome};
 use crate::session::Session;
-use crate::settings;
 
 /// A sequence and its published figures.
 struct Row {
@@ -47,6 +45,7 @@ const METHODS: [&str; 4] = ["multipass", "schaefer", "deaguiar", "hasler"];
 const STARTS: [usize; 4] = [24, 32, 48, 64];
 
 /// One fit.
+#[derive(Serialize, Deserialize)]
 struct Figures {
     bones: u64,
     rmse: f64,
@@ -54,97 +53,84 @@ struct Figures {
 }
 
 pub fn run(args: BenchSkeletonArgs, threads: Option<usize>, session: &mut Session) -> anyhow::Result<Outcome> {
-    let json = settings::json(args.json.clone())?;
-    let Some(folder) = sequence_folder(args.sequences.as_ref())? else {
-        return Err(Usage::new("no sequences to run on").hint("name their folder with --sequences").into());
-    };
-    let wanted = |row: &&Row| args.only.as_ref().is_none_or(|pattern| row.sequence.contains(pattern.as_str()));
-    let file = |row: &Row| Some(folder.join(row.sequence).with_extension("npz")).filter(|path| path.is_file());
-    let jobs: Vec<(&Row, PathBuf)> = ROWS.iter().filter(wanted).filter_map(|row| Some((row, file(row)?))).collect();
-    if jobs.is_empty() {
-        return Err(Usage::new(format!("{}: none of the sequences is there", folder.display())).into());
-    }
+    let jobs = sheet::jobs(&args.table, &ROWS, |row| row.sequence, |row| format!("{} {}", row.sequence, row.bones))?;
+    let mut ledger = Ledger::open(&args.table, "skeleton2")?;
     let scratch = tempfile::Builder::new().prefix("bonesmith-bench-").tempdir()?;
     let (mut table, mut starts, mut values) = (header(), start_header(), Vec::new());
     for (row, path) in &jobs {
-        let fit = |options: &[&str]| -> anyhow::Result<Figures> {
-            session.check_cancelled()?;
-            if !session.quiet {
-                eprintln!("{} {}", row.sequence, options.join(" "));
-            }
-            fit_in_child(path, options, &args, threads, scratch.path())
+        let mut fit = |options: &[&str], session: &mut Session| -> anyhow::Result<Figures> {
+            let name = format!("{} {}", row.sequence, options.join(" "));
+            let found = ledger.figures(&name, session, |_| {
+                Ok(serde_json::to_value(fit_in_child(path, options, &args, threads, scratch.path())?)?)
+            })?;
+            serde_json::from_value(found).with_context(|| format!("--resume: bad figures of {name}"))
         };
         let bones = row.bones.to_string();
         let found: Vec<Figures> = METHODS
             .iter()
-            .map(|method| fit(&["--bones", &bones, "--skeleton-method", method]))
+            .map(|method| fit(&["--bones", &bones, "--skeleton-method", method], session))
             .collect::<anyhow::Result<_>>()?;
-        let auto = fit(&[])?;
-        table += &table_row(row, &found, &auto);
+        let auto = fit(&[], session)?;
+        table.rows.push(table_row(row, &found, &auto));
         let mut value = row_json(row, &found, &auto);
         if args.starts {
             let found: Vec<Figures> = STARTS
                 .iter()
-                .map(|start| fit(&["--bones", &bones, "--skeleton-start", &start.to_string()]))
+                .map(|start| fit(&["--bones", &bones, "--skeleton-start", &start.to_string()], session))
                 .collect::<anyhow::Result<_>>()?;
-            starts += &start_row(row, &found);
+            starts.rows.push(start_row(row, &found));
             value["starts"] = found.iter().map(|f| f.rmse).collect();
         }
         values.push(value);
     }
-    if let Some(target) = &json {
-        write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": values }))?;
-    }
-    show(&table, json.as_ref(), session)?;
-    if args.starts {
-        show(&starts, json.as_ref(), session)?;
-    }
+    let sheets = if args.starts { vec![table, starts] } else { vec![table] };
+    sheet::publish(&args.table, session, "Skeletons: table 2 of the course notes of 2014", &sheets, json!(values))?;
     Ok(Outcome::Done)
 }
 
-fn header() -> String {
-    format!(
+fn header() -> Sheet {
+    let remark = format!(
         "Version {}. RMSE in % of the diagonal with joints held exactly; in brackets the paper's. \
-         \"Left open\": without `--bones`.\n\n\
-         | sequence | bones | RMSE % | ratio | left open: bones | RMSE % | Schaefer 2007 | de Aguiar 2008 | Hasler 2010 | fit s |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+         \"Left open\": without `--bones`.",
         env!("CARGO_PKG_VERSION")
-    )
+    );
+    let open = ["left open: bones", "left open: RMSE %"];
+    let header = [
+        &["sequence", "bones", "RMSE %", "ratio"][..],
+        &open,
+        &["Schaefer 2007", "de Aguiar 2008", "Hasler 2010", "fit s"],
+    ];
+    Sheet::new(remark, &header.concat())
 }
 
-fn table_row(row: &Row, found: &[Figures], auto: &Figures) -> String {
+fn table_row(row: &Row, found: &[Figures], auto: &Figures) -> Vec<String> {
     let both = |k: usize| format!("{:.3} ({})", found[k].rmse, row.published[k]);
-    format!(
-        "| {} | {} ({}) | {} | {:.2} | {} | {:.3} | {} | {} | {} | {:.1} ({} min) |\n",
-        row.sequence,
-        found[0].bones,
-        row.bones,
+    vec![
+        row.sequence.to_owned(),
+        format!("{} ({})", found[0].bones, row.bones),
         both(0),
-        found[0].rmse / row.published[0],
-        auto.bones,
-        auto.rmse,
+        format!("{:.2}", found[0].rmse / row.published[0]),
+        auto.bones.to_string(),
+        format!("{:.3}", auto.rmse),
         both(1),
         both(2),
         both(3),
-        found[0].fit_secs,
-        row.minutes
-    )
+        format!("{:.1} ({} min)", found[0].fit_secs, row.minutes),
+    ]
 }
 
-fn start_header() -> String {
+fn start_header() -> Sheet {
+    let remark = "RMSE % from different over-complete starts (`--skeleton-start`), same upper limit of bones:";
     let columns: Vec<String> = STARTS.iter().map(|start| format!("from {start}")).collect();
-    format!(
-        "\nRMSE % from different over-complete starts (`--skeleton-start`), same upper limit of bones:\n\n\
-         | sequence | {} | largest over least |\n|---|---:|---:|---:|---:|---:|\n",
-        columns.join(" | ")
-    )
+    let names = ["sequence"].into_iter().chain(columns.iter().map(String::as_str)).chain(["largest over least"]);
+    Sheet::new(remark, &names.collect::<Vec<_>>())
 }
 
-fn start_row(row: &Row, found: &[Figures]) -> String {
+fn start_row(row: &Row, found: &[Figures]) -> Vec<String> {
     let (least, most) =
         found.iter().fold((f64::INFINITY, 0.0f64), |(low, high), f| (low.min(f.rmse), high.max(f.rmse)));
-    let cells: Vec<String> = found.iter().map(|f| format!("{:.3}", f.rmse)).collect();
-    format!("| {} | {} | {:.2} |\n", row.sequence, cells.join(" | "), most / least)
+    let cells = found.iter().map(|f| format!("{:.3}", f.rmse));
+    [row.sequence.to_owned()].into_iter().chain(cells).chain([format!("{:.2}", most / least)]).collect()
 }
 
 fn row_json(row: &Row, found: &[Figures], auto: &Figures) -> Value {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::reduction::{jobs, read, rig};
 use super::report::show;
-use crate::args::BenchWeightsArgs;
+use crate::args::{BenchWeightsArgs, TableArgs};
 use crate::commands::compress::Sizes;
 use crate::errors::Outcome;
 use crate::output::{bytes, write_json};
@@ -30,7 +30,8 @@ pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outc
          | sequence | bones | dense | 4 influences | two-layer | virtual transforms |\n|---|---:|---:|---:|---:|---:|\n",
     );
     let mut rows = Vec::new();
-    for (row, path) in jobs(&args)? {
+    let table = TableArgs { sequences: args.sequences.clone(), only: args.only.clone(), ..TableArgs::default() };
+    for (row, path) in jobs(&table)? {
         if !session.quiet {
             eprintln!("{}", row.label());
         }

@@ -18,16 +18,14 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use glam::DVec3;
 
+use crate::baselines::frame::{Solved, refuse_smooth, with_bones};
 use crate::cluster::region_growing;
 use crate::fit::bones::{self, BoneModel};
 use crate::fit::descend::State;
 use crate::fit::model::{Motion, Skin};
 use crate::fit::problem::Problem;
 use crate::fit::run::Run;
-use crate::fit::{
-    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
-    finish,
-};
+use crate::fit::{BoneCount, FitError, FitInfo, FitParams, Fitted, StopReason, Warning, finish};
 use crate::observer::Observer;
 use crate::prepare::subspace::{self, Subspace};
 use crate::rig::BoneKind;
@@ -58,22 +56,9 @@ pub(crate) fn fsd(
     let reduced = Reduced::new(sequence, params, &mut run)?;
     let prepare_secs = run.seconds();
     let mut warnings = Vec::new();
-    let limit = sequence.vertex_count().min(MAX_BONES);
-    let attempt = match params.bones {
-        BoneCount::Exact(count) => reduced.fit(sequence, count, params, &mut run)?,
-        BoneCount::TargetError(target) => {
-            let attempt = reduced.search(sequence, target, limit, params, &mut run)?;
-            if attempt.e_rms > target {
-                let (reached, bones) = (attempt.e_rms, attempt.state.bones());
-                warnings.push(Warning::TargetMissed { target, reached, bones });
-            }
-            attempt
-        }
-        BoneCount::Auto => {
-            let limit = sequence.vertex_count().div_ceil(4).min(AUTO_MAX_BONES);
-            reduced.search(sequence, AUTO_TARGET, limit, params, &mut run)?
-        }
-    };
+    let attempt = with_bones(params.bones, sequence.vertex_count(), &mut run, &mut warnings, |count, run| {
+        reduced.fit(sequence, count, params, run)
+    })?;
     if !reduced.moves {
         warnings.push(Warning::NoMotion);
     }
@@ -95,10 +80,7 @@ fn refuse_unknown(params: &FitParams) -> Result<(), FitError> {
     if params.bone_kind != BoneKind::Affine {
         return Err(FitError::Unsupported("the method fsd makes affine bones only".into()));
     }
-    if params.smooth > 0.0 {
-        return Err(FitError::Unsupported("the method fsd knows no smoothing of weights".into()));
-    }
-    Ok(())
+    refuse_smooth(params)
 }
 
 /// A sequence in its subspace.
@@ -110,16 +92,6 @@ struct Reduced {
     /// Trajectories are coordinates in the subspace.
     problem: Problem,
     subspace: Subspace,
-}
-
-/// A fit with some number of bones.
-struct Attempt {
-    /// Motion in the subspace.
-    state: State,
-    stop: StopReason,
-    rounds: usize,
-    /// Against all frames, not against the subspace.
-    e_rms: f64,
 }
 
 impl Reduced {
@@ -152,7 +124,7 @@ impl Reduced {
         count: usize,
         params: &FitParams,
         run: &mut Run<'_>,
-    ) -> Result<Attempt, FitError> {
+    ) -> Result<Solved, FitError> {
         let problem = &self.problem;
         let most_rounds = params.max_iterations.unwrap_or(ITERATIONS);
         run.stage("weights and bones", Some(most_rounds))?;
@@ -179,7 +151,7 @@ impl Reduced {
                 () => None,
             };
             if let Some(stop) = stop {
-                return Ok(Attempt { state, stop, rounds, e_rms });
+                return Ok(Solved { state, stop, rounds, e_rms });
             }
             last = e_rms;
         }
@@ -194,37 +166,6 @@ impl Reduced {
             skin: Skin::rigid(slots, &regions.labels, self.full.rest.clone()),
             model: BoneModel::new(BoneKind::Affine, count, 1),
         }
-    }
-
-    /// The fewest bones that reach an error, by doubling and bisection [Kavan2010 s.5]; else the best attempt.
-    fn search(
-        &self,
-        sequence: &MeshSequence,
-        target: f64,
-        limit: usize,
-        params: &FitParams,
-        run: &mut Run<'_>,
-    ) -> Result<Attempt, FitError> {
-        let (mut too_few, mut count) = (0, 1);
-        let mut best = self.fit(sequence, count, params, run)?;
-        while best.e_rms > target && count < limit && !run.is_over() {
-            too_few = count;
-            count = (2 * count).min(limit);
-            let attempt = self.fit(sequence, count, params, run)?;
-            if attempt.e_rms < best.e_rms {
-                best = attempt;
-            }
-        }
-        while best.e_rms <= target && count - too_few > 1 && !run.is_over() {
-            let middle = (too_few + count) / 2;
-            let attempt = self.fit(sequence, middle, params, run)?;
-            if attempt.e_rms <= target {
-                (best, count) = (attempt, middle);
-            } else {
-                too_few = middle;
-            }
-        }
-        Ok(best)
     }
 
     /// `T_r = B^T T`.

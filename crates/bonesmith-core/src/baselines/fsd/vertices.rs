@@ -7,21 +7,14 @@
 //! With `Y_j = T_j^T v` and `K_jk = T_j^T T_k` (see `fit::local`) both are arithmetic on tiny matrices. All in
 //! float64: sums are of the size of the trajectories, differences of the size of the error.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
-use glam::{DMat3, DVec3};
-use rayon::prelude::*;
+use glam::DVec3;
 
+use crate::baselines::products::{best_rest, for_each_vertex};
 use crate::fit::model::{Motion, Skin};
 use crate::fit::problem::Problem;
 use crate::fit::products::{BoneProducts, PAIRS};
 use crate::fit::vertices::gram;
-use crate::solve::kernels::squared;
 use crate::solve::simplex::SimplexSolver;
-use crate::transform::rotation_svd;
-
-/// Vertices that are projected on the bones at once.
-const BLOCK: usize = 64;
 
 /// A bone is redundant for a vertex when less than this squared share of the way to its prediction leads out of the
 /// span of the bones chosen before. The paper says "close to linearly dependent".
@@ -35,64 +28,19 @@ const ROUNDS: usize = 2;
 /// Vertices are independent and errors are added in their order: the result does not depend on threads.
 pub(super) fn solve(problem: &Problem, motion: &Motion, skin: &mut Skin, move_rest: bool) -> f64 {
     let products = BoneProducts::new(motion.bones, gram(motion));
-    let (slots, length) = (skin.slots, problem.length);
-    let blocks = skin
-        .bones
-        .par_chunks_mut(BLOCK * slots)
-        .zip(skin.weights.par_chunks_mut(BLOCK * slots))
-        .zip(skin.rest.par_chunks_mut(BLOCK))
-        .zip(problem.trajectories.par_chunks(BLOCK * length));
-    let errors: Vec<f64> = blocks
-        .map_init(
-            || (Solver::new(motion.bones, slots), Projections::default()),
-            |(solver, projections), (((bones, weights), rest), trajectories)| {
-                projections.load(motion, trajectories);
-                let mut sum = 0.0;
-                for (at, (rest, trajectory)) in rest.iter_mut().zip(trajectories.chunks_exact(length)).enumerate() {
-                    let row = at * slots..(at + 1) * slots;
-                    let y = projections.of(at, motion.bones);
-                    solver.present.read(&bones[row.clone()], &weights[row.clone()]);
-                    let value = solver.vertex(&products, y, rest, move_rest);
-                    solver.present.write(&mut bones[row.clone()], &mut weights[row]);
-                    sum += (squared(trajectory) + value).max(0.0);
-                }
-                sum
-            },
-        )
-        .collect();
-    errors.iter().sum()
-}
-
-/// `Y = T^T v` of a block of vertices.
-#[derive(Default)]
-struct Projections {
-    /// [BLOCK, L] trajectories in float64.
-    wide: Vec<f64>,
-    /// [BLOCK, 4 B].
-    values: Vec<f64>,
-}
-
-impl Projections {
-    fn load(&mut self, motion: &Motion, trajectories: &[f32]) {
-        let (side, length) = (4 * motion.bones, motion.length);
-        let n = trajectories.len() / length;
-        self.wide.clear();
-        self.wide.extend(trajectories.iter().map(|&x| f64::from(x)));
-        self.values.resize(n * side, 0.0);
-        matmul(
-            MatMut::from_row_major_slice_mut(&mut self.values, n, side),
-            Accum::Replace,
-            MatRef::from_row_major_slice(&self.wide, n, length),
-            MatRef::from_row_major_slice(&motion.rows, side, length).transpose(),
-            1.0,
-            Par::Seq,
-        );
-    }
-
-    /// [4 B] of vertex `at` of the block.
-    fn of(&self, at: usize, bones: usize) -> &[f64] {
-        &self.values[at * 4 * bones..(at + 1) * 4 * bones]
-    }
+    let slots = skin.slots;
+    for_each_vertex(
+        problem,
+        motion,
+        skin,
+        || Solver::new(motion.bones, slots),
+        |solver, vertex| {
+            solver.present.read(vertex.bones, vertex.weights);
+            let value = solver.vertex(&products, vertex.y, vertex.rest, move_rest);
+            solver.present.write(vertex.bones, vertex.weights);
+            vertex.energy + value
+        },
+    )
 }
 
 /// Some bones, their weights, and the error as a quadratic in them: `w^T G w - 2 q^T w + |v|^2`.
@@ -131,6 +79,11 @@ impl Mix {
             bones[slot] = j as u16;
             weights[slot] = w;
         }
+    }
+
+    /// Bones with their weights.
+    fn influences(&self) -> Vec<(usize, f64)> {
+        self.bones.iter().copied().zip(self.weights.iter().copied()).collect()
     }
 
     fn clear(&mut self) {
@@ -196,7 +149,7 @@ impl Solver {
         let mut value = 0.0;
         for _ in 0..if move_rest { ROUNDS } else { 1 } {
             if move_rest {
-                *rest = best_rest(products, y, &self.present, *rest);
+                *rest = best_rest(products, y, &self.present.influences(), *rest);
             }
             value = self.reweigh(products, y, &[rest.x, rest.y, rest.z, 1.0]);
         }
@@ -281,35 +234,6 @@ impl Solver {
         }
         redundant
     }
-}
-
-/// Rest position of least error for given weights: `Lambda^T Lambda u = Lambda^T Gamma` [Kavan2010 s.4.3].
-///
-/// Solved for the step, so that directions in which no frame tells anything leave the vertex where it is.
-fn best_rest(products: &BoneProducts, y: &[f64], mix: &Mix, rest: DVec3) -> DVec3 {
-    let (b, side) = (products.bones, 4 * products.bones);
-    let mut columns = [DVec3::ZERO; 4];
-    let mut gradient = DVec3::ZERO;
-    for (&j, wj) in mix.bones.iter().zip(&mix.weights) {
-        for c in 0..3 {
-            gradient[c] += wj * y[c * b + j];
-            let row = &products.gram[(c * b + j) * side..][..side];
-            for (&k, wk) in mix.bones.iter().zip(&mix.weights) {
-                for (d, column) in columns.iter_mut().enumerate() {
-                    column[c] += wj * wk * row[d * b + k];
-                }
-            }
-        }
-    }
-    let normal = DMat3::from_cols(columns[0], columns[1], columns[2]);
-    gradient -= normal * rest + columns[3];
-    let size = (columns[0].x + columns[1].y + columns[2].z) / 3.0;
-    if normal.determinant() > 1e-6 * size.powi(3) {
-        return rest + normal.inverse() * gradient;
-    }
-    let svd = rotation_svd(&normal);
-    let inverse = svd.sigma.to_array().map(|s| if s > 1e-6 * svd.sigma.x { 1.0 / s } else { 0.0 });
-    rest + svd.v * (DVec3::from(inverse) * (svd.u.transpose() * gradient))
 }
 
 #[cfg(test)]
@@ -398,7 +322,7 @@ mod tests {
             let y: Vec<f64> = motion.rows.chunks(motion.length).map(along).collect();
             let mut mix = Mix::new(4);
             mix.read(&skin.bones[i * 4..(i + 1) * 4], &skin.weights[i * 4..(i + 1) * 4]);
-            let best = best_rest(&products, &y, &mix, skin.rest[i]);
+            let best = best_rest(&products, &y, &mix.influences(), skin.rest[i]);
             let error = |rest: DVec3| distance(&problem, i, &posed(&motion, skin.of(i), rest));
             moved = moved.max(best.distance(skin.rest[i]));
             assert!(error(best) <= error(skin.rest[i]) + 1e-12);
@@ -428,6 +352,6 @@ mod tests {
         let rest = DVec3::new(0.1, 0.2, 0.3);
         let mut mix = Mix::new(1);
         mix.read(&[0], &[1.0]);
-        assert_eq!(best_rest(&products, &[0.0; 4], &mix, rest), rest);
+        assert_eq!(best_rest(&products, &[0.0; 4], &mix.influences(), rest), rest);
     }
 }

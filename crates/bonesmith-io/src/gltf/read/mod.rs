@@ -8,6 +8,7 @@ mod mesh;
 mod model;
 mod primitive;
 mod scene;
+mod shapes;
 mod surface;
 mod track;
 mod two_layer;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{Bone, Clip, DdmRig, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
+use bonesmith_core::{Bone, Clip, DdmRig, RawFrame, RawSequence, Rig, ShapedRig, Space, TwoLayerRig};
 use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
@@ -71,6 +72,11 @@ pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
 /// Reads a Direct Delta Mush rig; `None` if the file holds something else.
 pub fn load_ddm(path: &Path) -> Result<Option<DdmRig>, IoError> {
     ddm::load(&Document::open(path)?)
+}
+
+/// Reads a skinned file whose morph targets are animated with its bones; `None` if the file holds something else.
+pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
+    shapes::load(&Document::open(path)?)
 }
 
 /// Bakes everything that moves, skins and morph targets, to positions; several animations follow each other.

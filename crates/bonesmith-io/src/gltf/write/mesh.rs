@@ -29,8 +29,16 @@ pub struct MeshSource<'a> {
     pub weights: Option<(&'a SparseWeights, usize)>,
     /// [N, k] weights on virtual bones, k at most 8.
     pub virtual_weights: Option<&'a SparseWeights>,
-    /// Each [N] positions of a morph target, and its name.
-    pub targets: Vec<(&'a [Vec3], String)>,
+    /// Morph targets and their names.
+    pub targets: Vec<(Target<'a>, String)>,
+}
+
+/// A morph target.
+pub enum Target<'a> {
+    /// [N] where vertices are at weight 1.
+    Positions(&'a [Vec3]),
+    /// [N] how far vertices are from the rest pose at weight 1.
+    Offsets(&'a [Vec3]),
 }
 
 /// Writes materials and the mesh.
@@ -197,8 +205,15 @@ fn influences(weights: &SparseWeights, i: usize) -> ([u16; 8], [f32; 8]) {
 
 fn write_targets(builder: &mut Builder, source: &MeshSource, vertices: &[SplitVertex]) -> Option<Vec<MorphTarget>> {
     let mut targets = Vec::with_capacity(source.targets.len());
-    for (positions, _) in &source.targets {
-        let delta = |v: &SplitVertex| (positions[v.vertex as usize] - source.rest[v.vertex as usize]).to_array();
+    for (target, _) in &source.targets {
+        let delta = |v: &SplitVertex| {
+            let i = v.vertex as usize;
+            match target {
+                Target::Positions(positions) => positions[i] - source.rest[i],
+                Target::Offsets(offsets) => offsets[i],
+            }
+            .to_array()
+        };
         let deltas: Vec<[f32; 3]> = vertices.iter().map(delta).collect();
         let positions = Some(builder.floats(&deltas, Purpose::Position));
         targets.push(MorphTarget { positions, normals: None, tangents: None });

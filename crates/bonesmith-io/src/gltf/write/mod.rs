@@ -19,8 +19,8 @@ use std::path::Path;
 
 use bonesmith_core::transform::Trs;
 use bonesmith_core::two_layer::Blends;
-use bonesmith_core::{DdmRig, MeshSequence, Rig, Space, SparseWeights, TwoLayerRig};
-use glam::{DAffine3, DVec3, Vec3};
+use bonesmith_core::{BlendShape, DdmRig, MeshSequence, Rig, ShapedRig, Space, SparseWeights, TwoLayerRig};
+use glam::{DAffine3, DMat3, DVec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
 use gltf_json::validation::USize64;
@@ -30,7 +30,7 @@ use self::animation::{AnimationBuilder, KeyTimes};
 use self::buffer::{Builder, Purpose};
 pub use self::material::mime_of;
 use self::material::name;
-use self::mesh::{MeshSource, write_mesh};
+use self::mesh::{MeshSource, Target, write_mesh};
 use super::extras::{self, DDM_EXTENSION, DdmExtension, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
 use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
@@ -44,19 +44,31 @@ const MAX_MORPH_FRAMES: usize = 4096;
 
 /// Writes a rig as a skinned mesh with one animation per clip.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
-    save(rig, Layers::None, path)
+    save(rig, Layers::None, &[], path)
+}
+
+/// Writes a rig as a skinned mesh with morph targets, which every clip weighs.
+pub fn save_rig_with_shapes(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
+    let shaped = ShapedRig { rig: rig.clone(), shapes: shapes.to_vec() };
+    shaped.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
+    let mut shapes = shaped.shapes;
+    let turn = Space::GLTF.from_source(&rig.surface.space).matrix3;
+    if turn != DMat3::IDENTITY {
+        shapes.iter_mut().flat_map(|shape| &mut shape.offsets).for_each(|d| *d = (turn * d.as_dvec3()).as_vec3());
+    }
+    save(rig, Layers::None, &shapes, path)
 }
 
 /// Writes both layers: master bones as joints, single-layer weights for everybody, and the layers in an extension.
 pub fn save_two_layer(two: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
     two.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
-    save(&two.master, Layers::Two(two), path)
+    save(&two.master, Layers::Two(two), &[], path)
 }
 
 /// Writes multi-weights in an extension, with plain weights for everybody.
 pub fn save_ddm(ddm: &DdmRig, path: &Path) -> Result<(), IoError> {
     ddm.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
-    save(&ddm.rig, Layers::Ddm(ddm), path)
+    save(&ddm.rig, Layers::Ddm(ddm), &[], path)
 }
 
 /// What a skin has beside plain weights.
@@ -77,7 +89,8 @@ impl<'a> Layers<'a> {
     }
 }
 
-fn save(rig: &Rig, layers: Layers<'_>, path: &Path) -> Result<(), IoError> {
+/// `shapes` are in glTF's axes already.
+fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
     rig.check().map_err(|e| unsupported(e.to_string()))?;
     if rig.rest.is_empty() {
@@ -103,7 +116,7 @@ fn save(rig: &Rig, layers: Layers<'_>, path: &Path) -> Result<(), IoError> {
             surface: &rig.surface,
             weights: Some((&rig.weights, rig.bone_count())),
             virtual_weights: layers.virtual_weights(),
-            targets: Vec::new(),
+            targets: shapes.iter().map(|shape| (Target::Offsets(&shape.offsets), shape.name.clone())).collect(),
         },
     );
     let plan = joints::plan(rig);
@@ -132,6 +145,11 @@ fn save(rig: &Rig, layers: Layers<'_>, path: &Path) -> Result<(), IoError> {
                 animation.node(&mut builder, tree.joints[j], &bone.joint, c, all_keys);
             }
         }
+        if !shapes.is_empty() {
+            let weights = (0..clip.frame_count()).flat_map(|t| shapes.iter().map(move |shape| [shape.weights[c][t]]));
+            let weights: Vec<[f32; 1]> = weights.collect();
+            animation.channel(&mut builder, mesh_node, Property::MorphTargetWeights, &weights, false);
+        }
         animation.finish(&mut builder);
     }
     write_files(builder, path)
@@ -158,7 +176,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     let turned = (turn != DAffine3::IDENTITY).then(|| sequence.clone().placed(turn)).transpose();
     let turned = turned.map_err(|e| unsupported(e.to_string()))?;
     let sequence = turned.as_ref().unwrap_or(sequence);
-    let target = |t: usize| -> (&[Vec3], String) { (sequence.frame(t), format!("frame_{t:04}")) };
+    let target = |t: usize| (Target::Positions(sequence.frame(t)), format!("frame_{t:04}"));
     let mut builder = Builder::new();
     let source = MeshSource {
         name: sequence.name(),

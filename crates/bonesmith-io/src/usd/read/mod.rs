@@ -5,6 +5,7 @@ mod material;
 mod mesh;
 mod model;
 mod sample;
+mod shapes;
 mod skeleton;
 mod surface;
 mod xform;
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, SparseWeights};
+use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, ShapedRig, SparseWeights};
 use glam::{DAffine3, DVec3};
 
 use self::model::Model;
@@ -45,6 +46,11 @@ pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
         return Err(stage.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
     }
     to_rig(model, options.fps)
+}
+
+/// Reads a skinned file whose blend shapes are animated with its skeleton; `None` if the file holds something else.
+pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
+    shapes::load(&Stage::open(path)?)
 }
 
 /// Bakes everything that moves to positions in the world.

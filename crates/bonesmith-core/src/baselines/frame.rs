@@ -1,0 +1,180 @@
+//! What the published methods have in common around their own steps: how many bones, from clusters to bones, and back
+//! to a rig.
+
+use crate::fit::bones::{self, BoneModel};
+use crate::fit::descend::State;
+use crate::fit::model::{Motion, Skin};
+use crate::fit::problem::Problem;
+use crate::fit::run::Run;
+use crate::fit::{
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
+    finish, vertices,
+};
+use crate::rig::BoneKind;
+use crate::sequence::MeshSequence;
+
+/// A result with some number of bones.
+pub(crate) trait Attempt {
+    fn e_rms(&self) -> f64;
+    fn bones(&self) -> usize;
+}
+
+/// A fit with some number of bones.
+pub(super) struct Solved {
+    pub state: State,
+    pub stop: StopReason,
+    pub rounds: usize,
+    /// Against all frames.
+    pub e_rms: f64,
+}
+
+impl Attempt for Solved {
+    fn e_rms(&self) -> f64 {
+        self.e_rms
+    }
+
+    fn bones(&self) -> usize {
+        self.state.bones()
+    }
+}
+
+/// Fits as many bones as asked for; a target that was missed is noted.
+pub(crate) fn with_bones<A: Attempt>(
+    bones: BoneCount,
+    vertices: usize,
+    run: &mut Run<'_>,
+    warnings: &mut Vec<Warning>,
+    mut fit: impl FnMut(usize, &mut Run<'_>) -> Result<A, FitError>,
+) -> Result<A, FitError> {
+    match bones {
+        BoneCount::Exact(count) => fit(count, run),
+        BoneCount::TargetError(target) => {
+            let attempt = search(target, vertices.min(MAX_BONES), run, &mut fit)?;
+            if attempt.e_rms() > target {
+                let (reached, bones) = (attempt.e_rms(), attempt.bones());
+                warnings.push(Warning::TargetMissed { target, reached, bones });
+            }
+            Ok(attempt)
+        }
+        BoneCount::Auto => search(AUTO_TARGET, vertices.div_ceil(4).min(AUTO_MAX_BONES), run, &mut fit),
+    }
+}
+
+/// The fewest bones that reach an error, by doubling and bisection [Kavan2010 s.5]; else the best attempt.
+fn search<A: Attempt>(
+    target: f64,
+    limit: usize,
+    run: &mut Run<'_>,
+    fit: &mut impl FnMut(usize, &mut Run<'_>) -> Result<A, FitError>,
+) -> Result<A, FitError> {
+    let (mut too_few, mut count) = (0, 1);
+    let mut best = fit(count, run)?;
+    while best.e_rms() > target && count < limit && !run.is_over() {
+        too_few = count;
+        count = (2 * count).min(limit);
+        let attempt = match fit(count, run) {
+            // A method may have no answer for this many; what it found before stands.
+            Err(FitError::Unsuited(_)) => break,
+            attempt => attempt?,
+        };
+        if attempt.e_rms() < best.e_rms() {
+            best = attempt;
+        }
+    }
+    while best.e_rms() <= target && count - too_few > 1 && !run.is_over() {
+        let middle = (too_few + count) / 2;
+        let attempt = fit(middle, run)?;
+        if attempt.e_rms() <= target {
+            (best, count) = (attempt, middle);
+        } else {
+            too_few = middle;
+        }
+    }
+    Ok(best)
+}
+
+/// When rounds end.
+pub(crate) struct Rounds {
+    most: usize,
+    /// Least share that a round must take off E_RMS.
+    tolerance: f64,
+    last: f64,
+    pub count: usize,
+}
+
+impl Rounds {
+    /// As asked for, else the method's own numbers.
+    pub fn new(params: &FitParams, most: usize, tolerance: f64) -> Self {
+        let (most, tolerance) = (params.max_iterations.unwrap_or(most), params.tolerance.unwrap_or(tolerance));
+        Self { most, tolerance, last: f64::INFINITY, count: 0 }
+    }
+
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Notes a round; why it was the last, if it was.
+    pub fn ended(&mut self, e_rms: f64, run: &Run<'_>) -> Option<StopReason> {
+        self.count += 1;
+        let slow = self.tolerance > 0.0 && e_rms > self.last * (1.0 - self.tolerance);
+        self.last = e_rms;
+        match () {
+            () if e_rms < 1e-6 => Some(StopReason::Exact),
+            () if slow => Some(StopReason::Converged),
+            () if self.count >= self.most => Some(StopReason::MaxIterations),
+            () if run.is_over() => Some(StopReason::MaxSeconds),
+            () => None,
+        }
+    }
+}
+
+/// Motion of clusters: the best rigid motion of each one's vertices, then the best of the kind asked for. Vertices
+/// without a cluster have no say. A direction that the vertices tell nothing about follows the rigid motion.
+pub(super) fn cluster_motion(problem: &Problem, labels: &[Option<u16>], count: usize, kind: BoneKind) -> Motion {
+    let numbers: Vec<u16> = labels.iter().map(|label| label.unwrap_or(0)).collect();
+    let mut skin = Skin::rigid(1, &numbers, problem.rest.clone());
+    skin.weights.iter_mut().zip(labels).filter(|(_, label)| label.is_none()).for_each(|(w, _)| *w = 0.0);
+    let mut motion = Motion::identity(count, problem.frames());
+    for kind in [BoneKind::Rigid, kind] {
+        let moments = vertices::pass(problem, &motion, &mut skin, None);
+        bones::update(&mut motion, &moments, &BoneModel::new(kind, count, 1));
+    }
+    motion
+}
+
+/// The rig of a finished fit.
+pub(super) fn fitted(
+    sequence: &MeshSequence,
+    problem: &Problem,
+    solved: Solved,
+    mut warnings: Vec<Warning>,
+    prepare_secs: f64,
+    run: Run<'_>,
+) -> Fitted {
+    if !problem.moves() {
+        warnings.push(Warning::NoMotion);
+    }
+    let state = &solved.state;
+    let info = FitInfo {
+        iterations: solved.rounds,
+        stop: solved.stop,
+        warnings,
+        prepare_secs,
+        jitter_ratio: finish::jitter_ratio(problem, state),
+        fit_secs: run.seconds() - prepare_secs,
+        history: run.history,
+        profile: run.profile,
+    };
+    Fitted { rig: finish::rig(sequence, problem, state, String::new()), info }
+}
+
+/// Refuses what a method knows nothing of.
+pub(super) fn refuse_smooth(params: &FitParams) -> Result<(), FitError> {
+    match params.smooth > 0.0 {
+        true => {
+            let name = params.method.name();
+            Err(FitError::Unsupported(format!("the method {name} knows no smoothing of weights")))
+        }
+        false => Ok(()),
+    }
+}

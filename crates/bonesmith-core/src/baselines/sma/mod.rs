@@ -1,0 +1,217 @@
+//! Skinning mesh animations [James2005, as Course2014 s.1.4, s.3.3, Le2014 s.3.10.2 and Kavan2010 tell it].
+//!
+//! 1. `turning`: each triangle's rotations over all frames are one point, by polar decomposition of its deformation
+//!    gradients [Course2014 s.1.4];
+//! 2. `cluster::mean_shift` gathers triangles that turn alike; the bandwidth decides how many clusters there are;
+//! 3. the vertices of a cluster's triangles give its bone's motion, rigid or affine;
+//! 4. weights once, on the K bones that alone predict a vertex best: non-negative least squares with one row more that
+//!    asks for a sum of 1, then scaled to it [Course2014 eq. 40].
+//!
+//! Left open by the papers and chosen here: a cluster needs [`LEAST_SHARE`] of the triangles to be a bone. With a
+//! number of bones the bandwidth is searched from wide to narrow, and of the first clusters that are enough the
+//! largest are kept. Deviations: clusters are found on at most [`MOST_TRIANGLES`] triangles, in a subspace of their
+//! rotations; distances are Euclidean where the papers' software measures sums of absolute differences.
+
+mod turning;
+
+use crate::baselines::frame::{self, Attempt, Solved, cluster_motion, refuse_smooth, with_bones};
+use crate::baselines::products::{Part, Quadratic, Vertex, for_each_vertex};
+use crate::cluster::mean_shift::{Clusters, mean_shift};
+use crate::fit::bones::BoneModel;
+use crate::fit::descend::State;
+use crate::fit::model::{Motion, Skin};
+use crate::fit::problem::Problem;
+use crate::fit::run::Run;
+use crate::fit::{BoneCount, FitError, FitParams, Fitted, StopReason, vertices};
+use crate::observer::Observer;
+use crate::sequence::MeshSequence;
+use crate::solve::nnls::Nnls;
+use turning::Turning;
+
+/// Triangles that are clustered.
+const MOST_TRIANGLES: usize = 1200;
+
+/// Share of the triangles that make a bone.
+const LEAST_SHARE: f64 = 0.002;
+
+/// Bandwidth where neither it nor the bones are given [Le2014 s.3.10.2]: rotation matrices' entries may differ by so
+/// much (root mean square).
+const BANDWIDTH: f64 = 0.05;
+
+/// Widest bandwidth of a search.
+const WIDEST: f64 = 0.6;
+
+/// By how much it narrows from one try to the next.
+const NARROWER: f64 = 0.75;
+
+/// Bandwidths that are tried: down to 0.005.
+const TRIES: usize = 18;
+
+/// Halvings between the last bandwidth that was too wide and the first that was not.
+const HALVINGS: usize = 4;
+
+/// Weight of the row that asks for a sum of 1, over the mean length of the other columns.
+const SUM_ROW: f64 = 1.0;
+
+/// Fits bones by the method of 2005.
+pub(crate) fn sma(
+    sequence: &MeshSequence,
+    params: &FitParams,
+    observer: &mut dyn Observer,
+) -> Result<Fitted, FitError> {
+    refuse_smooth(params)?;
+    let mut run = Run::new(params, observer);
+    run.stage("prepare", None)?;
+    let problem = run.timed("normalise", || Problem::centered(sequence));
+    run.stage("rotations of triangles", None)?;
+    let turning = Turning::new(&problem, &sequence.surface().topology, MOST_TRIANGLES, &mut run)?;
+    let prepare_secs = run.seconds();
+    let mut warnings = Vec::new();
+    let solved = match (params.bandwidth, params.bones) {
+        (Some(bandwidth), _) => of_bandwidth(&problem, &turning, bandwidth, params, &mut run)?,
+        (None, BoneCount::Auto) => of_bandwidth(&problem, &turning, BANDWIDTH, params, &mut run)?,
+        (None, bones) => with_bones(bones, sequence.vertex_count(), &mut run, &mut warnings, |count, run| {
+            let labels = search(&turning, count, run)?;
+            decompose(&problem, &turning, &labels, count, params, run)
+        })?,
+    };
+    Ok(frame::fitted(sequence, &problem, solved, warnings, prepare_secs, run))
+}
+
+/// As many bones as one bandwidth gives.
+fn of_bandwidth(
+    problem: &Problem,
+    turning: &Turning,
+    bandwidth: f64,
+    params: &FitParams,
+    run: &mut Run<'_>,
+) -> Result<Solved, FitError> {
+    run.stage("mean shift", Some(1))?;
+    let clusters = run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));
+    let count = significant(&clusters).clamp(1, crate::fit::MAX_BONES);
+    decompose(problem, turning, &clusters.labels, count, params, run)
+}
+
+/// Clusters that are large enough to be bones.
+fn significant(clusters: &Clusters) -> usize {
+    let least = (LEAST_SHARE * clusters.labels.len() as f64).ceil() as usize;
+    clusters.sizes.iter().filter(|&&size| size >= least).count()
+}
+
+/// [M] clusters with the widest bandwidth found that gives at least `count` bones.
+fn search(turning: &Turning, count: usize, run: &mut Run<'_>) -> Result<Vec<usize>, FitError> {
+    run.stage("mean shift", Some(TRIES))?;
+    let of = |bandwidth: f64, run: &mut Run<'_>| {
+        let found =
+            run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));
+        run.step().map(|()| found)
+    };
+    let (mut wide, mut narrow, mut most) = (f64::INFINITY, WIDEST, 0);
+    let mut best = None;
+    for _ in 0..TRIES {
+        let found = of(narrow, run)?;
+        most = most.max(significant(&found));
+        if significant(&found) >= count {
+            best = Some(found);
+            break;
+        }
+        (wide, narrow) = (narrow, NARROWER * narrow);
+    }
+    let Some(mut best) = best else {
+        return Err(FitError::Unsuited(format!(
+            "the method sma finds no {count} bones here: no bandwidth gives more than {most} clusters of triangles that turn alike"
+        )));
+    };
+    for _ in 0..HALVINGS {
+        if significant(&best) == count || wide.is_infinite() {
+            break;
+        }
+        let middle = (wide * narrow).sqrt();
+        let found = of(middle, run)?;
+        if significant(&found) >= count {
+            (best, narrow) = (found, middle);
+        } else {
+            wide = middle;
+        }
+    }
+    Ok(best.labels)
+}
+
+/// Bones of the first `count` clusters and weights for them.
+fn decompose(
+    problem: &Problem,
+    turning: &Turning,
+    labels: &[usize],
+    count: usize,
+    params: &FitParams,
+    run: &mut Run<'_>,
+) -> Result<Solved, FitError> {
+    run.stage("bones and weights", Some(1))?;
+    let of_vertices = turning.vertex_labels(problem.vertices(), labels, count);
+    let motion = run.timed("bones", || cluster_motion(problem, &of_vertices, count, params.bone_kind));
+    let slots = params.influences.unwrap_or(count).min(count);
+    let mut skin = Skin::rigid(slots, &vec![0; problem.vertices()], problem.rest.clone());
+    run.timed("weights", || weigh(problem, &motion, &mut skin));
+    let e_rms = problem.e_rms(vertices::pass(problem, &motion, &mut skin, None).squared_error);
+    run.round(count, e_rms)?;
+    let model = BoneModel::new(params.bone_kind, count, 1);
+    let solved = Solved { state: State { motion, skin, model }, stop: StopReason::MaxIterations, rounds: 1, e_rms };
+    debug_assert_eq!(solved.bones(), count);
+    Ok(solved)
+}
+
+/// Buffers for one vertex.
+struct Solver {
+    nnls: Nnls,
+    /// [B, B] and [B]: the error as a quadratic in all weights.
+    gram: Vec<f64>,
+    linear: Vec<f64>,
+    order: Vec<usize>,
+    part: Part,
+}
+
+impl Solver {
+    fn new(bones: usize, slots: usize) -> Self {
+        Self {
+            nnls: Nnls::new(slots),
+            gram: vec![0.0; bones * bones],
+            linear: vec![0.0; bones],
+            order: Vec::with_capacity(bones),
+            part: Part::new(slots),
+        }
+    }
+
+    fn vertex(&mut self, quadratic: &Quadratic, mut vertex: Vertex<'_>) -> f64 {
+        let Self { nnls, gram, linear, order, part } = self;
+        let b = quadratic.bones;
+        quadratic.load(vertex.y, &vertex.homogeneous(), gram, linear);
+        let alone = |j: usize| gram[j * b + j] - 2.0 * linear[j];
+        order.clear();
+        order.extend(0..b);
+        order.sort_by(|&x, &y| alone(x).total_cmp(&alone(y)).then(x.cmp(&y)));
+        part.load(order.iter().copied(), gram, linear);
+        let (n, stride) = (part.bones.len(), part.stride());
+        // [Course2014 eq. 40] the row c (1 .. 1) w = c.
+        let c = SUM_ROW * (0..n).map(|p| part.gram[p * stride + p]).sum::<f64>() / n as f64;
+        (0..n).for_each(|p| (0..n).for_each(|r| part.gram[p * stride + r] += c));
+        (0..n).for_each(|p| part.linear[p] += c);
+        part.weights.resize(n, 0.0);
+        nnls.solve(&part.gram, stride, &part.linear, &mut part.weights);
+        let sum: f64 = part.weights.iter().sum();
+        if sum > 0.0 {
+            part.weights.iter_mut().for_each(|w| *w /= sum);
+        } else {
+            part.weights[0] = 1.0;
+        }
+        let mut sorted: Vec<(usize, f64)> = part.influences().collect();
+        sorted.sort_by(|x, y| y.1.total_cmp(&x.1));
+        vertex.set(sorted.into_iter());
+        0.0
+    }
+}
+
+fn weigh(problem: &Problem, motion: &Motion, skin: &mut Skin) {
+    let (quadratic, slots) = (Quadratic::new(motion), skin.slots);
+    let make = || Solver::new(motion.bones, slots);
+    for_each_vertex(problem, motion, skin, make, |solver, vertex| solver.vertex(&quadratic, vertex));
+}

@@ -1,0 +1,167 @@
+//! The published methods on sequences made by arithmetic. Fsd has tests of its own.
+
+use std::ops::ControlFlow;
+
+use crate::fit::{BoneCount, FitError, FitParams, Fitted, Method, Warning, fit};
+use crate::metrics::evaluate;
+use crate::observer::{Observer, Progress, Silent};
+use crate::rig::BoneKind;
+use crate::sequence::MeshSequence;
+use crate::synthetic::{PosedRigParams, awkward, posed_rig};
+
+const METHODS: [Method; 4] = [Method::Ssdr, Method::Sma, Method::Sad, Method::Lssp];
+
+fn params(method: Method, bones: usize) -> FitParams {
+    let bone_kind = if matches!(method, Method::Sma | Method::Sad) { BoneKind::Affine } else { BoneKind::Rigid };
+    FitParams { bones: BoneCount::Exact(bones), bone_kind, method, ..FitParams::default() }
+}
+
+fn known(shape: &PosedRigParams) -> MeshSequence {
+    MeshSequence::try_from(posed_rig(11, shape).sequence).unwrap()
+}
+
+/// Six pieces that hardly blend.
+fn stiff() -> MeshSequence {
+    known(&PosedRigParams { softness: 0.05, influences: 2, ..PosedRigParams::default() })
+}
+
+/// A sound rig, and its measured error, which must be the one that was told.
+fn checked(sequence: &MeshSequence, params: &FitParams) -> (Fitted, f64) {
+    let fitted = fit(sequence, params, &mut Silent).unwrap_or_else(|e| panic!("{:?}: {e}", params.method));
+    assert_eq!(fitted.rig.check(), Ok(()));
+    let e_rms = evaluate(&fitted.rig, sequence).unwrap().e_rms;
+    let told = fitted.info.history.last().unwrap().e_rms;
+    assert!((told - e_rms).abs() < 1e-2 * e_rms + 1e-2, "{:?}: {told} told, {e_rms} measured", params.method);
+    (fitted, e_rms)
+}
+
+#[test]
+fn stiff_pieces_are_found() {
+    let sequence = stiff();
+    for (method, limit) in [(Method::Ssdr, 3.0), (Method::Sma, 8.0), (Method::Lssp, 15.0)] {
+        let (one, alone) = (params(Method::Sad, 1), checked(&sequence, &params(Method::Sad, 1)).1);
+        let (fitted, e_rms) = checked(&sequence, &params(method, 6));
+        assert_eq!(fitted.rig.bone_count(), 6, "{method:?}");
+        assert!(e_rms < limit && e_rms < 0.2 * alone, "{method:?}: {e_rms}, one bone {alone} ({:?})", one.bones);
+    }
+}
+
+#[test]
+fn ssdr_never_climbs_by_much_and_bones_are_rotations() {
+    let sequence = known(&PosedRigParams::default());
+    let (fitted, e_rms) =
+        checked(&sequence, &FitParams { max_iterations: Some(30), tolerance: Some(0.0), ..params(Method::Ssdr, 6) });
+    let errors: Vec<f64> = fitted.info.history.iter().map(|round| round.e_rms).collect();
+    assert!(errors.windows(2).all(|pair| pair[1] < 1.05 * pair[0]), "{errors:?}");
+    assert!(e_rms < 0.5 * errors[0], "{errors:?}");
+    let turned = fitted.rig.clips[0].posed_from_rest.iter().all(|m| {
+        (m.matrix3.transpose() * m.matrix3).abs_diff_eq(glam::DMat3::IDENTITY, 1e-6) && m.matrix3.determinant() > 0.0
+    });
+    assert!(turned);
+    // The rest pose moves at the end, unless it must not.
+    let kept = checked(&sequence, &FitParams { keep_rest: true, ..params(Method::Ssdr, 6) }).0;
+    assert_eq!(kept.rig.rest, sequence.rest());
+    assert_ne!(fitted.rig.rest, sequence.rest());
+}
+
+#[test]
+fn sad_weights_are_smooth_and_more_bones_help() {
+    let sequence = known(&PosedRigParams { kind: BoneKind::Affine, ..PosedRigParams::default() });
+    let errors: Vec<f64> = [2, 8, 32].map(|bones| checked(&sequence, &params(Method::Sad, bones)).1).to_vec();
+    assert!(errors[1] < errors[0] && errors[2] < 0.5 * errors[0], "{errors:?}");
+    let (fitted, _) = checked(&sequence, &params(Method::Sad, 8));
+    let adjacency = crate::topology::Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
+    let weight = |i: usize, j: usize| fitted.rig.weights.of(i).find(|(bone, _)| *bone == j).map_or(0.0, |(_, w)| w);
+    for i in 0..sequence.vertex_count() {
+        for &k in adjacency.of(i) {
+            let jump = (0..8).map(|j| (weight(i, j) - weight(k as usize, j)).abs()).fold(0.0, f32::max);
+            assert!(jump < 0.5, "vertices {i} and {k} differ by {jump}");
+        }
+    }
+}
+
+#[test]
+fn the_bandwidth_of_sma_decides_how_many_bones() {
+    let sequence = stiff();
+    let with = |bandwidth: f64| {
+        let asked = FitParams { bones: BoneCount::Auto, bandwidth: Some(bandwidth), ..params(Method::Sma, 1) };
+        checked(&sequence, &asked).0.rig.bone_count()
+    };
+    let counts = [with(1.0), with(0.1), with(0.02)];
+    assert!(counts[0] < counts[1] && counts[1] <= counts[2], "{counts:?}");
+    assert!((5..=9).contains(&counts[1]), "{counts:?}");
+    let none = FitParams { bandwidth: Some(0.1), ..params(Method::Ssdr, 6) };
+    assert!(fit(&sequence, &none, &mut Silent).unwrap_err().to_string().contains("only the method sma"));
+}
+
+#[test]
+fn sma_says_where_it_has_no_answer() {
+    // All triangles of a rigid motion turn alike: one cluster, at any bandwidth.
+    let sequence = known(&PosedRigParams { bones: 1, ..PosedRigParams::default() });
+    let refused = fit(&sequence, &params(Method::Sma, 12), &mut Silent).unwrap_err();
+    assert!(matches!(refused, FitError::Unsuited(_)) && refused.to_string().contains("no 12 bones"), "{refused}");
+}
+
+#[test]
+fn lssp_has_as_many_influences_as_it_takes_unless_told() {
+    let sequence = known(&PosedRigParams { bones: 8, softness: 0.5, influences: 6, ..PosedRigParams::default() });
+    let (free, _) = checked(&sequence, &FitParams { influences: None, ..params(Method::Lssp, 8) });
+    let (bound, _) = checked(&sequence, &FitParams { influences: Some(2), ..params(Method::Lssp, 8) });
+    assert!(free.rig.weights.max_influences() > 2 && bound.rig.weights.max_influences() <= 2);
+}
+
+#[test]
+fn awkward_meshes_give_sound_rigs_or_a_reason() {
+    for (name, raw) in awkward::all() {
+        let sequence = MeshSequence::try_from(raw).unwrap();
+        for method in METHODS {
+            for bones in [1, 3.min(sequence.vertex_count())] {
+                match fit(&sequence, &FitParams { max_iterations: Some(3), ..params(method, bones) }, &mut Silent) {
+                    Ok(fitted) => {
+                        assert_eq!(fitted.rig.check(), Ok(()), "{name} {method:?}");
+                        let still = fitted.info.warnings.contains(&Warning::NoMotion);
+                        assert_eq!(still, matches!(name, "single-frame" | "no-motion"), "{name} {method:?}");
+                    }
+                    Err(FitError::Unsuited(_)) => assert_eq!(method, Method::Sma, "{name}"),
+                    Err(e) => panic!("{name} {method:?}: {e}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let sequence = known(&PosedRigParams::default());
+    for method in METHODS {
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                fit(&sequence, &FitParams { max_iterations: Some(3), ..params(method, 5) }, &mut Silent).unwrap().rig
+            })
+        };
+        let (one, many) = (with(1), with(5));
+        assert_eq!((one.weights, one.rest), (many.weights, many.rest), "{method:?}");
+        assert_eq!(one.clips, many.clips, "{method:?}");
+    }
+}
+
+#[test]
+fn what_a_method_does_not_know_is_refused_and_a_wish_to_stop_is_heard() {
+    struct Stop;
+    impl Observer for Stop {
+        fn report(&mut self, _: &Progress) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    let sequence = stiff();
+    for method in METHODS {
+        let smooth = FitParams { smooth: 0.5, ..params(method, 3) };
+        assert!(matches!(fit(&sequence, &smooth, &mut Silent), Err(FitError::Unsupported(_))), "{method:?}");
+        assert_eq!(fit(&sequence, &params(method, 3), &mut Stop).unwrap_err(), FitError::Cancelled, "{method:?}");
+    }
+    for method in [Method::Ssdr, Method::Lssp] {
+        let affine = FitParams { bone_kind: BoneKind::Affine, ..params(method, 3) };
+        assert!(matches!(fit(&sequence, &affine, &mut Silent), Err(FitError::Unsupported(_))), "{method:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Rigs with morph targets that their animations weigh.
+
+use bonesmith_core::{BlendShape, ShapedRig};
+use glam::{DMat3, Vec3};
+use gltf_json::animation::Property;
+
+use super::document::Document;
+use super::model::{Model, Morph};
+use super::track::Motion;
+use super::{own_space, to_rig};
+use crate::IoError;
+
+/// Reads a rig with shapes; `None` where there is no skin, no morph target, or no animation that moves bones.
+pub fn load(document: &Document) -> Result<Option<ShapedRig>, IoError> {
+    let mut model = Model::read(document, None)?;
+    if !model.skinned || model.morphs.is_empty() {
+        return Ok(None);
+    }
+    let morphs = std::mem::take(&mut model.morphs);
+    let mut of_shapes = Vec::new();
+    for motion in &mut model.motions {
+        let tracks = std::mem::take(&mut motion.tracks);
+        let (weights, bones) = tracks.into_iter().partition(|track| track.property == Property::MorphTargetWeights);
+        motion.tracks = bones;
+        // As many as the rig will have clips: those that move bones.
+        if !motion.tracks.is_empty() {
+            of_shapes.push(Motion { name: motion.name.clone(), tracks: weights, start_secs: motion.start_secs });
+        }
+    }
+    let animated = |motion: &Motion| !motion.tracks.is_empty();
+    if !of_shapes.iter().any(animated) {
+        return Ok(None);
+    }
+    let rig = to_rig(document, model, None)?;
+    let turn = own_space(document).map_or(DMat3::IDENTITY, |(_, turn)| turn.matrix3);
+    let names = target_names(document);
+    let mut shapes = Vec::new();
+    for morph in &morphs {
+        for (k, target) in morph.targets.iter().enumerate() {
+            let mut offsets = vec![Vec3::ZERO; rig.vertex_count()];
+            let own = offsets.iter_mut().skip(morph.first).zip(target);
+            own.for_each(|(to, d)| *to = if turn == DMat3::IDENTITY { *d } else { (turn * d.as_dvec3()).as_vec3() });
+            let weights = rig.clips.iter().zip(&of_shapes).map(|(clip, motion)| {
+                clip.times_secs.iter().map(|secs| weight(morph, motion, k, secs - motion.start_secs)).collect()
+            });
+            let weights = weights.collect();
+            let name = names.get(k).filter(|_| morphs.len() == 1).cloned();
+            shapes.push(BlendShape {
+                name: name.unwrap_or_else(|| format!("shape_{}", shapes.len())),
+                offsets,
+                weights,
+            });
+        }
+    }
+    let shaped = ShapedRig { rig, shapes };
+    shaped.check().map_err(|e| document.malformed(e.to_string()))?;
+    Ok(Some(shaped))
+}
+
+/// How far a target's weight is from what the rest pose has already.
+fn weight(morph: &Morph, motion: &Motion, target: usize, secs: f64) -> f32 {
+    let weights = motion.morph_weights(morph.node, secs);
+    weights.and_then(|weights| weights.get(target).map(|w| (w - morph.rest_weights[target]) as f32)).unwrap_or(0.0)
+}
+
+/// Names of the first mesh's targets, where exporters put them.
+fn target_names(document: &Document) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        #[serde(rename = "targetNames")]
+        names: Vec<String>,
+    }
+    let extras = document.root.meshes.first().and_then(|mesh| mesh.extras.as_ref());
+    extras
+        .and_then(|extras| serde_json::from_str::<Named>(extras.get()).ok())
+        .map(|named| named.names)
+        .unwrap_or_default()
+}

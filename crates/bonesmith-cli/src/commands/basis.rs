@@ -68,15 +68,13 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
 
 /// The figures of a basis: as many bones as would have its numbers in every frame.
 pub fn summary(basis: &Basis, sequence: &MeshSequence, metrics: Metrics) -> Summary {
-    let with_mean = basis.means.iter().any(|x| *x != 0.0) && basis.cluster_count > 1;
-    let columns = basis.cluster_count * (basis.dimension + usize::from(with_mean));
     let clusters = count(basis.cluster_count, "cluster");
     Summary {
         name: sequence.name().to_owned(),
         vertices: sequence.vertex_count(),
         faces: sequence.surface().topology.face_count(),
         frames: sequence.frame_count(),
-        bones: columns.div_ceil(4),
+        bones: (basis.cluster_count * basis.dimension).div_ceil(4),
         influences: basis.dimension,
         bone_kind: BoneKind::Affine,
         metrics,

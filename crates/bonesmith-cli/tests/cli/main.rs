@@ -7,6 +7,7 @@ mod ddm;
 mod files;
 mod fitting;
 mod harness;
+mod methods;
 mod report;
 mod report_judge;
 mod rigs;

@@ -2,8 +2,8 @@
 //! clusters, each with four trajectories of its own that its vertices mix.
 //!
 //! Clusters and their components alternate: components of each cluster's vertices, then every vertex to the cluster
-//! that reproduces it best, until none moves. Of the four trajectories one is the cluster's mean: so a rig with P
-//! affine bones has as many numbers in every frame. Left open by the papers and chosen here: the start is cells around
+//! that reproduces it best, until none moves. Components are taken without a mean, so that P affine bones have as many
+//! numbers in every frame, and could be such clusters. Left open by the papers and chosen here: the start is cells around
 //! farthest points of the rest pose; a cluster without vertices takes the worst one. Deviation: all in a subspace that
 //! leaves out a ten-thousandth of the radius.
 
@@ -19,8 +19,8 @@ use crate::fit::run::Run;
 use crate::fit::{FitError, FitParams, StopReason};
 use crate::prepare::subspace::{self, Subspace};
 
-/// Components beside the mean.
-const COMPONENTS: usize = 3;
+/// Trajectories of a cluster [Kavan2010 s.5].
+const COMPONENTS: usize = 4;
 
 /// What the subspace leaves out of each coordinate, in radii.
 const TOLERANCE: f64 = 1e-4;
@@ -36,8 +36,6 @@ pub(super) struct Space(Subspace);
 
 /// One cluster in the subspace.
 struct Cluster {
-    /// [d]
-    mean: Vec<f64>,
     /// [COMPONENTS, d] orthonormal; zero where the cluster has fewer directions.
     components: Vec<f64>,
 }
@@ -91,11 +89,7 @@ impl Space {
 
     fn components_of(&self, members: &[usize]) -> Cluster {
         let d = self.0.dimension;
-        let mut mean = vec![0.0; d];
-        for &i in members {
-            mean.iter_mut().zip(self.row(i)).for_each(|(m, x)| *m += f64::from(*x) / members.len() as f64);
-        }
-        let rows = Mat::from_fn(members.len(), d, |r, l| f64::from(self.row(members[r])[l]) - mean[l]);
+        let rows = Mat::from_fn(members.len(), d, |r, l| f64::from(self.row(members[r])[l]));
         let mut components = vec![0.0; COMPONENTS * d];
         if let Ok(eigen) = (rows.transpose() * &rows).self_adjoint_eigen(Side::Lower) {
             let largest = eigen.S().column_vector()[d - 1];
@@ -103,7 +97,7 @@ impl Space {
                 (0..d).for_each(|l| components[k * d + l] = eigen.U()[(l, d - 1 - k)]);
             }
         }
-        Cluster { mean, components }
+        Cluster { components }
     }
 
     /// [N] cluster that reproduces each vertex best, and the squared error of it.
@@ -126,22 +120,18 @@ impl Space {
         (stop, rounds, e_rms): (StopReason, usize, f64),
     ) -> Mixed {
         let length = problem.length;
-        let means: Vec<f64> = clusters.iter().flat_map(|cluster| self.in_all_frames(&cluster.mean)).collect();
         let columns: Vec<f64> = clusters
             .iter()
             .flat_map(|cluster| cluster.components.chunks_exact(self.0.dimension))
             .flat_map(|component| self.in_all_frames(component))
             .collect();
         let coefficients = labels.iter().enumerate().flat_map(|(i, &c)| {
-            let at = usize::from(c);
-            let mean = &means[at * length..(at + 1) * length];
-            let row: Vec<f32> =
-                problem.trajectory(i).iter().zip(mean).map(|(x, m)| (f64::from(*x) - m) as f32).collect();
-            project(&row, length, &columns[at * COMPONENTS * length..(at + 1) * COMPONENTS * length])
+            let at = usize::from(c) * COMPONENTS * length;
+            project(problem.trajectory(i), length, &columns[at..at + COMPONENTS * length])
         });
         let coefficients = coefficients.collect();
         let bones = clusters.len();
-        Mixed { clusters: labels, dimension: COMPONENTS, means, columns, coefficients, stop, rounds, e_rms, bones }
+        Mixed { clusters: labels, dimension: COMPONENTS, columns, coefficients, stop, rounds, e_rms, bones }
     }
 
     /// [L] a point of the subspace.
@@ -160,10 +150,10 @@ impl Cluster {
         let d = row.len();
         let mut products = [0.0; COMPONENTS];
         let mut squared = 0.0;
-        for (l, (x, m)) in row.iter().zip(&self.mean).enumerate() {
-            let away = f64::from(*x) - m;
-            squared += away * away;
-            products.iter_mut().enumerate().for_each(|(k, p)| *p += away * self.components[k * d + l]);
+        for (l, x) in row.iter().enumerate() {
+            let x = f64::from(*x);
+            squared += x * x;
+            products.iter_mut().enumerate().for_each(|(k, p)| *p += x * self.components[k * d + l]);
         }
         (squared - products.iter().map(|p| p * p).sum::<f64>()).max(0.0)
     }

@@ -1,7 +1,7 @@
 //! Animations as few trajectories that vertices mix: truncated SVD and clustered PCA, as published. No rigs: nothing
 //! here has bones, and only our own evaluator and files know them. To compare rigs with.
 //!
-//! A vertex of cluster `c` follows `v_i(t) = mean_c(t) + sum_d x_id column_cd(t)` [Kavan2010 s.2]: rigs have this form
+//! A vertex of cluster `c` follows `v_i(t) = mean(t) + sum_d x_id column_cd(t)` [Kavan2010 s.2]: rigs have this form
 //! too, with four columns a bone and columns of `X` that follow from weights and rest position.
 
 mod cpca;
@@ -44,8 +44,8 @@ pub struct Basis {
     pub dimension: usize,
     /// [N] cluster of each vertex.
     pub clusters: Vec<u16>,
-    /// [C, F, 3] mean trajectory of each cluster, in model units.
-    pub means: Vec<f32>,
+    /// [F, 3] mean of all vertices, in model units.
+    pub mean: Vec<f32>,
     /// [C, D, F, 3] columns, of unit length.
     pub columns: Vec<f32>,
     /// [N, D] how much of each column of its cluster a vertex takes, in model units.
@@ -120,11 +120,11 @@ impl Basis {
         self.times_secs.len()
     }
 
-    /// What it takes as float32 and 16-bit cluster numbers: the columns and means of every frame, and the numbers of
+    /// What it takes as float32 and 16-bit cluster numbers: the columns and the mean of every frame, and the numbers of
     /// every vertex.
     pub fn bytes(&self) -> usize {
         let labels = if self.cluster_count > 1 { 2 * self.clusters.len() } else { 0 };
-        4 * (self.means.len() + self.columns.len() + self.coefficients.len()) + labels
+        4 * (self.mean.len() + self.columns.len() + self.coefficients.len()) + labels
     }
 
     /// [N] positions in frame `t`.
@@ -138,7 +138,7 @@ impl Basis {
             let c = usize::from(cluster);
             let columns =
                 mix.iter().enumerate().map(|(d, x)| f64::from(*x) * at(&self.columns, c * self.dimension + d));
-            (at(&self.means, c) + columns.sum::<DVec3>()).as_vec3()
+            (at(&self.mean, 0) + columns.sum::<DVec3>()).as_vec3()
         };
         self.clusters.iter().zip(self.coefficients.chunks_exact(self.dimension)).map(position).collect()
     }
@@ -151,7 +151,7 @@ impl Basis {
         }
         let sizes = [
             ("basis_clusters", self.clusters.len(), n),
-            ("basis_means", self.means.len(), c * f * 3),
+            ("basis_mean", self.mean.len(), f * 3),
             ("basis_columns", self.columns.len(), c * d * f * 3),
             ("basis_coefficients", self.coefficients.len(), n * d),
         ];
@@ -161,11 +161,8 @@ impl Basis {
         if let Some(vertex) = self.clusters.iter().position(|&cluster| usize::from(cluster) >= c) {
             return Err(BasisError::NoSuchCluster { vertex, cluster: self.clusters[vertex], clusters: c });
         }
-        let tables = [
-            ("basis_means", &self.means),
-            ("basis_columns", &self.columns),
-            ("basis_coefficients", &self.coefficients),
-        ];
+        let tables =
+            [("basis_mean", &self.mean), ("basis_columns", &self.columns), ("basis_coefficients", &self.coefficients)];
         for (what, table) in tables {
             if let Some(at) = table.iter().position(|x| !x.is_finite()) {
                 return Err(BasisError::NotFinite { what, at });
@@ -192,8 +189,6 @@ pub(crate) struct Mixed {
     pub clusters: Vec<u16>,
     /// D.
     pub dimension: usize,
-    /// [C, L]
-    pub means: Vec<f64>,
     /// [C, D, L]
     pub columns: Vec<f64>,
     /// [N, D]
@@ -269,9 +264,7 @@ fn basis(sequence: &MeshSequence, problem: &Problem, mixed: Mixed) -> Basis {
     let by_frame =
         |row: &[f64]| -> Vec<DVec3> { (0..f).map(|t| DVec3::new(row[t], row[f + t], row[2 * f + t])).collect() };
     let numbers = |p: DVec3| p.as_vec3().to_array();
-    let means = mixed.means.chunks_exact(problem.length).flat_map(|row| {
-        by_frame(row).into_iter().enumerate().flat_map(|(t, p)| numbers((p + problem.shift(t)) * radius + center))
-    });
+    let mean = (0..f).flat_map(|t| numbers(problem.shift(t) * radius + center));
     let columns =
         mixed.columns.chunks_exact(problem.length).flat_map(|row| by_frame(row).into_iter().flat_map(numbers));
     Basis {
@@ -279,9 +272,9 @@ fn basis(sequence: &MeshSequence, problem: &Problem, mixed: Mixed) -> Basis {
         rest: sequence.rest().to_vec(),
         surface: sequence.surface().clone(),
         times_secs: sequence.times_secs().to_vec(),
-        cluster_count: mixed.means.len() / problem.length,
+        cluster_count: mixed.columns.len() / (problem.length * mixed.dimension),
         dimension: mixed.dimension,
-        means: means.collect(),
+        mean: mean.collect(),
         columns: columns.collect(),
         coefficients: mixed.coefficients.iter().map(|x| (x * radius) as f32).collect(),
         clusters: mixed.clusters,

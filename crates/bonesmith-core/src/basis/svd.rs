@@ -57,7 +57,6 @@ impl Decomposed {
         Ok(Mixed {
             clusters: vec![0; problem.vertices()],
             dimension,
-            means: vec![0.0; length],
             coefficients: project(&problem.trajectories, length, &columns),
             columns,
             stop: if dimension == length { StopReason::Exact } else { StopReason::MaxIterations },

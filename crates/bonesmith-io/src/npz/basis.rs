@@ -26,7 +26,7 @@ pub fn load(archive: &mut Archive) -> Result<Basis, IoError> {
         return Err(array.bad(format!("shape {shape}, but [clusters, columns, frames, 3] is expected")));
     }
     let columns = array.f32s()?;
-    let means = archive.required("basis_means")?.f32s()?;
+    let mean = archive.required("basis_mean")?.f32s()?;
     let coefficients = archive.required("basis_coefficients")?.f32s()?;
     let of_vertices = archive.required("basis_clusters")?.integers(0, i64::from(u16::MAX))?;
     let times_secs = archive.required("times")?.f64s()?;
@@ -45,7 +45,7 @@ pub fn load(archive: &mut Archive) -> Result<Basis, IoError> {
         cluster_count: clusters,
         dimension,
         clusters: of_vertices.into_iter().map(|c| c as u16).collect(),
-        means,
+        mean,
         columns,
         coefficients,
         params_json,
@@ -75,7 +75,7 @@ pub fn save(basis: &Basis, path: &Path) -> Result<(), IoError> {
         let mut writer = Writer::new(file);
         writer.array("rest", &[n, 3], basis.rest.iter().flat_map(|p| p.to_array()))?;
         writer.array("basis_clusters", &[n], basis.clusters.iter().copied())?;
-        writer.array("basis_means", &[c, f, 3], basis.means.iter().copied())?;
+        writer.array("basis_mean", &[f, 3], basis.mean.iter().copied())?;
         writer.array("basis_columns", &[c, d, f, 3], basis.columns.iter().copied())?;
         writer.array("basis_coefficients", &[n, d], basis.coefficients.iter().copied())?;
         writer.array("times", &[f], basis.times_secs.iter().copied())?;

@@ -1,0 +1,115 @@
+//! Rigs with shapes and bases of trajectories through files.
+
+mod common;
+
+use bonesmith_core::basis::{self, Basis};
+use bonesmith_core::correct::eigenskin;
+use bonesmith_core::fit::{BoneCount, FitParams, Method, fit};
+use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+use bonesmith_core::{BoneKind, MeshSequence, ShapedRig, Silent};
+use bonesmith_io::{
+    LoadOptions, load_basis, load_rig, load_sequence, load_shaped, save_basis, save_rig, save_rig_with_shapes,
+};
+use glam::Vec3;
+
+fn animation() -> MeshSequence {
+    let shape = PosedRigParams { kind: BoneKind::Affine, frames: 10, detail: 2, ..PosedRigParams::default() };
+    MeshSequence::try_from(posed_rig(4, &shape).sequence).unwrap()
+}
+
+/// Too few bones, and three shapes for what they miss.
+fn sample() -> ShapedRig {
+    let sequence = animation();
+    let params = FitParams { bones: BoneCount::Exact(3), ..FitParams::default() };
+    let rig = fit(&sequence, &params, &mut Silent).unwrap().rig;
+    eigenskin(&rig, &sequence, 3, &mut Silent).unwrap()
+}
+
+#[track_caller]
+fn nearly(a: &[Vec3], b: &[Vec3], name: &str) {
+    let apart = a.iter().zip(b).map(|(a, b)| a.distance(*b)).fold(0f32, f32::max);
+    assert!(a.len() == b.len() && apart < 1e-4, "{name}: {apart}");
+}
+
+#[test]
+fn shapes_come_back_with_their_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let shaped = sample();
+    let plain = bonesmith_core::deform::lbs(&shaped.rig.rest, &shaped.rig.weights, shaped.rig.clips[0].frame(4));
+    let moved = shaped.posed(0, 4).iter().zip(&plain).map(|(a, b)| a.distance(*b)).fold(0f32, f32::max);
+    assert!(moved > 1e-2, "shapes that do nothing test nothing: {moved}");
+    for name in ["a.npz", "a.glb", "a.gltf", "a.usda", "a.usdc", "a.usdz"] {
+        let path = folder.path().join(name);
+        save_rig_with_shapes(&shaped.rig, &shaped.shapes, &path).unwrap();
+        let back = load_shaped(&path).unwrap().unwrap_or_else(|| panic!("{name} has no shapes"));
+        // USD wants weights from 0 to 1: negative ones are shapes of their own.
+        assert!(back.shapes.len() >= shaped.shapes.len(), "{name}");
+        (0..10).for_each(|t| nearly(&back.posed(0, t), &shaped.posed(0, t), name));
+        // Whoever reads positions sees the shapes too; whoever reads a rig has the bones alone.
+        let frames = load_sequence(std::slice::from_ref(&path), &LoadOptions::default()).unwrap().frames;
+        assert_eq!(frames.len(), 10, "{name}");
+        nearly(&frames[4].positions, &shaped.posed(0, 4), name);
+        assert_eq!(load_rig(&path).unwrap().bone_count(), 3, "{name}");
+    }
+    let npz = load_shaped(&folder.path().join("a.npz")).unwrap().unwrap();
+    assert_eq!(npz.shapes, shaped.shapes);
+    let names: Vec<String> =
+        load_shaped(&folder.path().join("a.glb")).unwrap().unwrap().shapes.into_iter().map(|s| s.name).collect();
+    assert_eq!(names, ["eigenskin_00", "eigenskin_01", "eigenskin_02"]);
+}
+
+#[test]
+fn shapes_turn_with_the_axes_of_their_rig() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut shaped = sample();
+    let space = bonesmith_core::Space { up: Some(bonesmith_core::UpAxis::Z), metres_per_unit: Some(0.01) };
+    std::sync::Arc::make_mut(&mut shaped.rig.surface).space = space;
+    let path = folder.path().join("z_up.glb");
+    save_rig_with_shapes(&shaped.rig, &shaped.shapes, &path).unwrap();
+    let back = load_shaped(&path).unwrap().unwrap();
+    assert_eq!(back.rig.surface.space, space);
+    nearly(&back.posed(0, 4), &shaped.posed(0, 4), "z up");
+}
+
+#[test]
+fn files_without_shapes_have_none_and_wrong_ones_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let ShapedRig { rig, mut shapes } = sample();
+    for name in ["plain.npz", "plain.glb", "plain.usda"] {
+        save_rig(&rig, &folder.path().join(name)).unwrap();
+        assert!(load_shaped(&folder.path().join(name)).unwrap().is_none(), "{name}");
+    }
+    let refused = save_rig_with_shapes(&rig, &shapes, &folder.path().join("a.fbx")).unwrap_err().to_string();
+    assert!(refused.contains("a.fbx") && refused.contains(".glb"), "{refused}");
+    shapes[1].weights[0].pop();
+    for name in ["b.npz", "b.glb", "b.usda"] {
+        let refused = save_rig_with_shapes(&rig, &shapes, &folder.path().join(name)).unwrap_err().to_string();
+        assert!(refused.contains("eigenskin_01"), "{refused}");
+        assert!(!folder.path().join(name).exists());
+    }
+}
+
+fn represented(method: Method) -> Basis {
+    let params = FitParams { bones: BoneCount::Exact(3), method, ..FitParams::default() };
+    basis::represent(&animation(), &params, &mut Silent).unwrap().basis
+}
+
+#[test]
+fn bases_come_back_to_the_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    for method in [Method::Svd, Method::Cpca] {
+        let basis = represented(method);
+        let path = folder.path().join("basis.npz");
+        save_basis(&basis, &path).unwrap();
+        let back = load_basis(&path).unwrap().unwrap();
+        assert_eq!((&back.mean, &back.columns, &back.coefficients), (&basis.mean, &basis.columns, &basis.coefficients));
+        assert_eq!((&back.clusters, &back.times_secs), (&basis.clusters, &basis.times_secs));
+        let frames = load_sequence(std::slice::from_ref(&path), &LoadOptions::default()).unwrap().frames;
+        assert_eq!(frames[7].positions, basis.frame(7));
+        assert!(load_rig(&path).is_err());
+        let refused = save_basis(&basis, &folder.path().join("basis.glb")).unwrap_err().to_string();
+        assert!(refused.contains(".npz"), "{refused}");
+    }
+    save_rig(&sample().rig, &folder.path().join("rig.npz")).unwrap();
+    assert!(load_basis(&folder.path().join("rig.npz")).unwrap().is_none());
+}

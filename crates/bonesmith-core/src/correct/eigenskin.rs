@@ -217,7 +217,7 @@ mod tests {
             })
             .collect();
         assert!(
-            bare > 5.0 && errors[0] < bare && errors[1] < 0.02 * bare && errors[2] <= errors[1] + 1e-3,
+            bare > 2.0 && errors[0] < bare && errors[1] < 0.02 * bare && errors[2] <= errors[1] + 1e-3,
             "{bare} {errors:?}"
         );
     }

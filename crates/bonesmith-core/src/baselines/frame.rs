@@ -168,6 +168,23 @@ pub(super) fn fitted(
     Fitted { rig: finish::rig(sequence, problem, state, String::new()), info }
 }
 
+/// Most that one table of a method may take: 2 GiB.
+const MOST_BYTES: usize = 1 << 31;
+
+/// Refuses tables that would not fit into memory, before they are made: `rows x columns` of `size` bytes each.
+pub(crate) fn check_memory(what: &str, rows: usize, columns: usize, size: usize) -> Result<(), String> {
+    let bytes = rows.saturating_mul(columns).saturating_mul(size);
+    let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
+    match bytes > MOST_BYTES {
+        true => Err(format!(
+            "{what} would be {rows} x {columns} numbers, {:.1} GiB; at most {} GiB are taken",
+            gib(bytes),
+            gib(MOST_BYTES)
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Refuses what a method knows nothing of.
 pub(super) fn refuse_smooth(params: &FitParams) -> Result<(), FitError> {
     match params.smooth > 0.0 {

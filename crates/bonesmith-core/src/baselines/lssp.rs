@@ -11,8 +11,8 @@
 //! Deviations: bones alternate between their nearest rotations and least squares that are drawn to them
 //! ([`STIFFNESS`]), where the paper runs Levenberg-Marquardt on the same penalty; at the end they are rotations.
 //! Affinities are dense in the number of vertices, which is what kept the paper's method from more than 10,000: above
-//! [`MOST_SEEDS`] vertices, that many seeds spread over the mesh stand for all of them. With `--influences` the
-//! largest weights are kept.
+//! [`MOST_SEEDS`] vertices, that many seeds spread over the mesh stand for all of them. Weights are dense in vertices
+//! and bones, and refused where they would not fit. With `--influences` the largest weights are kept.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
@@ -35,7 +35,8 @@ use crate::solve::nnls::Nnls;
 use crate::topology::Adjacency;
 use crate::transform::nearest_rotation;
 
-/// Vertices between which affinities are held: a matrix of their square, 18 MB, and its eigenvectors.
+/// Vertices between which affinities are held: a matrix of their square, 18 MB, and its eigenvectors. More only where
+/// there are more bones than this, at most [`crate::fit::MAX_BONES`]: 34 MB.
 const MOST_SEEDS: usize = 1500;
 
 /// Rounds of weights and bones [Course2014 s.2.2].
@@ -80,6 +81,8 @@ fn decompose(
     params: &FitParams,
     run: &mut Run<'_>,
 ) -> Result<Solved, FitError> {
+    // Nothing bounds the influences: a weight, and whose it is, for every pair.
+    frame::check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
     run.stage("spectral clusters", None)?;
     let seeds = problem.vertices().min(MOST_SEEDS.max(count));
     let labels = run.timed("clusters", || spectral::cluster(problem, adjacency, seeds, count, true));

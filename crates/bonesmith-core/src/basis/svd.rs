@@ -2,13 +2,15 @@
 //! mesh, as many numbers in every frame as P affine bones have.
 //!
 //! Trajectories are taken about the mean of all vertices in each frame (`Problem::centered`), which is one trajectory
-//! more. Singular vectors come from the smaller of the two products of the trajectories, in float64 and divided by
-//! the largest: values below 1e-8 of the largest are lost in rounding, which is less than float32 positions hold.
+//! more. Singular vectors are the eigenvectors of the sum of the trajectories' products, [3 F, 3 F] in float64: values
+//! below 1e-8 of the largest are lost in rounding, which is less than float32 positions hold. Animations too long for
+//! that matrix are refused.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 
 use super::Mixed;
+use crate::baselines::frame::check_memory;
 use crate::fit::problem::Problem;
 use crate::fit::run::Run;
 use crate::fit::{FitError, StopReason};
@@ -27,6 +29,7 @@ pub(super) struct Decomposed {
 impl Decomposed {
     pub fn new(problem: &Problem, run: &mut Run<'_>) -> Result<Self, FitError> {
         let length = problem.length;
+        check_memory("products of the method svd", length, length, 8).map_err(FitError::Unsuited)?;
         run.stage("singular values", Some(problem.vertices().div_ceil(BLOCK) + 1))?;
         let mut gram = Mat::<f64>::zeros(length, length);
         for rows in problem.trajectories.chunks(BLOCK * length) {

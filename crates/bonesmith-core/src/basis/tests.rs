@@ -32,8 +32,9 @@ fn a_rig_lies_in_as_many_columns_as_it_has() {
     let (found, e_rms) = checked(&sequence, &params(Method::Svd, 6));
     assert!(e_rms < 1e-3, "{e_rms}");
     assert_eq!((found.basis.cluster_count, found.basis.dimension), (1, 24));
+    // Sixteen of twenty are too few.
     let (_, fewer) = checked(&sequence, &params(Method::Svd, 4));
-    assert!(fewer > 1.0, "{fewer}");
+    assert!(fewer > 0.1, "{fewer}");
 }
 
 #[test]

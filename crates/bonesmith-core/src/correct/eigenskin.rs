@@ -13,6 +13,7 @@ use glam::{DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 use super::shaped::{BlendShape, ShapedRig};
+use crate::baselines::frame::check_memory;
 use crate::deform;
 use crate::metrics::MetricsError;
 use crate::observer::{Observer, Progress};
@@ -37,6 +38,9 @@ pub enum EigenSkinError {
     /// Rig and sequence do not go together.
     #[error(transparent)]
     Mismatch(#[from] MetricsError),
+    /// Too many frames.
+    #[error("--eigenskin: {0}")]
+    TooLarge(String),
     /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled,
@@ -63,6 +67,7 @@ pub fn eigenskin(
         let (clip, sequence) = (clip.name.clone(), sequence.frame_count());
         return Err(MetricsError::FrameCount { clip, rig: f, sequence }.into());
     }
+    check_memory("products of all pairs of frames", f, f, 8).map_err(EigenSkinError::TooLarge)?;
     let mut tell = |step: usize| {
         let progress = Progress { stage: "corrective shapes", step, steps: Some(2 * f), e_rms: None };
         if observer.report(&progress).is_break() { Err(EigenSkinError::Cancelled) } else { Ok(()) }

@@ -31,8 +31,12 @@ use turning::Turning;
 /// Triangles that are clustered.
 const MOST_TRIANGLES: usize = 1200;
 
-/// Share of the triangles that make a bone.
+/// Share of the triangles that make a bone where the bandwidth is given.
 const LEAST_SHARE: f64 = 0.002;
+
+/// The same where a number of bones is asked for, over an equal share of each. Triangles between stiff pieces turn any
+/// way, and a few that happen to agree are no bone.
+const LEAST_OF_EQUAL: f64 = 0.1;
 
 /// Bandwidth where neither it nor the bones are given [Le2014 s.3.10.2]: rotation matrices' entries may differ by so
 /// much (root mean square).
@@ -88,19 +92,20 @@ fn of_bandwidth(
 ) -> Result<Solved, FitError> {
     run.stage("mean shift", Some(1))?;
     let clusters = run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));
-    let count = significant(&clusters).clamp(1, crate::fit::MAX_BONES);
+    let count = significant(&clusters, LEAST_SHARE).clamp(1, crate::fit::MAX_BONES);
     decompose(problem, turning, &clusters.labels, count, params, run)
 }
 
-/// Clusters that are large enough to be bones.
-fn significant(clusters: &Clusters) -> usize {
-    let least = (LEAST_SHARE * clusters.labels.len() as f64).ceil() as usize;
+/// Clusters with this share of the triangles or more.
+fn significant(clusters: &Clusters, share: f64) -> usize {
+    let least = (share * clusters.labels.len() as f64).ceil() as usize;
     clusters.sizes.iter().filter(|&&size| size >= least).count()
 }
 
 /// [M] clusters with the widest bandwidth found that gives at least `count` bones.
 fn search(turning: &Turning, count: usize, run: &mut Run<'_>) -> Result<Vec<usize>, FitError> {
     run.stage("mean shift", Some(TRIES))?;
+    let significant = |clusters: &Clusters| significant(clusters, LEAST_OF_EQUAL / count as f64);
     let of = |bandwidth: f64, run: &mut Run<'_>| {
         let found =
             run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use bonesmith_core::SequenceError;
 use bonesmith_core::compress::CompressError;
+use bonesmith_core::correct::EigenSkinError;
 use bonesmith_core::ddm::DdmError;
 use bonesmith_core::fit::FitError;
 use bonesmith_core::metrics::MetricsError;
@@ -78,6 +79,7 @@ fn is_cancel(error: &anyhow::Error) -> bool {
     error.chain().any(|e| {
         e.is::<Cancelled>()
             || matches!(e.downcast_ref(), Some(FitError::Cancelled))
+            || matches!(e.downcast_ref(), Some(EigenSkinError::Cancelled))
             || matches!(e.downcast_ref(), Some(ReduceError::Cancelled))
             || matches!(e.downcast_ref(), Some(CompressError::Cancelled))
             || matches!(e.downcast_ref(), Some(DdmError::Cancelled))

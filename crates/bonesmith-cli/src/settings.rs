@@ -229,6 +229,10 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         let message = format!("--method {name} makes rigid bones only, not --bone-kind trs or affine");
         return Err(Usage::new(message).hint("leave --method out, or --bone-kind").into());
     }
+    if method != Method::Bonesmith && params.smooth > 0.0 {
+        let message = format!("--method {} knows no smoothing of weights: --smooth means nothing", method.name());
+        return Err(Usage::new(message).into());
+    }
     if !method.makes_rigs() && (args.bone_kind.is_some() || args.influences.is_some()) {
         let message = format!("--method {} has no bones: --bone-kind and --influences mean nothing", method.name());
         return Err(Usage::new(message).into());

@@ -21,6 +21,7 @@ mod origin;
 mod picture;
 mod ply;
 mod pointcache;
+mod shapes;
 mod skinned;
 mod usd;
 
@@ -233,12 +234,13 @@ pub fn save_rig_with_shapes(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Re
 
 /// Reads a rig with shapes; `None` if the file holds something else. Shapes are linear here: in-betweens are left out.
 pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
-    match path.is_file().then(|| detect(path)).transpose()? {
-        Some(Format::Npz) => npz::load_shaped(path),
-        Some(Format::Glb | Format::Gltf) => gltf::load_shaped(path),
-        Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::load_shaped(path),
-        _ => Ok(None),
-    }
+    let shaped = match path.is_file().then(|| detect(path)).transpose()? {
+        Some(Format::Npz) => return npz::load_shaped(path),
+        Some(Format::Glb | Format::Gltf) => gltf::load_shaped(path)?,
+        Some(Format::Usda | Format::Usdc | Format::Usdz) => usd::load_shaped(path)?,
+        _ => None,
+    };
+    Ok(shaped.map(|shaped| ShapedRig { shapes: shapes::joined(shaped.shapes), ..shaped }))
 }
 
 /// Writes an animation as trajectories that vertices mix: .npz.

@@ -59,12 +59,14 @@ fn corrective_shapes_lower_the_error_in_every_format() {
         let again = bonesmith(here, &format!("eval rig.{ending} walk.npz --json -")).fine().json();
         assert!((again["e_rms"].as_f64().unwrap() - with).abs() < 1e-4 * with, "{ending}");
         let info = bonesmith(here, &format!("info rig.{ending} --json -")).fine().json();
-        assert!(info["shapes"].as_array().unwrap().len() >= 4, "{ending}");
+        assert_eq!(info["shapes"].as_array().unwrap().len(), 4, "{ending}");
     }
     bonesmith(here, "convert rig.glb other.npz -q").fine();
     let kept = bonesmith(here, "eval other.npz walk.npz --json -").fine().json();
     assert_eq!(kept["eigenskin"]["rank"], 4);
     bonesmith(here, "convert rig.glb baked.npz --bake -q").fine();
+    let report = "fit walk.npz --eigenskin 4 -o rig.glb --report a.html";
+    bonesmith(here, report).refused(&["--report", "without corrective shapes"]);
     bonesmith(here, "fit walk.npz --eigenskin 4 -o rig.fbx").refused(&["rig.fbx", "--eigenskin", ".glb"]);
     bonesmith(here, "fit walk.npz --eigenskin 0 -o rig.glb").refused(&["--eigenskin is 0", "1 to 256"]);
 }

@@ -98,7 +98,13 @@ pub fn table3(args: BenchTableArgs, session: &mut Session) -> anyhow::Result<Out
         }
     }
     let sheets = [errors(&results), normals(&results), targets(&results)];
-    sheet::publish(&args, session, "Weight reduction: table 3 of the course notes of 2014", &sheets, rows_json(&results))?;
+    sheet::publish(
+        &args,
+        session,
+        "Weight reduction: table 3 of the course notes of 2014",
+        &sheets,
+        rows_json(&results),
+    )?;
     Ok(Outcome::Done)
 }
 

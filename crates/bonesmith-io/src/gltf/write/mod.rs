@@ -35,6 +35,7 @@ use super::extras::{self, DDM_EXTENSION, DdmExtension, SkinExtras, TWO_LAYER_EXT
 use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::origin::{far_origin, moved};
+use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic};
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
@@ -51,7 +52,7 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
 pub fn save_rig_with_shapes(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
     let shaped = ShapedRig { rig: rig.clone(), shapes: shapes.to_vec() };
     shaped.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
-    let mut shapes = shaped.shapes;
+    let mut shapes = within_unit_weights(&shaped.shapes);
     let turn = Space::GLTF.from_source(&rig.surface.space).matrix3;
     if turn != DMat3::IDENTITY {
         shapes.iter_mut().flat_map(|shape| &mut shape.offsets).for_each(|d| *d = (turn * d.as_dvec3()).as_vec3());

@@ -10,6 +10,7 @@ use super::surface::{Normals, Picture, add_materials, mesh_prim, set_extras};
 use super::{Clock, rows};
 use crate::BlendShape;
 use crate::joints::{self, Joints, NodeMotion};
+use crate::shapes::within_unit_weights;
 use crate::usd::extras::SkeletonExtras;
 
 /// Longest chain of joints: each joint is listed with its whole path.
@@ -38,29 +39,6 @@ pub fn check_shapes(rig: &Rig, shapes: &[BlendShape]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The same shapes with weights from 0 to 1, as Blender and others take them: negative weights go to a shape of their
-/// own in the opposite direction, those beyond 1 into the offsets.
-fn within_unit_weights(shapes: &[BlendShape]) -> Vec<BlendShape> {
-    let mut out = Vec::new();
-    for shape in shapes {
-        for (sign, ending) in [(1.0f32, ""), (-1.0, "_negative")] {
-            let all = shape.weights.iter().flatten().map(|w| sign * w);
-            let most = all.fold(0.0, f32::max);
-            if most <= 0.0 && sign < 0.0 {
-                continue;
-            }
-            let scale = if most > 1.0 { most } else { 1.0 };
-            let weight = |w: &f32| (sign * w / scale).clamp(0.0, 1.0);
-            out.push(BlendShape {
-                name: format!("{}{ending}", shape.name),
-                offsets: shape.offsets.iter().map(|offset| sign * scale * *offset).collect(),
-                weights: shape.weights.iter().map(|clip| clip.iter().map(weight).collect()).collect(),
-            });
-        }
-    }
-    out
 }
 
 /// The prim that holds all of a rig.

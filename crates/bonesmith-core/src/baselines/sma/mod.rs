@@ -105,35 +105,43 @@ fn significant(clusters: &Clusters, share: f64) -> usize {
 /// [M] clusters with the widest bandwidth found that gives at least `count` bones.
 fn search(turning: &Turning, count: usize, run: &mut Run<'_>) -> Result<Vec<usize>, FitError> {
     run.stage("mean shift", Some(TRIES))?;
-    let significant = |clusters: &Clusters| significant(clusters, LEAST_OF_EQUAL / count as f64);
+    let large = (LEAST_OF_EQUAL / count as f64).max(LEAST_SHARE);
     let of = |bandwidth: f64, run: &mut Run<'_>| {
         let found =
             run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));
         run.step().map(|()| found)
     };
     let (mut wide, mut narrow, mut most) = (f64::INFINITY, WIDEST, 0);
-    let mut best = None;
+    let (mut best, mut small) = (None, None);
     for _ in 0..TRIES {
         let found = of(narrow, run)?;
-        most = most.max(significant(&found));
-        if significant(&found) >= count {
+        most = most.max(significant(&found, LEAST_SHARE));
+        if significant(&found, large) >= count {
             best = Some(found);
             break;
+        }
+        if small.is_none() && significant(&found, LEAST_SHARE) >= count {
+            small = Some(found);
         }
         (wide, narrow) = (narrow, NARROWER * narrow);
     }
     let Some(mut best) = best else {
-        return Err(FitError::Unsuited(format!(
-            "the method sma finds no {count} bones here: no bandwidth gives more than {most} clusters of triangles that turn alike"
-        )));
+        // Where no bandwidth gives so many large ones, small ones will do.
+        let none = || {
+            FitError::Unsuited(format!(
+                "the method sma finds no {count} bones here: no bandwidth gives more than {most} clusters of triangles \
+                 that turn alike"
+            ))
+        };
+        return small.map(|found| found.labels).ok_or_else(none);
     };
     for _ in 0..HALVINGS {
-        if significant(&best) == count || wide.is_infinite() {
+        if significant(&best, large) == count || wide.is_infinite() {
             break;
         }
         let middle = (wide * narrow).sqrt();
         let found = of(middle, run)?;
-        if significant(&found) >= count {
+        if significant(&found, large) >= count {
             (best, narrow) = (found, middle);
         } else {
             wide = middle;

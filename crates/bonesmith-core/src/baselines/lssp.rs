@@ -3,13 +3,15 @@
 //! 1. `cluster::spectral`: vertices that keep their distances, with local scales;
 //! 2. ten rounds of weights, sparse by an L1 penalty and not negative but not bound to sum to 1, and of bones that are
 //!    softly held to rotations;
-//! 3. weights are scaled to sum 1 at the very end.
+//! 3. weights are scaled to sum 1.
 //!
 //! With weights that are not negative the L1 norm is linear, so the penalty goes into the right side of non-negative
 //! least squares: exact, where the papers use a general minimiser. Nothing bounds the number of influences.
 //!
 //! Deviations: bones alternate between their nearest rotations and least squares that are drawn to them
-//! ([`STIFFNESS`]), where the paper runs Levenberg-Marquardt on the same penalty; at the end they are rotations.
+//! ([`STIFFNESS`]), where the paper runs Levenberg-Marquardt on the same penalty; at the end they are rotations. Weights
+//! are scaled before every update of the bones, not at the very end alone: else bones grow round by round to make up
+//! for what the penalty takes, which is left over once weights are scaled.
 //! Affinities are dense in the number of vertices, which is what kept the paper's method from more than 10,000: above
 //! [`MOST_SEEDS`] vertices, that many seeds spread over the mesh stand for all of them. Weights are dense in vertices
 //! and bones, and refused where they would not fit. With `--influences` the largest weights are kept.
@@ -93,7 +95,8 @@ fn decompose(
     run.stage("weights and bones", Some(rounds.most()))?;
     let stop = loop {
         run.timed("weights", || sparse_weights(problem, &motion, &mut skin));
-        let moments = run.timed("sums", || vertices::pass(problem, &motion, &mut skin, None));
+        let mut scaled = normalised(&skin, count);
+        let moments = run.timed("sums", || vertices::pass(problem, &motion, &mut scaled, None));
         run.timed("bones", || soft_rotations(&mut motion, &moments));
         let e_rms = problem.e_rms(moments.squared_error);
         run.round(count, e_rms)?;

@@ -274,6 +274,11 @@ pub fn skeleton(args: &SkeletonArgs, fit: &FitParams) -> anyhow::Result<Option<S
     if !args.skeleton {
         return Ok(None);
     }
+    if fit.method != Method::Bonesmith {
+        let message =
+            format!("--skeleton has methods of its own (--skeleton-method), not --method {}", fit.method.name());
+        return Err(Usage::new(message).into());
+    }
     let defaults = SkeletonParams::default();
     let params = SkeletonParams {
         method: args.skeleton_method.unwrap_or_default().into(),

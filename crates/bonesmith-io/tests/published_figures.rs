@@ -63,12 +63,53 @@ fn fsd_samba() {
     fsd("samba", 30, 1.5);
 }
 
-/// A rig's error and that with shapes, over what was published.
-fn ratios(name: &str, method: Method, bones: usize, rank: usize, published: [f64; 2]) -> Option<[f64; 2]> {
-    let sequence = sequence(name)?;
+/// A rig's error, and that with corrective shapes, over the published ones: each within its limits.
+fn near(name: &str, method: Method, bones: usize, rank: usize, published: [f64; 2], limits: [[f64; 2]; 2]) {
+    let Some(sequence) = sequence(name) else { return };
     let (fitted, plain) = rig(&sequence, name, &params(method, bones));
     let shaped = eigenskin(&fitted.rig, &sequence, rank, &mut Silent).unwrap();
     let corrected = correct::evaluate(&shaped, 0, &sequence).unwrap().e_rms;
-    println!("{name} {}, {rank} shapes: {corrected:.3}", method.name());
-    Some([plain / published[0], corrected / published[1]])
+    for ((here, published), [least, most]) in [plain, corrected].into_iter().zip(published).zip(limits) {
+        let ratio = here / published;
+        println!("{name} {}: {here:.3}, published {published}, ratio {ratio:.2}", method.name());
+        assert!(ratio > least && ratio < most, "{name} with {bones} bones: {here}, published {published}");
+    }
+}
+
+#[test]
+fn ssdr_lion() {
+    near("lion-poses", Method::Ssdr, 21, 5, [4.4, 2.2], [[0.85, 1.15], [0.8, 1.2]]);
+}
+
+/// The papers' own order of magnitude is all that is held here: see the pages of the methods.
+#[test]
+fn sma_cow() {
+    near("pcow", Method::Sma, 18, 10, [17.0, 9.2], [[0.5, 1.5], [0.8, 1.2]]);
+}
+
+#[test]
+fn sad_collapsing_horse() {
+    near("horse-collapse", Method::Sad, 6, 10, [26.0, 0.8], [[0.5, 1.5], [0.5, 5.0]]);
+}
+
+/// A basis' error over the published one.
+fn basis_ratio(name: &str, method: Method, bones: usize, published: f64) -> Option<f64> {
+    let sequence = sequence(name)?;
+    let found = basis::represent(&sequence, &params(method, bones), &mut Silent).unwrap();
+    let measured = basis::evaluate(&found.basis, &sequence).unwrap().e_rms;
+    told(&format!("{name} {}", method.name()), measured, &found.info);
+    Some(measured / published)
+}
+
+#[test]
+fn cpca_collapsing_horse() {
+    let ratio = basis_ratio("horse-collapse", Method::Cpca, 6, 12.4);
+    assert!(ratio.is_none_or(|ratio| ratio > 0.8 && ratio < 1.2), "{ratio:?}");
+}
+
+/// No rank is closer than this one can be, so what is above the printed figure is its data, not the method.
+#[test]
+fn svd_collapsing_horse() {
+    let ratio = basis_ratio("horse-collapse", Method::Svd, 6, 1.0);
+    assert!(ratio.is_none_or(|ratio| ratio > 0.95 && ratio < 1.2), "{ratio:?}");
 }

@@ -81,6 +81,12 @@ fn ssdr_lion() {
     near("lion-poses", Method::Ssdr, 21, 5, [4.4, 2.2], [[0.85, 1.15], [0.8, 1.2]]);
 }
 
+/// Closer than published: no closer than half.
+#[test]
+fn lssp_lion() {
+    near("lion-poses", Method::Lssp, 21, 5, [7.7, 3.9], [[0.5, 1.15], [0.4, 1.2]]);
+}
+
 /// The papers' own order of magnitude is all that is held here: see the pages of the methods.
 #[test]
 fn sma_cow() {

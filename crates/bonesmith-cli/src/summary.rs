@@ -70,6 +70,8 @@ pub struct Summary {
     pub stored_params: String,
     /// What a two-layer rig is made of, in words.
     pub layers: Option<String>,
+    /// The adapter that posed the rig, if not the processor.
+    pub gpu: Option<String>,
     /// Each clip, where there are several.
     pub clips: Vec<ClipPart>,
     /// Each subject after the first, where there are several: its rig in short.
@@ -105,6 +107,7 @@ impl Summary {
             fit: None,
             stored_params: rig.params_json.clone(),
             layers: None,
+            gpu: None,
             clips: Vec::new(),
             subjects: Vec::new(),
             notes: Vec::new(),
@@ -146,6 +149,7 @@ impl Summary {
             "peak_memory_bytes": fit.and_then(|f| f.peak_memory_bytes),
             "output": fit.map(|f| f.output.to_string_lossy()),
             "file_bytes": fit.map(|f| f.file_bytes),
+            "gpu": self.gpu,
             "clips": self.clips,
             "subjects": self.subjects,
             "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
@@ -169,6 +173,9 @@ impl Summary {
         table.row("bones", format!("{} {kind}, at most {} per vertex", self.bones, self.influences));
         if let Some(layers) = &self.layers {
             table.row("layers", layers.clone());
+        }
+        if let Some(gpu) = &self.gpu {
+            table.row("posed by", gpu.clone());
         }
         self.error_rows(&mut table);
         for clip in &self.clips {

@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use anyhow::Context;
+#[cfg(feature = "gpu")]
+use bonesmith_core::{Clip, DdmRig, Rig, TwoLayerRig};
 use bonesmith_core::{deform, metrics};
 use bonesmith_report::Shape;
 
@@ -38,7 +40,15 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let single = metrics::evaluate_clip(&rig, clip, &sequence)
         .with_context(|| format!("{} cannot be compared", rig_input.paths[0].display()))?;
+    #[cfg(feature = "gpu")]
+    let on_gpu = match args.gpu {
+        true => Some(pose_on_gpu(&rig, two.as_ref(), ddm.as_ref(), clip)?),
+        false => None,
+    };
+    #[cfg(not(feature = "gpu"))]
+    let on_gpu: Option<(Vec<Vec<glam::Vec3>>, String)> = None;
     let metrics = match (&two, &ddm) {
+        _ if let Some((posed, _)) = &on_gpu => metrics::compare(&sequence, |t| posed[t].clone()),
         (Some(two), _) => metrics::compare(&sequence, |t| deform::two_layer(two, clip.frame(t))),
         (None, Some(ddm)) => metrics::compare(&sequence, |t| bonesmith_core::ddm::evaluate(ddm, clip.frame(t))),
         (None, None) => single,
@@ -56,6 +66,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             count => format!("Direct Delta Mush, {count} virtual bones"),
         });
     }
+    summary.gpu = on_gpu.map(|(_, name)| name);
     summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = load_secs + summary.seconds.evaluate;
@@ -73,4 +84,17 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         reports::write_and_tell(&scene, target, json.as_ref(), session)?;
     }
     Ok(Outcome::Done)
+}
+
+/// [F, N] posed vertices, and who made them.
+#[cfg(feature = "gpu")]
+fn pose_on_gpu(
+    rig: &Rig,
+    two: Option<&TwoLayerRig>,
+    ddm: Option<&DdmRig>,
+    clip: &Clip,
+) -> anyhow::Result<(Vec<Vec<glam::Vec3>>, String)> {
+    let gpu = super::gpu::open(None)?;
+    let model = super::gpu::upload(&gpu, rig, two, ddm)?;
+    Ok((super::gpu::poses(&model, clip)?, super::gpu::name(&gpu)))
 }

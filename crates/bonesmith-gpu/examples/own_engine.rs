@@ -52,7 +52,8 @@ fn main() -> Result<(), GpuError> {
     let device = &gpu.device;
     let buffer = |usage: BufferUsages, bytes: &[u8]| {
         let size = bytes.len() as u64;
-        let buffer = device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false });
+        let buffer =
+            device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false });
         gpu.queue.write_buffer(&buffer, 0, bytes);
         buffer
     };
@@ -99,7 +100,11 @@ fn main() -> Result<(), GpuError> {
     let mut pass = encoder.begin_compute_pass(&Default::default());
     pass.set_pipeline(&pipeline);
     pass.set_bind_group(0, &bindings, &[]);
-    pass.dispatch_workgroups((32 * SLICES as u32).div_ceil(TUNING.workgroup), (INSTANCES as u32).div_ceil(TUNING.tile), 1);
+    pass.dispatch_workgroups(
+        (32 * SLICES as u32).div_ceil(TUNING.workgroup),
+        (INSTANCES as u32).div_ceil(TUNING.tile),
+        1,
+    );
     drop(pass);
     encoder.copy_buffer_to_buffer(&results, 0, &landing, 0, results.size());
     gpu.queue.submit([encoder.finish()]);

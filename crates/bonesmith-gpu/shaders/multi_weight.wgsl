@@ -9,6 +9,15 @@ fn multi_bone(at: u32, within: u32) -> u32 {
     return influences[at * (1u + WIDTH) * SLICE + within];
 }
 
+// Where the centre p goes with a bone, as [A t] times this: x + p w, and w; without levers p w, and w.
+fn multi_lever(at: u32, within: u32, p: vec3<f32>) -> vec4<f32> {
+    let w = multi_number(at, within, 0u);
+    if (WIDTH == 1u) {
+        return vec4(p * w, w);
+    }
+    return vec4(p * w + vec3(multi_number(at, within, 1u), multi_number(at, within, 2u), multi_number(at, within, 3u)), w);
+}
+
 // posed_from_rest of a row: a linear part about its centre p, which goes to q.
 fn about_centre(linear: mat3x3<f32>, q: vec3<f32>, p: vec3<f32>) -> mat3x4<f32> {
     let r = transpose(linear);

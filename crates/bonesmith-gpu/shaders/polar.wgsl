@@ -11,7 +11,7 @@
 // Newton steps for i1, from a bound within 17 % of it for positive determinants.
 const ROOT_STEPS = 4;
 // How far from orthonormal the closed form may be: Newton-Schulz squares it.
-const LOOSE = 3e-3;
+const LOOSE = 1e-3;
 // Squarings of the fallback: eigenvalues that differ by 1e-4 of the largest come apart.
 const SQUARINGS = 16;
 

@@ -183,10 +183,7 @@ async fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), GpuError
         ..Default::default()
     };
     let name = || adapter.get_info().name;
-    adapter
-        .request_device(&descriptor)
-        .await
-        .map_err(|e| GpuError::NoDevice { adapter: name(), detail: e.to_string() })
+    adapter.request_device(&descriptor).await.map_err(|e| GpuError::NoDevice { adapter: name(), detail: e.to_string() })
 }
 
 fn rank(kind: DeviceType) -> u8 {

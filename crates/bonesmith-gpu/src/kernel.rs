@@ -58,8 +58,11 @@ impl Kernel {
     }
 
     fn parts(self) -> Vec<&'static str> {
-        let target =
-            if self.makes_bones() { include_str!("../shaders/to_bone.wgsl") } else { include_str!("../shaders/to_vertex.wgsl") };
+        let target = if self.makes_bones() {
+            include_str!("../shaders/to_bone.wgsl")
+        } else {
+            include_str!("../shaders/to_vertex.wgsl")
+        };
         let mut parts = vec![target, include_str!("../shaders/common.wgsl")];
         let lbs = include_str!("../shaders/lbs.wgsl");
         let multi = include_str!("../shaders/multi_weight.wgsl");
@@ -69,7 +72,8 @@ impl Kernel {
             Self::DdmBones | Self::Ddm(Variant::V0 | Variant::V1) => {
                 vec![multi, include_str!("../shaders/polar.wgsl"), include_str!("../shaders/ddm_moments.wgsl")]
             }
-            Self::Ddm(_) => vec![multi, include_str!("../shaders/ddm_blended.wgsl")],
+            Self::Ddm(Variant::V3) => vec![multi, include_str!("../shaders/ddm_matrices.wgsl")],
+            Self::Ddm(Variant::V2 | Variant::V4) => vec![multi, include_str!("../shaders/ddm_blended.wgsl")],
         });
         parts
     }

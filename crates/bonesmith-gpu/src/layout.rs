@@ -226,6 +226,9 @@ mod tests {
     #[test]
     fn planes_put_neighbours_side_by_side() {
         let all = planes(34, |i| [i as f32, -(i as f32)]);
-        assert_eq!((all.len(), all[31], all[SLICE + 31], all[2 * SLICE + 1], all[3 * SLICE + 1]), (128, 31.0, -31.0, 33.0, -33.0));
+        assert_eq!(
+            (all.len(), all[31], all[SLICE + 31], all[2 * SLICE + 1], all[3 * SLICE + 1]),
+            (128, 31.0, -31.0, 33.0, -33.0)
+        );
     }
 }

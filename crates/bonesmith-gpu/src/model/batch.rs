@@ -209,7 +209,8 @@ impl Batch {
             0,
             0,
         ];
-        let uniform = gpu.buffer("parameters", 4 * PARAMS_WORDS as u64, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
+        let uniform =
+            gpu.buffer("parameters", 4 * PARAMS_WORDS as u64, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
         gpu.queue.write_buffer(&uniform, 0, bytemuck::cast_slice(&params));
 
         let influence_bytes = (stage.words * SLICE * 4) as u64;

@@ -58,7 +58,9 @@ fn linear_blending_of_1_to_16_influences_and_awkward_sizes() {
         for influences in [1, 2, 3, 4, 7, 16] {
             let rig = rigs::lbs(seed as u64, Size { vertices, bones: 1 + 5 * influences, influences, frames: 5 });
             let model = Model::lbs(&gpu, &rig).unwrap();
-            agrees(&model, &rig, &format!("{vertices} vertices, {influences} influences"), |pose| lbs_on_cpu(&rig, pose));
+            agrees(&model, &rig, &format!("{vertices} vertices, {influences} influences"), |pose| {
+                lbs_on_cpu(&rig, pose)
+            });
         }
     }
     // As many bones as there can be: 16 bits for the bone, 16 for the weight, and clusters of bones that agree.
@@ -70,13 +72,13 @@ fn linear_blending_of_1_to_16_influences_and_awkward_sizes() {
 }
 
 #[test]
-fn many_instances_and_every_tuning() {
+fn many_instances_and_many_tunings() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
-    let size = Size { vertices: 130, bones: 20, influences: 4, frames: 37 };
+    let size = Size { vertices: 130, bones: 20, influences: 4, frames: 11 };
     let (plain, two, ddm, small) =
         (rigs::lbs(1, size), rigs::two_layer(2, size, 70), rigs::ddm(3, size, 0), rigs::ddm(4, size, 40));
-    for workgroup in [32, 64, 128, 256] {
-        for tile in [1, 2, 3, 8, 16] {
+    for workgroup in [32, 64, 256] {
+        for tile in [1, 3, 8] {
             let tuning = Some(Tuning { workgroup, tile });
             let gpu = gpu.with_tuning(tuning, tuning);
             let name = format!("workgroup {workgroup}, tile {tile}");
@@ -94,7 +96,8 @@ fn two_layers_of_awkward_sizes() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
     for (seed, vertices) in AWKWARD.into_iter().enumerate() {
         for virtual_bones in [2, 33, 64, 300] {
-            let rig = rigs::two_layer(seed as u64, Size { vertices, bones: 9, influences: 4, frames: 3 }, virtual_bones);
+            let rig =
+                rigs::two_layer(seed as u64, Size { vertices, bones: 9, influences: 4, frames: 3 }, virtual_bones);
             let model = Model::two_layer(&gpu, &rig).unwrap();
             assert_eq!(model.virtual_count(), virtual_bones);
             let name = format!("{vertices} vertices, {virtual_bones} virtual bones");

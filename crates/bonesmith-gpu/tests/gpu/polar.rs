@@ -66,7 +66,8 @@ fn of_any_singular_values() {
     for middle in [1.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-6, 0.0] {
         for share in [1.0, 0.5, 0.01, 0.0, -0.01, -0.5, -0.98, -1.0] {
             for _ in 0..40 {
-                let (u, v) = (nearest_rotation(&random_matrix(&mut random)), nearest_rotation(&random_matrix(&mut random)));
+                let (u, v) =
+                    (nearest_rotation(&random_matrix(&mut random)), nearest_rotation(&random_matrix(&mut random)));
                 matrices.push(u * DMat3::from_diagonal(DVec3::new(1.0, middle, middle * share)) * v);
             }
         }

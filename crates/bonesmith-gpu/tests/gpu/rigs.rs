@@ -92,7 +92,8 @@ fn weights(random: &mut Random, vertices: usize, influences: usize, bones: usize
     let mut weights = SparseWeights::new(vertices, influences);
     for i in 0..vertices {
         let count = 1 + random.below(influences);
-        let row: Vec<(usize, f64)> = random.bones(count, bones).into_iter().map(|j| (j, 0.05 + random.unit())).collect();
+        let row: Vec<(usize, f64)> =
+            random.bones(count, bones).into_iter().map(|j| (j, 0.05 + random.unit())).collect();
         weights.set(i, &row);
     }
     weights
@@ -118,14 +119,17 @@ pub fn two_layer(seed: u64, size: Size, virtual_bones: usize) -> TwoLayerRig {
     rig
 }
 
-/// Multi-weights of random points around random centres.
-fn multi_weights(random: &mut Random, rows: usize, size: Size) -> MultiWeights {
+/// Multi-weights of random points around centres near `places`.
+fn multi_weights(random: &mut Random, places: &[DVec3], size: Size) -> MultiWeights {
     let (mut starts, mut bones, mut values, mut centres) = (vec![0u32], Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..rows {
+    for place in places {
         let count = 1 + random.below(size.influences);
         let chosen = random.bones(count, size.bones);
-        let points: Vec<(usize, f64, DVec3)> =
-            (0..6 * chosen.len()).map(|n| (n % chosen.len(), 0.2 + random.unit(), random.vector() * 0.2)).collect();
+        // Some of them along the axes: no row is flat, so that variant 1 has something to invert.
+        let axes = [DVec3::X, DVec3::Y, DVec3::Z, DVec3::NEG_X, DVec3::NEG_Y, DVec3::NEG_Z];
+        let points: Vec<(usize, f64, DVec3)> = (0..6 * chosen.len())
+            .map(|n| (n % chosen.len(), 0.2 + random.unit(), 0.15 * axes[n % 6] + 0.1 * random.vector()))
+            .collect();
         let total: f64 = points.iter().map(|p| p.1).sum();
         let mean = points.iter().map(|p| p.2 * p.1).sum::<DVec3>() / total;
         for (k, j) in chosen.iter().enumerate() {
@@ -139,7 +143,7 @@ fn multi_weights(random: &mut Random, rows: usize, size: Size) -> MultiWeights {
             values.extend(sums.map(|v| v as f32));
         }
         starts.push(bones.len() as u32);
-        centres.push(random.vector().as_vec3());
+        centres.push((*place + random.vector() * 0.1).as_vec3());
     }
     MultiWeights::from_tables(10, starts, bones, values, centres).unwrap()
 }
@@ -153,10 +157,12 @@ pub fn ddm(seed: u64, size: Size, virtual_bones: usize) -> DdmRig {
         let turn = DQuat::from_scaled_axis(random.vector() * 0.8);
         *m = DAffine3::from_rotation_translation(turn, random.vector() * 0.5);
     }
+    let origin = DVec3::new(0.1, -0.2, 0.3);
     let rows = if virtual_bones > 0 { virtual_bones } else { size.vertices };
-    let weights = multi_weights(&mut random, rows, size);
+    let places: Vec<DVec3> = (0..rows).map(|row| rig.rest[row % size.vertices].as_dvec3() - origin).collect();
+    let weights = multi_weights(&mut random, &places, size);
     let layer = (virtual_bones > 0).then(|| self::weights(&mut random, size.vertices, 8, virtual_bones));
-    let rig = DdmRig { rig, origin: DVec3::new(0.1, -0.2, 0.3), weights, layer, variant: Variant::V0 };
+    let rig = DdmRig { rig, origin, weights, layer, variant: Variant::V0 };
     rig.check().unwrap();
     rig
 }

@@ -78,7 +78,8 @@ impl Cast {
             if let Some(found) = bonesmith_io::load_two_layer(path)? {
                 two = Some(found);
             } else if let Some(found) = bonesmith_io::load_ddm(path)? {
-                *(if found.layer.is_some() { &mut small } else { &mut full }) = Some(found);
+                let place = if found.layer.is_some() { &mut small } else { &mut full };
+                *place = Some(found);
             } else {
                 rig = Some(bonesmith_io::load_rig(path)?);
             }
@@ -248,8 +249,10 @@ fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> any
                 let kernels = if bones { "virtual bones" } else { "vertices" };
                 let [lbs, full] = shown;
                 text += &format!("| {kernels} | {workgroup} | {tile} | {lbs} | {two:.4} | {full} | {small:.4} |\n");
-                rows.push(json!({ "kernels": kernels, "workgroup": workgroup, "tile": tile, "lbs": plain[0], "ddm": plain[1],
-                    "two_layer": two, "compressed": small }));
+                rows.push(
+                    json!({ "kernels": kernels, "workgroup": workgroup, "tile": tile, "lbs": plain[0], "ddm": plain[1],
+                    "two_layer": two, "compressed": small }),
+                );
             }
         }
     }

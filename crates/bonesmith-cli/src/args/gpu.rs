@@ -12,7 +12,7 @@ Models that are not given are made from the rig: two layers within an E_RMS of 0
 default parameters, and its compression. Each instance has a pose of its own out of the rig's first animation.
 
 Examples:
-  bonesmith bench gpu                                        a built-in body of 14,627 vertices and 65 bones
+  bonesmith bench gpu                                        a built-in body of 14,852 vertices and 65 bones
   bonesmith bench gpu walk.glb --instances 150
   bonesmith bench gpu walk.npz walk_two.npz walk_ddm.npz     models made before, by `compress` and `ddm`")]
 pub struct BenchGpuArgs {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::BenchGpuArgs;
 use crate::commands::gpu;
 use crate::errors::{Outcome, Usage};
-use crate::output::{bytes, print, write_json};
+use crate::output::{bytes, figure, print, write_json};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget};
 
@@ -23,7 +23,7 @@ const BODY: PosedRigParams = PosedRigParams {
     influences: 4,
     kind: bonesmith_core::BoneKind::Rigid,
     frames: 24,
-    softness: 0.3,
+    softness: 0.15,
     detail: 15,
 };
 
@@ -197,10 +197,10 @@ fn table(
         let seconds = speed.timing.seconds;
         let over_copy = seconds * 1e9 * bandwidth.best() / speed.bytes as f64;
         text += &format!(
-            "| {name} | {:.1} | {:.4} | {:.0} | {over_copy:.2} | {:.2} | {:.2} |\n",
+            "| {name} | {:.1} | {:.4} | {} | {over_copy:.2} | {:.2} | {:.2} |\n",
             1e6 * seconds,
             speed.ns_per_vertex,
-            speed.gb_per_second,
+            figure(speed.gb_per_second),
             seconds / lbs,
             full / seconds
         );

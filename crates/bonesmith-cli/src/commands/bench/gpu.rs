@@ -1,5 +1,7 @@
 //! `bonesmith bench gpu`: speed of the kernels beside the device's own bandwidth, as in table 3 of Le et al. 2021.
 
+use std::path::PathBuf;
+
 use bonesmith_core::compress::{self, TwoLayerParams, TwoLayerSize};
 use bonesmith_core::ddm::compress::DdmCompressParams;
 use bonesmith_core::ddm::{self, DdmMaps, DdmParams, Variant, precompute, rigid_bind};
@@ -35,8 +37,10 @@ pub fn run(args: BenchGpuArgs, session: &mut Session) -> anyhow::Result<Outcome>
     if args.instances == 0 {
         return Err(Usage::new("--instances 0: at least 1 is needed").into());
     }
+    let input = settings::input(args.rigs.clone(), Default::default())?;
+    let given = Given::load(&input.paths)?;
     let device = gpu::open(args.adapter.as_deref())?;
-    let cast = Cast::new(&args, session)?;
+    let cast = Cast::new(given, args.virtual_bones, session)?;
     session.stage("measuring bandwidth")?;
     let bandwidth = Bandwidth::measure(&device)?;
     let (mut text, mut value) = heading(&device, &cast, &bandwidth, args.instances);
@@ -61,6 +65,38 @@ fn two_layer_params() -> TwoLayerParams {
     TwoLayerParams { size: TwoLayerSize::TargetError(TWO_LAYER_ERROR), ..TwoLayerParams::default() }
 }
 
+/// What was given.
+#[derive(Default)]
+struct Given {
+    rig: Option<Rig>,
+    two: Option<TwoLayerRig>,
+    full: Option<DdmRig>,
+    small: Option<DdmRig>,
+}
+
+impl Given {
+    fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut given = Self::default();
+        for path in paths {
+            if let Some(two) = bonesmith_io::load_two_layer(path)? {
+                given.two = Some(two);
+            } else if let Some(ddm) = bonesmith_io::load_ddm(path)? {
+                let place = if ddm.layer.is_some() { &mut given.small } else { &mut given.full };
+                *place = Some(ddm);
+            } else {
+                given.rig = Some(bonesmith_io::load_rig(path)?);
+            }
+        }
+        if given.rig.is_none() && !paths.is_empty() {
+            return Err(Usage::new("the rig itself is missing: one with plain weights").into());
+        }
+        if given.full.as_ref().is_some_and(|full| full.variant != Variant::V0) {
+            return Err(Usage::new("Direct Delta Mush of variant 0 is needed: the others are made from it").into());
+        }
+        Ok(given)
+    }
+}
+
 /// All models of one character.
 struct Cast {
     rig: Rig,
@@ -70,41 +106,22 @@ struct Cast {
 }
 
 impl Cast {
-    fn new(args: &BenchGpuArgs, session: &mut Session) -> anyhow::Result<Self> {
-        session.stage("reading")?;
-        let input = settings::input(args.rigs.clone(), Default::default())?;
-        let (mut two, mut full, mut small, mut rig) = (None, None, None, None);
-        for path in &input.paths {
-            if let Some(found) = bonesmith_io::load_two_layer(path)? {
-                two = Some(found);
-            } else if let Some(found) = bonesmith_io::load_ddm(path)? {
-                let place = if found.layer.is_some() { &mut small } else { &mut full };
-                *place = Some(found);
-            } else {
-                rig = Some(bonesmith_io::load_rig(path)?);
-            }
-        }
-        let rig = match rig {
-            Some(rig) => rig,
-            None if input.paths.is_empty() => posed_rig(1, &BODY).rig,
-            None => return Err(Usage::new("the rig itself is missing: one with plain weights").into()),
-        };
+    /// Makes what was not given.
+    fn new(given: Given, virtual_bones: usize, session: &mut Session) -> anyhow::Result<Self> {
+        let rig = given.rig.unwrap_or_else(|| posed_rig(1, &BODY).rig);
         if rig.clips.first().is_none_or(|clip| clip.frame_count() == 0) {
             return Err(Usage::new(format!("{}: the rig has no animation", rig.name)).into());
         }
-        let two = match two {
+        let two = match given.two {
             Some(two) => two,
             None => compress::compress(&rig, None, &two_layer_params(), session)?.rig,
         };
-        let full = match full {
-            Some(full) if full.variant != Variant::V0 => {
-                return Err(Usage::new("Direct Delta Mush of variant 0 is needed: the others are made from it").into());
-            }
+        let full = match given.full {
             Some(full) => full,
             None => precompute(&rigid_bind(&rig), &DdmParams::default(), &DdmMaps::default(), session)?,
         };
-        let params = DdmCompressParams { virtual_bones: args.virtual_bones, ..DdmCompressParams::default() };
-        let small = match small {
+        let params = DdmCompressParams { virtual_bones, ..DdmCompressParams::default() };
+        let small = match given.small {
             Some(small) => small,
             None => ddm::compress::compress(&full, &params, session)?.0,
         };

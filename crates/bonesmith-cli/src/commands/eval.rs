@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::{Clip, Rig, deform, metrics};
 #[cfg(feature = "gpu")]
 use bonesmith_core::{Clip, DdmRig, Rig, TwoLayerRig};
 use bonesmith_core::{deform, metrics};

@@ -2,7 +2,7 @@
 //
 // Before it stand the constants of a kernel (`kernel.rs`):
 //   WORKGROUP  threads of a workgroup, a multiple of 32
-//   TILE       instances that one thread poses: what belongs to the model is then read once for all of them
+//   TILE       instances that one thread poses, one after the other: tables and rest pose are then at hand for all but the first
 //   PLANES     numbers per row in `rows`
 //   CENTRE     plane of the centres of rotation in `rows`
 //   VARIANT    of Direct Delta Mush
@@ -48,8 +48,6 @@ struct Params {
 // [instances, row_stride, 3]
 @group(0) @binding(6) var<storage, read_write> posed: array<Piece>;
 
-var<workgroup> staged: array<Piece, 6u * WORKGROUP>;
-
 // Where a thread finds its row.
 struct Place {
     slice: u32,
@@ -84,22 +82,14 @@ fn home_of(instance: u32) -> vec3<f32> {
     return homes[params.first_instance + min(instance, params.instances - 1u)].xyz;
 }
 
-// Writes this thread's row of an instance. All threads of a workgroup come here together: rows go through workgroup
-// memory, so that neighbouring threads write neighbouring bytes. Two halves take turns, one barrier is enough.
+// Writes this thread's row of an instance.
 fn emit(group: u32, lane: u32, instance: u32, row: Row) {
-    let half = (instance & 1u) * 3u * WORKGROUP;
-    staged[half + 3u * lane] = row.a;
-    staged[half + 3u * lane + 1u] = row.b;
-    staged[half + 3u * lane + 2u] = row.c;
-    workgroupBarrier();
-    if (instance >= params.instances) {
+    let at = group * WORKGROUP + lane;
+    if (instance >= params.instances || at >= params.slices * SLICE) {
         return;
     }
-    let first = group * 3u * WORKGROUP;
-    let end = params.slices * 3u * SLICE;
-    for (var n = lane; n < 3u * WORKGROUP; n += WORKGROUP) {
-        if (first + n < end) {
-            posed[instance * params.row_stride * 3u + first + n] = staged[half + n];
-        }
-    }
+    let first = (instance * params.row_stride + at) * 3u;
+    posed[first] = row.a;
+    posed[first + 1u] = row.b;
+    posed[first + 2u] = row.c;
 }

@@ -12,24 +12,22 @@ fn blended_rotation(sum: vec4<f32>, strongest: vec4<f32>) -> mat3x3<f32> {
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let place = place_of(group.x, lane);
-    let first = group.y * TILE;
     let p = vector(place, CENTRE);
-    let strongest = multi_bone(place.start, place.within);
-    var turned: array<vec4<f32>, TILE>;
-    var centres: array<vec3<f32>, TILE>;
-    for (var k = place.start; k < place.end; k++) {
-        let j = multi_bone(k, place.within);
-        let lever = multi_lever(k, place.within, p);
-        for (var t = 0u; t < TILE; t++) {
-            let base = bones_of(first + t);
-            let turn = turns[base + j];
-            centres[t] += lever * bones[base + j];
-            turned[t] += select(lever.w, -lever.w, dot(turns[base + strongest], turn) < 0.0) * turn;
-        }
-    }
     let shape = shape_of(place);
+    let strongest = multi_bone(place.start, place.within);
     for (var t = 0u; t < TILE; t++) {
-        let linear = blended_rotation(turned[t], turns[bones_of(first + t) + strongest]);
-        emit(group.x, lane, first + t, finish(about_centre(linear, centres[t], p), home_of(first + t), shape));
+        let instance = group.y * TILE + t;
+        let first = bones_of(instance);
+        let side = turns[first + strongest];
+        var turned = vec4<f32>();
+        var centre = vec3<f32>();
+        for (var k = place.start; k < place.end; k++) {
+            let j = first + multi_bone(k, place.within);
+            let lever = multi_lever(k, place.within, p);
+            centre += lever * bones[j];
+            turned += select(lever.w, -lever.w, dot(side, turns[j]) < 0.0) * turns[j];
+        }
+        let linear = blended_rotation(turned, side);
+        emit(group.x, lane, instance, finish(about_centre(linear, centre, p), home_of(instance), shape));
     }
 }

@@ -1,7 +1,7 @@
 // Direct Delta Mush, variants 0 and 1: the linear part from Q - q p^T [LeLewis2019 eq. 12, Le2021 eq. 13c].
 //
 // With p in the last row and column, [A t] [S + p x^T, x + p w; x^T, w] is [Q - q p^T, q]: one product of 3x4 and 4x4
-// per bone and instance. What belongs to the model is put together once for all instances of the thread.
+// per bone.
 
 fn linear_part(sum: mat3x4<f32>, place: Place, instance: u32) -> mat3x3<f32> {
     let t = transpose(sum);
@@ -14,14 +14,9 @@ fn linear_part(sum: mat3x4<f32>, place: Place, instance: u32) -> mat3x3<f32> {
     return nearest_rotation(h * params.moment_unit, bones_of(instance) + multi_bone(place.start, place.within));
 }
 
-@compute @workgroup_size(WORKGROUP)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let place = place_of(group.x, lane);
-    let first = group.y * TILE;
-    let p = vector(place, CENTRE);
-    var sums: array<mat3x4<f32>, TILE>;
+fn blended(place: Place, p: vec3<f32>, first: u32) -> mat3x4<f32> {
+    var sum = mat3x4<f32>();
     for (var k = place.start; k < place.end; k++) {
-        let j = multi_bone(k, place.within);
         let last = vec4(multi_number(k, place.within, 1u), multi_number(k, place.within, 2u),
             multi_number(k, place.within, 3u), multi_number(k, place.within, 0u));
         let xx_xy_xz = vec3(multi_number(k, place.within, 4u), multi_number(k, place.within, 5u), multi_number(k, place.within, 6u));
@@ -30,19 +25,26 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let x = vec4(xx_xy_xz, last.x) + p.x * last;
         let y = vec4(xx_xy_xz.y, yy_yz, last.y) + p.y * last;
         let z = vec4(xx_xy_xz.z, yy_yz.y, zz, last.z) + p.z * last;
-        for (var t = 0u; t < TILE; t++) {
-            let bone = bones[bones_of(first + t) + j];
-            sums[t] = mat3x4(
-                sums[t][0] + bone[0].x * x + bone[0].y * y + bone[0].z * z + bone[0].w * last,
-                sums[t][1] + bone[1].x * x + bone[1].y * y + bone[1].z * z + bone[1].w * last,
-                sums[t][2] + bone[2].x * x + bone[2].y * y + bone[2].z * z + bone[2].w * last,
-            );
-        }
+        let bone = bones[first + multi_bone(k, place.within)];
+        sum = mat3x4(
+            sum[0] + bone[0].x * x + bone[0].y * y + bone[0].z * z + bone[0].w * last,
+            sum[1] + bone[1].x * x + bone[1].y * y + bone[1].z * z + bone[1].w * last,
+            sum[2] + bone[2].x * x + bone[2].y * y + bone[2].z * z + bone[2].w * last,
+        );
     }
+    return sum;
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let place = place_of(group.x, lane);
+    let p = vector(place, CENTRE);
     let shape = shape_of(place);
     for (var t = 0u; t < TILE; t++) {
-        let q = vec3(sums[t][0].w, sums[t][1].w, sums[t][2].w);
-        let m = about_centre(linear_part(sums[t], place, first + t), q, p);
-        emit(group.x, lane, first + t, finish(m, home_of(first + t), shape));
+        let instance = group.y * TILE + t;
+        let sum = blended(place, p, bones_of(instance));
+        let q = vec3(sum[0].w, sum[1].w, sum[2].w);
+        let m = about_centre(linear_part(sum, place, instance), q, p);
+        emit(group.x, lane, instance, finish(m, home_of(instance), shape));
     }
 }

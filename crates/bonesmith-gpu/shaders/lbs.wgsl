@@ -4,21 +4,20 @@
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let place = place_of(group.x, lane);
-    let first = group.y * TILE;
-    var sums: array<mat3x4<f32>, TILE>;
-    for (var k = place.start; k < place.end; k++) {
-        let found = influence(k, place.within);
-        for (var t = 0u; t < TILE; t++) {
-            let bone = bones[bones_of(first + t) + found.bone];
-            sums[t] = mat3x4(
-                sums[t][0] + found.weight * bone[0],
-                sums[t][1] + found.weight * bone[1],
-                sums[t][2] + found.weight * bone[2],
-            );
-        }
-    }
     let shape = shape_of(place);
     for (var t = 0u; t < TILE; t++) {
-        emit(group.x, lane, first + t, finish(sums[t], home_of(first + t), shape));
+        let instance = group.y * TILE + t;
+        let first = bones_of(instance);
+        var sum = mat3x4<f32>();
+        for (var k = place.start; k < place.end; k++) {
+            let found = influence(k, place.within);
+            let bone = bones[first + found.bone];
+            sum = mat3x4(
+                sum[0] + found.weight * bone[0],
+                sum[1] + found.weight * bone[1],
+                sum[2] + found.weight * bone[2],
+            );
+        }
+        emit(group.x, lane, instance, finish(sum, home_of(instance), shape));
     }
 }

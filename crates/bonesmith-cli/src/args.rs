@@ -3,6 +3,8 @@
 
 mod bench;
 mod ddm;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod report;
 mod rig;
 mod skeleton;
@@ -17,6 +19,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use bench::{BenchTableArgs, TableArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
+#[cfg(feature = "gpu")]
+pub use gpu::BenchGpuArgs;
 pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
@@ -230,6 +234,10 @@ pub struct EvalArgs {
     /// Which of the rig's animations [default: its first]
     #[arg(long, value_name = "NAME")]
     pub clip: Option<String>,
+    /// Pose the rig on the GPU
+    #[cfg(feature = "gpu")]
+    #[arg(long)]
+    pub gpu: bool,
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]
@@ -302,6 +310,9 @@ pub enum BenchCommand {
     TwoLayer(BenchWeightsArgs),
     /// Size, speed and error of Direct Delta Mush, its variants and its compression
     Ddm(BenchDdmArgs),
+    /// Speed of all run-time models on the GPU, beside its bandwidth
+    #[cfg(feature = "gpu")]
+    Gpu(BenchGpuArgs),
 }
 
 #[derive(Debug, Args)]

@@ -71,5 +71,7 @@ fn bench(what: BenchCommand, threads: Option<usize>, session: &mut Session) -> a
         BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
         BenchCommand::Ddm(bench) => commands::bench::ddm::run(bench, session),
         BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),
+        #[cfg(feature = "gpu")]
+        BenchCommand::Gpu(bench) => commands::bench::gpu::run(bench, session),
     }
 }

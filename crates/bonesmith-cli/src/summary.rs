@@ -74,6 +74,8 @@ pub struct Summary {
     pub stored_params: String,
     /// What a two-layer rig is made of, in words.
     pub layers: Option<String>,
+    /// The adapter that posed the rig, if not the processor.
+    pub gpu: Option<String>,
     /// Each clip, where there are several.
     pub clips: Vec<ClipPart>,
     /// Each subject after the first, where there are several: its rig in short.
@@ -122,6 +124,7 @@ impl Summary {
             fit: None,
             stored_params: rig.params_json.clone(),
             layers: None,
+            gpu: None,
             clips: Vec::new(),
             subjects: Vec::new(),
             notes: Vec::new(),
@@ -175,6 +178,7 @@ impl Summary {
             "peak_memory_bytes": fit.and_then(|f| f.peak_memory_bytes),
             "output": fit.map(|f| f.output.to_string_lossy()),
             "file_bytes": fit.map(|f| f.file_bytes),
+            "gpu": self.gpu,
             "clips": self.clips,
             "subjects": self.subjects,
             "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
@@ -202,6 +206,9 @@ impl Summary {
         if let Some(ShapePart { rank, e_rms_without, bytes: size }) = self.shapes {
             let (shapes, size) = (count(rank, "corrective shape"), bytes(size as u64));
             table.row("shapes", format!("{shapes}, {size}; E_RMS without {}", figure(e_rms_without)));
+        }
+        if let Some(gpu) = &self.gpu {
+            table.row("posed by", gpu.clone());
         }
         self.error_rows(&mut table);
         for clip in &self.clips {

@@ -83,6 +83,7 @@ pub fn summary(basis: &Basis, sequence: &MeshSequence, metrics: Metrics) -> Summ
         sequence_bytes: sequence.position_bytes(),
         storage_bytes: basis.bytes(),
         shapes: None,
+        gpu: None,
         fit: None,
         stored_params: basis.params_json.clone(),
         layers: Some(format!("no bones: {clusters} of {}", count(basis.dimension, "column"))),

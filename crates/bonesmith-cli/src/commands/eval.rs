@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use bonesmith_core::{Basis, deform, metrics};
+#[cfg(feature = "gpu")]
+use bonesmith_core::{Clip, DdmRig, Rig, TwoLayerRig};
 use bonesmith_report::Shape;
 
 use crate::args::EvalArgs;
@@ -45,7 +47,15 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let single = metrics::evaluate_clip(&rig, clip, &sequence)
         .with_context(|| format!("{} cannot be compared", rig_input.paths[0].display()))?;
+    #[cfg(feature = "gpu")]
+    let on_gpu = match args.gpu {
+        true => Some(pose_on_gpu(&rig, two.as_ref(), ddm.as_ref(), clip)?),
+        false => None,
+    };
+    #[cfg(not(feature = "gpu"))]
+    let on_gpu: Option<(Vec<Vec<glam::Vec3>>, String)> = None;
     let metrics = match (&two, &ddm) {
+        _ if let Some((posed, _)) = &on_gpu => metrics::compare(&sequence, |t| posed[t].clone()),
         (Some(two), _) => metrics::compare(&sequence, |t| deform::two_layer(two, clip.frame(t))),
         (None, Some(ddm)) => metrics::compare(&sequence, |t| bonesmith_core::ddm::evaluate(ddm, clip.frame(t))),
         (None, None) => single,
@@ -66,10 +76,14 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     if two.is_none() && ddm.is_none() {
         let at = rig.clips.iter().position(|other| std::ptr::eq(other, clip)).unwrap_or(0);
         summary.add_shapes(&rig_input.paths[0], at, &sequence)?;
+        if summary.shapes.is_some() && on_gpu.is_some() {
+            return Err(Usage::new("--gpu: corrective shapes are posed by the CPU only").into());
+        }
         if summary.shapes.is_some() && report.is_some() {
             return Err(settings::no_report_of_shapes().into());
         }
     }
+    summary.gpu = on_gpu.map(|(_, name)| name);
     summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = load_secs + summary.seconds.evaluate;
@@ -108,4 +122,17 @@ fn eval_basis(
     session.finish_progress();
     super::report(&summary, json, true, session)?;
     Ok(Outcome::Done)
+}
+
+/// [F, N] posed vertices, and who made them.
+#[cfg(feature = "gpu")]
+fn pose_on_gpu(
+    rig: &Rig,
+    two: Option<&TwoLayerRig>,
+    ddm: Option<&DdmRig>,
+    clip: &Clip,
+) -> anyhow::Result<(Vec<Vec<glam::Vec3>>, String)> {
+    let gpu = super::gpu::open(None)?;
+    let model = super::gpu::upload(&gpu, rig, two, ddm)?;
+    Ok((super::gpu::poses(&model, clip)?, super::gpu::name(&gpu)))
 }

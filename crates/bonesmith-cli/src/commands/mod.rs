@@ -9,6 +9,8 @@ pub mod ddm;
 pub mod demo;
 pub mod eval;
 pub mod fit;
+#[cfg(feature = "gpu")]
+mod gpu;
 pub mod info;
 pub mod lighter;
 pub mod reduce;

@@ -6,6 +6,8 @@ mod commands;
 mod ddm;
 mod files;
 mod fitting;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod harness;
 mod methods;
 mod report;

@@ -177,6 +177,17 @@ impl MultiWeights {
         range.map(|at| (self.bones[at] as usize, &self.values[at * self.width..(at + 1) * self.width]))
     }
 
+    /// Inverse of `P - p p^T` of a row, `xx xy xz yy yz zz`: what variant 1 needs. Width 10 only.
+    pub fn rest_inverse(&self, row: usize) -> [f32; 6] {
+        let mut sum = DMat3::ZERO;
+        for (_, v) in self.of(row) {
+            let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(v[4 + at]));
+            sum += DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
+        }
+        let m = super::inverse(&sum);
+        [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32)
+    }
+
     /// Bytes of the tables at run time.
     pub fn bytes(&self) -> usize {
         4 * self.starts.len() + 2 * self.bones.len() + 4 * self.values.len() + 12 * self.centres.len()

@@ -7,7 +7,7 @@
 // Loops over lanes and columns are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
-use glam::{DAffine3, DMat3, DVec3, Vec3};
+use glam::{DAffine3, DVec3, Vec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
@@ -44,7 +44,7 @@ impl<'a> DdmDeformer<'a> {
         let normals = vertex_normals(&rig.rig.rest, &rig.rig.surface.topology.vertex_triangles());
         let normals = normals.iter().map(|n| n.try_normalize().unwrap_or(DVec3::ZERO).as_vec3()).collect();
         let inverses = match rig.variant {
-            Variant::V1 => (0..rig.weights.count()).map(|row| rest_inverse(&rig.weights, row)).collect(),
+            Variant::V1 => (0..rig.weights.count()).map(|row| rig.weights.rest_inverse(row)).collect(),
             _ => Vec::new(),
         };
         Self { rig, rest, normals, inverses, virtual_bones: vec![Columns::default(); rig.virtual_count()] }
@@ -386,17 +386,6 @@ fn rotation_matrix([x, y, z, w]: [f32; 4]) -> [[f32; 3]; 3] {
         [2.0 * (x * y - z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + x * w)],
         [2.0 * (x * z + y * w), 2.0 * (y * z - x * w), 1.0 - 2.0 * (x * x + y * y)],
     ]
-}
-
-/// Inverse of `P - p p^T`.
-fn rest_inverse(table: &MultiWeights, row: usize) -> [f32; 6] {
-    let mut sum = DMat3::ZERO;
-    for (_, v) in table.of(row) {
-        let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(v[4 + at]));
-        sum += DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
-    }
-    let m = crate::ddm::inverse(&sum);
-    [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32)
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 pub mod ddm;
 pub mod files;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod limits;
 pub mod methods;
 mod methods_published;

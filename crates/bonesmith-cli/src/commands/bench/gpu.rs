@@ -1,0 +1,277 @@
+//! `bonesmith bench gpu`: speed of the kernels beside the device's own bandwidth, as in table 3 of Le et al. 2021.
+
+use std::path::PathBuf;
+
+use bonesmith_core::compress::{self, TwoLayerParams, TwoLayerSize};
+use bonesmith_core::ddm::compress::DdmCompressParams;
+use bonesmith_core::ddm::{self, DdmMaps, DdmParams, Variant, precompute, rigid_bind};
+use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+use bonesmith_core::{DdmRig, Rig, TwoLayerRig};
+use bonesmith_gpu::bench::{Bandwidth, Effort, Speed, speed};
+use bonesmith_gpu::{Gpu, Model, Tuning};
+use glam::DAffine3;
+use serde_json::{Value, json};
+
+use crate::args::BenchGpuArgs;
+use crate::commands::gpu;
+use crate::errors::{Outcome, Usage};
+use crate::output::{bytes, figure, print, write_json};
+use crate::session::Session;
+use crate::settings::{self, JsonTarget};
+
+/// The built-in body.
+const BODY: PosedRigParams = PosedRigParams {
+    bones: 65,
+    influences: 4,
+    kind: bonesmith_core::BoneKind::Rigid,
+    frames: 24,
+    softness: 0.15,
+    detail: 15,
+};
+
+/// E_RMS of the two-layer model against the rig, in thousandths of the radius: a twentieth of a millimetre on a person.
+const TWO_LAYER_ERROR: f64 = 0.05;
+
+pub fn run(args: BenchGpuArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let json_target = settings::json(args.json.clone())?;
+    if args.instances == 0 {
+        return Err(Usage::new("--instances 0: at least 1 is needed").into());
+    }
+    let input = settings::input(args.rigs.clone(), Default::default())?;
+    let given = Given::load(&input.paths)?;
+    let device = gpu::open(args.adapter.as_deref())?;
+    let cast = Cast::new(given, args.virtual_bones, session)?;
+    session.stage("measuring bandwidth")?;
+    let bandwidth = Bandwidth::measure(&device)?;
+    let (mut text, mut value) = heading(&device, &cast, &bandwidth, args.instances);
+    let (rows, figures) = match args.sweep {
+        true => sweep(&device, &cast, args.instances, session)?,
+        false => table(&device, &cast, &bandwidth, args.instances, session)?,
+    };
+    text += &rows;
+    value[if args.sweep { "sweep" } else { "rows" }] = figures;
+    session.finish_progress();
+    if let Some(target) = &json_target {
+        write_json(target, &value)?;
+    }
+    if json_target != Some(JsonTarget::Stdout) {
+        print(&text)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// As few virtual bones as nobody can tell from the rig.
+fn two_layer_params() -> TwoLayerParams {
+    TwoLayerParams { size: TwoLayerSize::TargetError(TWO_LAYER_ERROR), ..TwoLayerParams::default() }
+}
+
+/// What was given.
+#[derive(Default)]
+struct Given {
+    rig: Option<Rig>,
+    two: Option<TwoLayerRig>,
+    full: Option<DdmRig>,
+    small: Option<DdmRig>,
+}
+
+impl Given {
+    fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut given = Self::default();
+        for path in paths {
+            if let Some(two) = bonesmith_io::load_two_layer(path)? {
+                given.two = Some(two);
+            } else if let Some(ddm) = bonesmith_io::load_ddm(path)? {
+                let place = if ddm.layer.is_some() { &mut given.small } else { &mut given.full };
+                *place = Some(ddm);
+            } else {
+                given.rig = Some(bonesmith_io::load_rig(path)?);
+            }
+        }
+        if given.rig.is_none() && !paths.is_empty() {
+            return Err(Usage::new("the rig itself is missing: one with plain weights").into());
+        }
+        if given.full.as_ref().is_some_and(|full| full.variant != Variant::V0) {
+            return Err(Usage::new("Direct Delta Mush of variant 0 is needed: the others are made from it").into());
+        }
+        Ok(given)
+    }
+}
+
+/// All models of one character.
+struct Cast {
+    rig: Rig,
+    two: TwoLayerRig,
+    full: DdmRig,
+    small: DdmRig,
+}
+
+impl Cast {
+    /// Makes what was not given.
+    fn new(given: Given, virtual_bones: usize, session: &mut Session) -> anyhow::Result<Self> {
+        let rig = given.rig.unwrap_or_else(|| posed_rig(1, &BODY).rig);
+        if rig.clips.first().is_none_or(|clip| clip.frame_count() == 0) {
+            return Err(Usage::new(format!("{}: the rig has no animation", rig.name)).into());
+        }
+        let two = match given.two {
+            Some(two) => two,
+            None => compress::compress(&rig, None, &two_layer_params(), session)?.rig,
+        };
+        let full = match given.full {
+            Some(full) => full,
+            None => precompute(&rigid_bind(&rig), &DdmParams::default(), &DdmMaps::default(), session)?,
+        };
+        let params = DdmCompressParams { virtual_bones, ..DdmCompressParams::default() };
+        let small = match given.small {
+            Some(small) => small,
+            None => ddm::compress::compress(&full, &params, session)?.0,
+        };
+        let cast = Self { rig, two, full, small };
+        cast.check()?;
+        Ok(cast)
+    }
+
+    /// All of one character.
+    fn check(&self) -> Result<(), Usage> {
+        let counts = |rig: &Rig| (rig.vertex_count(), rig.bone_count());
+        let own = counts(&self.rig);
+        for (name, other) in
+            [("two-layer", &self.two.master), ("Direct Delta Mush", &self.full.rig), ("compressed", &self.small.rig)]
+        {
+            if counts(other) != own {
+                let ((n, b), (vertices, bones)) = (own, counts(other));
+                let what = format!("the {name} model has {vertices} vertices and {bones} bones, the rig {n} and {b}");
+                return Err(Usage::new(what));
+            }
+        }
+        Ok(())
+    }
+
+    fn frames(&self) -> Vec<&[DAffine3]> {
+        let clip = &self.rig.clips[0];
+        (0..clip.frame_count()).map(|t| clip.frame(t)).collect()
+    }
+}
+
+fn heading(gpu: &Gpu, cast: &Cast, bandwidth: &Bandwidth, instances: usize) -> (String, Value) {
+    let rig = &cast.rig;
+    let n = rig.vertex_count();
+    let per_vertex = |count: usize| count as f64 / n as f64;
+    let used: usize = (0..n).map(|i| rig.weights.of(i).count()).sum();
+    let multi = per_vertex(cast.full.weights.influences());
+    let layer = cast.small.layer.as_ref().map_or(0, |layer| (0..n).map(|i| layer.of(i).count()).sum());
+    let text = format!(
+        "Version {}. {}. Positions and normals of {instances} instances.\n\
+         Copies: {:.0} GB/s by the driver, {:.0} GB/s by a kernel, {} from buffer to buffer, read and written together.\n\n\
+         **{}**: {n} vertices, {} bones, {:.2} influences per vertex; {} virtual bones in two layers; {multi:.2} multi-weights \
+         per vertex; {} virtual bones of compressed Direct Delta Mush, {:.2} per vertex.\n\n",
+        env!("CARGO_PKG_VERSION"),
+        gpu::name(gpu),
+        bandwidth.copy,
+        bandwidth.kernel,
+        bytes(bandwidth.bytes),
+        rig.name,
+        rig.bone_count(),
+        per_vertex(used),
+        cast.two.virtual_count(),
+        cast.small.virtual_count(),
+        per_vertex(layer),
+    );
+    let value = json!({ "version": env!("CARGO_PKG_VERSION"), "adapter": gpu::name(gpu), "instances": instances, "name": rig.name,
+        "vertices": n, "bones": rig.bone_count(), "influences_per_vertex": per_vertex(used), "multi_weights_per_vertex": multi,
+        "two_layer_virtual_bones": cast.two.virtual_count(), "virtual_bones": cast.small.virtual_count(),
+        "virtual_bones_per_vertex": per_vertex(layer), "bandwidth": bandwidth });
+    (text, value)
+}
+
+fn table(
+    gpu: &Gpu,
+    cast: &Cast,
+    bandwidth: &Bandwidth,
+    instances: usize,
+    session: &mut Session,
+) -> anyhow::Result<(String, Value)> {
+    let mut models = vec![
+        ("LBS".to_owned(), Model::lbs(gpu, &cast.rig)?),
+        ("two-layer".to_owned(), Model::two_layer(gpu, &cast.two)?),
+    ];
+    for variant in Variant::ALL {
+        let name = format!("DDM variant {}", u8::from(variant));
+        models.push((name, Model::ddm(gpu, &cast.full.with_variant(variant))?));
+    }
+    models.push(("DDM compressed".to_owned(), Model::ddm(gpu, &cast.small)?));
+    let mut text = "| model | microseconds | ns per vertex | GB/s | x time of its bytes at copy speed | x LBS | faster than variant 0 |\n\
+                    |---|---:|---:|---:|---:|---:|---:|\n"
+        .to_owned();
+    let frames = cast.frames();
+    let mut speeds: Vec<(String, Speed)> = Vec::new();
+    for (name, model) in models {
+        session.stage("measuring kernels")?;
+        speeds.push((name, speed(gpu, &model, &frames, instances, Effort::Full)?));
+    }
+    let (lbs, full) = (speeds[0].1.timing.seconds, speeds[2].1.timing.seconds);
+    let mut rows = Vec::new();
+    for (name, speed) in &speeds {
+        let seconds = speed.timing.seconds;
+        let over_copy = seconds * 1e9 * bandwidth.best() / speed.bytes as f64;
+        text += &format!(
+            "| {name} | {:.1} | {:.4} | {} | {over_copy:.2} | {:.2} | {:.2} |\n",
+            1e6 * seconds,
+            speed.ns_per_vertex,
+            figure(speed.gb_per_second),
+            seconds / lbs,
+            full / seconds
+        );
+        rows.push(json!({ "model": name, "speed": speed, "over_copy": over_copy, "over_lbs": seconds / lbs,
+            "faster_than_v0": full / seconds }));
+    }
+    text += &method(&speeds[0].1);
+    Ok((text, json!(rows)))
+}
+
+/// In one line, how the figures came about.
+fn method(speed: &Speed) -> String {
+    let clock = if speed.timing.by_device { "the device's timers" } else { "the clock around submissions" };
+    format!("\nMedian by {clock} over {} passes of {} runs.\n", speed.timing.passes, speed.timing.repeats)
+}
+
+const WORKGROUPS: [u32; 3] = [64, 128, 256];
+const TILES: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// Nanoseconds per vertex of every tuning: first of the kernels that make vertices, then of those that make virtual bones.
+fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> anyhow::Result<(String, Value)> {
+    let frames = cast.frames();
+    let mut text = "Nanoseconds per vertex.\n\n| kernels | workgroup | tile | LBS | two-layer | DDM variant 0 | DDM compressed |\n\
+                    |---|---:|---:|---:|---:|---:|---:|\n"
+        .to_owned();
+    let mut rows = Vec::new();
+    for bones in [false, true] {
+        for workgroup in WORKGROUPS {
+            for tile in TILES {
+                session.stage("measuring kernels")?;
+                let tuning = Some(Tuning { workgroup, tile });
+                let tuned = if bones { gpu.with_tuning(None, tuning) } else { gpu.with_tuning(tuning, None) };
+                let nanoseconds = |model: Model| -> anyhow::Result<f64> {
+                    Ok(speed(&tuned, &model, &frames, instances, Effort::Quick)?.ns_per_vertex)
+                };
+                let plain = match bones {
+                    true => [None, None],
+                    false => [
+                        Some(nanoseconds(Model::lbs(&tuned, &cast.rig)?)?),
+                        Some(nanoseconds(Model::ddm(&tuned, &cast.full)?)?),
+                    ],
+                };
+                let two = nanoseconds(Model::two_layer(&tuned, &cast.two)?)?;
+                let small = nanoseconds(Model::ddm(&tuned, &cast.small)?)?;
+                let shown = plain.map(|ns| ns.map_or(String::new(), |ns| format!("{ns:.4}")));
+                let kernels = if bones { "virtual bones" } else { "vertices" };
+                let [lbs, full] = shown;
+                text += &format!("| {kernels} | {workgroup} | {tile} | {lbs} | {two:.4} | {full} | {small:.4} |\n");
+                rows.push(
+                    json!({ "kernels": kernels, "workgroup": workgroup, "tile": tile, "lbs": plain[0], "ddm": plain[1],
+                    "two_layer": two, "compressed": small }),
+                );
+            }
+        }
+    }
+    Ok((text, json!(rows)))
+}

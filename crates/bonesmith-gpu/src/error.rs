@@ -1,0 +1,81 @@
+//! What can go wrong between here and a GPU.
+
+/// Why something could not be done on a GPU.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GpuError {
+    /// No driver, or none that was asked for.
+    #[error("no GPU to compute on: {detail}")]
+    NoAdapter {
+        /// What was looked for.
+        detail: String,
+    },
+    /// The adapter is there but gives no device.
+    #[error("{adapter} gives no device: {detail}")]
+    NoDevice {
+        /// Its name.
+        adapter: String,
+        /// What the driver said.
+        detail: String,
+    },
+    /// The driver took the device away: reset, unplugged, a kernel that ran for too long. Everything on it is gone; make
+    /// a new [`crate::Gpu`] and upload again.
+    #[error("the GPU was lost: {detail}")]
+    Lost {
+        /// What the driver said.
+        detail: String,
+    },
+    /// More than the device can address in one piece, even with several dispatches.
+    #[error("{what} would take {needs}, but the device allows {limit}")]
+    Limit {
+        /// Of what.
+        what: String,
+        /// Bytes, or pieces.
+        needs: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// No memory left.
+    #[error("the GPU has no room for {what}: {bytes} bytes")]
+    OutOfMemory {
+        /// For what.
+        what: String,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// A pose of another rig.
+    #[error("{given} bone transforms, but the model has {bones} bones")]
+    BoneCount {
+        /// Transforms given.
+        given: usize,
+        /// Bones of the model.
+        bones: usize,
+    },
+    /// NaN or infinity, or a number beyond float32.
+    #[error("instance {instance}, bone {bone}: the transform is no finite float32 about the model's origin")]
+    NotFinite {
+        /// Instance index.
+        instance: usize,
+        /// Bone index.
+        bone: usize,
+    },
+    /// An instance that the batch does not have.
+    #[error("instance {instance}, but the batch has {instances}")]
+    NoSuchInstance {
+        /// Instance index.
+        instance: usize,
+        /// Instances there are.
+        instances: usize,
+    },
+    /// A rig that breaks its own invariants.
+    #[error("the rig cannot be uploaded: {what}")]
+    BadRig {
+        /// Which.
+        what: String,
+    },
+    /// The device refused something: a bug here or in the driver.
+    #[error("the GPU refused: {detail}")]
+    Refused {
+        /// What it said.
+        detail: String,
+    },
+}

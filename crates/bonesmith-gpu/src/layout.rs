@@ -1,0 +1,234 @@
+//! Tables as the kernels read them. `docs/runtime.md` shows the bytes.
+//!
+//! Rows (vertices or virtual bones) come in slices of 32, as wide as what GPUs run in step. All rows of a slice have as
+//! many influences, the missing ones with weight 0, and the same number of neighbouring rows lies in neighbouring words:
+//! loops end together and reads are whole cache lines.
+
+use bonesmith_core::ddm::MultiWeights;
+use bonesmith_core::two_layer::Blends;
+use bonesmith_core::{Rig, SparseWeights};
+use glam::{DAffine3, DQuat, DVec3, Vec3};
+
+use crate::error::GpuError;
+
+/// Rows per slice.
+pub(crate) const SLICE: usize = 32;
+
+/// Influences of all rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Table {
+    /// [slices + 1] first influence of each slice, counted in slices of them.
+    pub starts: Vec<u32>,
+    /// [starts.last(), words, 32]
+    pub data: Vec<u32>,
+    /// Words per influence.
+    pub words: usize,
+}
+
+impl Table {
+    /// `row(i)` yields the words of each influence of row i.
+    fn new<const WORDS: usize, I: Iterator<Item = [u32; WORDS]>>(
+        rows: usize,
+        row: impl Fn(usize) -> I,
+    ) -> Result<Self, GpuError> {
+        let mut table = Self { starts: vec![0], data: Vec::new(), words: WORDS };
+        let mut slice: Vec<Vec<[u32; WORDS]>> = Vec::with_capacity(SLICE);
+        for first in (0..rows).step_by(SLICE) {
+            slice.clear();
+            slice.extend((first..rows.min(first + SLICE)).map(|i| row(i).collect()));
+            let longest = slice.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            let base = table.data.len();
+            table.data.resize(base + longest * WORDS * SLICE, 0);
+            for (lane, influences) in slice.iter().enumerate() {
+                for (k, influence) in influences.iter().enumerate() {
+                    for (n, word) in influence.iter().enumerate() {
+                        table.data[base + (k * WORDS + n) * SLICE + lane] = *word;
+                    }
+                }
+            }
+            let end = u64::from(*table.starts.last().unwrap_or(&0)) + longest as u64;
+            let end = u32::try_from(end).map_err(|_| GpuError::Limit {
+                what: "influences of all slices".to_owned(),
+                needs: end,
+                limit: u32::MAX.into(),
+            })?;
+            table.starts.push(end);
+        }
+        Ok(table)
+    }
+
+    /// One word each: the bone in the low bits, the weight in the others, in units of [`Packing::unit`].
+    pub fn packed(weights: &SparseWeights, packing: &Packing) -> Result<Self, GpuError> {
+        Self::new(weights.vertex_count(), |i| packing.row(weights.of(i)).into_iter().map(|word| [word]))
+    }
+
+    /// Two words each: bone and float32 weight.
+    pub fn blends(blends: &Blends) -> Result<Self, GpuError> {
+        Self::new(blends.count(), |m| blends.of(m).map(|(j, w)| [j as u32, w.to_bits()]))
+    }
+
+    /// Bone and the first `WORDS - 1` numbers of each multi-weight.
+    pub fn multi<const WORDS: usize>(weights: &MultiWeights) -> Result<Self, GpuError> {
+        let words = |(j, v): (usize, &[f32])| -> [u32; WORDS] {
+            std::array::from_fn(|n| if n == 0 { j as u32 } else { v[n - 1].to_bits() })
+        };
+        Self::new(weights.count(), |row| weights.of(row).map(words))
+    }
+}
+
+/// How a bone and a weight share 32 bits: as many as the largest bone takes, at most 16, and the rest for the weight. With
+/// 65 bones a weight has 25 bits, one more than a float32 between 0.5 and 1; with 65536 it has 16.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Packing {
+    pub index_bits: u32,
+}
+
+impl Packing {
+    pub fn new(bones: usize) -> Self {
+        Self { index_bits: usize::BITS - bones.saturating_sub(1).leading_zeros() }
+    }
+
+    fn steps(self) -> u32 {
+        u32::MAX >> self.index_bits
+    }
+
+    /// Weight of one step.
+    pub fn unit(self) -> f32 {
+        (1.0 / f64::from(self.steps())) as f32
+    }
+
+    /// Words of one row; the first, the largest, takes the rounding of the others, so that all sum to 1.
+    fn row(self, influences: impl Iterator<Item = (usize, f32)>) -> Vec<u32> {
+        let steps = self.steps();
+        let quantised = influences.map(|(j, w)| (j as u32, (f64::from(w) * f64::from(steps)).round() as u32));
+        let mut pairs: Vec<(u32, u32)> = quantised.collect();
+        if let [first, others @ ..] = &mut pairs[..] {
+            first.1 = steps.saturating_sub(others.iter().map(|(_, w)| *w).fold(0, u32::saturating_add));
+        }
+        pairs.into_iter().map(|(j, w)| (w << self.index_bits) | j).collect()
+    }
+}
+
+/// [slices, planes, 32] numbers of each row; missing rows are 0.
+pub(crate) fn planes<const P: usize>(rows: usize, row: impl Fn(usize) -> [f32; P]) -> Vec<f32> {
+    let mut all = vec![0.0; rows.div_ceil(SLICE) * P * SLICE];
+    for i in 0..rows {
+        for (plane, value) in row(i).into_iter().enumerate() {
+            all[(i / SLICE * P + plane) * SLICE + i % SLICE] = value;
+        }
+    }
+    all
+}
+
+/// Rest pose about the origin, and its unit normals.
+pub(crate) struct Shape {
+    pub points: Vec<Vec3>,
+    pub normals: Vec<Vec3>,
+}
+
+impl Shape {
+    pub fn new(rig: &Rig, origin: DVec3) -> Self {
+        let normals = bonesmith_core::metrics::vertex_normals(&rig.rest, &rig.surface.topology.vertex_triangles());
+        let unit = |n: &DVec3| n.try_normalize().unwrap_or(DVec3::ZERO).as_vec3();
+        Self {
+            points: rig.rest.iter().map(|p| (p.as_dvec3() - origin).as_vec3()).collect(),
+            normals: normals.iter().map(unit).collect(),
+        }
+    }
+
+    /// Point and normal of a vertex.
+    pub fn row(&self, i: usize) -> [f32; 6] {
+        let (p, n) = (self.points[i], self.normals[i]);
+        [p.x, p.y, p.z, n.x, n.y, n.z]
+    }
+}
+
+/// Middle of the bounding box: float32 numbers about it are small wherever the model stands.
+pub(crate) fn middle(rest: &[Vec3]) -> DVec3 {
+    let low = rest.iter().fold(DVec3::INFINITY, |a, b| a.min(b.as_dvec3()));
+    let high = rest.iter().fold(DVec3::NEG_INFINITY, |a, b| a.max(b.as_dvec3()));
+    if rest.is_empty() { DVec3::ZERO } else { 0.5 * (low + high) }
+}
+
+/// Three rows of posed_from_rest.
+pub(crate) type BoneRows = [[f32; 4]; 3];
+
+/// A pose about the origins, in float32: differences of far-away points are taken here, in float64.
+#[derive(Debug, Default)]
+pub(crate) struct PackedPose {
+    /// [bone_stride]
+    pub bones: Vec<BoneRows>,
+    /// Where bone 0 takes the origin.
+    pub home: [f32; 4],
+    /// [bone_stride] x y z w, if asked for.
+    pub turns: Vec<[f32; 4]>,
+}
+
+impl PackedPose {
+    /// `Err` names the bone that is not finite.
+    pub fn new(pose: &[DAffine3], origin: DVec3, stride: usize, turns: bool) -> Result<Self, usize> {
+        let home = pose.first().map_or(origin, |m| m.transform_point3(origin));
+        let mut packed = Self { home: home.as_vec3().extend(0.0).to_array(), ..Self::default() };
+        for (j, m) in pose.iter().enumerate() {
+            let t = m.transform_point3(origin) - home;
+            let [x, y, z] = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis];
+            let rows: BoneRows = std::array::from_fn(|r| [x[r] as f32, y[r] as f32, z[r] as f32, t[r] as f32]);
+            if !rows.as_flattened().iter().all(|v| v.is_finite()) || !home.as_vec3().is_finite() {
+                return Err(j);
+            }
+            packed.bones.push(rows);
+            if turns {
+                let rotation = bonesmith_core::transform::nearest_rotation(&m.matrix3);
+                packed.turns.push(DQuat::from_mat3(&rotation).as_quat().to_array());
+            }
+        }
+        packed.bones.resize(stride, Default::default());
+        packed.turns.resize(if turns { stride } else { 0 }, Default::default());
+        Ok(packed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_rows_sum_to_one_and_keep_their_bones() {
+        for bones in [1, 2, 65, 256, 257, 65536] {
+            let packing = Packing::new(bones);
+            let last = bones - 1;
+            let row = if last == 0 { vec![(0, 1.0)] } else { vec![(last, 0.5f32), (0, 0.3), (last / 2 + 1, 0.2)] };
+            let words = packing.row(row.iter().copied());
+            let mask = (1u64 << packing.index_bits) - 1;
+            let sum: u64 = words.iter().map(|w| u64::from(*w >> packing.index_bits)).sum();
+            assert_eq!(sum, u64::from(packing.steps()), "{bones} bones");
+            for (word, (j, w)) in words.iter().zip(row) {
+                assert_eq!(u64::from(*word) & mask, j as u64);
+                let stored = (*word >> packing.index_bits) as f32 * packing.unit();
+                assert!((stored - w).abs() <= 2.0 * packing.unit() + 1e-7, "{bones} bones: {stored} for {w}");
+            }
+        }
+    }
+
+    #[test]
+    fn slices_are_padded_to_their_longest_row() {
+        let mut weights = SparseWeights::new(33, 3);
+        (0..33).for_each(|i| weights.set(i, &[(i % 4, 1.0)]));
+        weights.set(7, &[(1, 0.5), (2, 0.25), (3, 0.25)]);
+        let table = Table::packed(&weights, &Packing::new(4)).unwrap();
+        assert_eq!(table.starts, [0, 3, 4]);
+        assert_eq!(table.data.len(), 4 * SLICE);
+        assert_eq!((table.data[7] & 3, table.data[SLICE + 7] & 3, table.data[SLICE + 8]), (1, 2, 0));
+        // The lone row of the last slice, then padding.
+        assert_eq!((table.data[3 * SLICE] >> 2, table.data[3 * SLICE + 1]), (u32::MAX >> 2, 0));
+    }
+
+    #[test]
+    fn planes_put_neighbours_side_by_side() {
+        let all = planes(34, |i| [i as f32, -(i as f32)]);
+        assert_eq!(
+            (all.len(), all[31], all[SLICE + 31], all[2 * SLICE + 1], all[3 * SLICE + 1]),
+            (128, 31.0, -31.0, 33.0, -33.0)
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Rigs into tables.
+
+use std::sync::Arc;
+
+use bonesmith_core::ddm::{MultiWeights, Variant};
+use bonesmith_core::{DdmRig, Rig, SparseWeights, TwoLayerRig};
+use glam::DVec3;
+
+use super::{Inner, Model, Stage};
+use crate::context::Gpu;
+use crate::error::GpuError;
+use crate::kernel::Kernel;
+use crate::layout::{Packing, Shape, Table, middle, planes};
+
+impl Model {
+    /// Linear blend skinning, any number of influences.
+    pub fn lbs(gpu: &Gpu, rig: &Rig) -> Result<Self, GpuError> {
+        rig.check().map_err(bad_rig)?;
+        let origin = middle(&rig.rest);
+        let stage = blended(gpu, &Shape::new(rig, origin), &rig.weights, rig.bone_count())?;
+        Ok(assemble(gpu, rig, origin, vec![stage]))
+    }
+
+    /// Two layers of linear blending [Le2014 ch. 4].
+    pub fn two_layer(gpu: &Gpu, rig: &TwoLayerRig) -> Result<Self, GpuError> {
+        rig.check().map_err(bad_rig)?;
+        let origin = middle(&rig.master.rest);
+        let count = rig.virtual_count();
+        let table = Table::blends(&rig.blends)?;
+        let first = Stage::new(gpu, Kernel::Blend, count, &table, &planes(count, |_| [0.0]))?;
+        let second = blended(gpu, &Shape::new(&rig.master, origin), &rig.weights, count)?;
+        Ok(assemble(gpu, &rig.master, origin, vec![first, second]))
+    }
+
+    /// Direct Delta Mush of any variant, or compressed [LeLewis2019, Le2021].
+    pub fn ddm(gpu: &Gpu, rig: &DdmRig) -> Result<Self, GpuError> {
+        rig.check().map_err(bad_rig)?;
+        let shape = Shape::new(&rig.rig, rig.origin);
+        let stages = match &rig.layer {
+            None => vec![delta_mush(gpu, rig, &shape)?],
+            Some(layer) => {
+                vec![virtual_bones(gpu, rig, &shape)?, blended(gpu, &shape, layer, rig.virtual_count())?]
+            }
+        };
+        Ok(assemble(gpu, &rig.rig, rig.origin, stages))
+    }
+}
+
+fn assemble(gpu: &Gpu, rig: &Rig, origin: DVec3, stages: Vec<Stage>) -> Model {
+    let inner = Inner { stages, origin, bones: rig.bone_count(), vertices: rig.vertex_count() };
+    Model { gpu: gpu.clone(), inner: Arc::new(inner) }
+}
+
+fn bad_rig(error: impl std::fmt::Display) -> GpuError {
+    GpuError::BadRig { what: error.to_string() }
+}
+
+/// Vertices that blend `bones` bones.
+fn blended(gpu: &Gpu, shape: &Shape, weights: &SparseWeights, bones: usize) -> Result<Stage, GpuError> {
+    let packing = Packing::new(bones);
+    let count = weights.vertex_count();
+    let table = Table::packed(weights, &packing)?;
+    let stage = Stage::new(gpu, Kernel::Lbs, count, &table, &planes(count, |i| shape.row(i)))?;
+    Ok(Stage { index_bits: packing.index_bits, weight_unit: packing.unit(), ..stage })
+}
+
+fn delta_mush(gpu: &Gpu, rig: &DdmRig, shape: &Shape) -> Result<Stage, GpuError> {
+    let (weights, kernel) = (&rig.weights, Kernel::Ddm(rig.variant));
+    let count = weights.count();
+    let about = |i: usize| {
+        let ([px, py, pz], [x, y, z, a, b, c]) = (weights.centres()[i].to_array(), shape.row(i));
+        [x, y, z, a, b, c, px, py, pz]
+    };
+    let (table, rows) = match rig.variant {
+        Variant::V0 => (Table::multi::<11>(weights)?, planes(count, about)),
+        Variant::V1 => (Table::multi::<11>(weights)?, planes(count, |i| with_inverse(about(i), weights, i))),
+        Variant::V2 | Variant::V3 => (Table::multi::<5>(weights)?, planes(count, about)),
+        Variant::V4 => (Table::multi::<2>(weights)?, planes(count, about)),
+        Variant::V5 => (Table::multi::<2>(weights)?, planes(count, |i| shape.row(i))),
+    };
+    let stage = Stage::new(gpu, kernel, count, &table, &rows)?;
+    Ok(Stage { moment_unit: moment_unit(shape), ..stage })
+}
+
+fn with_inverse(about: [f32; 9], weights: &MultiWeights, row: usize) -> [f32; 15] {
+    let inverse = weights.rest_inverse(row);
+    std::array::from_fn(|n| if n < 9 { about[n] } else { inverse[n - 9] })
+}
+
+fn virtual_bones(gpu: &Gpu, rig: &DdmRig, shape: &Shape) -> Result<Stage, GpuError> {
+    let centres = rig.weights.centres();
+    let rows = planes(centres.len(), |k| centres[k].to_array());
+    let stage = Stage::new(gpu, Kernel::DdmBones, centres.len(), &Table::multi::<11>(&rig.weights)?, &rows)?;
+    Ok(Stage { moment_unit: moment_unit(shape), ..stage })
+}
+
+/// Moments are squares of lengths: this brings them near 1 whatever the model's unit.
+fn moment_unit(shape: &Shape) -> f32 {
+    let squared = shape.points.iter().map(|p| p.as_dvec3().length_squared()).fold(0.0, f64::max);
+    if squared > 0.0 { (1.0 / squared) as f32 } else { 1.0 }
+}

@@ -1,0 +1,87 @@
+//! The 3x3 polar decomposition inside the kernel of variant 0, on matrices of every kind.
+
+use bonesmith_core::ddm::{MultiWeights, Variant};
+use bonesmith_core::transform::nearest_rotation;
+use bonesmith_core::{DdmRig, SparseWeights};
+use bonesmith_gpu::{GpuOptions, Model};
+use glam::{DAffine3, DMat3, DVec3, Vec3};
+
+use super::gpu;
+use super::rigs::{self, Random, Size};
+
+/// Rotations that the kernel finds for [B] matrices. One bone each; with second moments of 1 and nothing else the matrix to
+/// decompose is the bone's own, and the three vertices of a bone show the columns of its rotation.
+fn rotations(matrices: &[DMat3]) -> Option<Vec<DMat3>> {
+    let gpu = gpu(&GpuOptions::default())?;
+    let (bones, n) = (matrices.len(), 3 * matrices.len());
+    let mut rig = rigs::lbs(1, Size { vertices: n, bones, influences: 1, frames: 1 });
+    rig.rest = (0..n).map(|i| Vec3::AXES[i % 3]).collect();
+    rig.weights = SparseWeights::new(n, 1);
+    (0..n).for_each(|i| rig.weights.set(i, &[(i / 3, 1.0)]));
+    rig.clips[0].posed_from_rest = matrices.iter().map(|m| DAffine3::from_mat3(*m)).collect();
+    let values = (0..n).flat_map(|_| [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0]).collect();
+    let starts = (0..=n as u32).collect();
+    let weights =
+        MultiWeights::from_tables(10, starts, (0..n).map(|i| (i / 3) as u16).collect(), values, vec![Vec3::ZERO; n]);
+    let rig = DdmRig { rig, origin: DVec3::ZERO, weights: weights.unwrap(), layer: None, variant: Variant::V0 };
+    let batch = Model::ddm(&gpu, &rig).unwrap().batch(1).unwrap();
+    batch.write_bones(0, rig.rig.clips[0].frame(0)).unwrap();
+    batch.submit().unwrap();
+    let columns = batch.read(0).unwrap().positions;
+    let rotation = |c: &[Vec3; 3]| DMat3::from_cols(c[0].as_dvec3(), c[1].as_dvec3(), c[2].as_dvec3());
+    Some(columns.as_chunks::<3>().0.iter().map(rotation).collect())
+}
+
+fn trace(a: DMat3, b: DMat3) -> f64 {
+    let q = a.transpose() * b;
+    q.x_axis.x + q.y_axis.y + q.z_axis.z
+}
+
+/// As good as the exact decomposition: a rotation, and none is nearer.
+fn judge(matrices: &[DMat3]) {
+    let Some(found) = rotations(matrices) else { return };
+    for (r, m) in found.iter().zip(matrices) {
+        assert!((*r * r.transpose()).abs_diff_eq(DMat3::IDENTITY, 1e-4) && r.determinant() > 0.0, "{r} of {m}");
+        let size = trace(*m, *m).sqrt().max(1e-12);
+        let (got, best) = (trace(*r, *m) / size, trace(nearest_rotation(m), *m) / size);
+        assert!(got >= best - 1e-4, "{got} of {best} for {m}: {r}");
+    }
+}
+
+fn random_matrix(random: &mut Random) -> DMat3 {
+    DMat3::from_cols(random.vector(), random.vector(), random.vector())
+}
+
+#[test]
+fn of_any_matrix_reflections_included() {
+    let mut random = Random(1);
+    judge(&(0..4000).map(|_| random_matrix(&mut random)).collect::<Vec<_>>());
+}
+
+/// From three equal to one alone, and of both signs.
+#[test]
+fn of_any_singular_values() {
+    let mut random = Random(2);
+    let mut matrices = Vec::new();
+    for middle in [1.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-6, 0.0] {
+        for share in [1.0, 0.5, 0.01, 0.0, -0.01, -0.5, -0.98, -1.0] {
+            for _ in 0..40 {
+                let (u, v) =
+                    (nearest_rotation(&random_matrix(&mut random)), nearest_rotation(&random_matrix(&mut random)));
+                matrices.push(u * DMat3::from_diagonal(DVec3::new(1.0, middle, middle * share)) * v);
+            }
+        }
+    }
+    judge(&matrices);
+}
+
+/// Nothing to go by gives a rotation all the same; so does any scale.
+#[test]
+fn of_nothing_and_of_any_scale() {
+    let mut random = Random(3);
+    let mut matrices = vec![DMat3::ZERO, DMat3::IDENTITY, -DMat3::IDENTITY];
+    for exponent in [-12, -6, 6, 12] {
+        matrices.extend((0..20).map(|_| random_matrix(&mut random) * 10f64.powi(exponent)));
+    }
+    judge(&matrices);
+}

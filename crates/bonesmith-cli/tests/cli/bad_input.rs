@@ -158,7 +158,7 @@ fn options_out_of_range_or_without_meaning() {
 #[test]
 fn unknown_options() {
     let dir = folder();
-    for options in ["--eigenskin 5", "--bonse 3", "--method ssdr"] {
+    for options in ["--eigenskins 5", "--bonse 3", "--method dembones"] {
         let run = bonesmith(dir.path(), &format!("fit walk.npz -o out.glb {options}"));
         assert_eq!(run.code, Some(2), "{options}");
         assert!(run.stderr.starts_with("error: ") && run.stderr.contains(options.split(' ').next().unwrap()));

@@ -10,6 +10,7 @@ use crate::fit::{
     AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
     finish, vertices,
 };
+use crate::observer::Observer;
 use crate::rig::BoneKind;
 use crate::sequence::MeshSequence;
 
@@ -36,6 +37,25 @@ impl Attempt for Solved {
     fn bones(&self) -> usize {
         self.state.bones()
     }
+}
+
+/// A method that needs no more than the problem and a number of bones.
+pub(super) fn fit_bones(
+    sequence: &MeshSequence,
+    params: &FitParams,
+    observer: &mut dyn Observer,
+    mut decompose: impl FnMut(&Problem, usize, &mut Run<'_>) -> Result<Solved, FitError>,
+) -> Result<Fitted, FitError> {
+    refuse_smooth(params)?;
+    let mut run = Run::new(params, observer);
+    run.stage("prepare", None)?;
+    let problem = run.timed("normalise", || Problem::centered(sequence));
+    let prepare_secs = run.seconds();
+    let mut warnings = Vec::new();
+    let solved = with_bones(params.bones, sequence.vertex_count(), &mut run, &mut warnings, |count, run| {
+        decompose(&problem, count, run)
+    })?;
+    Ok(fitted(sequence, &problem, solved, warnings, prepare_secs, run))
 }
 
 /// Fits as many bones as asked for; a target that was missed is noted.

@@ -20,7 +20,7 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
 use glam::{DMat3, DVec3};
 
-use crate::baselines::frame::{self, Rounds, Solved, cluster_motion, refuse_smooth, with_bones};
+use crate::baselines::frame::{self, Rounds, Solved, cluster_motion, fit_bones};
 use crate::baselines::products::{Quadratic, Vertex, for_each_vertex};
 use crate::cluster::spectral;
 use crate::fit::bones::BoneModel;
@@ -63,17 +63,8 @@ pub(crate) fn lssp(
     if params.bone_kind != BoneKind::Rigid {
         return Err(FitError::Unsupported("the method lssp makes rigid bones only".into()));
     }
-    refuse_smooth(params)?;
-    let mut run = Run::new(params, observer);
-    run.stage("prepare", None)?;
-    let problem = run.timed("normalise", || Problem::centered(sequence));
     let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
-    let prepare_secs = run.seconds();
-    let mut warnings = Vec::new();
-    let solved = with_bones(params.bones, sequence.vertex_count(), &mut run, &mut warnings, |count, run| {
-        decompose(&problem, &adjacency, count, params, run)
-    })?;
-    Ok(frame::fitted(sequence, &problem, solved, warnings, prepare_secs, run))
+    fit_bones(sequence, params, observer, |problem, count, run| decompose(problem, &adjacency, count, params, run))
 }
 
 fn decompose(

@@ -12,7 +12,7 @@
 
 use glam::DVec3;
 
-use crate::baselines::frame::{self, Rounds, Solved, refuse_smooth, with_bones};
+use crate::baselines::frame::{Rounds, Solved, fit_bones};
 use crate::cluster::region_growing::centers;
 use crate::fit::bones::{self, BoneModel};
 use crate::fit::descend::State;
@@ -36,16 +36,7 @@ pub(crate) fn sad(
     params: &FitParams,
     observer: &mut dyn Observer,
 ) -> Result<Fitted, FitError> {
-    refuse_smooth(params)?;
-    let mut run = Run::new(params, observer);
-    run.stage("prepare", None)?;
-    let problem = run.timed("normalise", || Problem::centered(sequence));
-    let prepare_secs = run.seconds();
-    let mut warnings = Vec::new();
-    let solved = with_bones(params.bones, sequence.vertex_count(), &mut run, &mut warnings, |count, run| {
-        decompose(&problem, count, params, run)
-    })?;
-    Ok(frame::fitted(sequence, &problem, solved, warnings, prepare_secs, run))
+    fit_bones(sequence, params, observer, |problem, count, run| decompose(problem, count, params, run))
 }
 
 fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<'_>) -> Result<Solved, FitError> {

@@ -11,7 +11,7 @@
 //! was published); bones are reinitialised at most [`MOST_NEW`] times their number; the effect of a bone
 //! (eq. 14, which depends on the origin) is measured about the model's middle in each frame.
 
-use crate::baselines::frame::{self, Rounds, Solved, refuse_smooth, with_bones};
+use crate::baselines::frame::{Rounds, Solved, fit_bones};
 use crate::baselines::products::{Part, Quadratic, Vertex, best_rest, for_each_vertex};
 use crate::cluster::region_growing::cells;
 use crate::fit::bones::{self, BoneModel};
@@ -55,16 +55,7 @@ pub(crate) fn ssdr(
     if params.bone_kind != BoneKind::Rigid {
         return Err(FitError::Unsupported("the method ssdr makes rigid bones only".into()));
     }
-    refuse_smooth(params)?;
-    let mut run = Run::new(params, observer);
-    run.stage("prepare", None)?;
-    let problem = run.timed("normalise", || Problem::centered(sequence));
-    let prepare_secs = run.seconds();
-    let mut warnings = Vec::new();
-    let solved = with_bones(params.bones, sequence.vertex_count(), &mut run, &mut warnings, |count, run| {
-        decompose(&problem, count, params, run)
-    })?;
-    Ok(frame::fitted(sequence, &problem, solved, warnings, prepare_secs, run))
+    fit_bones(sequence, params, observer, |problem, count, run| decompose(problem, count, params, run))
 }
 
 /// [Course2014 alg. 3].

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use bonesmith_core::metrics::{self, Metrics, MetricsError};
 use bonesmith_core::{Clip, DdmRig, MeshSequence, Rig, TwoLayerRig, ddm, deform};
-use bonesmith_io::Loaded;
+use bonesmith_io::{LoadOptions, Loaded};
 use bonesmith_report::Shape;
 
 use crate::errors::Usage;
@@ -85,6 +85,13 @@ impl AnyModel {
             (_, None) => Vec::new(),
         }))
     }
+}
+
+/// Figures of a file that was written, whatever it holds, by its first clip.
+pub fn measure_written(path: &Path, sequence: &MeshSequence) -> anyhow::Result<Metrics> {
+    let input = Input { paths: Vec::new(), load: LoadOptions::default(), rest: None, frames: None };
+    let model = AnyModel::read(path, &input)?;
+    model.measure(model.clip(None)?, sequence).context("measuring what was written")
 }
 
 /// The clip of this name, else the first.

@@ -9,13 +9,13 @@ use bonesmith_core::metrics;
 use bonesmith_report::Shape;
 use serde_json::{Value, json};
 
-use super::lighter::{Report, Source, measure};
+use super::lighter::{Report, Source};
 use crate::args::{CompressArgs, ShapeArg};
 use crate::errors::Outcome;
 use crate::output::figure;
 use crate::session::Session;
-use crate::settings;
 use crate::summary::Seconds;
+use crate::{models, settings};
 
 /// A target error counts as reached within this fraction: the file holds float32.
 const TARGET_SLACK: f64 = 1e-3;
@@ -46,7 +46,7 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let export = export_started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
     let reference = source.reference();
-    let measured = reference.map(|sequence| measure(&output, sequence)).transpose()?;
+    let measured = reference.map(|sequence| models::measure_written(&output, sequence)).transpose()?;
     let error = info.history.last().map_or(0.0, |(_, error)| *error);
     let poses = source.examples.is_some() || (source.own.is_some() && !params.weights_only);
     let reached = measured.as_ref().filter(|_| poses).map_or(error, |m| m.e_rms);

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
 use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, DdmStop, RangeOfMotion, compress};
 use bonesmith_core::ddm::{DdmMaps, DdmParams, DeltaMush, Frames, Variant, evaluate, precompute, rigid_bind};
-use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_core::metrics::Metrics;
 use bonesmith_core::{DdmRig, MeshSequence, RawFrame, RawSequence, Rig};
 use bonesmith_report::Shape;
 use glam::Vec3;
@@ -18,7 +17,7 @@ use crate::errors::{Outcome, Usage};
 use crate::output::{bytes, figure};
 use crate::session::Session;
 use crate::summary::Seconds;
-use crate::{load, reports, settings};
+use crate::{load, models, reports, settings};
 
 pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let params = params(&args);
@@ -64,7 +63,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let export = started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
     let reference = poses(&full.rig, |t| evaluate(&full, full.rig.clips[0].frame(t)))?;
-    let measured = reference.as_ref().map(|sequence| measure(&output, sequence)).transpose()?;
+    let measured = reference.as_ref().map(|sequence| models::measure_written(&output, sequence)).transpose()?;
     let seconds = Seconds { load, prepare, fit, export, total: load + prepare + fit + export, ..Default::default() };
     let mut report = Report {
         command: "ddm",
@@ -180,22 +179,6 @@ fn poses(rig: &Rig, posed: impl Fn(usize) -> Vec<Vec3>) -> anyhow::Result<Option
         ..RawSequence::default()
     };
     Ok(Some(load::check(raw)?))
-}
-
-/// Figures of a written file, whatever its shape.
-pub fn measure(path: &Path, sequence: &MeshSequence) -> anyhow::Result<Metrics> {
-    if let Some(ddm) = bonesmith_io::load_ddm(path)? {
-        let clip = ddm.rig.clips.first().ok_or(metrics::MetricsError::NoClip)?;
-        anyhow::ensure!(clip.frame_count() == sequence.frame_count(), "the file that was written has other frames");
-        return Ok(metrics::compare(sequence, |t| evaluate(&ddm, clip.frame(t))));
-    }
-    match bonesmith_io::load(path, &Default::default())? {
-        bonesmith_io::Loaded::Rig(rig) => metrics::evaluate(&rig, sequence).context("measuring what was written"),
-        bonesmith_io::Loaded::Sequence(raw) => {
-            anyhow::ensure!(raw.frames.len() == sequence.frame_count(), "the file that was written has other frames");
-            Ok(metrics::compare(sequence, |t| raw.frames[t].positions.clone()))
-        }
-    }
 }
 
 fn delta_mush(

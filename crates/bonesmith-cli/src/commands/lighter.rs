@@ -1,12 +1,11 @@
 //! What `reduce` and `compress` have in common: a rig and examples in, a lighter rig out, figures of the file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Context;
-use bonesmith_core::deform::{lbs, two_layer};
+use bonesmith_core::deform::lbs;
 use bonesmith_core::fit::Warning;
-use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_core::metrics::Metrics;
 use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
 use bonesmith_report::Shape;
 use serde_json::{Value, json};
@@ -82,17 +81,6 @@ fn own_poses(rig: &Rig) -> anyhow::Result<Option<MeshSequence>> {
         ..RawSequence::default()
     };
     Ok(Some(load::check(raw)?))
-}
-
-/// Figures of a written file, with two layers or one, against a sequence.
-pub fn measure(path: &Path, sequence: &MeshSequence) -> anyhow::Result<Metrics> {
-    if let Some(two) = bonesmith_io::load_two_layer(path)? {
-        let clip = two.master.clips.first().ok_or(metrics::MetricsError::NoClip)?;
-        anyhow::ensure!(clip.frame_count() == sequence.frame_count(), "the file that was written has other frames");
-        return Ok(metrics::compare(sequence, |t| two_layer(&two, clip.frame(t))));
-    }
-    let rig = bonesmith_io::load_rig(path)?;
-    metrics::evaluate(&rig, sequence).context("measuring what was written")
 }
 
 /// Everything there is to say.

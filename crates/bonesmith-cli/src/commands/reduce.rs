@@ -8,12 +8,12 @@ use bonesmith_core::reduce::{Laplacian, ReduceMethod, ReduceParams, reduce};
 use bonesmith_report::Shape;
 use serde_json::json;
 
-use super::lighter::{Report, Source, measure};
+use super::lighter::{Report, Source};
 use crate::args::ReduceArgs;
 use crate::errors::Outcome;
 use crate::session::Session;
-use crate::settings;
 use crate::summary::{Seconds, influence_warning};
+use crate::{models, settings};
 
 pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let defaults = ReduceParams::default();
@@ -64,7 +64,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         faces: source.rig.surface.topology.face_count(),
         bones: source.rig.bone_count(),
         influences: reduced.rig.weights.max_influences(),
-        metrics: reference.map(|sequence| measure(&output, sequence)).transpose()?,
+        metrics: reference.map(|sequence| models::measure_written(&output, sequence)).transpose()?,
         before: reference.map(|sequence| metrics::evaluate(&source.rig, sequence)).transpose()?,
         examples: source.examples.is_some(),
         frames: reference.map_or(0, |sequence| sequence.frame_count()),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import bpy
 import numpy as np
+from usd_judge import judge
 
 TOLERANCE = 1e-4
 
@@ -59,25 +60,5 @@ def check(path):
     return worst / size, moved / size, len(told["frames"])
 
 
-def main(folders):
-    paths = [path for folder in folders for path in sorted(Path(folder).iterdir()) if path.suffix in (".usda", ".usdc", ".usdz")]
-    paths = [path for path in paths if Path(f"{path}.json").exists()]
-    if not paths:
-        print(f"no USD file with a .json beside it in {folders}")
-        return 2
-    failed = 0
-    for path in paths:
-        try:
-            error, moved, frames = check(path)
-            passed = error <= TOLERANCE
-            text = f"largest error {error:.2e} of the size over {frames} frames (it moves by {moved:.2f})"
-        except Exception as problem:  # a file that Blender refuses is a failure like any other
-            passed, text = False, f"{type(problem).__name__}: {problem}"
-        failed += not passed
-        print(f"{'ok  ' if passed else 'FAIL'} {path.name}: {text}", flush=True)
-    print(f"{len(paths) - failed} passed, {failed} failed")
-    return 0 if failed == 0 else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(judge(sys.argv[1:], check, TOLERANCE))

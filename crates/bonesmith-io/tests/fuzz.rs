@@ -7,17 +7,20 @@
 //! bonesmith-io --test fuzz -- --nocapture` damages each file 2000 times and prints a line for each.
 
 mod common;
+#[path = "common/counted.rs"]
+mod counted;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bonesmith_core::MeshSequence;
 use bonesmith_io::{LoadOptions, Loaded, detect, list_meshes, load, save_rig, save_sequence};
+
+use counted::{HELD, MOST};
 
 /// Endings of the files that are damaged; a new format is one more word here. Those that `detect` does not know are left
 /// out. OBJ, PLY and npz have their own tests (`readers/hostile.rs`): text and checksums want other damage.
@@ -28,32 +31,9 @@ const MOST_BESIDES: usize = 16 << 20;
 /// A single read that takes longer hangs.
 const HANG_SECS: u64 = 60;
 
-struct Count;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
 /// Number of the read in progress, and what it is.
 static READS: AtomicU64 = AtomicU64::new(0);
 static NOW: Mutex<String> = Mutex::new(String::new());
-
-// SAFETY: every call goes on to the system allocator unchanged; `realloc` is the default one over these.
-unsafe impl GlobalAlloc for Count {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller's promises are the system allocator's demands.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNT: Count = Count;
 
 /// What came of the damaged copies of one file.
 #[derive(Default)]

@@ -1,47 +1,17 @@
 //! Reading USD takes little memory, however a file is broken: at most ten times its size. Alone in its binary: it counts
 //! every byte.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "common/counted.rs"]
+mod counted;
+
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence};
 use bonesmith_io::{LoadOptions, load, load_sequence, save_rig, save_sequence};
 use glam::Vec3;
 
-/// Counts what is held, and the most that ever was.
-struct Count;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes on to the system allocator unchanged; `realloc` is the default one over these.
-unsafe impl GlobalAlloc for Count {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller's promises are the system allocator's demands.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNT: Count = Count;
-
-/// Most bytes held during `work`, beyond those before it.
-fn most_during<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let result = work();
-    (result, MOST.load(Ordering::Relaxed) - before)
-}
+use counted::most_during;
 
 /// A small file's tables and buffers, whatever it holds.
 const FLOOR: usize = 1 << 20;

@@ -2,11 +2,11 @@
 //! `wgpu`: Vulkan, Metal, Direct3D 12; the same text serves WebGPU.
 //!
 //! ```no_run
-//! # fn rig() -> bonesmith_core::Rig { todo!() }
 //! # fn main() -> Result<(), bonesmith_gpu::GpuError> {
+//! use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 //! use bonesmith_gpu::{Gpu, GpuOptions, Model};
 //!
-//! let rig = rig();
+//! let rig = posed_rig(1, &PosedRigParams::default()).rig;
 //! let gpu = Gpu::new(&GpuOptions::default())?;
 //! let model = Model::lbs(&gpu, &rig)?; // upload once
 //! let batch = model.batch(300)?;

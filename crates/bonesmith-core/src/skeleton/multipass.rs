@@ -51,6 +51,9 @@ const FIRST_TURNS: usize = 20;
 /// Bones planted in a cycle, as a share of those there are; by the number of cycles that failed before it.
 const EXTRA: [f64; 3] = [0.2, 0.4, 0.1];
 
+/// A cycle of the search must bring the price below this share of the best.
+const LEAST_PROGRESS: f64 = 0.9995;
+
 /// How much work an effort stands for.
 struct Work {
     /// Clusters to start from besides those asked for.
@@ -69,8 +72,8 @@ impl Work {
     fn new(effort: Effort) -> Self {
         match effort {
             Effort::Fast => Self { starts: &[], finalists: 1, heats: 0, cycles: 2, rounds: 10 },
-            Effort::Balanced => Self { starts: &[64, 42, 32], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
-            Effort::Best => Self { starts: &[64, 42, 32, 90, 51, 77], finalists: 3, heats: 4, cycles: 12, rounds: 60 },
+            Effort::Balanced => Self { starts: &[64, 48, 32], finalists: 2, heats: 2, cycles: 4, rounds: 20 },
+            Effort::Best => Self { starts: &[64, 48, 32, 90, 42, 77], finalists: 3, heats: 4, cycles: 12, rounds: 60 },
         }
     }
 }
@@ -106,12 +109,12 @@ pub(crate) fn multipass(
     tried.truncate(work.finalists);
     if tried.len() > 1 {
         for (search, info) in &mut tried {
-            improve_tree(search, work.heats, worth, info, run)?;
+            improve_tree(search, work.heats, most, worth, info, run)?;
         }
         tried.sort_by(by_price);
     }
     let Some((mut search, mut info)) = tried.into_iter().next() else { unreachable!("at least one start is made") };
-    improve_tree(&mut search, work.cycles, worth, &mut info, run)?;
+    improve_tree(&mut search, work.cycles, most, worth, &mut info, run)?;
     finish(ground, fit, search.body, info, run)
 }
 
@@ -189,16 +192,18 @@ pub(crate) fn joined(ground: &Ground<'_>, state: State) -> Body {
     Body { pose: Pose::from_motion(tree, &motion), skin }
 }
 
-/// Plants, regrafts and thins out; keeps the best.
+/// Plants, regrafts, thins out to at most `most` bones that are worth it; keeps the best. Bones may become more: a start
+/// that was thinned out too far would lack them for good.
 fn improve_tree(
     search: &mut Search<'_>,
     cycles: usize,
+    most: usize,
     worth: Worth,
     info: &mut SkeletonInfo,
     run: &mut Run<'_>,
 ) -> Result<(), FitError> {
     run.stage("search", Some(cycles))?;
-    let mut best = (search.descent.squared_error, search.body.clone());
+    let mut best = (worth.limit(search.descent.e_rms(), search.bones()), search.body.clone());
     let mut failures = 0;
     for _ in 0..cycles {
         let count = search.bones();
@@ -210,14 +215,15 @@ fn improve_tree(
         search.plant(extra, SETTLE, run)?;
         info.regrafted += search.regraft(run);
         search.settle(SETTLE, run)?;
-        search.thin_out(count, SETTLE, run)?;
-        info.regrafted += search.regraft(run);
-        search.settle(SETTLE, run)?;
+        search.thin_out(most, SETTLE, run)?;
         let before = search.bones();
         search.prune(worth, SETTLE, run)?;
         info.pruned += before - search.bones();
-        if search.descent.squared_error < best.0 * 0.999 || search.bones() < best.1.pose.bones() {
-            best = (search.descent.squared_error, search.body.clone());
+        info.regrafted += search.regraft(run);
+        search.settle(SETTLE, run)?;
+        let price = worth.limit(search.descent.e_rms(), search.bones());
+        if price < best.0 * LEAST_PROGRESS {
+            best = (price, search.body.clone());
             failures = 0;
         } else {
             failures += 1;

@@ -106,7 +106,8 @@ fn squared(missed: &Missed<'_>, shapes: &[Vec<DVec3>], weights: &[Vec<f64>], dam
         let at = missed.of(t, i);
         let d: DVec3 = shapes.iter().zip(&weights[t]).map(|(shape, w)| shape[i] * *w).sum();
         let posed = at.posed_from_rest * d;
-        (at.missing - posed).length_squared() + if damped { d.dot(at.metric() * d) - posed.length_squared() } else { 0.0 }
+        (at.missing - posed).length_squared()
+            + if damped { d.dot(at.metric() * d) - posed.length_squared() } else { 0.0 }
     };
     (0..weights.len()).map(|t| (0..shapes[0].len()).map(|i| cost(t, i)).sum::<f64>()).sum()
 }

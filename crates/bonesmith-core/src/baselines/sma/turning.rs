@@ -12,6 +12,9 @@ use crate::transform::nearest_rotation;
 /// Triangles that make a bone: with so many the published bandwidth gives the published numbers of bones.
 const LEAST_TRIANGLES: f64 = 40.0;
 
+/// Of a large mesh at least so many of those that are looked at, or chance decides.
+const LEAST_PICKED: f64 = 5.0;
+
 /// The same for small meshes, as a share.
 const LEAST_SHARE: f64 = 0.01;
 
@@ -50,7 +53,8 @@ impl Turning {
 
     /// Share of the triangles that a cluster needs.
     pub fn large_share(&self) -> f64 {
-        (LEAST_TRIANGLES / self.all as f64).min(LEAST_SHARE)
+        let share = (LEAST_TRIANGLES / self.all as f64).min(LEAST_SHARE);
+        if self.triangles.len() < self.all { share.max(LEAST_PICKED / self.triangles.len() as f64) } else { share }
     }
 
     /// Distance between points that stands for a bandwidth: `h = 9 F e` [Le2014 s.3.10.2].

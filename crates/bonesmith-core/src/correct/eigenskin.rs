@@ -1,4 +1,4 @@
-//! EigenSkin: few shapes that take back most of what a rig misses [Kry2002, as Le2014 s.2.3, s.3.10.2 use it].
+//! EigenSkin: few shapes that take back most of what a rig misses [Kry2002, as Le2014 s.2.3.4, s.3.10.2 use it].
 //!
 //! What the rig misses in each frame is pulled back to the rest pose by the inverse of each vertex's blended matrix; the
 //! [3 N, F] displacements are cut to rank R by their singular value decomposition: R shapes and their weights over time.
@@ -62,9 +62,9 @@ pub fn eigenskin(
     Ok(ShapedRig { rig: rig.clone(), shapes: shapes.into_iter().enumerate().map(shape).collect() })
 }
 
-/// Says how far it is; whether to go on.
-pub(super) fn tell(observer: &mut dyn Observer, step: usize, steps: Option<usize>) -> Result<(), EigenSkinError> {
-    let progress = Progress { stage: "corrective shapes", step, steps, e_rms: None };
+/// Says which round it is; whether to go on.
+pub(super) fn tell(observer: &mut dyn Observer, round: usize) -> Result<(), EigenSkinError> {
+    let progress = Progress { stage: "corrective shapes", step: round, steps: Some(refine::ROUNDS), e_rms: None };
     if observer.report(&progress).is_break() { Err(EigenSkinError::Cancelled) } else { Ok(()) }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn decomposed(
     let (n, f) = (missed.rig.vertex_count(), missed.sequence.frame_count());
     let mut pulled = Vec::with_capacity(f);
     for t in 0..f {
-        tell(observer, t, Some(f))?;
+        tell(observer, 0)?;
         pulled.push((0..n).into_par_iter().map(|i| missed.of(t, i).pulled_back().as_vec3()).collect());
     }
     Ok(leading(&pulled, rank))

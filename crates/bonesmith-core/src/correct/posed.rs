@@ -26,7 +26,7 @@ pub fn posed_residual(
     let f = sequence.frame_count();
     let mut frames: Vec<Vec<Vec3>> = Vec::with_capacity(f);
     for t in 0..f {
-        tell(observer, t, Some(f))?;
+        tell(observer, 0)?;
         frames.push((0..rig.vertex_count()).into_par_iter().map(|i| missed.of(t, i).missing.as_vec3()).collect());
     }
     let without = metrics::evaluate(rig, sequence)?.e_rms;

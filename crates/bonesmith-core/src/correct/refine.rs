@@ -14,13 +14,13 @@ use super::eigenskin::{EigenSkinError, Missed, tell};
 use crate::observer::Observer;
 
 /// Most rounds.
-const ROUNDS: usize = 8;
+pub(super) const ROUNDS: usize = 8;
 
 /// A round that takes less than this share off the error is the last.
 const TOLERANCE: f64 = 0.01;
 
-/// Above so many shapes, systems of three times their number for every vertex take longer than they are worth.
-const MOST_SHAPES: usize = 64;
+/// Above so many shapes there is one round only: systems of three times their number for every vertex take long.
+const MANY_SHAPES: usize = 64;
 
 /// Vertices between two looks at the observer.
 const STRIDE: usize = 8192;
@@ -37,14 +37,16 @@ pub(super) fn refine(
     shapes: Vec<Vec<DVec3>>,
     observer: &mut dyn Observer,
 ) -> Result<Solution, EigenSkinError> {
-    let (weights, mut error) = all_weights(missed, &shapes, observer)?;
+    let rounds = match shapes.len() {
+        0 => 0,
+        1..=MANY_SHAPES => ROUNDS,
+        _ => 1,
+    };
+    let (weights, mut error) = all_weights(missed, &shapes, 0, observer)?;
     let mut best = (shapes, weights);
-    if best.0.is_empty() || best.0.len() > MOST_SHAPES {
-        return Ok(best);
-    }
-    for _ in 0..ROUNDS {
-        let shapes = best_shapes(missed, &best.1, observer)?;
-        let (weights, now) = all_weights(missed, &shapes, observer)?;
+    for round in 1..=rounds {
+        let shapes = best_shapes(missed, &best.1, round, observer)?;
+        let (weights, now) = all_weights(missed, &shapes, round, observer)?;
         // Damping is no part of the error, which may so rise at the end.
         let (better, enough) = (now < error, now > error * (1.0 - TOLERANCE).powi(2));
         if better {
@@ -61,12 +63,13 @@ pub(super) fn refine(
 pub(super) fn all_weights(
     missed: &Missed<'_>,
     shapes: &[Vec<DVec3>],
+    round: usize,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<Vec<f64>>, f64), EigenSkinError> {
     let f = missed.sequence.frame_count();
     let (mut weights, mut error) = (Vec::with_capacity(f), 0.0);
     for t in 0..f {
-        tell(observer, t, Some(f))?;
+        tell(observer, round)?;
         let (solved, left) = best_weights(missed, t, shapes);
         weights.push(solved);
         error += left;
@@ -116,6 +119,7 @@ fn best_weights(missed: &Missed<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (Vec<f6
 pub(super) fn best_shapes(
     missed: &Missed<'_>,
     weights: &[Vec<f64>],
+    round: usize,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Vec<DVec3>>, EigenSkinError> {
     let (n, f, rank) = (missed.rig.vertex_count(), weights.len(), weights[0].len());
@@ -125,7 +129,7 @@ pub(super) fn best_shapes(
     let block = (BLOCK_NUMBERS / (9 * f.max(pairs.len()))).clamp(1, 64);
     let mut shapes = vec![vec![DVec3::ZERO; n]; rank];
     for start in (0..n).step_by(STRIDE) {
-        tell(observer, start, Some(n))?;
+        tell(observer, round)?;
         let vertices: Vec<usize> = (start..(start + STRIDE).min(n)).collect();
         let solved: Vec<Vec<DVec3>> = vertices
             .par_chunks(block)

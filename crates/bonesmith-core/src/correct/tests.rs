@@ -120,7 +120,7 @@ fn each_half_of_a_round_is_the_best_there_is() {
     let start: Vec<Vec<DVec3>> = (1..3)
         .map(|k| (0..n).map(|i| DVec3::new((i * k) as f64, (i + k) as f64, (i * i) as f64).map(f64::sin)).collect())
         .collect();
-    let (mut weights, left) = refine::all_weights(&missed, &start, &mut Silent).unwrap();
+    let (mut weights, left) = refine::all_weights(&missed, &start, 0, &mut Silent).unwrap();
     let error = squared(&missed, &start, &weights, false);
     assert!((left - error).abs() < 1e-9 * error, "{left} {error}");
     for (t, k) in [(0, 0), (3, 1), (7, 0)] {
@@ -130,7 +130,7 @@ fn each_half_of_a_round_is_the_best_there_is() {
             weights[t][k] -= step;
         }
     }
-    let mut shapes = refine::best_shapes(&missed, &weights, &mut Silent).unwrap();
+    let mut shapes = refine::best_shapes(&missed, &weights, 1, &mut Silent).unwrap();
     let cost = squared(&missed, &shapes, &weights, true);
     assert!(cost < squared(&missed, &start, &weights, true));
     for (k, i, axis) in [(0, 5, DVec3::X), (1, 5, DVec3::Y), (1, n - 1, DVec3::Z)] {
@@ -147,7 +147,7 @@ fn where_matrices_are_flat_rounds_beat_the_plain_decomposition() {
     let (rig, sequence) = flattened();
     let missed = Missed::new(&rig, &sequence, 3).unwrap();
     let plain = super::eigenskin::decomposed(&missed, 3, &mut Silent).unwrap();
-    let (_, before) = refine::all_weights(&missed, &plain, &mut Silent).unwrap();
+    let (_, before) = refine::all_weights(&missed, &plain, 0, &mut Silent).unwrap();
     let (shapes, weights) = refine::refine(&missed, plain, &mut Silent).unwrap();
     let after = squared(&missed, &shapes, &weights, false);
     assert!(after < 0.9 * before, "{before} to {after}");

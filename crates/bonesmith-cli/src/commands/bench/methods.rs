@@ -37,7 +37,7 @@ struct Contest {
 enum Correction {
     /// Residuals of this rank where they are seen [Kavan2010 s.2].
     Posed(usize),
-    /// `--eigenskin`: shapes in the rest pose [Le2014 s.2.3].
+    /// `--eigenskin`: shapes in the rest pose [Le2014 s.2.3.4].
     Shapes(usize),
 }
 

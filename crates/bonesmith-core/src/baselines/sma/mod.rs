@@ -11,7 +11,8 @@
 //!
 //! Left open by the papers and chosen here: a cluster needs 40 triangles to be a bone. With a number of bones the
 //! bandwidth is widened from the published one as long as there are too many; where there are too few, smaller clusters
-//! will do; the largest are kept. Deviation: clusters are found on at most [`MOST_TRIANGLES`] triangles and [`MOST_FRAMES`] frames.
+//! will do; the largest are kept. Deviation: clusters are found on at most [`MOST_TRIANGLES`] triangles and
+//! [`MOST_FRAMES`] frames.
 
 mod turning;
 
@@ -118,13 +119,15 @@ fn search(turning: &Turning, count: usize, run: &mut Run<'_>) -> Result<Vec<usiz
     }
     // Too few: smaller ones will do, if need be with narrower bandwidths, wider ones, narrower by more and so on.
     let mut most = 0;
-    for k in 1..=TRIES {
+    for k in 0..=TRIES {
+        if k > 0 {
+            found = of(if k % 2 == 1 { -(k + 1) / 2 } else { k / 2 }, run)?;
+        }
         let bones = significant(&found, LEAST_SHARE);
         if bones >= count {
             return Ok(found.labels);
         }
         most = most.max(bones);
-        found = of(if k % 2 == 1 { -(k + 1) / 2 } else { k / 2 }, run)?;
     }
     Err(FitError::Unsuited(format!(
         "the method sma finds no {count} bones here: no bandwidth gives more than {most} clusters of triangles that turn alike"

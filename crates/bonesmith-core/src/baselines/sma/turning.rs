@@ -1,4 +1,4 @@
-//! How triangles turn: rotations relative to the rest pose in all frames, in some frames, as points.
+//! How triangles turn: rotations relative to the rest pose over the frames, as points.
 
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;

@@ -127,7 +127,8 @@ pub struct SolverArgs {
     /// Who does the fit: our best, or a published method for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
-    /// Bandwidth of --method sma, in entries of rotation matrices [default: 0.05, or searched where --bones is given]
+    /// Bandwidth of --method sma: mean difference of rotation matrices' entries [default: 0.05, or wider for the --bones
+    /// asked for]
     #[arg(long, value_name = "H", allow_negative_numbers = true)]
     pub bandwidth: Option<f64>,
     /// How much work to put in: more of it finds lower errors

@@ -39,17 +39,36 @@ impl Attempt for Solved {
     }
 }
 
+/// The rest pose that a method works with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Rest {
+    /// Of the input.
+    Given,
+    /// The first frame [Kavan2010 s.4.1, s.5], unless the one of the input is to be kept.
+    FirstFrame,
+}
+
+/// A sequence as a method works with it, each frame moved back to the middle of the input's rest pose.
+pub(super) fn prepare(sequence: &MeshSequence, params: &FitParams, rest: Rest) -> Problem {
+    let mut problem = Problem::centered(sequence);
+    if rest == Rest::FirstFrame && !params.keep_rest {
+        problem.rest = problem.first_frame();
+    }
+    problem
+}
+
 /// A method that needs no more than the problem and a number of bones.
 pub(super) fn fit_bones(
     sequence: &MeshSequence,
     params: &FitParams,
+    rest: Rest,
     observer: &mut dyn Observer,
     mut decompose: impl FnMut(&Problem, usize, &mut Run<'_>) -> Result<Solved, FitError>,
 ) -> Result<Fitted, FitError> {
     refuse_smooth(params)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
-    let problem = run.timed("normalise", || Problem::centered(sequence));
+    let problem = run.timed("normalise", || prepare(sequence, params, rest));
     let prepare_secs = run.seconds();
     let mut warnings = Vec::new();
     let solved = with_bones(params.bones, sequence.vertex_count(), &mut run, &mut warnings, |count, run| {
@@ -171,7 +190,8 @@ pub(super) fn fitted(
     prepare_secs: f64,
     run: Run<'_>,
 ) -> Fitted {
-    if !problem.moves() {
+    // Against the input's rest pose, which need not be the problem's.
+    if !Problem::streamed(sequence).moves() {
         warnings.push(Warning::NoMotion);
     }
     let state = &solved.state;

@@ -20,7 +20,7 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
 use glam::{DMat3, DVec3};
 
-use crate::baselines::frame::{self, Rounds, Solved, cluster_motion, fit_bones};
+use crate::baselines::frame::{self, Rest, Rounds, Solved, cluster_motion, fit_bones};
 use crate::baselines::products::{Quadratic, Vertex, for_each_vertex};
 use crate::cluster::spectral;
 use crate::fit::bones::BoneModel;
@@ -64,7 +64,9 @@ pub(crate) fn lssp(
         return Err(FitError::Unsupported("the method lssp makes rigid bones only".into()));
     }
     let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
-    fit_bones(sequence, params, observer, |problem, count, run| decompose(problem, &adjacency, count, params, run))
+    fit_bones(sequence, params, Rest::Given, observer, |problem, count, run| {
+        decompose(problem, &adjacency, count, params, run)
+    })
 }
 
 fn decompose(

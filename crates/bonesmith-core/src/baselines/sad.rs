@@ -4,15 +4,18 @@
 //! 2. weights fall smoothly with the distance to the nearest K of them;
 //! 3. transformations are the least squares solution for these weights, all bones together.
 //!
+//! The rest pose is the first frame, as in the comparison of 2010, unless the input's is to be kept.
+//!
 //! Left open by what we have of the paper and chosen here: centers are farthest points, each then moved to the middle
 //! of its cell; the weight of center j is `(1 - d_j / d)^2` with `d` the distance of the first center that has no
 //! share, scaled to sum 1; distances are straight lines in the rest pose (along the surface legs that touch would not
-//! share bones, and errors on dancers would be a third of the published ones). Deviation: normal equations by Cholesky (`fit::bones`) instead of LSQR. Affine bones as in
-//! the comparison of 2010; rigid and trs ones are swept over until they settle.
+//! share bones, and errors on dancers would be a third of the published ones). Deviation: normal equations by Cholesky
+//! (`fit::bones`) instead of LSQR. Affine bones as in the comparison of 2010; rigid and trs ones are swept over until
+//! they settle.
 
 use glam::DVec3;
 
-use crate::baselines::frame::{Rounds, Solved, fit_bones};
+use crate::baselines::frame::{Rest, Rounds, Solved, fit_bones};
 use crate::cluster::region_growing::centers;
 use crate::fit::bones::{self, BoneModel};
 use crate::fit::descend::State;
@@ -36,7 +39,9 @@ pub(crate) fn sad(
     params: &FitParams,
     observer: &mut dyn Observer,
 ) -> Result<Fitted, FitError> {
-    fit_bones(sequence, params, observer, |problem, count, run| decompose(problem, count, params, run))
+    fit_bones(sequence, params, Rest::FirstFrame, observer, |problem, count, run| {
+        decompose(problem, count, params, run)
+    })
 }
 
 fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<'_>) -> Result<Solved, FitError> {

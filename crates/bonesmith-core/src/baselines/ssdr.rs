@@ -11,7 +11,7 @@
 //! was published); bones are reinitialised at most [`MOST_NEW`] times their number; the effect of a bone
 //! (eq. 14, which depends on the origin) is measured about the model's middle in each frame.
 
-use crate::baselines::frame::{Rounds, Solved, fit_bones};
+use crate::baselines::frame::{Rest, Rounds, Solved, fit_bones};
 use crate::baselines::products::{Part, Quadratic, Vertex, best_rest, for_each_vertex};
 use crate::cluster::region_growing::cells;
 use crate::fit::bones::{self, BoneModel};
@@ -55,7 +55,7 @@ pub(crate) fn ssdr(
     if params.bone_kind != BoneKind::Rigid {
         return Err(FitError::Unsupported("the method ssdr makes rigid bones only".into()));
     }
-    fit_bones(sequence, params, observer, |problem, count, run| decompose(problem, count, params, run))
+    fit_bones(sequence, params, Rest::Given, observer, |problem, count, run| decompose(problem, count, params, run))
 }
 
 /// [Course2014 alg. 3].

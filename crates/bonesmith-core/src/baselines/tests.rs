@@ -82,6 +82,45 @@ fn sad_weights_are_smooth_and_more_bones_help() {
 }
 
 #[test]
+fn where_methods_start_from_the_first_frame_rigs_are_told_so() {
+    let shape = PosedRigParams { kind: BoneKind::Affine, ..PosedRigParams::default() };
+    let mut raw = posed_rig(11, &shape).sequence;
+    // A rest pose that no frame shows.
+    let mut other = raw.frames[3].clone();
+    other.positions.iter_mut().for_each(|p| *p = glam::Vec3::new(0.5 * p.x, p.z, -p.y));
+    raw.rest = Some(other);
+    let first = raw.frames[0].positions.clone();
+    let sequence = MeshSequence::try_from(raw).unwrap();
+    for method in [Method::Fsd, Method::Sma, Method::Sad] {
+        let asked = FitParams { bone_kind: BoneKind::Affine, ..params(method, 4) };
+        let kept = checked(&sequence, &FitParams { keep_rest: true, ..asked.clone() }).0;
+        assert_eq!(kept.rig.rest, sequence.rest(), "{method:?}");
+        let free = checked(&sequence, &asked).0;
+        let apart = |a: &[glam::Vec3], i: usize| a[i].distance(a[0]);
+        let near = |i: usize| (apart(&free.rig.rest, i) - apart(&first, i)).abs() < 1e-4;
+        assert!(method == Method::Fsd || (0..first.len()).all(near), "{method:?}");
+    }
+    // One frame: nothing is left to fit but the rest pose itself.
+    let mut raw = posed_rig(11, &shape).sequence;
+    raw.rest = Some(raw.frames[5].clone());
+    raw.frames.truncate(1);
+    raw.times_secs.truncate(1);
+    let sequence = MeshSequence::try_from(raw).unwrap();
+    for method in [Method::Fsd, Method::Sad] {
+        let (fitted, e_rms) = checked(&sequence, &FitParams { bone_kind: BoneKind::Affine, ..params(method, 2) });
+        assert!(e_rms < 0.5 && !fitted.info.warnings.contains(&Warning::NoMotion), "{method:?}: {e_rms}");
+    }
+}
+
+#[test]
+fn sma_widens_its_bandwidth_where_there_are_too_many_clusters() {
+    // Twelve stiff pieces: with three bones the nearest of them share one.
+    let sequence = known(&PosedRigParams { bones: 12, softness: 0.05, influences: 2, ..PosedRigParams::default() });
+    let errors = [3, 12].map(|bones| checked(&sequence, &params(Method::Sma, bones)).1);
+    assert!(errors[1] < 0.5 * errors[0], "{errors:?}");
+}
+
+#[test]
 fn the_bandwidth_of_sma_decides_how_many_bones() {
     let sequence = stiff();
     let with = |bandwidth: f64| {

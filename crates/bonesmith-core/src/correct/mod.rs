@@ -1,7 +1,12 @@
 //! Shapes that correct what bones cannot do.
 
 mod eigenskin;
+mod posed;
+mod refine;
 mod shaped;
+#[cfg(test)]
+mod tests;
 
 pub use eigenskin::{EigenSkinError, MAX_RANK, eigenskin};
+pub use posed::posed_residual;
 pub use shaped::{BlendShape, ShapeError, ShapedRig, evaluate};

@@ -3,7 +3,7 @@
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use super::descend::State;
-use super::problem::Problem;
+use super::problem::{Problem, normalise};
 use crate::rig::{Bone, Clip, Rig};
 use crate::sequence::MeshSequence;
 use crate::weights::SparseWeights;
@@ -45,8 +45,9 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
 /// Rest positions in model units; those that were not moved are the input's to the bit.
 fn rest(sequence: &MeshSequence, problem: &Problem, state: &State) -> Vec<Vec3> {
     let model_units = |u: DVec3| (u * problem.sphere.radius + problem.sphere.center).as_vec3();
-    let moved = state.skin.rest.iter().zip(&problem.rest).zip(sequence.rest());
-    moved.map(|((u, from), input)| if u == from { *input } else { model_units(*u) }).collect()
+    let kept = |u: DVec3, input: Vec3| u == normalise(problem.sphere, input);
+    let moved = state.skin.rest.iter().zip(sequence.rest());
+    moved.map(|(u, input)| if kept(*u, *input) { *input } else { model_units(*u) }).collect()
 }
 
 /// `x' = center + radius T((x - center) / radius)`.

@@ -123,6 +123,13 @@ impl Problem {
         })
     }
 
+    /// [N] where vertices are in the first frame; trajectories must be stored.
+    pub fn first_frame(&self) -> Vec<DVec3> {
+        let f = self.frames();
+        let position = |v: &[f32]| DVec3::new(f64::from(v[0]), f64::from(v[f]), f64::from(v[2 * f]));
+        self.trajectories.chunks_exact(self.length).map(position).collect()
+    }
+
     /// [L] trajectory of vertex `i`, which must be stored.
     pub fn trajectory(&self, i: usize) -> &[f32] {
         &self.trajectories[i * self.length..(i + 1) * self.length]
@@ -149,7 +156,8 @@ fn unit_sphere(sequence: &MeshSequence) -> Sphere {
     sphere
 }
 
-fn normalise(sphere: Sphere, p: Vec3) -> DVec3 {
+/// In units of the sphere.
+pub(super) fn normalise(sphere: Sphere, p: Vec3) -> DVec3 {
     (p.as_dvec3() - sphere.center) / sphere.radius
 }
 

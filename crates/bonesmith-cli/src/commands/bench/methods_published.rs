@@ -15,6 +15,10 @@ pub struct Published {
 impl Published {
     pub const OURS: Self = Self { method: "bonesmith", e_rms: None, corrected: None, minutes: None };
 
+    pub fn is_printed(&self) -> bool {
+        self.method != Self::OURS.method
+    }
+
     pub fn is_rig(&self) -> bool {
         !matches!(self.method, "cpca" | "svd")
     }

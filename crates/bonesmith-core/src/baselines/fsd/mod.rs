@@ -16,7 +16,6 @@ mod vertices;
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
-use glam::DVec3;
 
 use crate::baselines::frame::{Solved, refuse_smooth, with_bones};
 use crate::cluster::region_growing;
@@ -100,7 +99,7 @@ impl Reduced {
         let mut full = run.timed("normalise", || Problem::new(sequence));
         let moves = full.moves();
         if !params.keep_rest {
-            full.rest = first_frame(&full);
+            full.rest = full.first_frame();
         }
         let tolerance = match params.bones {
             BoneCount::TargetError(target) => TOLERANCE.min(TOLERANCE_SHARE * target / 1000.0),
@@ -181,13 +180,6 @@ impl Reduced {
         let basis = MatRef::from_row_major_slice(basis, *dimension, *length);
         State { motion: times(&state.motion, basis, *length), ..state }
     }
-}
-
-/// [N] positions.
-fn first_frame(full: &Problem) -> Vec<DVec3> {
-    let f = full.frames();
-    let position = |v: &[f32]| DVec3::new(f64::from(v[0]), f64::from(v[f]), f64::from(v[2 * f]));
-    full.trajectories.chunks_exact(full.length).map(position).collect()
 }
 
 /// A motion in other coordinates of time.

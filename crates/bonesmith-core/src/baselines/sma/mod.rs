@@ -7,14 +7,16 @@
 //! 4. weights once, on the K bones that alone predict a vertex best: non-negative least squares with one row more that
 //!    asks for a sum of 1, then scaled to it [Course2014 eq. 40].
 //!
-//! Left open by the papers and chosen here: a cluster needs [`LEAST_SHARE`] of the triangles to be a bone. With a
-//! number of bones the bandwidth is searched from wide to narrow, and of the first clusters that are enough the
-//! largest are kept. Deviations: clusters are found on at most [`MOST_TRIANGLES`] triangles, in a subspace of their
-//! rotations; distances are Euclidean where the papers' software measures sums of absolute differences.
+//! The rest pose is the first frame, as in the comparison of 2010, unless the input's is to be kept.
+//!
+//! Left open by the papers and chosen here: a cluster needs 40 triangles to be a bone. With a number of bones the
+//! bandwidth is widened from the published one as long as there are too many; where there are too few, smaller clusters
+//! will do; the largest are kept. Deviation: clusters are found on at most [`MOST_TRIANGLES`] triangles and
+//! [`MOST_FRAMES`] frames.
 
 mod turning;
 
-use crate::baselines::frame::{self, Attempt, Solved, cluster_motion, refuse_smooth, with_bones};
+use crate::baselines::frame::{self, Attempt, Rest, Solved, cluster_motion, prepare, refuse_smooth, with_bones};
 use crate::baselines::products::{Part, Quadratic, Vertex, for_each_vertex};
 use crate::cluster::mean_shift::{Clusters, mean_shift};
 use crate::fit::bones::BoneModel;
@@ -29,30 +31,22 @@ use crate::solve::nnls::Nnls;
 use turning::Turning;
 
 /// Triangles that are clustered.
-const MOST_TRIANGLES: usize = 1200;
+const MOST_TRIANGLES: usize = 2000;
 
-/// Share of the triangles that make a bone where the bandwidth is given.
+/// Frames in which their rotations are compared.
+const MOST_FRAMES: usize = 40;
+
+/// Share of the triangles that make a bone where larger ones are too few.
 const LEAST_SHARE: f64 = 0.002;
 
-/// The same where a number of bones is asked for, over an equal share of each. Triangles between stiff pieces turn any
-/// way, and a few that happen to agree are no bone.
-const LEAST_OF_EQUAL: f64 = 0.1;
-
-/// Bandwidth where neither it nor the bones are given [Le2014 s.3.10.2]: rotation matrices' entries may differ by so
-/// much (root mean square).
+/// Bandwidth unless given [Le2014 s.3.10.2]: entries of rotation matrices may differ by so much on average.
 const BANDWIDTH: f64 = 0.05;
 
-/// Widest bandwidth of a search.
-const WIDEST: f64 = 0.6;
+/// By how much it widens, or narrows, from one try to the next.
+const WIDER: f64 = 4.0 / 3.0;
 
-/// By how much it narrows from one try to the next.
-const NARROWER: f64 = 0.75;
-
-/// Bandwidths that are tried: down to 0.005.
-const TRIES: usize = 18;
-
-/// Halvings between the last bandwidth that was too wide and the first that was not.
-const HALVINGS: usize = 4;
+/// Bandwidths that are tried, half of them to each side: 0.005 to 0.5.
+const TRIES: i32 = 16;
 
 /// Weight of the row that asks for a sum of 1, over the mean length of the other columns.
 const SUM_ROW: f64 = 1.0;
@@ -66,9 +60,9 @@ pub(crate) fn sma(
     refuse_smooth(params)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
-    let problem = run.timed("normalise", || Problem::centered(sequence));
+    let problem = run.timed("normalise", || prepare(sequence, params, Rest::FirstFrame));
     run.stage("rotations of triangles", None)?;
-    let turning = Turning::new(&problem, &sequence.surface().topology, MOST_TRIANGLES, &mut run)?;
+    let turning = Turning::new(&problem, &sequence.surface().topology, MOST_TRIANGLES, MOST_FRAMES)?;
     let prepare_secs = run.seconds();
     let mut warnings = Vec::new();
     let solved = match (params.bandwidth, params.bones) {
@@ -92,7 +86,7 @@ fn of_bandwidth(
 ) -> Result<Solved, FitError> {
     run.stage("mean shift", Some(1))?;
     let clusters = run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));
-    let count = significant(&clusters, LEAST_SHARE).clamp(1, crate::fit::MAX_BONES);
+    let count = significant(&clusters, turning.large_share()).clamp(1, crate::fit::MAX_BONES);
     decompose(problem, turning, &clusters.labels, count, params, run)
 }
 
@@ -102,52 +96,42 @@ fn significant(clusters: &Clusters, share: f64) -> usize {
     clusters.sizes.iter().filter(|&&size| size >= least).count()
 }
 
-/// [M] clusters with the widest bandwidth found that gives at least `count` bones.
+/// [M] clusters of which the first `count` are bones.
 fn search(turning: &Turning, count: usize, run: &mut Run<'_>) -> Result<Vec<usize>, FitError> {
-    run.stage("mean shift", Some(TRIES))?;
-    let large = (LEAST_OF_EQUAL / count as f64).max(LEAST_SHARE);
-    let of = |bandwidth: f64, run: &mut Run<'_>| {
-        let found =
-            run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));
+    run.stage("mean shift", Some(TRIES as usize))?;
+    let of = |widened: i32, run: &mut Run<'_>| {
+        let reach = turning.reach(BANDWIDTH * WIDER.powi(widened));
+        let found = run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, reach));
         run.step().map(|()| found)
     };
-    let (mut wide, mut narrow, mut most) = (f64::INFINITY, WIDEST, 0);
-    let (mut best, mut small) = (None, None);
-    for _ in 0..TRIES {
-        let found = of(narrow, run)?;
-        most = most.max(significant(&found, LEAST_SHARE));
-        if significant(&found, large) >= count {
-            best = Some(found);
-            break;
+    let mut found = of(0, run)?;
+    let large = |found: &Clusters| significant(found, turning.large_share());
+    if large(&found) >= count {
+        // Too many: wider as long as they become fewer and are enough.
+        for widened in 1..=TRIES / 2 {
+            let wider = of(widened, run)?;
+            if large(&wider) < count || large(&wider) > large(&found) {
+                break;
+            }
+            found = wider;
         }
-        if small.is_none() && significant(&found, LEAST_SHARE) >= count {
-            small = Some(found);
-        }
-        (wide, narrow) = (narrow, NARROWER * narrow);
+        return Ok(found.labels);
     }
-    let Some(mut best) = best else {
-        // Where no bandwidth gives so many large ones, small ones will do.
-        let none = || {
-            FitError::Unsuited(format!(
-                "the method sma finds no {count} bones here: no bandwidth gives more than {most} clusters of triangles \
-                 that turn alike"
-            ))
-        };
-        return small.map(|found| found.labels).ok_or_else(none);
-    };
-    for _ in 0..HALVINGS {
-        if significant(&best, large) == count || wide.is_infinite() {
-            break;
+    // Too few: smaller ones will do, if need be with narrower bandwidths, wider ones, narrower by more and so on.
+    let mut most = 0;
+    for k in 0..=TRIES {
+        if k > 0 {
+            found = of(if k % 2 == 1 { -(k + 1) / 2 } else { k / 2 }, run)?;
         }
-        let middle = (wide * narrow).sqrt();
-        let found = of(middle, run)?;
-        if significant(&found, large) >= count {
-            (best, narrow) = (found, middle);
-        } else {
-            wide = middle;
+        let bones = significant(&found, LEAST_SHARE);
+        if bones >= count {
+            return Ok(found.labels);
         }
+        most = most.max(bones);
     }
-    Ok(best.labels)
+    Err(FitError::Unsuited(format!(
+        "the method sma finds no {count} bones here: no bandwidth gives more than {most} clusters of triangles that turn alike"
+    )))
 }
 
 /// Bones of the first `count` clusters and weights for them.

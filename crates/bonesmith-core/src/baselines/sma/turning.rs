@@ -1,4 +1,4 @@
-//! How triangles turn: rotations relative to the rest pose in all frames, as points of a space of few dimensions.
+//! How triangles turn: rotations relative to the rest pose over the frames, as points.
 
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
@@ -6,16 +6,17 @@ use rayon::prelude::*;
 use crate::cluster::region_growing::{THINNEST, thinness, triangle_frame};
 use crate::fit::FitError;
 use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::prepare::subspace;
 use crate::topology::Topology;
 use crate::transform::nearest_rotation;
 
-/// What the subspace may leave out of a rotation's entries (root mean square): well below any bandwidth of use.
-const TOLERANCE: f64 = 2e-3;
+/// Triangles that make a bone: with so many the published bandwidth gives the published numbers of bones.
+const LEAST_TRIANGLES: f64 = 40.0;
 
-/// Directions between two reports while the subspace grows.
-const REPORT_EVERY: usize = 8;
+/// Of a large mesh at least so many of those that are looked at, or chance decides.
+const LEAST_PICKED: f64 = 5.0;
+
+/// The same for small meshes, as a share.
+const LEAST_SHARE: f64 = 0.01;
 
 /// Triangles and the points that stand for their rotations.
 pub(super) struct Turning {
@@ -23,15 +24,15 @@ pub(super) struct Turning {
     triangles: Vec<[usize; 3]>,
     /// d.
     pub dimension: usize,
-    /// [M, d] distances between them are those between the triangles' rotation matrices over all frames.
+    /// [M, d] entries of the triangles' rotation matrices.
     pub points: Vec<f32>,
-    /// 9 F: numbers that a point stands for.
-    length: usize,
+    /// Triangles of the mesh that can turn.
+    all: usize,
 }
 
 impl Turning {
-    /// Looks at `most` triangles at most, evenly picked.
-    pub fn new(problem: &Problem, topology: &Topology, most: usize, run: &mut Run<'_>) -> Result<Self, FitError> {
+    /// Looks at `most` triangles and `most_frames` frames at most, evenly picked.
+    pub fn new(problem: &Problem, topology: &Topology, most: usize, most_frames: usize) -> Result<Self, FitError> {
         let corners = |triangle: [usize; 3]| triangle.map(|i| problem.rest[i]);
         let sound: Vec<[usize; 3]> = topology
             .vertex_triangles()
@@ -43,21 +44,22 @@ impl Turning {
             let text = "the method sma needs triangles that can turn: this mesh has no face with an area";
             return Err(FitError::Unsuited(text.into()));
         }
-        let count = sound.len().min(most);
-        let triangles: Vec<[usize; 3]> = (0..count).map(|k| sound[k * sound.len() / count]).collect();
-        let length = 9 * problem.frames();
-        let mut rotations: Vec<f32> = triangles.par_iter().flat_map_iter(|&t| rotations(problem, t)).collect();
-        centre(&mut rotations, length);
-        let epsilon = TOLERANCE * (rotations.len() as f64).sqrt();
-        let space = subspace::reduce(&rotations, length, epsilon, |directions| {
-            if directions % REPORT_EVERY == 0 { run.step() } else { Ok(()) }
-        })?;
-        Ok(Self { triangles, dimension: space.dimension, points: space.coordinates, length })
+        let picked = |of: usize, most: usize| (0..of.min(most)).map(move |k| k * of / of.min(most));
+        let triangles: Vec<[usize; 3]> = picked(sound.len(), most).map(|k| sound[k]).collect();
+        let frames: Vec<usize> = picked(problem.frames(), most_frames).collect();
+        let points = triangles.par_iter().flat_map_iter(|&t| rotations(problem, t, &frames)).collect();
+        Ok(Self { triangles, dimension: 9 * frames.len(), points, all: sound.len() })
     }
 
-    /// Distance between points that stands for a bandwidth.
+    /// Share of the triangles that a cluster needs.
+    pub fn large_share(&self) -> f64 {
+        let share = (LEAST_TRIANGLES / self.all as f64).min(LEAST_SHARE);
+        if self.triangles.len() < self.all { share.max(LEAST_PICKED / self.triangles.len() as f64) } else { share }
+    }
+
+    /// Distance between points that stands for a bandwidth: `h = 9 F e` [Le2014 s.3.10.2].
     pub fn reach(&self, bandwidth: f64) -> f64 {
-        bandwidth * (self.length as f64).sqrt()
+        bandwidth * self.dimension as f64
     }
 
     /// [N] cluster that most triangles of a vertex are in, of the first `count`; `None` where none is.
@@ -77,7 +79,7 @@ impl Turning {
 }
 
 /// [9 F] entries of a triangle's rotations.
-fn rotations(problem: &Problem, triangle: [usize; 3]) -> Vec<f32> {
+fn rotations(problem: &Problem, triangle: [usize; 3], frames: &[usize]) -> Vec<f32> {
     let f = problem.frames();
     let frame_from_rest = triangle_frame(triangle.map(|i| problem.rest[i])).inverse();
     let posed = |i: usize, t: usize| {
@@ -86,15 +88,5 @@ fn rotations(problem: &Problem, triangle: [usize; 3]) -> Vec<f32> {
     };
     let turned =
         |t: usize| -> DMat3 { nearest_rotation(&(triangle_frame(triangle.map(|i| posed(i, t))) * frame_from_rest)) };
-    (0..f).flat_map(|t| turned(t).to_cols_array()).map(|x| x as f32).collect()
-}
-
-/// Takes the mean off all rows.
-fn centre(rows: &mut [f32], length: usize) {
-    let count = (rows.len() / length) as f64;
-    let mut mean = vec![0f64; length];
-    rows.chunks_exact(length).for_each(|row| mean.iter_mut().zip(row).for_each(|(m, x)| *m += f64::from(*x) / count));
-    rows.par_chunks_exact_mut(length).for_each(|row| {
-        row.iter_mut().zip(&mean).for_each(|(x, m)| *x = (f64::from(*x) - m) as f32);
-    });
+    frames.iter().flat_map(|&t| turned(t).to_cols_array()).map(|x| x as f32).collect()
 }

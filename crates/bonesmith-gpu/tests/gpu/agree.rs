@@ -81,10 +81,10 @@ fn many_instances_and_many_tunings() {
     let (plain, two, ddm, small) =
         (rigs::lbs(1, size), rigs::two_layer(2, size, 70), rigs::ddm(3, size, 0), rigs::ddm(4, size, 40));
     for workgroup in [32, 64, 256] {
-        for tile in [1, 3, 8] {
-            let tuning = Some(Tuning { workgroup, tile });
+        for (tile, staged) in [(1, true), (3, false), (8, true)] {
+            let tuning = Some(Tuning { workgroup, tile, staged });
             let gpu = gpu.with_tuning(tuning, tuning);
-            let name = format!("workgroup {workgroup}, tile {tile}");
+            let name = format!("workgroup {workgroup}, tile {tile}, staged {staged}");
             agrees(&Model::lbs(&gpu, &plain).unwrap(), &plain, &name, |pose| lbs_on_cpu(&plain, pose));
             agrees(&Model::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
             for rig in [&ddm, &small] {

@@ -234,44 +234,40 @@ fn method(speed: &Speed) -> String {
     format!("\nMedian by {clock} over {} passes of {} runs.\n", speed.timing.passes, speed.timing.repeats)
 }
 
-const WORKGROUPS: [u32; 3] = [64, 128, 256];
-const TILES: [u32; 5] = [1, 2, 4, 8, 16];
+/// Everything that can be tuned.
+fn tunings() -> impl Iterator<Item = Tuning> {
+    let shapes = [64, 128, 256].into_iter().flat_map(|workgroup| [1, 2, 4, 8, 16].map(|tile| (workgroup, tile)));
+    shapes.flat_map(|(workgroup, tile)| [false, true].map(|staged| Tuning { workgroup, tile, staged }))
+}
 
 /// Nanoseconds per vertex of every tuning: first of the kernels that make vertices, then of those that make virtual bones.
 fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> anyhow::Result<(String, Value)> {
     let frames = cast.frames();
-    let mut text = "Nanoseconds per vertex.\n\n| kernels | workgroup | tile | LBS | two-layer | DDM variant 0 | DDM compressed |\n\
-                    |---|---:|---:|---:|---:|---:|---:|\n"
+    let mut text = "Nanoseconds per vertex.\n\n| kernels | workgroup | tile | staged | LBS | two-layer | DDM variant 0 | DDM compressed |\n\
+                    |---|---:|---:|---|---:|---:|---:|---:|\n"
         .to_owned();
     let mut rows = Vec::new();
-    for bones in [false, true] {
-        for workgroup in WORKGROUPS {
-            for tile in TILES {
-                session.stage("measuring kernels")?;
-                let tuning = Some(Tuning { workgroup, tile });
-                let tuned = if bones { gpu.with_tuning(None, tuning) } else { gpu.with_tuning(tuning, None) };
-                let nanoseconds = |model: Model| -> anyhow::Result<f64> {
-                    Ok(speed(&tuned, &model, &frames, instances, Effort::Quick)?.ns_per_vertex)
-                };
-                let plain = match bones {
-                    true => [None, None],
-                    false => [
-                        Some(nanoseconds(Model::lbs(&tuned, &cast.rig)?)?),
-                        Some(nanoseconds(Model::ddm(&tuned, &cast.full)?)?),
-                    ],
-                };
-                let two = nanoseconds(Model::two_layer(&tuned, &cast.two)?)?;
-                let small = nanoseconds(Model::ddm(&tuned, &cast.small)?)?;
-                let shown = plain.map(|ns| ns.map_or(String::new(), |ns| format!("{ns:.4}")));
-                let kernels = if bones { "virtual bones" } else { "vertices" };
-                let [lbs, full] = shown;
-                text += &format!("| {kernels} | {workgroup} | {tile} | {lbs} | {two:.4} | {full} | {small:.4} |\n");
-                rows.push(
-                    json!({ "kernels": kernels, "workgroup": workgroup, "tile": tile, "lbs": plain[0], "ddm": plain[1],
-                    "two_layer": two, "compressed": small }),
-                );
-            }
-        }
+    for (bones, tuning) in [false, true].into_iter().flat_map(|bones| tunings().map(move |tuning| (bones, tuning))) {
+        session.stage("measuring kernels")?;
+        let tuned = if bones { gpu.with_tuning(None, Some(tuning)) } else { gpu.with_tuning(Some(tuning), None) };
+        let nanoseconds = |model: Model| -> anyhow::Result<f64> {
+            Ok(speed(&tuned, &model, &frames, instances, Effort::Quick)?.ns_per_vertex)
+        };
+        let plain = match bones {
+            true => [None, None],
+            false => [
+                Some(nanoseconds(Model::lbs(&tuned, &cast.rig)?)?),
+                Some(nanoseconds(Model::ddm(&tuned, &cast.full)?)?),
+            ],
+        };
+        let two = nanoseconds(Model::two_layer(&tuned, &cast.two)?)?;
+        let small = nanoseconds(Model::ddm(&tuned, &cast.small)?)?;
+        let [lbs, full] = plain.map(|ns| ns.map_or(String::new(), |ns| format!("{ns:.4}")));
+        let kernels = if bones { "virtual bones" } else { "vertices" };
+        let Tuning { workgroup, tile, staged } = tuning;
+        text += &format!("| {kernels} | {workgroup} | {tile} | {staged} | {lbs} | {two:.4} | {full} | {small:.4} |\n");
+        rows.push(json!({ "kernels": kernels, "tuning": tuning, "lbs": plain[0], "ddm": plain[1], "two_layer": two,
+            "compressed": small }));
     }
     Ok((text, json!(rows)))
 }

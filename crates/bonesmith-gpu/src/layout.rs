@@ -63,7 +63,9 @@ impl Table {
 
     /// One word each: the bone in the low bits, the weight in the others, in units of [`Packing::unit`].
     pub fn packed(weights: &SparseWeights, packing: &Packing) -> Result<Self, GpuError> {
-        Self::new(weights.vertex_count(), packing.bone_mask(), 0, |i| packing.row(weights.of(i)).into_iter().map(|word| [word]))
+        Self::new(weights.vertex_count(), packing.bone_mask(), 0, |i| {
+            packing.row(weights.of(i)).into_iter().map(|word| [word])
+        })
     }
 
     /// Two words each: bone and float32 weight.

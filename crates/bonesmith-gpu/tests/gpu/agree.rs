@@ -189,6 +189,23 @@ fn limits_split_the_work() {
     }
 }
 
+/// Batches that end within a tile, a pair or a slice, and as many as a benchmark has.
+#[test]
+fn any_number_of_instances() {
+    let Some(gpu) = gpu(&GpuOptions::default()) else { return };
+    for frames in [1, 2, 31, 32, 33, 300] {
+        let size = Size { vertices: 70, bones: 12, influences: 4, frames };
+        let name = format!("{frames} instances");
+        let rig = rigs::lbs(1, size);
+        agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
+        let rig = rigs::two_layer(2, size, 40);
+        agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, &name, |pose| two_layer_on_cpu(&rig, pose));
+        for rig in [rigs::ddm(3, size, 0), rigs::ddm(4, size, 40)] {
+            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
+        }
+    }
+}
+
 /// A rig as `fit` makes them, rigid bones.
 #[test]
 fn a_posed_body() {

@@ -10,7 +10,7 @@ use wgpu::BufferUsages;
 const VERTICES: usize = 40;
 const SLICES: usize = 2;
 const INSTANCES: usize = 3;
-const TUNING: Tuning = Tuning { workgroup: 64, tile: 1 };
+const TUNING: Tuning = Tuning { workgroup: 64, tile: 1, staged: false };
 /// One bit is enough for two bones; 31 are left for the weight.
 const INDEX_BITS: u32 = 1;
 const STEPS: u32 = u32::MAX >> INDEX_BITS;
@@ -77,7 +77,7 @@ fn main() -> Result<(), GpuError> {
 
     let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
         label: Some("linear blend skinning"),
-        source: wgpu::ShaderSource::Wgsl(Kernel::Lbs.wgsl(TUNING).into()),
+        source: wgpu::ShaderSource::Wgsl(Kernel::Lbs.wgsl(TUNING, 2).into()),
     });
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: None,

@@ -7,6 +7,8 @@
 //   CENTRE     plane of the centres of rotation in `rows`
 //   VARIANT    of Direct Delta Mush
 //   RIGID      whether linear parts are rotations
+//   COUNT      influences of linear blending that every row has; 0 where they differ
+//   STAGED     whether results leave through workgroup memory, of STAGE pieces: whole cache lines are written then
 // and `to_vertex.wgsl` or `to_bone.wgsl`.
 //
 // A row is a vertex, or a virtual bone. 32 of them are a slice, as wide as what a GPU runs in step: all have as many
@@ -82,14 +84,29 @@ fn home_of(instance: u32) -> vec3<f32> {
     return homes[params.first_instance + min(instance, params.instances - 1u)].xyz;
 }
 
-// Writes this thread's row of an instance.
+// Three of each row of the workgroup.
+var<workgroup> stage: array<Piece, STAGE>;
+
+// Writes this thread's row of an instance. All threads of a workgroup come here together.
 fn emit(group: u32, lane: u32, instance: u32, row: Row) {
-    let at = group * WORKGROUP + lane;
-    if (instance >= params.instances || at >= params.slices * SLICE) {
-        return;
+    // Pieces of this instance from the workgroup's first row to the end.
+    let first = (instance * params.row_stride + group * WORKGROUP) * 3u;
+    let end = select(0u, (params.slices * SLICE - min(group * WORKGROUP, params.slices * SLICE)) * 3u, instance < params.instances);
+    let own = lane * 3u;
+    if (STAGED) {
+        stage[own] = row.a;
+        stage[own + 1u] = row.b;
+        stage[own + 2u] = row.c;
+        workgroupBarrier();
+        for (var at = lane; at < 3u * WORKGROUP; at += WORKGROUP) {
+            if (at < end) {
+                posed[first + at] = stage[at];
+            }
+        }
+        workgroupBarrier();
+    } else if (own < end) {
+        posed[first + own] = row.a;
+        posed[first + own + 1u] = row.b;
+        posed[first + own + 2u] = row.c;
     }
-    let first = (instance * params.row_stride + at) * 3u;
-    posed[first] = row.a;
-    posed[first + 1u] = row.b;
-    posed[first + 2u] = row.c;
 }

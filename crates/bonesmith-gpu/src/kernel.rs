@@ -13,6 +13,9 @@ pub struct Tuning {
     pub workgroup: u32,
     /// Instances that one thread poses, one after the other, 1 to 16. More: the model is read less often; fewer threads run side by side.
     pub tile: u32,
+    /// Whether results leave through workgroup memory, so that whole cache lines are written: pays unless loads of bones are
+    /// what takes the time.
+    pub staged: bool,
 }
 
 /// What a thread makes of a row.
@@ -28,6 +31,9 @@ pub enum Kernel {
     DdmBones,
 }
 
+/// Influences of linear blending that a thread keeps for all its instances.
+const MOST_HELD: u32 = 4;
+
 /// Words of the struct `Params` in `common.wgsl`.
 pub(crate) const PARAMS_WORDS: usize = 12;
 
@@ -35,15 +41,17 @@ impl Kernel {
     /// Workgroup size and tile unless told otherwise: the best of `bonesmith bench gpu --sweep` on an H200.
     pub fn tuning(self) -> Tuning {
         match self {
-            Self::Lbs => Tuning { workgroup: 128, tile: 4 },
-            Self::Blend => Tuning { workgroup: 256, tile: 4 },
-            Self::Ddm(_) => Tuning { workgroup: 128, tile: 1 },
-            Self::DdmBones => Tuning { workgroup: 128, tile: 1 },
+            Self::Lbs | Self::Ddm(Variant::V5) => Tuning { workgroup: 128, tile: 4, staged: false },
+            Self::Blend => Tuning { workgroup: 256, tile: 4, staged: true },
+            Self::Ddm(Variant::V0 | Variant::V1) => Tuning { workgroup: 128, tile: 2, staged: false },
+            Self::Ddm(_) => Tuning { workgroup: 128, tile: 1, staged: false },
+            Self::DdmBones => Tuning { workgroup: 128, tile: 1, staged: true },
         }
     }
 
-    /// The whole WGSL text, with entry point `main`. Bindings and layouts: `docs/runtime.md`.
-    pub fn wgsl(self, tuning: Tuning) -> String {
+    /// The whole WGSL text, with entry point `main`. Bindings and layouts: `docs/runtime.md`. `influences`: how many every row
+    /// has, if all have as many; 0: as many as `starts` says.
+    pub fn wgsl(self, tuning: Tuning, influences: u32) -> String {
         let constants = [
             ("WORKGROUP", tuning.workgroup),
             ("TILE", tuning.tile),
@@ -51,9 +59,11 @@ impl Kernel {
             ("CENTRE", if self.makes_bones() { 0 } else { 6 }),
             ("VARIANT", self.variant().map_or(0, |v| u32::from(u8::from(v)))),
             ("WIDTH", self.width() as u32),
+            ("COUNT", influences),
+            ("STAGE", if tuning.staged { 3 * tuning.workgroup } else { 1 }),
         ];
         let mut text: String = constants.iter().map(|(name, value)| format!("const {name} = {value}u;\n")).collect();
-        text += &format!("const RIGID = {};\n\n", self.makes_rotations());
+        text += &format!("const RIGID = {};\nconst STAGED = {};\n\n", self.makes_rotations(), tuning.staged);
         text + &self.parts().join("\n")
     }
 
@@ -135,9 +145,10 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    pub fn new(gpu: &Gpu, kernel: Kernel) -> Result<Self, GpuError> {
+    /// `starts` of the table that it will read.
+    pub fn new(gpu: &Gpu, kernel: Kernel, starts: &[u32]) -> Result<Self, GpuError> {
         let tuning = possible(gpu, gpu.tuning(kernel));
-        let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(tuning).into());
+        let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(tuning, common_count(starts)).into());
         let label = format!("{kernel:?}");
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(&label), source };
         // SAFETY: loops end, by constants or by tables made in `layout.rs`; indices into buffers come from those tables, whose
@@ -152,7 +163,11 @@ impl Pipeline {
             layout: Some(&gpu.device.create_pipeline_layout(&descriptor)),
             module: &module,
             entry_point: Some("main"),
-            compilation_options: Default::default(),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                // What is staged is written before it is read.
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
             cache: None,
         });
         gpu.check()?;
@@ -160,11 +175,18 @@ impl Pipeline {
     }
 }
 
+/// How many influences all slices have, if those are few enough to stay in registers; 0 if not.
+fn common_count(starts: &[u32]) -> u32 {
+    let mut counts = starts.windows(2).map(|pair| pair[1] - pair[0]);
+    let first = counts.next().unwrap_or(0);
+    if first <= MOST_HELD && counts.all(|count| count == first) { first } else { 0 }
+}
+
 /// What the device can do of what was asked for.
 fn possible(gpu: &Gpu, asked: Tuning) -> Tuning {
     let limits = gpu.device.limits();
     let most = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x).min(256);
-    Tuning { workgroup: (asked.workgroup.min(most) & !31).max(32), tile: asked.tile.clamp(1, 16) }
+    Tuning { workgroup: (asked.workgroup.min(most) & !31).max(32), tile: asked.tile.clamp(1, 16), ..asked }
 }
 
 fn bind_group_layout(device: &wgpu::Device, kernel: Kernel) -> wgpu::BindGroupLayout {

@@ -10,6 +10,7 @@ use bonesmith_core::{Rig, SparseWeights};
 use glam::{DAffine3, DQuat, DVec3, Vec3};
 
 use crate::error::GpuError;
+use crate::slots::aligned;
 
 /// Rows per slice.
 pub(crate) const SLICE: usize = 32;
@@ -26,9 +27,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `row(i)` yields the words of each influence of row i.
+    /// `row(i)` yields the words of each influence of row i; the bone is in the low bits of the first, `bone_mask` says which.
+    /// The first `pinned` of each row stay where they are.
     fn new<const WORDS: usize, I: Iterator<Item = [u32; WORDS]>>(
         rows: usize,
+        bone_mask: u32,
+        pinned: usize,
         row: impl Fn(usize) -> I,
     ) -> Result<Self, GpuError> {
         let mut table = Self { starts: vec![0], data: Vec::new(), words: WORDS };
@@ -36,17 +40,17 @@ impl Table {
         for first in (0..rows).step_by(SLICE) {
             slice.clear();
             slice.extend((first..rows.min(first + SLICE)).map(|i| row(i).collect()));
-            let longest = slice.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            let slots = aligned(&slice, bone_mask, pinned);
             let base = table.data.len();
-            table.data.resize(base + longest * WORDS * SLICE, 0);
-            for (lane, influences) in slice.iter().enumerate() {
-                for (k, influence) in influences.iter().enumerate() {
+            table.data.resize(base + slots.len() * WORDS * SLICE, 0);
+            for (k, slot) in slots.iter().enumerate() {
+                for (lane, influence) in slot.iter().enumerate() {
                     for (n, word) in influence.iter().enumerate() {
                         table.data[base + (k * WORDS + n) * SLICE + lane] = *word;
                     }
                 }
             }
-            let end = u64::from(*table.starts.last().unwrap_or(&0)) + longest as u64;
+            let end = u64::from(*table.starts.last().unwrap_or(&0)) + slots.len() as u64;
             let end = u32::try_from(end).map_err(|_| GpuError::Limit {
                 what: "influences of all slices".to_owned(),
                 needs: end,
@@ -59,20 +63,22 @@ impl Table {
 
     /// One word each: the bone in the low bits, the weight in the others, in units of [`Packing::unit`].
     pub fn packed(weights: &SparseWeights, packing: &Packing) -> Result<Self, GpuError> {
-        Self::new(weights.vertex_count(), |i| packing.row(weights.of(i)).into_iter().map(|word| [word]))
+        Self::new(weights.vertex_count(), packing.bone_mask(), 0, |i| {
+            packing.row(weights.of(i)).into_iter().map(|word| [word])
+        })
     }
 
     /// Two words each: bone and float32 weight.
     pub fn blends(blends: &Blends) -> Result<Self, GpuError> {
-        Self::new(blends.count(), |m| blends.of(m).map(|(j, w)| [j as u32, w.to_bits()]))
+        Self::new(blends.count(), u32::MAX, 0, |m| blends.of(m).map(|(j, w)| [j as u32, w.to_bits()]))
     }
 
-    /// Bone and the first `WORDS - 1` numbers of each multi-weight.
+    /// Bone and the first `WORDS - 1` numbers of each multi-weight; the strongest stays first.
     pub fn multi<const WORDS: usize>(weights: &MultiWeights) -> Result<Self, GpuError> {
         let words = |(j, v): (usize, &[f32])| -> [u32; WORDS] {
             std::array::from_fn(|n| if n == 0 { j as u32 } else { v[n - 1].to_bits() })
         };
-        Self::new(weights.count(), |row| weights.of(row).map(words))
+        Self::new(weights.count(), u32::MAX, 1, |row| weights.of(row).map(words))
     }
 }
 
@@ -86,6 +92,10 @@ pub(crate) struct Packing {
 impl Packing {
     pub fn new(bones: usize) -> Self {
         Self { index_bits: usize::BITS - bones.saturating_sub(1).leading_zeros() }
+    }
+
+    fn bone_mask(self) -> u32 {
+        (1 << self.index_bits) - 1
     }
 
     fn steps(self) -> u32 {

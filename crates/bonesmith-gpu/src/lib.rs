@@ -28,6 +28,7 @@ mod kernel;
 mod layout;
 mod model;
 mod plan;
+mod slots;
 
 pub use context::{Gpu, GpuOptions};
 pub use error::GpuError;

@@ -8,8 +8,8 @@ use super::JsonArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Models that are not given are made from the rig: two layers within an E_RMS of 0.05, Direct Delta Mush of a rigid bind with
-default parameters, and its compression. Each instance has a pose of its own out of the rig's first animation.
+Models that are not given are made from the rig: two layers within 0.15, Direct Delta Mush of a rigid bind with
+default parameters, and its compression with 4 virtual bones per vertex. Each instance has a pose of its own out of the rig's first animation.
 
 Examples:
   bonesmith bench gpu                                        a built-in body of 14,852 vertices and 65 bones

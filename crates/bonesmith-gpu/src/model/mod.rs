@@ -49,7 +49,7 @@ struct Stage {
 impl Stage {
     fn new(gpu: &Gpu, kernel: Kernel, rows: usize, table: &Table, planes: &[f32]) -> Result<Self, GpuError> {
         Ok(Self {
-            pipeline: Pipeline::new(gpu, kernel)?,
+            pipeline: Pipeline::new(gpu, kernel, &table.starts)?,
             rows,
             starts: table.starts.clone(),
             words: table.words,

@@ -81,10 +81,10 @@ fn many_instances_and_many_tunings() {
     let (plain, two, ddm, small) =
         (rigs::lbs(1, size), rigs::two_layer(2, size, 70), rigs::ddm(3, size, 0), rigs::ddm(4, size, 40));
     for workgroup in [32, 64, 256] {
-        for tile in [1, 3, 8] {
-            let tuning = Some(Tuning { workgroup, tile });
+        for (tile, staged) in [(1, true), (3, false), (8, true)] {
+            let tuning = Some(Tuning { workgroup, tile, staged });
             let gpu = gpu.with_tuning(tuning, tuning);
-            let name = format!("workgroup {workgroup}, tile {tile}");
+            let name = format!("workgroup {workgroup}, tile {tile}, staged {staged}");
             agrees(&Model::lbs(&gpu, &plain).unwrap(), &plain, &name, |pose| lbs_on_cpu(&plain, pose));
             agrees(&Model::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
             for rig in [&ddm, &small] {
@@ -185,6 +185,23 @@ fn limits_split_the_work() {
         for variant in Variant::ALL {
             let rig = rigs::ddm(3, size, 0).with_variant(variant);
             agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, "split", |pose| evaluate_with_normals(&rig, pose));
+        }
+    }
+}
+
+/// Batches that end within a tile, a pair or a slice, and as many as a benchmark has.
+#[test]
+fn any_number_of_instances() {
+    let Some(gpu) = gpu(&GpuOptions::default()) else { return };
+    for frames in [1, 2, 31, 32, 33, 300] {
+        let size = Size { vertices: 70, bones: 12, influences: 4, frames };
+        let name = format!("{frames} instances");
+        let rig = rigs::lbs(1, size);
+        agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
+        let rig = rigs::two_layer(2, size, 40);
+        agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, &name, |pose| two_layer_on_cpu(&rig, pose));
+        for rig in [rigs::ddm(3, size, 0), rigs::ddm(4, size, 40)] {
+            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
         }
     }
 }

@@ -64,7 +64,7 @@ fn a_lost_device_says_so() {
 #[test]
 fn wgsl_is_whole() {
     for kernel in [Kernel::Lbs, Kernel::Blend, Kernel::DdmBones, Kernel::Ddm(bonesmith_core::ddm::Variant::V2)] {
-        let text = kernel.wgsl(kernel.tuning());
+        let text = kernel.wgsl(kernel.tuning(), 0);
         assert!(text.contains("fn main(") && text.contains("@binding(6)"), "{kernel:?}");
     }
 }

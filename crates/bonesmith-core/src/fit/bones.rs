@@ -362,9 +362,9 @@ pub(crate) fn principal_axes(moments: &Moments, bones: usize) -> Vec<DMat3> {
 }
 
 /// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.
-pub(crate) fn extrapolate(new: &Motion, old: &Motion, beta: f64, model: &BoneModel) -> Motion {
-    let mut ahead = new.clone();
-    ahead.rows.iter_mut().zip(&old.rows).for_each(|(x, old)| *x += beta * (*x - old));
+pub(crate) fn extrapolate(new: &Motion, old: Motion, beta: f64, model: &BoneModel) -> Motion {
+    let mut ahead = old;
+    ahead.rows.iter_mut().zip(&new.rows).for_each(|(x, new)| *x = new + beta * (new - *x));
     if model.kind != BoneKind::Affine {
         let frames = new.frames();
         let tiles = |j: usize| (0..frames).step_by(LANES).map(move |start| (j, start));

@@ -162,7 +162,7 @@ fn fit_count(
     let local = local_params(params, count);
     let sample = sample(problem, &schedule, count, params.seed);
     let coarse = run.timed("sample", || sample.problem(problem, sequence));
-    let mut best: Option<Explorer<'_>> = None;
+    let mut best: Option<(f64, State)> = None;
     for start in 0..schedule.starts {
         if best.is_some() && run.is_over() {
             break;
@@ -170,11 +170,12 @@ fn fit_count(
         let mut explorer =
             Explorer::new(&coarse, count, params.bone_kind, local, schedule.varied(start), params.seed, run)?;
         explorer.search(run)?;
-        if best.as_ref().is_none_or(|best| explorer.e_rms() < best.e_rms()) {
-            best = Some(explorer);
+        let found = explorer.e_rms();
+        if best.as_ref().is_none_or(|best| found < best.0) {
+            best = Some((found, explorer.state));
         }
     }
-    let Some(Explorer { state, .. }) = best else { unreachable!("at least one search is made") };
+    let Some((_, state)) = best else { unreachable!("at least one search is made") };
     drop(coarse);
     let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
     let stop = refine(sequence, problem, &mut state, local, params, run)?;
@@ -293,11 +294,11 @@ fn polish(
     let mut poor = 0;
     for _ in 0..rounds {
         descent.round(state, run)?;
-        let e_rms = descent.e_rms();
         // Two poor rounds in a row: momentum makes single ones look worse than they are.
-        poor = if e_rms > last * (1.0 - tolerance) { poor + 1 } else { 0 };
-        last = e_rms;
-        if e_rms < 1e-6 {
+        let now = problem.e_rms(descent.objective());
+        poor = if now > last * (1.0 - tolerance) { poor + 1 } else { 0 };
+        last = now;
+        if descent.e_rms() < 1e-6 {
             stop = StopReason::Exact;
             break;
         }

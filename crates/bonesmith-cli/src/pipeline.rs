@@ -11,11 +11,11 @@ use bonesmith_report::Shape;
 use serde_json::json;
 
 use crate::errors::Outcome;
+use crate::memory::Memory;
+use crate::reports;
 use crate::session::Session;
 use crate::settings::ReportTarget;
 use crate::summary::{FitPart, Seconds, SkeletonPart, Summary, influence_warning};
-use crate::memory::Memory;
-use crate::reports;
 
 /// A target error counts as reached within this fraction: the file holds float32.
 const TARGET_SLACK: f64 = 1e-3;

@@ -4,6 +4,7 @@ use glam::DMat3;
 
 use super::axes;
 use super::bones::{self, BoneModel};
+use super::joint::{self, Joint};
 use super::local::LocalParams;
 use super::model::{Motion, Skin};
 use super::params::FitError;
@@ -36,7 +37,8 @@ const AXES_EVERY: usize = 3;
 /// Each round solves all vertices for the present bones, then moves the bones. Block descent creeps along curved
 /// valleys, so the bones are first carried on in the direction they moved (Nesterov's schedule, brought back to
 /// rotations where bones are rigid). Vertices are optimal for *any* bones, so this is safe; where the error rises,
-/// the look-ahead is dropped and momentum starts again.
+/// the look-ahead is dropped and momentum starts again. Where it pays, steps over everything at once take its place
+/// (`joint`).
 pub(crate) struct Descent<'a> {
     pub problem: &'a Problem,
     pub local: LocalParams,
@@ -58,6 +60,8 @@ pub(crate) struct Descent<'a> {
     age: f64,
     /// Rounds so far.
     count: usize,
+    /// Moves vertices and affine bones together after each round, instead of momentum.
+    joint: Option<Joint>,
 }
 
 impl<'a> Descent<'a> {
@@ -74,7 +78,17 @@ impl<'a> Descent<'a> {
             max_momentum: MAX_MOMENTUM,
             age: 0.0,
             count: 0,
+            joint: None,
         }
+    }
+
+    /// With steps that move vertices and bones together, where those can be made.
+    pub fn jointly(self, wanted: bool, state: &State) -> Self {
+        let possible = state.model.kind == BoneKind::Affine
+            && self.smoothness.is_none()
+            && self.local.slots <= joint::MOST_SLOTS
+            && state.bones() <= joint::MOST_BONES;
+        Self { joint: (wanted && possible).then(Joint::default), ..self }
     }
 
     /// With smooth weights.
@@ -133,9 +147,19 @@ impl<'a> Descent<'a> {
         run.timed("bones", || {
             let gain = self.update_bones(motion, model);
             self.squared_error = (self.moments.squared_error - gain).max(0.0);
-            self.look_ahead(motion, model);
+            if self.joint.is_none() {
+                self.look_ahead(motion, model);
+            }
         });
-        run.round(model.axes.len(), self.e_rms())
+        if let Some(joint) = &mut self.joint {
+            let (moments, move_rest) = (&self.moments, self.local.move_rest);
+            let better =
+                run.timed("together", || joint.step(self.problem, state, moments, self.squared_error, move_rest));
+            if let Some(better) = better {
+                (self.squared_error, self.moments) = better;
+            }
+        }
+        run.round(state.bones(), self.e_rms())
     }
 
     /// Solves all vertices; returns the price of weights that are not smooth.

@@ -80,7 +80,8 @@ pub fn markdown(rows: &[Measured], remark: &str) -> String {
     text += &lines(&HEADER, &cells);
     text += "\nPublished: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
     text += "Peak memory: resident high-water mark of the process after the fit, and over the size of the positions;\n";
-    text += "without program: less the pages of the program file and its libraries, which the system can drop and share.\n";
+    text +=
+        "without program: less the pages of the program file and its libraries, which the system can drop and share.\n";
     text + &means(rows)
 }
 
@@ -158,7 +159,10 @@ mod tests {
         let lines: Vec<&str> = text.lines().filter(|l| l.starts_with('|')).collect();
         assert!(lines.iter().all(|l| l.chars().count() == lines[0].chars().count()), "{text}");
         assert!(
-            lines[2].contains(" 1.3 FSD |") && lines[2].contains("|  0.50 |") && lines[2].contains("(4.00x)") && lines[2].contains("(3.00x)"),
+            lines[2].contains(" 1.3 FSD |")
+                && lines[2].contains("|  0.50 |")
+                && lines[2].contains("(4.00x)")
+                && lines[2].contains("(3.00x)"),
             "{text}"
         );
         assert!(text.contains("- FSD, affine: 0.500 over 1 rows"), "{text}");

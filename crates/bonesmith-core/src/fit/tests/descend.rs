@@ -51,7 +51,10 @@ fn smooth_case(kind: BoneKind) -> (Case, Smoothness) {
     let triangles: Vec<[u32; 3]> = (0..(SIDE - 1) * (SIDE - 1))
         .map(|at| (at % (SIDE - 1), at / (SIDE - 1)))
         .flat_map(|(x, y)| {
-            [[corner(x, y), corner(x + 1, y), corner(x, y + 1)], [corner(x + 1, y + 1), corner(x, y + 1), corner(x + 1, y)]]
+            [
+                [corner(x, y), corner(x + 1, y), corner(x, y + 1)],
+                [corner(x + 1, y + 1), corner(x, y + 1), corner(x + 1, y)],
+            ]
         })
         .collect();
     let adjacency = Adjacency::new(&Topology::from_triangles(&triangles), sizes.vertices);

@@ -94,7 +94,7 @@ impl Joint {
 }
 
 /// The normal equations of one step.
-struct System<'a> {
+pub(super) struct System<'a> {
     skin: &'a Skin,
     pairs: BonePairs,
     /// [4 B, 4 B] `K`.
@@ -105,15 +105,21 @@ struct System<'a> {
     stride: usize,
     move_rest: bool,
     /// [N, stride] right side: slopes of the error.
-    right: Vec<f64>,
+    pub(super) right: Vec<f64>,
     /// [N, stride] damping of each unknown.
-    damping: Vec<f64>,
+    pub(super) damping: Vec<f64>,
     /// [N, stride (stride + 1) / 2] Cholesky factors of the vertices' own blocks.
     factors: Vec<f64>,
 }
 
 impl<'a> System<'a> {
-    fn new(problem: &Problem, state: &'a State, moments: &Moments, damping: f64, move_rest: bool) -> Option<Self> {
+    pub(super) fn new(
+        problem: &Problem,
+        state: &'a State,
+        moments: &Moments,
+        damping: f64,
+        move_rest: bool,
+    ) -> Option<Self> {
         let (skin, side) = (&state.skin, 4 * state.bones());
         let gram = vertices::gram(&state.motion);
         let stride = skin.slots + 2;
@@ -193,7 +199,7 @@ impl<'a> System<'a> {
     }
 
     /// The normal equations' matrix times `d`.
-    fn apply(&self, d: &[f64], out: &mut [f64]) {
+    pub(super) fn apply(&self, d: &[f64], out: &mut [f64]) {
         let follow = self.follow(d);
         out.par_chunks_mut(CHUNK * self.stride).enumerate().for_each(|(at, out)| {
             apply_to(self, &follow, at * CHUNK, d, out);
@@ -267,7 +273,7 @@ impl<'a> System<'a> {
     }
 
     /// The skin after a step, its weights made convex again.
-    fn moved(&self, step: &[f64]) -> Skin {
+    pub(super) fn moved(&self, step: &[f64]) -> Skin {
         let slots = self.skin.slots;
         let mut out = self.skin.clone();
         for (i, own) in step.chunks_exact(self.stride).enumerate() {

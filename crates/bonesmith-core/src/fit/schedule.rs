@@ -112,7 +112,16 @@ impl Schedule {
         if params.effort != Effort::Best || params.bone_kind != BoneKind::Affine || !free {
             return plain;
         }
-        Self { fine_rounds: 80, middle_rounds: 60, last_rounds: 15, jointly: true, spare: 2, spare_rounds: 20, ..plain }
+        Self {
+            middle_vertices: 8000,
+            fine_rounds: 80,
+            middle_rounds: 60,
+            last_rounds: 15,
+            jointly: true,
+            spare: 2,
+            spare_rounds: 20,
+            ..plain
+        }
     }
 
     /// The schedule of independent search number `start`: the same work, spent differently, so that the searches end

@@ -9,7 +9,7 @@
 //! minimise |R - P dX T|^2 + damping d^T diag d           R = V - X T
 //! ```
 //!
-//! (variable projection with Kaufman's simplification). Its normal equations need frames only in `K = T T^T` and
+//! (variable projection [Golub1973] with the simplification of [Kaufman1975]). Its normal equations need frames only in `K = T T^T` and
 //! in `T r_i`: solved by conjugate gradients, preconditioned with each vertex's own block, a step costs vertices
 //! times `(4 K)^2` whatever the number of frames. Bones of a vertex stay those it has; `vertices` changes them.
 //! A step is taken only if the true error falls.

@@ -11,10 +11,11 @@ use bonesmith_report::Shape;
 use serde_json::json;
 
 use crate::errors::Outcome;
+use crate::memory::Memory;
+use crate::reports;
 use crate::session::Session;
 use crate::settings::ReportTarget;
 use crate::summary::{FitPart, Seconds, SkeletonPart, Summary, influence_warning};
-use crate::{memory, reports};
 
 /// A target error counts as reached within this fraction: the file holds float32.
 const TARGET_SLACK: f64 = 1e-3;
@@ -62,7 +63,7 @@ pub fn fit_and_export(
     session.stage("preparing")?;
     let (mut fitted, skeleton_info) = job.fit(sequence, session)?;
     let shaped = job.eigenskin.map(|rank| correct::eigenskin(&fitted.rig, sequence, rank, session)).transpose()?;
-    let peak_memory_bytes = memory::peak_bytes();
+    let memory = Memory::so_far();
     let fit_wall_secs = started.elapsed().as_secs_f64();
 
     session.stage("writing")?;
@@ -105,7 +106,7 @@ pub fn fit_and_export(
     let method = params.method.name();
     let skeleton = skeleton.zip(skeleton_info).map(|(params, info)| SkeletonPart { params, info });
     let params = json!(params);
-    summary.fit = Some(FitPart { params, method, info: fitted.info, skeleton, peak_memory_bytes, output, file_bytes });
+    summary.fit = Some(FitPart { params, method, info: fitted.info, skeleton, memory, output, file_bytes });
     session.finish_progress();
     Ok((summary, exported))
 }

@@ -9,6 +9,7 @@ use bonesmith_core::{BoneKind, MeshSequence, Rig, correct};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::memory::Memory;
 use crate::output::{Table, bytes, count, figure};
 
 /// Influences that every engine and viewer evaluates; more need care.
@@ -44,8 +45,8 @@ pub struct FitPart {
     pub info: FitInfo,
     /// With `--skeleton`.
     pub skeleton: Option<SkeletonPart>,
-    /// Peak resident memory after the fit, before the export.
-    pub peak_memory_bytes: Option<u64>,
+    /// After the fit, before the export.
+    pub memory: Option<Memory>,
     pub output: PathBuf,
     pub file_bytes: u64,
 }
@@ -146,6 +147,7 @@ impl Summary {
         let metrics = &self.metrics;
         let (frame, vertex) = metrics.max_error_at;
         let fit = self.fit.as_ref();
+        let memory = fit.and_then(|fit| fit.memory);
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "name": self.name,
@@ -175,7 +177,8 @@ impl Summary {
             "sequence_bytes": self.sequence_bytes,
             "storage_bytes": self.storage_bytes,
             "eigenskin": self.shapes,
-            "peak_memory_bytes": fit.and_then(|f| f.peak_memory_bytes),
+            "peak_memory_bytes": memory.map(|memory| memory.peak),
+            "program_memory_bytes": memory.map(|memory| memory.program),
             "output": fit.map(|f| f.output.to_string_lossy()),
             "file_bytes": fit.map(|f| f.file_bytes),
             "gpu": self.gpu,
@@ -262,8 +265,8 @@ fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
         }
         let parts = fit.info.profile.iter().map(|(name, secs)| format!("{name} {secs:.3}"));
         table.row("profile", parts.collect::<Vec<_>>().join("  "));
-        if let Some(peak) = fit.peak_memory_bytes {
-            table.row("peak memory", bytes(peak));
+        if let Some(Memory { peak, program }) = fit.memory {
+            table.row("peak memory", format!("{}, of which the program {}", bytes(peak), bytes(program)));
         }
     }
 }

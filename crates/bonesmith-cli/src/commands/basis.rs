@@ -11,10 +11,11 @@ use serde_json::json;
 
 use crate::args::FitArgs;
 use crate::errors::{Outcome, Usage};
+use crate::memory::Memory;
 use crate::output::count;
 use crate::session::Session;
 use crate::summary::{FitPart, Seconds, Summary};
-use crate::{load, memory, pipeline, settings};
+use crate::{load, pipeline, settings};
 
 pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::Result<Outcome> {
     let name = params.method.name();
@@ -35,7 +36,7 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
     let load_secs = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let mut found = basis::represent(&sequence, &params, session)?;
-    let peak_memory_bytes = memory::peak_bytes();
+    let memory = Memory::so_far();
     let fit_wall_secs = started.elapsed().as_secs_f64();
     session.stage("writing")?;
     let started = Instant::now();
@@ -60,7 +61,7 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
     summary.warnings = found.info.warnings.clone();
     let file_bytes = pipeline::file_bytes(&output);
     let (method, info, params) = (name, found.info, json!(params));
-    summary.fit = Some(FitPart { params, method, info, skeleton: None, peak_memory_bytes, output, file_bytes });
+    summary.fit = Some(FitPart { params, method, info, skeleton: None, memory, output, file_bytes });
     session.finish_progress();
     super::report(&summary, json_target.as_ref(), !session.quiet, session)?;
     Ok(pipeline::outcome(&summary))

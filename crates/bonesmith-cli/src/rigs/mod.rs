@@ -18,8 +18,9 @@ use bonesmith_core::given::{GivenError, Locks, Refitted, Solve, Subject, refit, 
 use crate::args::FitArgs;
 use crate::commands;
 use crate::errors::{Outcome, Usage};
+use crate::memory::Memory;
 use crate::session::Session;
-use crate::{memory, pipeline, settings};
+use crate::{pipeline, settings};
 
 use clips::Body;
 use plan::Plan;
@@ -44,9 +45,9 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let load_secs = started.elapsed().as_secs_f64();
     let fit_started = Instant::now();
     let (rigs, info) = solve(&plan, rig.as_ref(), &mut bodies, &locks, session)?;
-    let peak_memory_bytes = memory::peak_bytes();
+    let memory = Memory::so_far();
     warnings.extend(info.warnings.iter().cloned());
-    let timed = write::Timed { load: load_secs, fit_wall: fit_started.elapsed().as_secs_f64(), peak_memory_bytes };
+    let timed = write::Timed { load: load_secs, fit_wall: fit_started.elapsed().as_secs_f64(), memory };
     let (summary, pages) = write::export(&plan, rig.as_ref(), rigs, &bodies, info, timed, warnings, session)?;
     commands::report(&summary, json.as_ref(), !session.quiet, session)?;
     pages?;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::clips::{Body, output_of};
 use super::plan::Plan;
+use crate::memory::Memory;
 use crate::pipeline::{self, file_bytes};
 use crate::session::Session;
 use crate::settings::ReportTarget;
@@ -21,7 +22,7 @@ use crate::summary::{ClipPart, FitPart, Seconds, Summary, influence_warning};
 pub struct Timed {
     pub load: f64,
     pub fit_wall: f64,
-    pub peak_memory_bytes: Option<u64>,
+    pub memory: Option<Memory>,
 }
 
 /// Writes all rigs; the summary is that of the first, with the others in short. Beside it: whether reports could be written.
@@ -80,8 +81,8 @@ pub fn export(
     let output = outputs.swap_remove(0);
     let file_bytes = file_bytes(&output);
     let method = plan.fit.method.name();
-    let peak_memory_bytes = timed.peak_memory_bytes;
-    summary.fit = Some(FitPart { params, method, info, skeleton: None, peak_memory_bytes, output, file_bytes });
+    let memory = timed.memory;
+    summary.fit = Some(FitPart { params, method, info, skeleton: None, memory, output, file_bytes });
     let all = std::iter::once(&mut summary).chain(&mut summaries).zip(&exported).zip(bodies);
     let pages = plan.report.as_ref().map(|target| write_reports(target, all, several, session)).transpose();
     let pages = pages.map(|written| summary.notes.extend(written.unwrap_or_default()));

@@ -12,7 +12,7 @@
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
-use faer::linalg::solvers::Solve;
+use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, MatRef, Side};
 use glam::{DMat3, DVec3};
 use multiversion::multiversion;
@@ -56,21 +56,24 @@ pub(crate) fn update(motion: &mut Motion, moments: &Moments, model: &BoneModel) 
 /// Solves `S d = D` for all bones and frames at once.
 fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
     let (side, length) = (4 * motion.bones, motion.length);
-    let second = MatRef::from_row_major_slice(&moments.second, side, side);
     let right = MatRef::from_row_major_slice(&moments.residual, side, length);
+    let Some((factor, ridge)) = regular(&moments.second, side) else { return 0.0 };
+    let step: Mat<f64> = factor.solve(right);
+    apply_affine(motion, moments, step.as_ref(), ridge)
+}
+
+/// Cholesky factor of `S` with a ridge, and the ridge. `S` is singular where a bone has too few vertices or they lie in a
+/// plane: the ridge then leaves it as it is.
+pub(crate) fn regular(second: &[f64], side: usize) -> Option<(Llt<f64>, f64)> {
+    let second = MatRef::from_row_major_slice(second, side, side);
     let largest = (0..side).map(|r| second[(r, r)]).fold(0.0, f64::max);
-    // Singular where a bone has too few vertices or they lie in a plane: the ridge then leaves it as it is.
-    let mut ridge = 1e-9 * largest + 1e-12;
-    for _ in 0..8 {
+    let first = 1e-9 * largest + 1e-12;
+    (0..8).find_map(|raised| {
+        let ridge = first * 100f64.powi(raised);
         let mut system = second.to_owned();
         (0..side).for_each(|r| system[(r, r)] += ridge);
-        if let Ok(factor) = system.llt(Side::Lower) {
-            let step: Mat<f64> = factor.solve(right);
-            return apply_affine(motion, moments, step.as_ref(), ridge);
-        }
-        ridge *= 100.0;
-    }
-    0.0
+        system.llt(Side::Lower).ok().map(|factor| (factor, ridge))
+    })
 }
 
 /// Adds the step `d = (S + ridge)^-1 D`; the gain is `<d, 2 D - S d> = <d, D + ridge d>`.
@@ -362,9 +365,9 @@ pub(crate) fn principal_axes(moments: &Moments, bones: usize) -> Vec<DMat3> {
 }
 
 /// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.
-pub(crate) fn extrapolate(new: &Motion, old: &Motion, beta: f64, model: &BoneModel) -> Motion {
-    let mut ahead = new.clone();
-    ahead.rows.iter_mut().zip(&old.rows).for_each(|(x, old)| *x += beta * (*x - old));
+pub(crate) fn extrapolate(new: &Motion, old: Motion, beta: f64, model: &BoneModel) -> Motion {
+    let mut ahead = old;
+    ahead.rows.iter_mut().zip(&new.rows).for_each(|(x, new)| *x = new + beta * (new - *x));
     if model.kind != BoneKind::Affine {
         let frames = new.frames();
         let tiles = |j: usize| (0..frames).step_by(LANES).map(move |start| (j, start));

@@ -4,6 +4,7 @@ use glam::DMat3;
 
 use super::axes;
 use super::bones::{self, BoneModel};
+use super::joint::{self, Joint};
 use super::local::LocalParams;
 use super::model::{Motion, Skin};
 use super::params::FitError;
@@ -36,41 +37,58 @@ const AXES_EVERY: usize = 3;
 /// Each round solves all vertices for the present bones, then moves the bones. Block descent creeps along curved
 /// valleys, so the bones are first carried on in the direction they moved (Nesterov's schedule, brought back to
 /// rotations where bones are rigid). Vertices are optimal for *any* bones, so this is safe; where the error rises,
-/// the look-ahead is dropped and momentum starts again.
+/// the look-ahead is dropped and momentum starts again. Where it pays, steps over everything at once take its place
+/// (`joint`).
 pub(crate) struct Descent<'a> {
     pub problem: &'a Problem,
     pub local: LocalParams,
-    /// Draws weights of neighbours together. Momentum is then off: the error it watches is not all that counts.
+    /// Draws weights of neighbours together.
     smoothness: Option<Smoothness>,
     /// Squared error after the last round.
     pub squared_error: f64,
+    /// What the last round charged for weights unlike the neighbours', in the unit of the squared error.
+    penalty: f64,
     /// What the last round left: errors of vertices, second moments of bones.
     pub moments: Moments,
     /// Motion after the last round.
     last: Option<Motion>,
-    /// Motion after the last round while `state.motion` is ahead of it.
-    plain: Option<Motion>,
+    /// Whether the state's motion is ahead of `last`.
+    ahead: bool,
+    /// Largest momentum; 0: none.
+    max_momentum: f64,
     /// Rounds since momentum started.
     age: f64,
     /// Rounds so far.
     count: usize,
+    /// Moves vertices and affine bones together after each round, instead of momentum.
+    joint: Option<Joint>,
 }
 
 impl<'a> Descent<'a> {
     pub fn new(problem: &'a Problem, local: LocalParams) -> Self {
-        let squared_error = f64::INFINITY;
-        let smoothness = None;
         Self {
             problem,
             local,
-            smoothness,
-            squared_error,
+            smoothness: None,
+            squared_error: f64::INFINITY,
+            penalty: 0.0,
             moments: Moments::default(),
             last: None,
-            plain: None,
+            ahead: false,
+            max_momentum: MAX_MOMENTUM,
             age: 0.0,
             count: 0,
+            joint: None,
         }
+    }
+
+    /// With steps that move vertices and bones together, where those can be made.
+    pub fn jointly(self, wanted: bool, state: &State) -> Self {
+        let possible = state.model.kind == BoneKind::Affine
+            && self.smoothness.is_none()
+            && self.local.slots <= joint::MOST_SLOTS
+            && state.bones() <= joint::MOST_BONES;
+        Self { joint: (wanted && possible).then(Joint::default), ..self }
     }
 
     /// With smooth weights.
@@ -78,9 +96,20 @@ impl<'a> Descent<'a> {
         Self { smoothness, ..self }
     }
 
+    /// Without momentum, to compare with.
+    #[cfg(test)]
+    pub fn plain(self) -> Self {
+        Self { max_momentum: 0.0, ..self }
+    }
+
     /// E_RMS after the last round.
     pub fn e_rms(&self) -> f64 {
         self.problem.e_rms(self.squared_error)
+    }
+
+    /// What rounds lower: the squared error, and the price of weights that are not smooth.
+    pub fn objective(&self) -> f64 {
+        self.squared_error + self.penalty
     }
 
     /// Up to `count` rounds, fewer when time is up; leaves `state` as the last error says.
@@ -103,23 +132,41 @@ impl<'a> Descent<'a> {
         if self.count.is_multiple_of(DEEP_EVERY) {
             local = LocalParams { newcomers: 2 * local.newcomers, min_gain: 0.0, ..local };
         }
-        let solve = |descent: &Self, motion: &Motion, skin: &mut Skin| {
-            vertices::smooth_pass(descent.problem, motion, skin, Some(local), descent.smoothness.as_ref())
-        };
-        self.moments = run.timed("vertices", || solve(self, motion, skin));
-        if self.moments.squared_error > self.squared_error
-            && let Some(plain) = self.plain.take()
-        {
-            *motion = plain;
-            self.forget_momentum();
-            self.moments = run.timed("vertices", || solve(self, motion, skin));
+        // Not needed any more, and as large as the new ones.
+        self.moments = Moments::default();
+        let before = self.smoothness.as_ref().map(|_| skin.clone());
+        let mut penalty = run.timed("vertices", || self.solve_vertices(motion, skin, local));
+        if self.ahead && self.moments.squared_error + penalty > self.objective() {
+            self.step_back(motion);
+            if let Some(before) = before {
+                *skin = before;
+            }
+            penalty = run.timed("vertices", || self.solve_vertices(motion, skin, local));
         }
+        self.penalty = penalty;
         run.timed("bones", || {
             let gain = self.update_bones(motion, model);
             self.squared_error = (self.moments.squared_error - gain).max(0.0);
-            self.look_ahead(motion, model);
+            if self.joint.is_none() {
+                self.look_ahead(motion, model);
+            }
         });
-        run.round(model.axes.len(), self.e_rms())
+        if let Some(joint) = &mut self.joint {
+            let (moments, move_rest) = (&self.moments, self.local.move_rest);
+            let better =
+                run.timed("together", || joint.step(self.problem, state, moments, self.squared_error, move_rest));
+            if let Some(better) = better {
+                (self.squared_error, self.moments) = better;
+            }
+        }
+        run.round(state.bones(), self.e_rms())
+    }
+
+    /// Solves all vertices; returns the price of weights that are not smooth.
+    fn solve_vertices(&mut self, motion: &Motion, skin: &mut Skin, local: LocalParams) -> f64 {
+        let smoothness = self.smoothness.as_ref();
+        self.moments = vertices::smooth_pass(self.problem, motion, skin, Some(local), smoothness);
+        smoothness.map_or(0.0, |smoothness| smoothness.penalty(skin))
     }
 
     /// Moves the bones, and now and then turns the axes they scale along; returns the gain.
@@ -141,35 +188,38 @@ impl<'a> Descent<'a> {
 
     fn look_ahead(&mut self, motion: &mut Motion, model: &BoneModel) {
         self.age += 1.0;
-        let momentum = ((self.age - 1.0) / (self.age + 2.0)).min(MAX_MOMENTUM);
-        let now = motion.clone();
-        if let Some(last) = &self.last
-            && momentum > 0.0
-            && self.smoothness.is_none()
-        {
-            *motion = bones::extrapolate(&now, last, momentum, model);
-            self.plain = Some(now.clone());
-        }
-        self.last = Some(now);
+        let momentum = ((self.age - 1.0) / (self.age + 2.0)).min(self.max_momentum);
+        self.ahead = momentum > 0.0 && self.last.is_some();
+        self.last = Some(match self.last.take() {
+            Some(last) if self.ahead => std::mem::replace(motion, bones::extrapolate(motion, last, momentum, model)),
+            _ => motion.clone(),
+        });
     }
 
     /// Takes the look-ahead back, so that `state` is what the last error belongs to.
     pub fn settle(&mut self, state: &mut State) {
-        if let Some(plain) = self.plain.take() {
-            state.motion = plain;
+        self.step_back(&mut state.motion);
+    }
+
+    /// Back to the motion after the last round; momentum starts again.
+    fn step_back(&mut self, motion: &mut Motion) {
+        if let Some(last) = self.last.take()
+            && self.ahead
+        {
+            *motion = last;
         }
         self.forget_momentum();
     }
 
     fn forget_momentum(&mut self) {
         self.last = None;
+        self.ahead = false;
         self.age = 0.0;
     }
 
     /// Forgets the error after bones were added or taken out.
     pub fn restart(&mut self) {
         self.squared_error = f64::INFINITY;
-        self.plain = None;
         self.forget_momentum();
     }
 }

@@ -37,9 +37,15 @@ impl Sample {
             let nearest = around.min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
             stand_in[i as usize] = nearest.unwrap_or(next) as u32;
         }
-        let count = problem.frames().min(frames.max(1));
+        let sample = Self { vertices: picked, frames: vec![0; problem.frames()], stand_in };
+        sample.with_frames(problem, frames)
+    }
+
+    /// At most `most` frames instead, spread over time.
+    pub fn with_frames(self, problem: &Problem, most: usize) -> Self {
+        let count = self.frames.len().min(most.max(1));
         let frames = (0..count).map(|t| ((2 * t + 1) * problem.frames() / (2 * count)) as u32).collect();
-        Self { vertices: picked, frames, stand_in }
+        Self { frames, ..self }
     }
 
     /// Vertices and frames in the sample.

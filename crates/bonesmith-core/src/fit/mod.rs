@@ -24,6 +24,7 @@ pub(crate) mod descend;
 pub(crate) mod explore;
 pub(crate) mod finish;
 pub(crate) mod init;
+mod joint;
 pub(crate) mod levels;
 pub(crate) mod local;
 pub(crate) mod model;
@@ -48,6 +49,7 @@ use descend::{Descent, State};
 use explore::{Explorer, Growth};
 use levels::Sample;
 use local::LocalParams;
+use model::Motion;
 use problem::Problem;
 use run::Run;
 use schedule::Schedule;
@@ -147,7 +149,15 @@ fn local_params(params: &FitParams, count: usize) -> LocalParams {
 
 /// The sample for a search with `count` bones: each bone needs some vertices to be judged by.
 fn sample(problem: &Problem, schedule: &Schedule, count: usize, seed: u64) -> Sample {
-    Sample::new(problem, schedule.vertices.max(VERTICES_PER_BONE * count), schedule.frames, seed)
+    let sample = Sample::new(problem, schedule.vertices.max(VERTICES_PER_BONE * count), schedule.frames, seed);
+    bounded(problem, sample)
+}
+
+/// A sample of at most a quarter of all positions, as long as there are frames enough: it is copied.
+fn bounded(problem: &Problem, sample: Sample) -> Sample {
+    const FRAMES_ENOUGH: usize = 80;
+    let most = problem.vertices() * problem.frames() / 4 / sample.picked().0.len();
+    sample.with_frames(problem, most.max(FRAMES_ENOUGH))
 }
 
 /// Fits a given number of bones.
@@ -158,23 +168,25 @@ fn fit_count(
     params: &FitParams,
     run: &mut Run<'_>,
 ) -> Result<(State, StopReason), FitError> {
-    let schedule = Schedule::new(params.effort);
+    let schedule = Schedule::of(params);
     let local = local_params(params, count);
+    let wide = LocalParams { slots: (local.slots + schedule.spare).min(count), ..local };
     let sample = sample(problem, &schedule, count, params.seed);
     let coarse = run.timed("sample", || sample.problem(problem, sequence));
-    let mut best: Option<Explorer<'_>> = None;
+    let mut best: Option<(f64, State)> = None;
     for start in 0..schedule.starts {
         if best.is_some() && run.is_over() {
             break;
         }
         let mut explorer =
-            Explorer::new(&coarse, count, params.bone_kind, local, schedule.varied(start), params.seed, run)?;
+            Explorer::new(&coarse, count, params.bone_kind, wide, schedule.varied(start), params.seed, run)?;
         explorer.search(run)?;
-        if best.as_ref().is_none_or(|best| explorer.e_rms() < best.e_rms()) {
-            best = Some(explorer);
+        let found = explorer.e_rms();
+        if best.as_ref().is_none_or(|best| found < best.0) {
+            best = Some((found, explorer.state));
         }
     }
-    let Some(Explorer { state, .. }) = best else { unreachable!("at least one search is made") };
+    let Some((_, state)) = best else { unreachable!("at least one search is made") };
     drop(coarse);
     let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
     let stop = refine(sequence, problem, &mut state, local, params, run)?;
@@ -197,7 +209,7 @@ fn fit_error(
     const ATTEMPTS: usize = 8;
     // So far below the target, fewer bones are worth a try.
     const SLACK: f64 = 0.96;
-    let schedule = Schedule::new(params.effort);
+    let schedule = Schedule::of(params);
     let local = local_params(params, limit);
     let mut allowed = limit.min(schedule.vertices / VERTICES_PER_BONE);
     let mut goal = target;
@@ -244,7 +256,8 @@ fn fit_error(
     Ok((state, stop))
 }
 
-/// Rounds on a larger sample where there is much more than that, then on everything.
+/// Rounds on a larger sample where there is much more than that, then on everything. Vertices may come with more influences
+/// than `local` allows.
 fn refine(
     sequence: &MeshSequence,
     problem: &Problem,
@@ -253,22 +266,47 @@ fn refine(
     params: &FitParams,
     run: &mut Run<'_>,
 ) -> Result<StopReason, FitError> {
-    let schedule = Schedule::new(params.effort);
+    let schedule = Schedule::of(params);
     let enough = schedule.middle_vertices.max(2 * VERTICES_PER_BONE * state.bones());
     // Rounds asked for are rounds on everything; smooth weights need everybody's neighbours.
     let direct = params.max_iterations.is_some() || params.smooth > 0.0;
     let middle = Sample::new(problem, enough, schedule.middle_frames, params.seed);
     if direct || 2 * middle.size() > problem.vertices() * problem.frames() || run.is_over() {
         let rounds = params.max_iterations.unwrap_or(schedule.fine_rounds);
+        narrow(problem, state, local, &schedule, run)?;
         return polish(sequence, problem, state, rounds, local, params, run);
     }
-    run.stage("bones on more vertices", Some(schedule.middle_rounds))?;
+    let middle = bounded(problem, middle);
     let part = run.timed("sample", || middle.problem(problem, sequence));
     let mut seen = middle.lower(problem, state);
-    Descent::new(&part, local).rounds(&mut seen, schedule.middle_rounds, run)?;
+    // Found again from the sample: no need to keep it meanwhile.
+    (state.motion, state.skin) = (Motion::identity(0, 0), seen.skin.pick(&[]));
+    narrow(&part, &mut seen, local, &schedule, run)?;
+    run.stage("bones on more vertices", Some(schedule.middle_rounds))?;
+    Descent::new(&part, local).jointly(schedule.jointly, &seen).rounds(&mut seen, schedule.middle_rounds, run)?;
     drop(part);
     *state = run.timed("lift", || middle.lift(problem, sequence, seen));
     polish(sequence, problem, state, schedule.last_rounds, local, params, run)
+}
+
+/// Rounds with more influences than `local` allows, one less at a time, until it allows them.
+fn narrow(
+    problem: &Problem,
+    state: &mut State,
+    local: LocalParams,
+    schedule: &Schedule,
+    run: &mut Run<'_>,
+) -> Result<(), FitError> {
+    let spare = state.skin.slots - local.slots;
+    if spare > 0 {
+        run.stage("fewer influences", Some(spare * schedule.spare_rounds))?;
+    }
+    for slots in (local.slots + 1..=state.skin.slots).rev() {
+        let mut descent = Descent::new(problem, LocalParams { slots, ..local }).jointly(schedule.jointly, state);
+        descent.rounds(state, schedule.spare_rounds, run)?;
+        state.skin = state.skin.narrowed(slots - 1);
+    }
+    Ok(())
 }
 
 /// Rounds on all vertices and frames until they no longer pay.
@@ -282,22 +320,23 @@ fn polish(
     run: &mut Run<'_>,
 ) -> Result<StopReason, FitError> {
     run.stage("weights and bones", Some(rounds))?;
-    let tolerance = params.tolerance.unwrap_or(Schedule::new(params.effort).tolerance);
+    let schedule = Schedule::of(params);
+    let tolerance = params.tolerance.unwrap_or(schedule.tolerance);
     let smoothness = (params.smooth > 0.0).then(|| {
         let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
         Smoothness::new(problem, adjacency, params.smooth)
     });
-    let mut descent = Descent::new(problem, local).smoothed(smoothness);
+    let mut descent = Descent::new(problem, local).smoothed(smoothness).jointly(schedule.jointly, state);
     let mut last = f64::INFINITY;
     let mut stop = StopReason::MaxIterations;
     let mut poor = 0;
     for _ in 0..rounds {
         descent.round(state, run)?;
-        let e_rms = descent.e_rms();
         // Two poor rounds in a row: momentum makes single ones look worse than they are.
-        poor = if e_rms > last * (1.0 - tolerance) { poor + 1 } else { 0 };
-        last = e_rms;
-        if e_rms < 1e-6 {
+        let now = problem.e_rms(descent.objective());
+        poor = if now > last * (1.0 - tolerance) { poor + 1 } else { 0 };
+        last = now;
+        if descent.e_rms() < 1e-6 {
             stop = StopReason::Exact;
             break;
         }

@@ -110,6 +110,22 @@ impl Skin {
         }
     }
 
+    /// With fewer slots: the largest weights of each vertex.
+    pub fn narrowed(&self, slots: usize) -> Self {
+        let n = self.rest.len();
+        let mut out = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest: self.rest.clone() };
+        for i in 0..n {
+            let mut own: Vec<(usize, f64)> = self.of(i).collect();
+            own.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            own.truncate(slots);
+            let total: f64 = own.iter().map(|(_, w)| w).sum();
+            for (k, (j, w)) in own.into_iter().enumerate() {
+                (out.bones[i * slots + k], out.weights[i * slots + k]) = (j as u16, w / total);
+            }
+        }
+        out
+    }
+
     /// Slots in use of vertex `i`.
     pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let row = i * self.slots..(i + 1) * self.slots;

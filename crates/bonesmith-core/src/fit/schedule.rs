@@ -1,6 +1,7 @@
 //! How much work goes where.
 
-use super::params::Effort;
+use super::params::{Effort, FitParams};
+use crate::rig::BoneKind;
 
 /// Numbers that an [`Effort`] stands for.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,12 @@ pub(crate) struct Schedule {
     pub last_rounds: usize,
     /// Rounds on all vertices and frames end where they lower the error by less than this fraction.
     pub tolerance: f64,
+    /// Whether vertices and bones are moved together, too.
+    pub jointly: bool,
+    /// Influences more than asked for that the search may use; they are given up one by one.
+    pub spare: usize,
+    /// Rounds with each of them before it is given up.
+    pub spare_rounds: usize,
 }
 
 impl Schedule {
@@ -61,6 +68,9 @@ impl Schedule {
             middle_rounds: 10,
             last_rounds: 3,
             tolerance: 1e-3,
+            jointly: false,
+            spare: 0,
+            spare_rounds: 0,
         };
         match effort {
             Effort::Fast => Self {
@@ -90,6 +100,27 @@ impl Schedule {
                 tolerance: 1e-5,
                 ..balanced
             },
+        }
+    }
+
+    /// As the parameters ask: affine bones allow for steps over everything at once (`joint`), which get further in fewer
+    /// rounds, and further still where vertices have to give up influences on the way. Not where the weights are to be
+    /// smooth, nor where the rounds are counted out.
+    pub fn of(params: &FitParams) -> Self {
+        let plain = Self::new(params.effort);
+        let free = params.smooth == 0.0 && params.max_iterations.is_none();
+        if params.effort != Effort::Best || params.bone_kind != BoneKind::Affine || !free {
+            return plain;
+        }
+        Self {
+            middle_vertices: 8000,
+            fine_rounds: 80,
+            middle_rounds: 60,
+            last_rounds: 15,
+            jointly: true,
+            spare: 2,
+            spare_rounds: 20,
+            ..plain
         }
     }
 

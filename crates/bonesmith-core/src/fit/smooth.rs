@@ -44,6 +44,17 @@ impl Smoothness {
         Self { adjacency, shares, strength: smooth * UNIT * problem.frames() as f64 }
     }
 
+    /// `s sum_i |w_i - w^_i|^2` of present weights.
+    pub fn penalty(&self, skin: &Skin) -> f64 {
+        let distance = |(i, mean): (usize, &Vec<(u16, f32)>)| {
+            let of = |j: usize| mean.iter().find(|(bone, _)| *bone as usize == j).map_or(0.0, |(_, w)| f64::from(*w));
+            let total: f64 = mean.iter().map(|(_, w)| f64::from(*w).powi(2)).sum();
+            // |w - m|^2 = |m|^2 + sum over the few bones that w has.
+            skin.of(i).fold(total, |sum, (j, w)| sum + w * (w - 2.0 * of(j)))
+        };
+        self.strength * self.means(skin).iter().enumerate().map(distance).sum::<f64>()
+    }
+
     /// Mean weights of every vertex's neighbours, as (bone, weight).
     pub fn means(&self, skin: &Skin) -> Means {
         (0..self.adjacency.len())

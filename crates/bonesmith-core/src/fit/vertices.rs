@@ -116,6 +116,32 @@ pub(crate) fn smooth_pass(
     moments
 }
 
+/// [N, K] products of each vertex's residual with the rows of its own bones.
+pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 4]> {
+    let rows = motion.rows.iter().map(|&x| x as f32).collect();
+    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs: None, params: None, smooth: None };
+    let (b, slots) = (motion.bones, skin.slots);
+    let mut out = vec![[0.0; 4]; problem.vertices() * slots];
+    out.par_chunks_mut(BLOCK * slots).enumerate().for_each_init(
+        || Lane::new(&shared, slots),
+        |lane, (block, out)| {
+            let range = block * BLOCK..block * BLOCK + out.len() / slots;
+            let slot_range = range.start * slots..range.end * slots;
+            let (bones, weights) = (&skin.bones[slot_range.clone()], &skin.weights[slot_range]);
+            let mut buffer = std::mem::take(&mut lane.read);
+            let trajectories = problem.block(range.clone(), &mut buffer);
+            lane.find_residuals(&shared, trajectories, bones, weights, &skin.rest[range.clone()]);
+            lane.read = buffer;
+            lane.find_along(&shared, range.len());
+            for (at, (out, &j)) in out.iter_mut().zip(bones).enumerate() {
+                let along = &lane.along[at / slots * 4 * b..];
+                *out = std::array::from_fn(|c| along[c * b + j as usize]);
+            }
+        },
+    );
+    out
+}
+
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
 pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: LocalParams) -> Vec<f64> {
     let b = motion.bones;

@@ -292,7 +292,7 @@ impl Momentum {
         self.age += 1.0;
         let share = ((self.age - 1.0) / (self.age + 2.0)).min(MOST);
         let now = motions.to_vec();
-        if let Some(last) = self.last.as_ref().filter(|_| share > 0.0) {
+        if let Some(last) = self.last.take().filter(|_| share > 0.0) {
             let axes = if kind == BoneKind::Trs { axes.to_vec() } else { vec![DMat3::IDENTITY; axes.len()] };
             let model = BoneModel { axes, ..BoneModel::new(kind, free.len(), 1) };
             for ((motion, now), last) in motions.iter_mut().zip(&now).zip(last) {

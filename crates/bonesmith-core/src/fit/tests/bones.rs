@@ -110,8 +110,8 @@ proptest! {
         let old = case.state.motion.clone();
         updated(&mut case);
         let (new, model) = (&case.state.motion, &case.state.model);
-        assert_kind(&extrapolate(new, &old, beta, model), model);
-        let nowhere = extrapolate(new, &old, 0.0, model);
+        assert_kind(&extrapolate(new, old.clone(), beta, model), model);
+        let nowhere = extrapolate(new, old, 0.0, model);
         prop_assert!(nowhere.rows.iter().zip(&new.rows).all(|(a, b)| (a - b).abs() < 1e-9));
     }
 }

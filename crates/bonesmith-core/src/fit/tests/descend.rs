@@ -3,8 +3,10 @@
 use super::super::descend::Descent;
 use super::super::params::FitParams;
 use super::super::run::Run;
+use super::super::smooth::Smoothness;
 use super::*;
 use crate::observer::Silent;
+use crate::topology::{Adjacency, Topology};
 
 /// What a round reports is what the state gives once the look-ahead is taken back.
 #[test]
@@ -38,4 +40,65 @@ fn momentum_never_raises_the_error() {
             }
         }
     }
+}
+
+/// A random case whose vertices are connected like a grid, and what draws their weights together.
+fn smooth_case(kind: BoneKind) -> (Case, Smoothness) {
+    const SIDE: usize = 14;
+    let sizes = Sizes { vertices: SIDE * SIDE, bones: 6, frames: 9, slots: 3 };
+    let case = case(3, sizes, kind);
+    let corner = |x: usize, y: usize| (y * SIDE + x) as u32;
+    let triangles: Vec<[u32; 3]> = (0..(SIDE - 1) * (SIDE - 1))
+        .map(|at| (at % (SIDE - 1), at / (SIDE - 1)))
+        .flat_map(|(x, y)| {
+            [
+                [corner(x, y), corner(x + 1, y), corner(x, y + 1)],
+                [corner(x + 1, y + 1), corner(x, y + 1), corner(x + 1, y)],
+            ]
+        })
+        .collect();
+    let adjacency = Adjacency::new(&Topology::from_triangles(&triangles), sizes.vertices);
+    let smoothness = Smoothness::new(&case.problem, adjacency, 1.0);
+    (case, smoothness)
+}
+
+/// With smooth weights too: after half as many rounds no more is left than without momentum, nor after all of them.
+#[test]
+fn momentum_pays_with_smooth_weights() {
+    const ROUNDS: usize = 40;
+    for kind in [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine] {
+        let objectives = |momentum: bool| -> Vec<f64> {
+            let (Case { problem, mut state }, smoothness) = smooth_case(kind);
+            let mut silent = Silent;
+            let mut run = Run::new(&FitParams::default(), &mut silent);
+            let descent = Descent::new(&problem, usual(3)).smoothed(Some(smoothness));
+            let mut descent = if momentum { descent } else { descent.plain() };
+            let mut objective = || {
+                descent.round(&mut state, &mut run).unwrap();
+                descent.objective()
+            };
+            (0..ROUNDS).map(|_| objective()).collect()
+        };
+        let (plain, carried) = (objectives(false), objectives(true));
+        println!("{kind:?}: {:.5} without, {:.5} with momentum", plain[ROUNDS - 1], carried[ROUNDS - 1]);
+        let reached = carried.iter().position(|o| *o <= plain[ROUNDS - 1]);
+        assert!(reached.is_some_and(|at| at < ROUNDS / 2), "{kind:?}: {reached:?} of {ROUNDS} rounds");
+        assert!(carried[ROUNDS - 1] <= plain[ROUNDS - 1], "{kind:?}: {carried:?} {plain:?}");
+    }
+}
+
+/// The price of rough weights is the one in the formula.
+#[test]
+fn the_penalty_is_that_of_present_weights() {
+    let (Case { state, .. }, smoothness) = smooth_case(BoneKind::Rigid);
+    let means = smoothness.means(&state.skin);
+    let mut truth = 0.0;
+    for (i, mean) in means.iter().enumerate() {
+        for j in 0..state.bones() {
+            let own: f64 = state.skin.of(i).filter(|(k, _)| *k == j).map(|(_, w)| w).sum();
+            let wished: f64 = mean.iter().filter(|(k, _)| *k as usize == j).map(|(_, w)| f64::from(*w)).sum();
+            truth += smoothness.strength * (own - wished).powi(2);
+        }
+    }
+    assert!((smoothness.penalty(&state.skin) / truth - 1.0).abs() < 1e-9);
 }

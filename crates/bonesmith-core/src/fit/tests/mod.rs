@@ -5,6 +5,7 @@
 mod bones;
 mod descend;
 mod init;
+mod joint;
 mod local;
 mod naive;
 mod replant;

@@ -126,13 +126,8 @@ pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f3
         || Lane::new(&shared, slots),
         |lane, (block, out)| {
             let range = block * BLOCK..block * BLOCK + out.len() / slots;
-            let slot_range = range.start * slots..range.end * slots;
-            let (bones, weights) = (&skin.bones[slot_range.clone()], &skin.weights[slot_range]);
-            let mut buffer = std::mem::take(&mut lane.read);
-            let trajectories = problem.block(range.clone(), &mut buffer);
-            lane.find_residuals(&shared, trajectories, bones, weights, &skin.rest[range.clone()]);
-            lane.read = buffer;
-            lane.find_along(&shared, range.len());
+            lane.look_at(&shared, range.clone(), skin);
+            let bones = &skin.bones[range.start * slots..range.end * slots];
             for (at, (out, &j)) in out.iter_mut().zip(bones).enumerate() {
                 let along = &lane.along[at / slots * 4 * b..];
                 *out = std::array::from_fn(|c| along[c * b + j as usize]);
@@ -157,11 +152,7 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
                 let range = block * BLOCK..((block + 1) * BLOCK).min(n);
                 let slot_range = range.start * slots..range.end * slots;
                 let (bones, weights) = (&skin.bones[slot_range.clone()], &skin.weights[slot_range]);
-                let mut buffer = std::mem::take(&mut lane.read);
-                let trajectories = problem.block(range.clone(), &mut buffer);
-                lane.find_residuals(&shared, trajectories, bones, weights, &skin.rest[range.clone()]);
-                lane.read = buffer;
-                lane.find_along(&shared, range.len());
+                lane.look_at(&shared, range.clone(), skin);
                 let mut costs = vec![0.0; b];
                 let mut solver = LocalSolver::new(params);
                 for at in (0..range.len()).step_by(LANES) {
@@ -272,6 +263,17 @@ impl Lane {
             ends: Vec::with_capacity(BLOCK),
             sums: Sums::default(),
         }
+    }
+
+    /// Residuals of some vertices and their products with all bones, for a skin that stays.
+    fn look_at(&mut self, shared: &Shared, range: Range<usize>, skin: &Skin) {
+        let slots = range.start * self.slots..range.end * self.slots;
+        let mut buffer = std::mem::take(&mut self.read);
+        let trajectories = shared.problem.block(range.clone(), &mut buffer);
+        let (bones, weights) = (&skin.bones[slots.clone()], &skin.weights[slots]);
+        self.find_residuals(shared, trajectories, bones, weights, &skin.rest[range.clone()]);
+        self.read = buffer;
+        self.find_along(shared, range.len());
     }
 
     fn block(

@@ -102,9 +102,8 @@ pub(crate) fn multipass(
         }
         tried.push(first_tree(ground, clusters, most, worth, fit.effort, run)?);
     }
-    // Fewer bones at the same price are better: what counts is the error that so many bones may leave.
-    let price = |(search, _): &(Search<'_>, SkeletonInfo)| worth.limit(search.descent.e_rms(), search.bones());
-    let by_price = |a: &(Search<'_>, SkeletonInfo), b: &(Search<'_>, SkeletonInfo)| price(a).total_cmp(&price(b));
+    let by_price =
+        |a: &(Search<'_>, SkeletonInfo), b: &(Search<'_>, SkeletonInfo)| a.0.price(worth).total_cmp(&b.0.price(worth));
     tried.sort_by(by_price);
     tried.truncate(work.finalists);
     if tried.len() > 1 {
@@ -203,7 +202,7 @@ fn improve_tree(
     run: &mut Run<'_>,
 ) -> Result<(), FitError> {
     run.stage("search", Some(cycles))?;
-    let mut best = (worth.limit(search.descent.e_rms(), search.bones()), search.body.clone());
+    let mut best = (search.price(worth), search.body.clone());
     let mut failures = 0;
     for _ in 0..cycles {
         let count = search.bones();
@@ -221,7 +220,7 @@ fn improve_tree(
         info.pruned += before - search.bones();
         info.regrafted += search.regraft(run);
         search.settle(SETTLE, run)?;
-        let price = worth.limit(search.descent.e_rms(), search.bones());
+        let price = search.price(worth);
         if price < best.0 * LEAST_PROGRESS {
             best = (price, search.body.clone());
             failures = 0;

@@ -45,6 +45,12 @@ impl<'a> Search<'a> {
         self.body.pose.bones()
     }
 
+    /// What error and bones cost together: fewer bones at the same price are better, so what counts is the error that so
+    /// many bones may leave.
+    pub fn price(&self, worth: Worth) -> f64 {
+        worth.limit(self.descent.e_rms(), self.bones())
+    }
+
     pub fn settle(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
         self.descent.rounds(&mut self.body, rounds, run)
     }

@@ -9,7 +9,7 @@
 
 use glam::DVec3;
 
-use crate::baselines::products::{best_rest, for_each_vertex};
+use crate::baselines::products::{Part, best_rest, for_each_vertex};
 use crate::fit::model::{Motion, Skin};
 use crate::fit::problem::Problem;
 use crate::fit::products::{BoneProducts, PAIRS};
@@ -34,33 +34,17 @@ pub(super) fn solve(problem: &Problem, motion: &Motion, skin: &mut Skin, move_re
         motion,
         skin,
         || Solver::new(motion.bones, slots),
-        |solver, vertex| {
+        |solver, mut vertex| {
             solver.present.read(vertex.bones, vertex.weights);
             let value = solver.vertex(&products, vertex.y, vertex.rest, move_rest);
-            solver.present.write(vertex.bones, vertex.weights);
+            vertex.set(solver.present.influences());
             vertex.energy + value
         },
     )
 }
 
-/// Some bones, their weights, and the error as a quadratic in them: `w^T G w - 2 q^T w + |v|^2`.
-struct Mix {
-    /// K.
-    slots: usize,
-    bones: Vec<usize>,
-    weights: Vec<f64>,
-    /// [K, K] `G = u^T K_jk u`.
-    gram: Vec<f64>,
-    /// [K] `q = Y_j . u`.
-    linear: Vec<f64>,
-}
-
-impl Mix {
-    fn new(slots: usize) -> Self {
-        let (gram, linear) = (vec![0.0; slots * slots], vec![0.0; slots]);
-        Self { slots, bones: Vec::new(), weights: Vec::new(), gram, linear }
-    }
-
+/// Chosen one by one, where [`Part::load`] takes all at once out of a quadratic in all bones.
+impl Part {
     /// Takes a vertex's slots over.
     fn read(&mut self, bones: &[u16], weights: &[f64]) {
         self.clear();
@@ -70,53 +54,26 @@ impl Mix {
         }
     }
 
-    /// Fills a vertex's slots.
-    fn write(&self, bones: &mut [u16], weights: &mut [f64]) {
-        bones.fill(0);
-        weights.fill(0.0);
-        let used = self.bones.iter().zip(&self.weights).filter(|(_, w)| **w > 0.0);
-        for (slot, (&j, &w)) in used.enumerate() {
-            bones[slot] = j as u16;
-            weights[slot] = w;
-        }
-    }
-
-    /// Bones with their weights.
-    fn influences(&self) -> Vec<(usize, f64)> {
-        self.bones.iter().copied().zip(self.weights.iter().copied()).collect()
-    }
-
     fn clear(&mut self) {
         self.bones.clear();
         self.weights.clear();
     }
 
-    /// Fills row and column `p` of the quadratic.
-    fn load(&mut self, products: &BoneProducts, y: &[f64], u: &[f64; 4], p: usize) {
-        let (b, j) = (products.bones, self.bones[p]);
+    /// Fills row and column `p` of the quadratic: `G = u^T K_jk u`, `q = Y_j . u`.
+    fn load_row(&mut self, products: &BoneProducts, y: &[f64], u: &[f64; 4], p: usize) {
+        let (b, j, stride) = (products.bones, self.bones[p], self.stride());
         self.linear[p] = (0..4).map(|c| u[c] * y[c * b + j]).sum();
         for q in 0..=p {
             let form = products.form(j, self.bones[q], u);
-            self.gram[p * self.slots + q] = form;
-            self.gram[q * self.slots + p] = form;
+            self.gram[p * stride + q] = form;
+            self.gram[q * stride + p] = form;
         }
     }
 
     /// `(a_p - a_0) . (a_q - a_0)` with `a` the bones' predictions.
     fn product(&self, p: usize, q: usize) -> f64 {
-        let g = |a: usize, b: usize| self.gram[a * self.slots + b];
+        let g = |a: usize, b: usize| self.gram[a * self.stride() + b];
         g(p, q) - g(p, 0) - g(0, q) + g(0, 0)
-    }
-
-    /// Squared error less `|v|^2`.
-    fn value(&self) -> f64 {
-        let mut sum = 0.0;
-        for (p, wp) in self.weights.iter().enumerate() {
-            let row = &self.gram[p * self.slots..][..self.weights.len()];
-            let product: f64 = row.iter().zip(&self.weights).map(|(g, w)| g * w).sum();
-            sum += wp * (product - 2.0 * self.linear[p]);
-        }
-        sum
     }
 }
 
@@ -124,9 +81,9 @@ impl Mix {
 struct Solver {
     simplex: SimplexSolver,
     /// What the vertex has.
-    present: Mix,
+    present: Part,
     /// What the paper's rule gives it: bones by how well they predict it alone.
-    candidate: Mix,
+    candidate: Part,
     /// [B] squared distance from the vertex to each bone's prediction, less `|v|^2`.
     distances: Vec<f64>,
     /// [K, K] Gram-Schmidt on the candidate, as the Cholesky factor of its differences to the first.
@@ -137,8 +94,8 @@ impl Solver {
     fn new(bones: usize, slots: usize) -> Self {
         Self {
             simplex: SimplexSolver::new(slots),
-            present: Mix::new(slots),
-            candidate: Mix::new(slots),
+            present: Part::new(slots),
+            candidate: Part::new(slots),
             distances: vec![0.0; bones],
             factor: vec![0.0; slots * slots],
         }
@@ -149,7 +106,8 @@ impl Solver {
         let mut value = 0.0;
         for _ in 0..if move_rest { ROUNDS } else { 1 } {
             if move_rest {
-                *rest = best_rest(products, y, &self.present.influences(), *rest);
+                let influences: Vec<_> = self.present.influences().collect();
+                *rest = best_rest(products, y, &influences, *rest);
             }
             value = self.reweigh(products, y, &[rest.x, rest.y, rest.z, 1.0]);
         }
@@ -160,9 +118,9 @@ impl Solver {
     fn reweigh(&mut self, products: &BoneProducts, y: &[f64], u: &[f64; 4]) -> f64 {
         self.find_distances(products, y, u);
         self.choose(products, y, u);
-        (0..self.present.bones.len()).for_each(|p| self.present.load(products, y, u, p));
+        (0..self.present.bones.len()).for_each(|p| self.present.load_row(products, y, u, p));
         let Self { simplex, present, candidate, .. } = self;
-        let slots = present.slots;
+        let slots = present.stride();
         simplex.solve(&candidate.gram, slots, &candidate.linear, &mut candidate.weights);
         if present.bones.is_empty() {
             std::mem::swap(present, candidate);
@@ -201,13 +159,13 @@ impl Solver {
             self.distances[nearest] = f64::INFINITY;
             let p = self.candidate.bones.len();
             self.candidate.bones.push(nearest);
-            self.candidate.load(products, y, u, p);
+            self.candidate.load_row(products, y, u, p);
             if self.is_redundant(p) {
                 self.candidate.bones.pop();
             } else {
                 self.candidate.weights.push(if p == 0 { 1.0 } else { 0.0 });
             }
-            if self.candidate.bones.len() == self.candidate.slots {
+            if self.candidate.bones.len() == self.candidate.stride() {
                 break;
             }
         }
@@ -218,7 +176,7 @@ impl Solver {
         if p == 0 {
             return false;
         }
-        let (mix, stride) = (&self.candidate, self.candidate.slots);
+        let (mix, stride) = (&self.candidate, self.candidate.stride());
         let way = mix.product(p, p);
         let mut left = way;
         for q in 1..p {
@@ -320,9 +278,9 @@ mod tests {
             let v = problem.trajectory(i);
             let along = |row: &[f64]| row.iter().zip(v).map(|(a, v)| a * f64::from(*v)).sum::<f64>();
             let y: Vec<f64> = motion.rows.chunks(motion.length).map(along).collect();
-            let mut mix = Mix::new(4);
+            let mut mix = Part::new(4);
             mix.read(&skin.bones[i * 4..(i + 1) * 4], &skin.weights[i * 4..(i + 1) * 4]);
-            let best = best_rest(&products, &y, &mix.influences(), skin.rest[i]);
+            let best = best_rest(&products, &y, &mix.influences().collect::<Vec<_>>(), skin.rest[i]);
             let error = |rest: DVec3| distance(&problem, i, &posed(&motion, skin.of(i), rest));
             moved = moved.max(best.distance(skin.rest[i]));
             assert!(error(best) <= error(skin.rest[i]) + 1e-12);
@@ -350,8 +308,8 @@ mod tests {
         let motion = Motion { bones: 1, length: 3, rows: vec![0.0; 12] };
         let products = BoneProducts::new(1, gram(&motion));
         let rest = DVec3::new(0.1, 0.2, 0.3);
-        let mut mix = Mix::new(1);
+        let mut mix = Part::new(1);
         mix.read(&[0], &[1.0]);
-        assert_eq!(best_rest(&products, &[0.0; 4], &mix.influences(), rest), rest);
+        assert_eq!(best_rest(&products, &[0.0; 4], &mix.influences().collect::<Vec<_>>(), rest), rest);
     }
 }

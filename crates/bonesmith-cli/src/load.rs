@@ -5,13 +5,16 @@ use bonesmith_core::{MeshSequence, RawFrame, RawSequence};
 
 use crate::args::{FramesArg, RestArg};
 use crate::errors::Usage;
+use crate::session::Session;
 use crate::settings::Input;
 
 /// Reads and checks an animation.
-pub fn animation(input: &Input) -> anyhow::Result<MeshSequence> {
-    let raw = bonesmith_io::load_sequence(&input.paths, &input.load)?;
-    let name = input.paths.first().map(|p| p.display().to_string()).unwrap_or_default();
-    check(pick(raw, input)?).with_context(|| name)
+pub fn animation(input: &Input, session: &mut Session) -> anyhow::Result<MeshSequence> {
+    session.heed(|| {
+        let raw = bonesmith_io::load_sequence(&input.paths, &input.load)?;
+        let name = input.paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+        check(pick(raw, input)?).with_context(|| name)
+    })
 }
 
 /// The only door: nothing after it can be refused for its numbers.

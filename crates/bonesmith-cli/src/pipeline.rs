@@ -70,10 +70,10 @@ pub fn fit_and_export(
     let export_started = Instant::now();
     fitted.rig.params_json = job.stored_params();
     let Job { params, skeleton, eigenskin, output, picture } = job;
-    match &shaped {
-        Some(ShapedRig { shapes, .. }) => bonesmith_io::save_rig_with_shapes(&fitted.rig, shapes, &output)?,
-        None => bonesmith_io::save_rig(&fitted.rig, &output)?,
-    }
+    session.heed(|| match &shaped {
+        Some(ShapedRig { shapes, .. }) => bonesmith_io::save_rig_with_shapes(&fitted.rig, shapes, &output),
+        None => bonesmith_io::save_rig(&fitted.rig, &output),
+    })?;
     let export = export_started.elapsed().as_secs_f64();
     if let Some(path) = &picture {
         bonesmith_io::save_picture(&fitted.rig, path)?;
@@ -88,8 +88,9 @@ pub fn fit_and_export(
     let exported = bonesmith_io::load_rig(&output).context("reading back what was written")?;
     let metrics = metrics::evaluate(&exported, sequence).context("measuring what was written")?;
     let mut summary = Summary::new(&exported, sequence, metrics);
-    if eigenskin.is_some() {
-        summary.add_shapes(&output, 0, sequence).context("measuring what was written")?;
+    let shaped = eigenskin.map(|_| bonesmith_io::load_shaped(&output)).transpose().context("reading back")?.flatten();
+    if let Some(shaped) = &shaped {
+        summary.add_shapes(shaped, 0, sequence).context("measuring what was written")?;
     }
     summary.seconds = Seconds {
         load: load_secs,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bonesmith_core::{Observer, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 
 use crate::args::GlobalArgs;
 use crate::errors::Cancelled;
@@ -21,6 +22,8 @@ pub struct Session {
     pub verbose: bool,
     /// What a bench has shown so far, for its report.
     pub shown: String,
+    /// What files did not bring along, told already.
+    pub losses: Vec<bonesmith_io::Warning>,
     stop: Arc<AtomicBool>,
     display: Display,
 }
@@ -51,7 +54,7 @@ impl Session {
         };
         let verbose = global.verbose && !global.quiet;
         let stop = Arc::new(AtomicBool::new(false));
-        Self { quiet: global.quiet, verbose, shown: String::new(), stop, display }
+        Self { quiet: global.quiet, verbose, shown: String::new(), losses: Vec::new(), stop, display }
     }
 
     /// First Ctrl-C asks to stop, the second one ends the program at once.
@@ -83,6 +86,31 @@ impl Session {
         if let Display::Bar(bar) = &self.display {
             bar.finish_and_clear();
         }
+    }
+
+    /// Runs what reads or writes the user's files. What is lost on the way is told at once, each once, and kept for the summary.
+    pub fn heed<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let (done, warnings) = bonesmith_io::with_warnings(work);
+        for warning in warnings {
+            if !self.losses.contains(&warning) {
+                self.warn(&warning.to_string());
+                self.losses.push(warning);
+            }
+        }
+        done
+    }
+
+    /// A summary whose list of warnings has the losses too.
+    pub fn with_losses(&self, mut summary: Value) -> Value {
+        let list = summary["warnings"].take();
+        let losses = self.losses.iter().map(|loss| {
+            let mut value = json!(loss);
+            value["text"] = json!(loss.to_string());
+            value
+        });
+        let told = list.as_array().cloned().unwrap_or_default();
+        summary["warnings"] = losses.chain(told).collect();
+        summary
     }
 
     /// A remark on stderr, kept apart from the progress bar.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bonesmith_core::fit::{FitInfo, StopReason, Warning};
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::skeleton::{SkeletonInfo, SkeletonParams};
-use bonesmith_core::{BoneKind, MeshSequence, Rig, correct};
+use bonesmith_core::{BoneKind, MeshSequence, Rig, ShapedRig, correct};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -132,10 +132,9 @@ impl Summary {
         }
     }
 
-    /// Measures a file with shapes again, shapes included; nothing changes where it has none.
-    pub fn add_shapes(&mut self, path: &Path, clip: usize, sequence: &MeshSequence) -> anyhow::Result<()> {
-        let Some(shaped) = bonesmith_io::load_shaped(path)? else { return Ok(()) };
-        let without = std::mem::replace(&mut self.metrics, correct::evaluate(&shaped, clip, sequence)?);
+    /// Measures a rig with shapes again, shapes included.
+    pub fn add_shapes(&mut self, shaped: &ShapedRig, clip: usize, sequence: &MeshSequence) -> anyhow::Result<()> {
+        let without = std::mem::replace(&mut self.metrics, correct::evaluate(shaped, clip, sequence)?);
         let (rank, bytes) = (shaped.shapes.len(), shaped.shape_bytes());
         self.shapes = Some(ShapePart { rank, e_rms_without: without.e_rms, bytes });
         self.storage_bytes += bytes;

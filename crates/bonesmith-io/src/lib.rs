@@ -2,6 +2,7 @@
 //!
 //! Readers make unchecked `RawSequence`s or checked `Rig`s; they never compute more than the format asks for.
 //! Writers write to a temporary beside the target and rename it.
+//! What does not come along is told to whoever listens ([`with_warnings`]).
 
 mod alembic;
 mod atomic;
@@ -23,7 +24,9 @@ mod ply;
 mod pointcache;
 mod shapes;
 mod skinned;
+mod texture;
 mod usd;
+mod warning;
 
 use std::path::{Path, PathBuf};
 
@@ -39,6 +42,7 @@ pub use error::IoError;
 pub use gltf::MAX_INFLUENCES as GLTF_MAX_INFLUENCES;
 pub use mask::{load_mask, surface_mask};
 pub use picture::save as save_picture;
+pub use warning::{Warning, with_warnings};
 
 /// How a file is read.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +117,7 @@ fn read_rig(path: &Path, bad: npz::BadWeights) -> Result<Rig, IoError> {
         Format::Fbx => fbx::load_rig(path, &LoadOptions::default()),
         Format::Glb | Format::Gltf => match (gltf::load_two_layer(path)?, gltf::load_ddm(path)?) {
             (Some(two), _) => Ok(two.bake()),
-            (None, Some(ddm)) => Ok(ddm.bake().unwrap_or(ddm.rig)),
+            (None, Some(ddm)) => Ok(plain_rig(path, ddm)),
             (None, None) => gltf::load_rig(path, &LoadOptions::default()),
         },
         Format::Usda | Format::Usdc | Format::Usdz => usd::load_rig(path, &LoadOptions::default()),
@@ -122,6 +126,14 @@ fn read_rig(path: &Path, bad: npz::BadWeights) -> Result<Rig, IoError> {
             Err(IoError::unsupported(path, what))
         }
     }
+}
+
+/// The plain rig that a Direct Delta Mush rig does the same as; else, with a warning, the one that it was made of.
+fn plain_rig(path: &Path, ddm: DdmRig) -> Rig {
+    ddm.bake().unwrap_or_else(|| {
+        warning::left_out(path, "multi-weights of Direct Delta Mush: the plain weights are taken");
+        ddm.rig
+    })
 }
 
 /// Reads a two-layer rig; `None` if the file holds something else.
@@ -190,7 +202,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
             Format::Glb | Format::Gltf => {
                 return match (gltf::load_two_layer(path)?, gltf::load_ddm(path)?) {
                     (Some(two), _) => Ok(Loaded::Rig(Box::new(two.bake()))),
-                    (None, Some(ddm)) => Ok(Loaded::Rig(Box::new(ddm.bake().unwrap_or(ddm.rig)))),
+                    (None, Some(ddm)) => Ok(Loaded::Rig(Box::new(plain_rig(path, ddm)))),
                     (None, None) => gltf::load(path, options),
                 };
             }

@@ -1,7 +1,14 @@
 //! Several meshes of a file as one: faces after faces, corner attributes by position, materials once each.
 
+use std::path::Path;
+
 use bonesmith_core::Surface;
 use bonesmith_core::surface::{CornerAttribute, Material, Texture};
+
+use crate::warning;
+
+/// Normals only count where every mesh has them.
+pub const SOME_NORMALS: &str = "normals, which only some of its faces have";
 
 /// Surfaces that become one.
 #[derive(Default)]
@@ -9,6 +16,7 @@ pub struct Parts {
     merged: Surface,
     vertices: usize,
     count: usize,
+    some_normals: bool,
 }
 
 impl Parts {
@@ -36,7 +44,7 @@ impl Parts {
             }
             append(&mut self.merged.uv_sets[set], theirs.next(), total, [0.0; 2]);
         }
-        // Normals only count where every mesh has them.
+        self.some_normals |= self.merged.normals.is_some() != part.normals.is_some();
         self.merged.normals = match (self.merged.normals.take(), part.normals.clone()) {
             (Some(mut own), Some(theirs)) => {
                 append(&mut own, Some(theirs), total, [0.0; 3]);
@@ -97,8 +105,11 @@ impl Parts {
         at as u32
     }
 
-    /// All of them.
-    pub fn finish(self) -> Surface {
+    /// All of them, of the file at `path`.
+    pub fn finish(self, path: &Path) -> Surface {
+        if self.some_normals {
+            warning::left_out(path, SOME_NORMALS);
+        }
         self.merged
     }
 }
@@ -148,7 +159,8 @@ mod tests {
         for parts in [[triangle(), painted.clone(), painted.clone()], [painted.clone(), painted, triangle()]] {
             let mut merged = Parts::default();
             parts.into_iter().for_each(|part| merged.add(part, 3));
-            let surface = merged.finish();
+            let (surface, heard) = crate::with_warnings(|| merged.finish(Path::new("parts")));
+            assert_eq!(heard.len(), 1, "{heard:?}");
             surface.check(9).unwrap();
             assert_eq!(surface.topology.face(2), [6, 7, 8]);
             assert_eq!((surface.materials.len(), surface.uv_sets.len(), surface.normals.is_none()), (2, 1, true));

@@ -1,7 +1,8 @@
 //! Stanford PLY, ascii and binary: one mesh per file.
 //!
 //! Vertices are `x y z`, with normals (`nx ny nz`) and texture coordinates (`s t`, `u v` or `texture_u texture_v`)
-//! where all of them are there; faces are a list `vertex_indices` or `vertex_index`. Other elements are passed over.
+//! where all of them are there; faces are a list `vertex_indices` or `vertex_index`. Other properties and elements are passed
+//! over, with a warning.
 
 use std::path::Path;
 
@@ -11,11 +12,16 @@ use glam::Vec3;
 use ply_rs_bw::parser::{ParseError, Parser, Reader};
 use ply_rs_bw::ply::{ElementDef, Property, PropertyAccess, PropertyAccessResult};
 
-use crate::IoError;
 use crate::mesh::{Extent, Mesh, srgb_to_linear, vertex_colors};
+use crate::{IoError, warning};
 
 /// Names of the texture coordinates in the wild.
 const UV_NAMES: [[&str; 2]; 4] = [["s", "t"], ["u", "v"], ["texture_u", "texture_v"], ["texcoord_u", "texcoord_v"]];
+
+/// Properties of vertices that are read, beside texture coordinates.
+const KNOWN: [&str; 10] = ["x", "y", "z", "nx", "ny", "nz", "red", "green", "blue", "alpha"];
+/// Names of a face's list of vertices.
+const CORNERS: [&str; 2] = ["vertex_indices", "vertex_index"];
 
 /// Reads the bytes of a PLY file; `path` is for messages.
 pub fn parse(path: &Path, bytes: &[u8], extent: Extent) -> Result<Mesh, IoError> {
@@ -32,16 +38,19 @@ pub fn parse(path: &Path, bytes: &[u8], extent: Extent) -> Result<Mesh, IoError>
         }
         match element.name.as_str() {
             "vertex" => {
+                warn_of_others(path, element, extent, &KNOWN);
                 layout = Layout::of(element).map_err(bad)?;
                 let records = Parser::<Vertex>::new().read_payload_for_element(&mut reader, element, &header);
                 vertices = records.map_err(broken)?;
             }
             "face" => {
+                warn_of_others(path, element, extent, &CORNERS);
                 let records = Parser::<Face>::new().read_payload_for_element(&mut reader, element, &header);
                 faces = records.map_err(broken)?;
             }
             "tristrips" => return Err(IoError::unsupported(path, "triangle strips are not read; save plain faces")),
             _ => {
+                warn_of_others(path, element, extent, &[]);
                 let records = Parser::<Skipped>::new().read_payload_for_element(&mut reader, element, &header);
                 records.map_err(broken)?;
             }
@@ -49,6 +58,15 @@ pub fn parse(path: &Path, bytes: &[u8], extent: Extent) -> Result<Mesh, IoError>
     }
     let topology = topology(&faces, vertices.len()).map_err(bad)?;
     Ok(assemble(&vertices, topology, layout, extent))
+}
+
+/// Tells of properties that have no place here.
+fn warn_of_others(path: &Path, element: &ElementDef, extent: Extent, known: &[&str]) {
+    let is_uv = |name: &str| !known.is_empty() && UV_NAMES.as_flattened().contains(&name);
+    let others = element.properties.keys().filter(|name| !known.contains(&name.as_str()) && !is_uv(name));
+    if extent == Extent::Everything {
+        warning::left_out_all(path, &format!("of each {}:", element.name), others.cloned().collect());
+    }
 }
 
 /// Which vertex attributes the header promises in full.
@@ -168,7 +186,7 @@ impl PropertyAccess for Face {
     }
 
     fn set_property(&mut self, name: &str, property: Property) -> PropertyAccessResult {
-        if !matches!(name, "vertex_indices" | "vertex_index") {
+        if !CORNERS.contains(&name) {
             return PropertyAccessResult::Ignored;
         }
         self.corners = match property {

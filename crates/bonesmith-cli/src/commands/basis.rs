@@ -32,7 +32,7 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
 
     session.stage("reading")?;
     let started = Instant::now();
-    let sequence = load::animation(&input)?;
+    let sequence = load::animation(&input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let mut found = basis::represent(&sequence, &params, session)?;

@@ -54,8 +54,9 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let report = settings::report(&args.report, &read, json.as_ref())?;
 
     session.stage("reading")?;
-    let sequence = load::animation(&input)?;
-    let models = files.paths.iter().map(|path| AnyModel::read(path, &input)).collect::<anyhow::Result<Vec<_>>>()?;
+    let sequence = load::animation(&input, session)?;
+    let read = || files.paths.iter().map(|path| AnyModel::read(path, &input)).collect::<anyhow::Result<Vec<_>>>();
+    let models = session.heed(read)?;
     let mut entries = Vec::new();
     for (path, model) in files.paths.iter().zip(&models) {
         session.stage("measuring")?;
@@ -65,7 +66,7 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     }
     session.finish_progress();
     if let Some(target) = &json {
-        write_json(target, &to_json(&entries, &sequence))?;
+        write_json(target, &session.with_losses(to_json(&entries, &sequence)))?;
     }
     if json != Some(JsonTarget::Stdout) {
         let header = COLUMNS.map(|(name, ..)| name);

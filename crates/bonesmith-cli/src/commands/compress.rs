@@ -39,10 +39,10 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let before = serde_json::from_str::<Value>(&source.rig.params_json).unwrap_or_default();
     rig.master.params_json =
         json!({ "version": env!("CARGO_PKG_VERSION"), "compress": params, "from": before }).to_string();
-    match shape {
-        ShapeArg::Baked => bonesmith_io::save_rig(&rig.bake(), &output)?,
-        ShapeArg::Runtime => bonesmith_io::save_two_layer(&rig, &output)?,
-    }
+    session.heed(|| match shape {
+        ShapeArg::Baked => bonesmith_io::save_rig(&rig.bake(), &output),
+        ShapeArg::Runtime => bonesmith_io::save_two_layer(&rig, &output),
+    })?;
     let export = export_started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
     let reference = source.reference();

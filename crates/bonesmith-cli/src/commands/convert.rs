@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bonesmith_core::{RawFrame, RawSequence, Rig};
+use bonesmith_core::{DdmRig, RawFrame, RawSequence, Rig, ShapedRig, TwoLayerRig, ddm, deform};
 use bonesmith_io::{Format, IoError, LoadOptions, Loaded};
 
 use glam::Vec3;
@@ -22,49 +22,55 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let output = settings::output_as(output, &input.paths, &writable())?;
 
     session.stage("reading")?;
+    let format = Format::from_extension(&output);
+    let holds = |formats: &[Format]| format.is_some_and(|format| formats.contains(&format));
     // A format that holds no rigs can only take what the rig does.
-    let bake = args.bake || !Format::from_extension(&output).is_some_and(|f| Format::RIG_OUTPUTS.contains(&f));
-    let what = match read(&input.paths, &input.load, bake)? {
-        Loaded::Rig(_) if changes_frames => {
-            let message = "--rest and --frames are for animations; this file holds a rig";
-            return Err(Usage::new(message).hint("--bake makes an animation of it first").into());
+    let bake = args.bake || !holds(Format::RIG_OUTPUTS);
+    let found = session.heed(|| read(&input.paths, &input.load, bake))?;
+    let is_animation = matches!(found, Found::Sequence(_));
+    if !is_animation && changes_frames {
+        let message = "--rest and --frames are for animations; this file holds a rig";
+        return Err(Usage::new(message).hint("--bake makes an animation of it first").into());
+    }
+    session.stage("writing")?;
+    match found {
+        // Formats without a place for two layers get the rig that they make together.
+        Found::TwoLayer(two) => session.heed(|| match holds(&[Format::Npz, Format::Glb, Format::Gltf]) {
+            true => bonesmith_io::save_two_layer(&two, &output),
+            false => bonesmith_io::save_rig(&two.bake(), &output),
+        })?,
+        Found::Ddm(ddm) => session.heed(|| bonesmith_io::save_ddm(&ddm, &output))?,
+        Found::Shaped(ShapedRig { rig, shapes }) if holds(Format::SHAPED_OUTPUTS) => {
+            session.heed(|| bonesmith_io::save_rig_with_shapes(&rig, &shapes, &output))?;
         }
-        Loaded::Rig(rig) => {
-            session.stage("writing")?;
-            let path = &input.paths[0];
-            // Formats without a place for two layers get the rig that they make together.
-            let both = matches!(Format::from_extension(&output), Some(Format::Npz | Format::Glb | Format::Gltf));
-            match (bonesmith_io::load_two_layer(path)?.filter(|_| both), bonesmith_io::load_ddm(path)?) {
-                (Some(two), _) => bonesmith_io::save_two_layer(&two, &output)?,
-                (None, Some(ddm)) => bonesmith_io::save_ddm(&ddm, &output)?,
-                (None, None) => save_plain(&rig, path, &output, session)?,
-            }
-            "a rig"
+        Found::Shaped(ShapedRig { rig, shapes }) => {
+            session.warn(&format!("{} shapes are left out: this format is written without any", shapes.len()));
+            session.heed(|| bonesmith_io::save_rig(&rig, &output))?;
         }
-        Loaded::Sequence(raw) => {
-            let sequence =
-                load::check(load::pick(raw, &input)?).with_context(|| input.paths[0].display().to_string())?;
-            session.stage("writing")?;
-            bonesmith_io::save_sequence(&sequence, &output)?;
-            "an animation"
+        Found::Rig(rig) => session.heed(|| bonesmith_io::save_rig(&rig, &output))?,
+        Found::Sequence(raw) => {
+            let picked = session.heed(|| load::pick(raw, &input))?;
+            let sequence = load::check(picked).with_context(|| input.paths[0].display().to_string())?;
+            session.heed(|| bonesmith_io::save_sequence(&sequence, &output))?;
         }
-    };
+    }
     session.finish_progress();
     if !session.quiet {
+        let what = if is_animation { "an animation" } else { "a rig" };
         let size = pipeline::file_bytes(&output);
         print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
     }
     Ok(Outcome::Done)
 }
 
-/// A rig, with its shapes where it has any and the format holds them.
-fn save_plain(rig: &Rig, input: &Path, output: &Path, session: &Session) -> anyhow::Result<()> {
-    let Some(shaped) = bonesmith_io::load_shaped(input)? else { return Ok(bonesmith_io::save_rig(rig, output)?) };
-    if Format::from_extension(output).is_some_and(|format| Format::SHAPED_OUTPUTS.contains(&format)) {
-        return Ok(bonesmith_io::save_rig_with_shapes(&shaped.rig, &shaped.shapes, output)?);
-    }
-    session.warn(&format!("{} shapes are left out: this format is written without any", shaped.shapes.len()));
-    Ok(bonesmith_io::save_rig(rig, output)?)
+/// What a file was found to hold.
+#[allow(clippy::large_enum_variant, reason = "there is one per run")]
+enum Found {
+    TwoLayer(TwoLayerRig),
+    Ddm(DdmRig),
+    Shaped(ShapedRig),
+    Rig(Rig),
+    Sequence(RawSequence),
 }
 
 /// Whatever a rig or an animation can be written as.
@@ -73,32 +79,37 @@ fn writable() -> Vec<Format> {
     Format::RIG_OUTPUTS.iter().chain(more).copied().collect()
 }
 
-/// A rig where there is one, unless it is to be baked; else an animation.
-fn read(paths: &[PathBuf], options: &LoadOptions, bake: bool) -> anyhow::Result<Loaded> {
+/// A rig of any kind where there is one, unless it is to be baked; else an animation.
+fn read(paths: &[PathBuf], options: &LoadOptions, bake: bool) -> anyhow::Result<Found> {
     // Readers know more than the rig does: shape keys, and what lies between keys.
     let knows_more = || matches!(bonesmith_io::detect(&paths[0]), Ok(Format::Fbx));
     if bake && (options.fps.is_some() || knows_more()) {
-        return Ok(Loaded::Sequence(bonesmith_io::load_sequence(paths, options)?));
+        return Ok(Found::Sequence(bonesmith_io::load_sequence(paths, options)?));
     }
-    // Multi-weights are no plain skinning: whoever reads them as a rig sees less.
-    if bake
-        && let [path] = paths
-        && let Some(ddm) = bonesmith_io::load_ddm(path)?
-    {
-        return Ok(Loaded::Sequence(posed(&ddm.rig, |t| {
-            bonesmith_core::ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t))
-        })?));
+    // One mesh of several is a plain rig.
+    let rig = match paths {
+        [path] if options.mesh.is_none() => read_whole(path)?,
+        _ => None,
+    };
+    let rig = match rig {
+        Some(rig) => rig,
+        None => match load_any(paths, options)? {
+            Loaded::Rig(rig) => Found::Rig(*rig),
+            Loaded::Sequence(raw) => Found::Sequence(raw),
+        },
+    };
+    Ok(if bake { Found::Sequence(baked(rig)?) } else { rig })
+}
+
+/// Rigs that are more than bones and weights: whoever reads them as plain ones sees less.
+fn read_whole(path: &Path) -> anyhow::Result<Option<Found>> {
+    if let Some(two) = bonesmith_io::load_two_layer(path)? {
+        return Ok(Some(Found::TwoLayer(two)));
     }
-    if bake
-        && let [path] = paths
-        && let Some(shaped) = bonesmith_io::load_shaped(path)?
-    {
-        return Ok(Loaded::Sequence(posed(&shaped.rig, |t| shaped.posed(0, t))?));
+    if let Some(ddm) = bonesmith_io::load_ddm(path)? {
+        return Ok(Some(Found::Ddm(ddm)));
     }
-    match load_any(paths, options)? {
-        Loaded::Rig(rig) if bake => Ok(Loaded::Sequence(baked(&rig)?)),
-        loaded => Ok(loaded),
-    }
+    Ok(bonesmith_io::load_shaped(path)?.map(Found::Shaped))
 }
 
 /// Whatever one file holds; several files or a folder can only be an animation.
@@ -110,8 +121,14 @@ pub fn load_any(paths: &[PathBuf], options: &LoadOptions) -> Result<Loaded, IoEr
 }
 
 /// The animation that a rig's first clip makes, at its own frames.
-fn baked(rig: &Rig) -> Result<RawSequence, Usage> {
-    posed(rig, |t| bonesmith_core::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t)))
+fn baked(found: Found) -> Result<RawSequence, Usage> {
+    match found {
+        Found::TwoLayer(two) => posed(&two.master, |t| deform::two_layer(&two, two.master.clips[0].frame(t))),
+        Found::Ddm(ddm) => posed(&ddm.rig, |t| ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t))),
+        Found::Shaped(shaped) => posed(&shaped.rig, |t| shaped.posed(0, t)),
+        Found::Rig(rig) => posed(&rig, |t| deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t))),
+        Found::Sequence(raw) => Ok(raw),
+    }
 }
 
 fn posed(rig: &Rig, posed: impl Fn(usize) -> Vec<Vec3>) -> Result<RawSequence, Usage> {

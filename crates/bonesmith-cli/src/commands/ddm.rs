@@ -33,7 +33,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let compression = compression(&args.compress)?;
     session.stage("reading")?;
     let started = Instant::now();
-    let given = bonesmith_io::load_rig(&args.rig)?;
+    let given = session.heed(|| bonesmith_io::load_rig(&args.rig))?;
     let rig = if args.rigid_bind { rigid_bind(&given) } else { given };
     let load = started.elapsed().as_secs_f64();
     if args.delta_mush {
@@ -59,7 +59,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let stored = json!({ "ddm": params, "rigid_bind": args.rigid_bind, "variant": variant, "compress": compression });
     made.rig.params_json = json!({ "version": env!("CARGO_PKG_VERSION"), "ddm": stored, "from": before }).to_string();
     let shape = args.shape.unwrap_or(ShapeArg::Runtime);
-    save(&made, shape, &output)?;
+    session.heed(|| save(&made, shape, &output))?;
     let export = started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
     let reference = poses(&full.rig, |t| evaluate(&full, full.rig.clips[0].frame(t)))?;
@@ -194,7 +194,7 @@ fn delta_mush(
     let frames = poses(rig, |t| mush.pose(rig.clips[0].frame(t)))?;
     let frames = frames.ok_or_else(|| Usage::new("--delta-mush: the rig has no animation"))?;
     session.stage("writing")?;
-    bonesmith_io::save_sequence(&frames, output)?;
+    session.heed(|| bonesmith_io::save_sequence(&frames, output))?;
     let page =
         page.map(|target| reports::write(&reports::of_frames("ddm", output, rig, &frames), target)).transpose()?;
     session.finish_progress();

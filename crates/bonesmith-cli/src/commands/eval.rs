@@ -25,28 +25,34 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let started = Instant::now();
-    if let Some(basis) = bonesmith_io::load_basis(&rig_input.paths[0])? {
+    let path = &rig_input.paths[0];
+    if let Some(basis) = bonesmith_io::load_basis(path)? {
         if report.is_some() {
             return Err(Usage::new("--report shows bones: what was given has none").into());
         }
         return eval_basis(&basis, &input, json.as_ref(), started, session);
     }
-    let two = bonesmith_io::load_two_layer(&rig_input.paths[0])?;
-    let ddm = bonesmith_io::load_ddm(&rig_input.paths[0])?;
+    let two = session.heed(|| bonesmith_io::load_two_layer(path))?;
+    let ddm = session.heed(|| bonesmith_io::load_ddm(path))?;
+    let shaped = match two.is_none() && ddm.is_none() {
+        true => session.heed(|| bonesmith_io::load_shaped(path))?,
+        false => None,
+    };
     // Master bones carry the clips; a rig with one layer is itself.
-    let rig = match (&two, &ddm) {
-        (Some(two), _) => two.master.clone(),
-        (None, Some(ddm)) => ddm.rig.clone(),
-        (None, None) => bonesmith_io::load_rig(&rig_input.paths[0])?,
+    let rig = match (&two, &ddm, &shaped) {
+        (Some(two), ..) => two.master.clone(),
+        (None, Some(ddm), _) => ddm.rig.clone(),
+        (None, None, Some(shaped)) => shaped.rig.clone(),
+        (None, None, None) => session.heed(|| bonesmith_io::load_rig(path))?,
     };
     let clip = find_clip(&rig, args.clip.as_deref())?;
-    let sequence = load::animation(&input)?;
+    let sequence = load::animation(&input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
 
     session.stage("measuring")?;
     let started = Instant::now();
     let single = metrics::evaluate_clip(&rig, clip, &sequence)
-        .with_context(|| format!("{} cannot be compared", rig_input.paths[0].display()))?;
+        .with_context(|| format!("{} cannot be compared", path.display()))?;
     #[cfg(feature = "gpu")]
     let on_gpu = match args.gpu {
         true => Some(pose_on_gpu(&rig, two.as_ref(), ddm.as_ref(), clip)?),
@@ -73,13 +79,13 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             count => format!("Direct Delta Mush, {count} virtual bones"),
         });
     }
-    if two.is_none() && ddm.is_none() {
+    if let Some(shaped) = &shaped {
         let at = rig.clips.iter().position(|other| std::ptr::eq(other, clip)).unwrap_or(0);
-        summary.add_shapes(&rig_input.paths[0], at, &sequence)?;
-        if summary.shapes.is_some() && on_gpu.is_some() {
+        summary.add_shapes(shaped, at, &sequence)?;
+        if on_gpu.is_some() {
             return Err(Usage::new("--gpu: corrective shapes are posed by the CPU only").into());
         }
-        if summary.shapes.is_some() && report.is_some() {
+        if report.is_some() {
             return Err(settings::no_report_of_shapes().into());
         }
     }
@@ -96,7 +102,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             (None, Some(ddm)) => Shape::Ddm(ddm),
             (None, None) => Shape::Lbs(&rig),
         };
-        let name = reports::file_name(&rig_input.paths[0]);
+        let name = reports::file_name(path);
         let scene = reports::of_summary("eval", &name, &summary, shape, vec![clip], &sequence);
         reports::write_and_tell(&scene, target, json.as_ref(), session)?;
     }
@@ -111,7 +117,7 @@ fn eval_basis(
     started: Instant,
     session: &mut Session,
 ) -> anyhow::Result<Outcome> {
-    let sequence = load::animation(input)?;
+    let sequence = load::animation(input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     session.stage("measuring")?;
     let metrics = bonesmith_core::basis::evaluate(basis, &sequence).context("they cannot be compared")?;

@@ -40,7 +40,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let started = Instant::now();
-    let sequence = load::animation(&input)?;
+    let sequence = load::animation(&input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton, eigenskin, output, picture };
     let (mut summary, rig) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;

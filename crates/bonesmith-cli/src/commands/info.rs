@@ -6,6 +6,7 @@ use bonesmith_core::{Adjacency, MeshSequence, Rig, Surface};
 use bonesmith_io::{LoadOptions, Loaded, MeshEntry};
 use glam::Vec3;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::args::InfoArgs;
 use crate::errors::Outcome;
@@ -125,10 +126,15 @@ struct ClipInfo {
 pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let options = LoadOptions { fps: settings::fps(args.fps)?, mesh: args.mesh };
     let input = settings::input(args.inputs, Default::default())?;
-    let json = settings::json(args.json)?;
+    let json_target = settings::json(args.json)?;
     let path = &input.paths[0];
-    let two = bonesmith_io::load_two_layer(path)?;
-    let mut info = match super::convert::load_any(&input.paths, &options)? {
+    let two = session.heed(|| bonesmith_io::load_two_layer(path))?;
+    let ddm = if two.is_none() { session.heed(|| bonesmith_io::load_ddm(path))? } else { None };
+    let shaped = session.heed(|| bonesmith_io::load_shaped(path))?;
+    let read = || super::convert::load_any(&input.paths, &options);
+    // What a plain rig lacks is told below, and is no loss then.
+    let is_plain = two.is_none() && ddm.is_none() && shaped.is_none();
+    let mut info = match if is_plain { session.heed(read)? } else { read()? } {
         Loaded::Rig(rig) => Info::of_rig(&rig),
         Loaded::Sequence(raw) => Info::of_sequence(&load::check(raw).with_context(|| path.display().to_string())?),
     };
@@ -138,7 +144,6 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     };
     let meshes = bonesmith_io::list_meshes(path)?;
     info.meshes = meshes.into_iter().map(|MeshEntry { name, vertices }| MeshInfo { name, vertices }).collect();
-    let ddm = if two.is_none() { bonesmith_io::load_ddm(path)? } else { None };
     if let Some((ddm, rig)) = ddm.as_ref().zip(info.rig.as_mut()) {
         rig.bones = ddm.rig.bone_count();
         rig.roots = ddm.rig.bones.iter().filter(|b| b.parent.is_none()).count();
@@ -152,7 +157,7 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             bytes: ddm.bytes(),
         });
     }
-    if let Some((shaped, rig)) = bonesmith_io::load_shaped(path)?.zip(info.rig.as_mut()) {
+    if let Some((shaped, rig)) = shaped.zip(info.rig.as_mut()) {
         rig.shapes = shaped.shapes.into_iter().map(|shape| shape.name).collect();
     }
     if let Some(basis) = bonesmith_io::load_basis(path)? {
@@ -173,10 +178,10 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         });
     }
     session.finish_progress();
-    if let Some(target) = &json {
-        write_json(target, &info)?;
+    if let Some(target) = &json_target {
+        write_json(target, &session.with_losses(json!(info)))?;
     }
-    if json != Some(JsonTarget::Stdout) {
+    if json_target != Some(JsonTarget::Stdout) {
         print(&info.to_table())?;
     }
     Ok(Outcome::Done)

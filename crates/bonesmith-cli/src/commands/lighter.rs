@@ -41,10 +41,10 @@ impl Source {
         let started = Instant::now();
         let path = &rig_input.paths[0];
         let rig = match normalise {
-            true => bonesmith_io::load_rig_normalised(path)?,
-            false => bonesmith_io::load_rig(path).map_err(|error| hinted(error.into()))?,
+            true => session.heed(|| bonesmith_io::load_rig_normalised(path))?,
+            false => session.heed(|| bonesmith_io::load_rig(path)).map_err(|error| hinted(error.into()))?,
         };
-        let examples = (!input.paths.is_empty()).then(|| load::animation(&input)).transpose()?;
+        let examples = (!input.paths.is_empty()).then(|| load::animation(&input, session)).transpose()?;
         let own = match &examples {
             Some(_) => None,
             None => own_poses(&rig)?,
@@ -193,7 +193,7 @@ impl Report {
         session.finish_progress();
         self.warnings.iter().for_each(|w| session.warn(&w.to_string()));
         if let Some(target) = json {
-            crate::output::write_json(target, &self.to_json())?;
+            crate::output::write_json(target, &session.with_losses(self.to_json()))?;
         }
         match session.quiet || json == Some(&settings::JsonTarget::Stdout) {
             true => Ok(()),

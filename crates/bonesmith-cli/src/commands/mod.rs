@@ -26,7 +26,7 @@ use crate::summary::Summary;
 pub fn report(summary: &Summary, json: Option<&JsonTarget>, table: bool, session: &Session) -> anyhow::Result<()> {
     summary.warnings.iter().for_each(|w| session.warn(&w.to_string()));
     if let Some(target) = json {
-        write_json(target, &summary.to_json())?;
+        write_json(target, &session.with_losses(summary.to_json()))?;
     }
     match table && json != Some(&JsonTarget::Stdout) {
         true => print(&summary.to_table(session.verbose)),

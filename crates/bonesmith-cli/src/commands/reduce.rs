@@ -51,7 +51,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let before = serde_json::from_str::<serde_json::Value>(&source.rig.params_json).unwrap_or_default();
     reduced.rig.params_json =
         json!({ "version": env!("CARGO_PKG_VERSION"), "reduce": params, "from": before }).to_string();
-    bonesmith_io::save_rig(&reduced.rig, &output)?;
+    session.heed(|| bonesmith_io::save_rig(&reduced.rig, &output))?;
     let export = export_started.elapsed().as_secs_f64();
     warnings.extend(influence_warning(&reduced.rig, &output));
     session.stage("measuring the file")?;

@@ -26,13 +26,13 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let path = &file.paths[0];
-    let model = AnyModel::read(path, &against)?;
+    let model = session.heed(|| AnyModel::read(path, &against))?;
     if against.paths.is_empty() && (against.frames.is_some() || against.rest.is_some()) && model.shape().rig().is_some()
     {
         let message = format!("--frames and --rest pick from an animation, and {} is a rig", path.display());
         return Err(Usage::new(message).hint("--clip picks one of its animations").into());
     }
-    let sequence = (!against.paths.is_empty()).then(|| load::animation(&against)).transpose()?;
+    let sequence = (!against.paths.is_empty()).then(|| load::animation(&against, session)).transpose()?;
     let wanted = args.clip.as_deref();
     let clip = if sequence.is_some() || wanted.is_some() { model.clip(wanted)? } else { None };
     session.stage("measuring")?;

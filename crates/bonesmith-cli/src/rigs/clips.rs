@@ -57,7 +57,7 @@ pub fn read(
 ) -> anyhow::Result<Vec<Body>> {
     let mut bodies = Vec::new();
     if !plan.inputs.is_empty() {
-        let clips = read_clips(plan, &plan.inputs)?;
+        let clips = session.heed(|| read_clips(plan, &plan.inputs))?;
         session.stage("comparing with the rig")?;
         bodies.push(match rig {
             Some(rig) => with_rig(plan, rig, clips, warnings)?,
@@ -66,7 +66,7 @@ pub fn read(
     }
     for subject in &plan.subjects {
         let rest = bonesmith_io::load_rest(&subject.rest)?;
-        let mut clips = read_clips(plan, &subject.clips)?;
+        let mut clips = session.heed(|| read_clips(plan, &subject.clips))?;
         for clip in &mut clips {
             let sequence = clip.sequence.clone().with_rest(rest.clone());
             clip.sequence = sequence.with_context(|| format!("--subject {}", subject.rest.display()))?;

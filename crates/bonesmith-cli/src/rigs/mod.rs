@@ -35,7 +35,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let (plan, json) = Plan::new(args)?;
     session.stage("reading")?;
     let started = Instant::now();
-    let rig = plan.rig.as_ref().map(|path| bonesmith_io::load_rig(path)).transpose()?;
+    let rig = plan.rig.as_ref().map(|path| session.heed(|| bonesmith_io::load_rig(path))).transpose()?;
     let mut warnings = Vec::new();
     let mut bodies = clips::read(&plan, rig.as_ref(), session, &mut warnings)?;
     let locks = match &rig {

@@ -52,7 +52,7 @@ pub fn export(
         rig.clips = split(&clip, body, rig.bone_count());
         carry_over(&mut rig, given.filter(|_| !body.own_rest), body);
         rig.params_json = json!({ "version": env!("CARGO_PKG_VERSION"), "fit": params }).to_string();
-        bonesmith_io::save_rig(&rig, &output)?;
+        session.heed(|| bonesmith_io::save_rig(&rig, &output))?;
         warnings.extend(influence_warning(&rig, &output));
         outputs.push(output);
     }

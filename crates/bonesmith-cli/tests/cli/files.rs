@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::harness::{bonesmith, folder};
+use crate::harness::{bonesmith, folder, known, obj, walk, write_objs};
 
 /// The sample animation that comes with Dem Bones, if it is there.
 fn bone_anim() -> Option<PathBuf> {
@@ -35,5 +35,51 @@ fn the_sample_job_of_dem_bones() {
     bonesmith(dir.path(), "convert bone.fbx bone.npz -q").fine();
     for name in ["bone.fbx", "bone.npz"] {
         std::fs::copy(dir.path().join(name), judged.join(format!("dembones_{name}"))).unwrap();
+    }
+}
+
+/// A texture that is not there is told once, in time, and in the summary; not with --quiet.
+#[test]
+fn what_does_not_come_along_is_told() {
+    let dir = folder();
+    let raw = known(bonesmith_core::BoneKind::Rigid).sequence;
+    write_objs(&raw, &dir.path().join("walk"));
+    let first = dir.path().join("walk/frame_0.obj");
+    let painted = obj(&raw, 0).replacen("f ", "vt 0 0\nmtllib a.mtl\nusemtl skin\nf ", 1);
+    let painted = painted.lines().map(|line| match line.strip_prefix("f ") {
+        Some(corners) => format!("f {}\n", corners.split(' ').map(|v| format!("{v}/1 ")).collect::<String>().trim()),
+        None => format!("{line}\n"),
+    });
+    std::fs::write(&first, painted.collect::<String>()).unwrap();
+    std::fs::write(dir.path().join("walk/a.mtl"), "newmtl skin\nmap_Kd gone.png\n").unwrap();
+    let told = |text: &str| text.lines().filter(|l| l.starts_with("warning: ")).map(str::to_owned).collect::<Vec<_>>();
+    let fitted = bonesmith(dir.path(), "fit walk --bones 3 --effort fast -o walk.glb --json -").fine();
+    let lines = told(&fitted.stderr);
+    assert!(lines.len() == 1 && lines[0].contains("gone.png") && lines[0].contains("\"skin\""), "{}", fitted.stderr);
+    let warnings = &fitted.json()["warnings"];
+    assert_eq!((warnings[0]["kind"].as_str(), warnings[0]["material"].as_str()), (Some("texture"), Some("skin")));
+    assert!(warnings[0]["text"].as_str().unwrap().contains("frame_0.obj") && warnings[1].is_null(), "{warnings}");
+    assert_eq!(told(&bonesmith(dir.path(), "convert walk walk.npz").fine().stderr), lines);
+    assert_eq!(told(&bonesmith(dir.path(), "convert walk walk.npz --quiet").fine().stderr), [""; 0]);
+    // The rig that was written holds all there is.
+    assert_eq!(told(&bonesmith(dir.path(), "info walk.glb").fine().stderr), [""; 0]);
+}
+
+/// Shapes are kept by whoever knows them, and missed by whoever does not.
+#[test]
+fn shapes_that_a_command_has_no_use_for_are_told() {
+    let dir = folder();
+    walk(dir.path());
+    bonesmith(dir.path(), "fit walk.npz --bones 2 --eigenskin 2 --effort fast -o walk.glb").fine();
+    for (line, told) in [
+        ("eval walk.glb walk.npz", 0),
+        ("info walk.glb", 0),
+        ("convert walk.glb walk.usda", 0),
+        ("convert walk.glb walk.fbx", 1),
+        ("reduce walk.glb --influences 2 -o less.glb", 1),
+    ] {
+        let run = bonesmith(dir.path(), line).fine();
+        let shapes = run.stderr.lines().filter(|l| l.starts_with("warning: ") && l.contains("shape"));
+        assert_eq!(shapes.count(), told, "{line}\n{}", run.stderr);
     }
 }

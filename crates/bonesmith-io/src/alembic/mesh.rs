@@ -8,7 +8,7 @@ use bonesmith_core::{Surface, Topology};
 use glam::Vec3;
 
 use super::archive::{Archive, Compound, Kind, Object, Pod, Property};
-use crate::IoError;
+use crate::{IoError, warning};
 
 /// A mesh of a file, its positions still there.
 pub struct Mesh {
@@ -151,24 +151,33 @@ fn read_surface(
         surface.normals = attribute::<3>(archive, &property, &faces)?;
     }
     if let Some(more) = archive.property(inside, ".arbGeomParams")?.filter(|p| p.kind == Kind::Compound) {
-        read_more(archive, &archive.inside(&more)?, &faces, &mut surface)?;
+        read_more(archive, object, &archive.inside(&more)?, &faces, &mut surface)?;
     }
     read_face_sets(archive, object, &mut surface)?;
     Ok(surface)
 }
 
 /// Further texture coordinates, and colours.
-fn read_more(archive: &Archive, more: &Compound, faces: &Faces, surface: &mut Surface) -> Result<(), IoError> {
+fn read_more(
+    archive: &Archive,
+    object: &Object,
+    more: &Compound,
+    faces: &Faces,
+    surface: &mut Surface,
+) -> Result<(), IoError> {
+    let mut others = Vec::new();
     for at in 0..more.len() {
         let property = archive.property_at(more, at)?;
+        let before = (surface.uv_sets.len(), surface.colors.is_some());
         let values = match property.kind {
             Kind::Compound => archive.property(&archive.inside(&property)?, ".vals")?,
             _ => Some(property.clone()),
         };
-        let Some(values) = values.filter(|v| v.pod == Some(Pod::Float(4))) else { continue };
-        let meaning = [&property.metadata, &values.metadata].map(|m| m.get("interpretation").to_owned());
-        let is = |name: &str| meaning.iter().any(|m| m == name);
-        match values.extent {
+        let values = values.filter(|v| v.pod == Some(Pod::Float(4)));
+        let meaning =
+            [Some(&property), values.as_ref()].map(|p| p.map(|p| p.metadata.get("interpretation").to_owned()));
+        let is = |name: &str| meaning.iter().flatten().any(|m| m == name);
+        match values.map_or(0, |values| values.extent) {
             2 => surface.uv_sets.extend(attribute::<2>(archive, &property, faces)?),
             3 if is("rgb") && surface.colors.is_none() => {
                 let colors = attribute::<3>(archive, &property, faces)?;
@@ -183,7 +192,11 @@ fn read_more(archive: &Archive, more: &Compound, faces: &Faces, surface: &mut Su
             }
             _ => {}
         }
+        if before == (surface.uv_sets.len(), surface.colors.is_some()) {
+            others.push(property.name);
+        }
     }
+    warning::left_out_all(archive.ogawa.path(), &format!("{}: the attributes", object.path), others);
     Ok(())
 }
 

@@ -83,6 +83,11 @@ impl Ogawa {
         IoError::malformed(&self.path, what)
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// An error about something sound that we do not read.
     pub fn unsupported(&self, what: impl Into<String>) -> IoError {
         IoError::unsupported(&self.path, what)

@@ -10,8 +10,10 @@ use glam::{DAffine3, Vec3};
 use super::archive::{Archive, Object};
 use super::mesh::Mesh;
 use super::xform::{Xform, between, merged};
-use crate::{IoError, LoadOptions, MeshEntry, merge};
+use crate::{IoError, LoadOptions, MeshEntry, merge, warning};
 
+/// Schemas of geometry that is not read.
+const OTHER_GEOMETRY: [&str; 3] = ["AbcGeom_Curve", "AbcGeom_Points", "AbcGeom_NuPatch"];
 /// Deepest nesting of objects.
 const MAX_DEPTH: usize = 256;
 /// Frames that repeat others cost nothing in the file: at most this many for each that is stored.
@@ -82,6 +84,9 @@ fn collect(
             collect(archive, &child, xforms, found)?;
             xforms.pop();
             continue;
+        }
+        if OTHER_GEOMETRY.iter().any(|other| schema.starts_with(other)) {
+            warning::left_out(archive.ogawa.path(), format!("objects that are no meshes: {schema}"));
         }
         if (schema.starts_with("AbcGeom_PolyMesh") || schema.starts_with("AbcGeom_SubD"))
             && let Some(mesh) = Mesh::read(archive, &child)?
@@ -254,5 +259,5 @@ fn surface(archive: &Archive, instances: Vec<Instance>, times: &[f64]) -> Result
         surface.turn(nearest_rotation(&world.matrix3));
         parts.add(surface, vertices);
     }
-    Ok(parts.finish())
+    Ok(parts.finish(archive.ogawa.path()))
 }

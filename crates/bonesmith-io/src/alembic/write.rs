@@ -6,12 +6,12 @@
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::surface::{CornerAttribute, Material};
 use bonesmith_core::{MeshSequence, Space, Surface, UpAxis};
 use glam::{DAffine3, Vec3};
 
 use super::murmur::hash;
-use crate::{IoError, atomic};
+use crate::{IoError, atomic, warning};
 
 /// Marks the place of a child as data.
 const DATA: u64 = 1 << 63;
@@ -65,6 +65,7 @@ struct Writer<'a, W> {
 
 /// Writes a mesh animation.
 pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
+    warn_of_losses(sequence.surface(), path);
     atomic::write_with(path, |file| {
         let mut writer = Writer { to: file, at: 0 };
         writer.bytes(b"Ogawa\xff\0\x01")?;
@@ -73,6 +74,18 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         writer.to.seek(SeekFrom::Start(8))?;
         writer.to.write_all(&root.to_le_bytes())
     })
+}
+
+/// Tells what is not written.
+fn warn_of_losses(surface: &Surface, path: &Path) {
+    let named = |material: &Material| *material == Material { name: material.name.clone(), ..Material::default() };
+    let losses = [
+        (surface.normals.is_some(), "normals"),
+        (surface.colors.is_some(), "colours"),
+        (!surface.materials.iter().all(named), "materials but for their names"),
+    ];
+    let lost = losses.iter().filter(|(lost, _)| *lost).map(|(_, what)| (*what).to_owned()).collect();
+    warning::left_out_all(path, "", lost);
 }
 
 impl<W: Write + Seek> Writer<'_, W> {

@@ -21,5 +21,4 @@ mod write;
 const TIP: &str = "_tip";
 
 pub use read::{list_meshes, load, load_ddm, load_rig, load_sequence, load_shaped, load_two_layer};
-pub(crate) use write::mime_of;
 pub use write::{MAX_INFLUENCES, save_ddm, save_rig, save_rig_with_shapes, save_sequence, save_two_layer};

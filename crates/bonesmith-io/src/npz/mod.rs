@@ -19,7 +19,7 @@ use std::path::Path;
 use bonesmith_core::{Basis, DdmRig, RawSequence, Rig, ShapedRig, TwoLayerRig};
 use glam::Vec3;
 
-use crate::{IoError, LoadOptions, Loaded};
+use crate::{IoError, LoadOptions, Loaded, warning};
 use archive::{Archive, Array};
 
 pub use basis::save as save_basis;
@@ -73,10 +73,13 @@ pub fn load_rig(path: &Path, bad: BadWeights) -> Result<Rig, IoError> {
 fn any_rig(archive: &mut Archive, bad: BadWeights) -> Result<Option<Rig>, IoError> {
     if ddm::is_ddm(archive) {
         let ddm = ddm::load(archive)?;
-        Ok(Some(ddm.bake().unwrap_or(ddm.rig)))
+        Ok(Some(crate::plain_rig(archive.path(), ddm)))
     } else if two_layer::is_two_layer(archive) {
         Ok(Some(two_layer::load(archive)?.bake()))
     } else if rig::is_rig(archive) {
+        if shapes::is_shaped(archive) {
+            warning::left_out(archive.path(), "its corrective shapes: a plain rig has bones alone");
+        }
         rig::load(archive, bad).map(Some)
     } else if cage::is_cage_archive(archive) {
         cage::load(archive, bad).map(Some)

@@ -2,25 +2,28 @@
 //!
 //! Read here rather than by a crate because vertices must keep their order and number: the frames of a sequence,
 //! point caches and rest poses correspond by index (docs/decisions/012). All objects and groups of a file are one
-//! mesh. Lines, points, curves and smoothing groups are passed over.
+//! mesh. Smoothing groups are passed over; so are lines, points and curves, with a warning.
 
 mod index;
 mod mtl;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use bonesmith_core::surface::{CornerAttribute, Material};
 use bonesmith_core::{Surface, Topology};
 use glam::Vec3;
 
-use crate::IoError;
 use crate::mesh::{Extent, Mesh, srgb_to_linear, vertex_colors};
+use crate::{IoError, merge, warning};
 use index::Corner;
 
 /// Index of a corner that names no value.
 const NONE: u32 = u32::MAX;
+/// Statements with geometry that has no faces.
+const NO_FACES: [(&[u8], &str); 5] =
+    [(b"l", "lines"), (b"p", "points"), (b"curv", "curves"), (b"curv2", "curves"), (b"surf", "free-form surfaces")];
 
 /// Reads the text of an OBJ file; `path` is for messages and to find its materials.
 pub fn parse(path: &Path, text: &[u8], extent: Extent) -> Result<Mesh, IoError> {
@@ -119,6 +122,8 @@ struct Reader {
     /// [vertices so far] linear RGBA; empty while none has a colour.
     colors: Vec<[f32; 4]>,
     topology: Topology,
+    /// Statements that make no faces: lines, points, curves.
+    others: BTreeSet<&'static str>,
     /// [corners] or `NONE`.
     corner_uvs: Vec<u32>,
     /// [corners] or `NONE`.
@@ -142,6 +147,7 @@ impl Reader {
             normals: Vec::new(),
             colors: Vec::new(),
             topology: Topology::empty(),
+            others: BTreeSet::new(),
             corner_uvs: Vec::new(),
             corner_normals: Vec::new(),
             face_materials: Vec::new(),
@@ -172,6 +178,7 @@ impl Reader {
             Some(b"vn") if everything => self.normals.push(numbers(&mut words)?),
             Some(b"usemtl") if everything => self.use_material(rest_of(line, b"usemtl")),
             Some(b"mtllib") if everything => self.libraries.push(rest_of(line, b"mtllib")),
+            Some(word) if everything => self.others.extend(NO_FACES.iter().find(|(w, _)| *w == word).map(|(_, n)| *n)),
             _ => {}
         }
         Ok(())
@@ -223,7 +230,8 @@ impl Reader {
         let mut surface = Surface::bare(std::mem::take(&mut self.topology));
         if self.extent == Extent::Everything {
             surface.uv_sets.extend(self.uv_set());
-            surface.normals = self.normal_set();
+            surface.normals = self.normal_set(path);
+            warning::left_out_all(path, "what makes no faces:", self.others.iter().map(|&n| n.into()).collect());
             surface.colors = vertex_colors(std::mem::take(&mut self.colors), surface.topology.corners());
             self.materials(path, &mut surface);
         }
@@ -245,9 +253,12 @@ impl Reader {
     }
 
     /// Normals only count when every corner has one: there is no sensible filler.
-    fn normal_set(&mut self) -> Option<CornerAttribute<3>> {
+    fn normal_set(&mut self, path: &Path) -> Option<CornerAttribute<3>> {
         let (values, indices) = (std::mem::take(&mut self.normals), std::mem::take(&mut self.corner_normals));
         let whole = !indices.is_empty() && !indices.contains(&NONE);
+        if !whole && indices.iter().any(|&n| n != NONE) {
+            warning::left_out(path, merge::SOME_NORMALS);
+        }
         whole.then_some(CornerAttribute { name: "vn".into(), values, indices })
     }
 

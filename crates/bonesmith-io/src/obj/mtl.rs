@@ -1,6 +1,6 @@
 //! OBJ materials: colours, roughness and the base colour texture of `.mtl` files.
 //!
-//! A missing or odd library is no reason to refuse the mesh: what cannot be read stays at its default.
+//! A missing or odd library is no reason to refuse the mesh: what cannot be read stays at its default, with a warning.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,23 +8,48 @@ use std::path::Path;
 use bonesmith_core::surface::{AlphaMode, Image, Material, Texture};
 
 use super::{number, numbers, rest_of, words};
+use crate::texture::{self, NO_PICTURE, NO_UVS, mime_of};
+use crate::warning;
 
-/// Largest library or texture that is read, in bytes.
-const MAX_FILE: u64 = 256 << 20;
+/// Statements that name pictures and have no place in a material here.
+const OTHER_PICTURES: [&[u8]; 16] = [
+    b"map_Ka",
+    b"map_Ks",
+    b"map_Ke",
+    b"map_Ns",
+    b"map_d",
+    b"map_Tr",
+    b"map_bump",
+    b"map_Bump",
+    b"map_Pr",
+    b"map_Pm",
+    b"map_Ps",
+    b"bump",
+    b"norm",
+    b"disp",
+    b"decal",
+    b"refl",
+];
 
 /// Reads the libraries that an OBJ names, beside it; images go into `images`.
 pub fn load(obj: &Path, libraries: &[String], has_uvs: bool, images: &mut Vec<Image>) -> HashMap<String, Material> {
     let mut materials = HashMap::new();
     let folder = obj.parent().unwrap_or(Path::new(""));
     for library in libraries {
-        let Some(text) = read_file(&folder.join(library.replace('\\', "/"))) else { continue };
+        let text = match texture::read_file(&folder.join(library.replace('\\', "/"))) {
+            Ok(text) => text,
+            Err(why) => {
+                warning::left_out(obj, format!("materials of {library:?}: {why}"));
+                continue;
+            }
+        };
         let mut current: Option<Material> = None;
         for line in text.split(|&b| b == b'\n') {
             if words(line).next() == Some(b"newmtl") {
                 let name = rest_of(line, b"newmtl");
                 store(&mut materials, current.replace(Material { name, ..Material::default() }));
             } else if let Some(material) = &mut current {
-                statement(material, line, folder, has_uvs, images);
+                statement(material, line, obj, has_uvs, images);
             }
         }
         store(&mut materials, current);
@@ -38,7 +63,7 @@ fn store(materials: &mut HashMap<String, Material>, material: Option<Material>) 
     }
 }
 
-fn statement(material: &mut Material, line: &[u8], folder: &Path, has_uvs: bool, images: &mut Vec<Image>) {
+fn statement(material: &mut Material, line: &[u8], obj: &Path, has_uvs: bool, images: &mut Vec<Image>) {
     let mut words = words(line);
     let keyword = words.next().unwrap_or_default();
     let mut scalar = || words.next().and_then(|word| number(word).ok()).filter(|v| v.is_finite());
@@ -59,11 +84,16 @@ fn statement(material: &mut Material, line: &[u8], folder: &Path, has_uvs: bool,
         b"Ns" => scalar().into_iter().for_each(|ns| material.roughness = 1.0 - (ns.clamp(0.0, 1000.0) / 1000.0).sqrt()),
         b"Pr" => scalar().into_iter().for_each(|pr| material.roughness = pr.clamp(0.0, 1.0)),
         b"Pm" => scalar().into_iter().for_each(|pm| material.metallic = pm.clamp(0.0, 1.0)),
-        b"map_Kd" if has_uvs => {
-            let image = image_name(&rest_of(line, b"map_Kd")).and_then(|name| read_image(folder, &name, images));
-            if let Some(image) = image {
-                material.textures.base_color = Some(Texture { image, uv_set: 0 });
-            }
+        b"map_Kd" => {
+            let Some(name) = image_name(&rest_of(line, b"map_Kd")) else { return };
+            let image = if has_uvs { read_image(obj, &name, images) } else { Err(NO_UVS.into()) };
+            let lost = |why: String| warning::texture(obj, &material.name, &name, why);
+            material.textures.base_color = image.map_err(lost).ok().map(|image| Texture { image, uv_set: 0 });
+        }
+        _ if OTHER_PICTURES.contains(&keyword) => {
+            let name = image_name(&rest_of(line, keyword)).unwrap_or_default();
+            let why = format!("{} is not read", String::from_utf8_lossy(keyword));
+            warning::texture(obj, &material.name, &name, why);
         }
         _ => {}
     }
@@ -86,23 +116,12 @@ fn image_name(statement: &str) -> Option<String> {
 }
 
 /// Only what really is a PNG or JPEG is carried along: a library must not smuggle other files into the output.
-fn read_image(folder: &Path, name: &str, images: &mut Vec<Image>) -> Option<u32> {
+fn read_image(obj: &Path, name: &str, images: &mut Vec<Image>) -> Result<u32, String> {
     if let Some(known) = images.iter().position(|image| image.name == name) {
-        return Some(known as u32);
+        return Ok(known as u32);
     }
-    let bytes = read_file(&folder.join(name))?;
-    let mime = match bytes.as_slice() {
-        [0x89, b'P', b'N', b'G', ..] => "image/png",
-        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-        _ => return None,
-    };
-    images.push(Image { name: name.to_owned(), mime: mime.into(), bytes });
-    Some(images.len() as u32 - 1)
-}
-
-/// An ordinary file of sane size: a name like `/dev/zero` must not hang the reader.
-fn read_file(path: &Path) -> Option<Vec<u8>> {
-    let metadata = std::fs::metadata(path).ok()?;
-    let sane = metadata.is_file() && metadata.len() <= MAX_FILE;
-    if sane { std::fs::read(path).ok() } else { None }
+    let bytes = texture::read_file(&obj.with_file_name(name))?;
+    let mime = mime_of(&bytes).ok_or(NO_PICTURE)?.into();
+    images.push(Image { name: name.to_owned(), mime, bytes });
+    Ok(images.len() as u32 - 1)
 }

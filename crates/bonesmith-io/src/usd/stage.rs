@@ -161,25 +161,26 @@ impl Stage {
         }
     }
 
-    /// Bytes of a file that a layer names, such as a picture; `None` where it cannot be read.
-    pub fn asset(&self, prim: usize, attribute: &str, most: u64) -> Option<(String, Vec<u8>)> {
+    /// Name and bytes of a file that a layer names, such as a picture, or why it cannot be read; `None` where it names none.
+    pub fn asset(&self, prim: usize, attribute: &str, most: u64) -> Option<(String, Result<Vec<u8>, String>)> {
         let site = self.prims[prim].sites.iter().find(|s| self.site_field(s, attribute, "default").is_some())?;
         let value = self.site_field(site, attribute, "default")?;
         let name = self.layers[site.layer].text(value, attribute).ok()?;
-        let bytes = match self.resolve(site.layer, &name) {
-            Location::Disk(path) => {
-                let blob = Blob::open(&path).ok()?;
-                if blob.len() > most {
-                    return None;
-                }
-                blob.read(0, blob.len(), attribute).ok()?
-            }
+        let bytes = self.asset_bytes(self.resolve(site.layer, &name), attribute, most);
+        Some((name, bytes))
+    }
+
+    fn asset_bytes(&self, location: Location, what: &str, most: u64) -> Result<Vec<u8>, String> {
+        let blob = match location {
+            Location::Disk(path) => Blob::open(&path).map_err(|e| e.to_string())?,
             Location::Package(package, name) => {
-                let blob = package.file(&name).ok()??;
-                blob.read(0, blob.len(), attribute).ok()?
+                package.file(&name).map_err(|e| e.to_string())?.ok_or("it is not in the archive")?
             }
         };
-        Some((name, bytes))
+        if blob.len() > most {
+            return Err("it is very large".into());
+        }
+        blob.read(0, blob.len(), what).map_err(|e| e.to_string())
     }
 
     /// A layer's prim and its counterparts in sublayers, strongest first.

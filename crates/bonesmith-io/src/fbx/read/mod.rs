@@ -19,7 +19,7 @@ use self::model::Model;
 use self::motion::{Motion, motions};
 use super::EXTRAS;
 use crate::skinned::{forest, kind_of};
-use crate::{IoError, LoadOptions, Loaded, MeshEntry};
+use crate::{IoError, LoadOptions, Loaded, MeshEntry, warning};
 
 /// Most bytes of one clip's transforms or of all positions of a baked animation, unless the file is large too.
 const MAX_BYTES: u64 = 1 << 30;
@@ -89,6 +89,7 @@ fn check_size(document: &Document, frames: usize, each: u64, what: &str) -> Resu
 }
 
 fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, IoError> {
+    warn_of_rest(document, &model);
     let own = own_extras(document, &model);
     let mut bones = model.tree(document);
     if let Some(parents) = own.parents.as_deref().and_then(|told| forest(told, bones.len())) {
@@ -114,6 +115,20 @@ fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, 
     let rig = Rig { name, rest, surface: Arc::new(surface), weights, bones, kind, clips, params_json };
     rig.check().map_err(|e| document.malformed(e.to_string()))?;
     Ok(rig)
+}
+
+/// What moves the file's vertices and is no linear blend skinning.
+fn warn_of_rest(document: &Document, model: &Model) {
+    let meshes = model.instances.iter().filter_map(|one| document.scene().nodes.get(one.node)?.mesh.as_ref());
+    let channels = meshes.clone().flat_map(|mesh| &mesh.blend_deformers).flat_map(|blend| &blend.channels);
+    let animated = document.scene().anim_curves.iter().any(|curve| curve.keyframes.len() > 1);
+    warning::shapes_of_rig(document.path(), channels.count(), animated);
+    if !model.linear {
+        warning::left_out(document.path(), "dual quaternions, or a second skin: its skin is read as a linear one");
+    }
+    if meshes.flat_map(|mesh| &mesh.cache_deformers).next().is_some() {
+        warning::left_out(document.path(), "its geometry caches: a rig has bones alone");
+    }
 }
 
 fn own_extras(document: &Document, model: &Model) -> RigExtras {

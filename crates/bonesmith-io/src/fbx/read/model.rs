@@ -116,7 +116,7 @@ impl Model {
         };
         let Builder { rest, influences, bones, instances, skinned, linear, parts, .. } = builder;
         let weights = pack_weights(&influences);
-        let mut surface = parts.finish();
+        let mut surface = parts.finish(document.path());
         surface.space = document.space;
         Ok(Self { name, rest, surface, weights, bones, instances, skinned, linear })
     }

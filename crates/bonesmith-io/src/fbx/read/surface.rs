@@ -8,9 +8,8 @@ use glam::{DMat3, DVec3};
 use ufbx::{MaterialMap, Mesh, Node, ShaderType};
 
 use crate::mesh::srgb_to_linear;
-
-/// Largest image that is read beside a file, in bytes.
-const MAX_IMAGE: u64 = 256 << 20;
+use crate::texture::{self, NO_PICTURE, NO_UVS, mime_of};
+use crate::warning;
 
 /// The surface of a mesh at a node, moved by `linear`.
 pub fn read(path: &Path, node: &Node, mesh: &Mesh, linear: DMat3) -> Surface {
@@ -141,43 +140,49 @@ fn read_material(path: &Path, source: &ufbx::Material, surface: &mut Surface) ->
         alpha: if alpha < 1.0 { AlphaMode::Blend } else { AlphaMode::Opaque },
         ..plain
     };
-    let mut texture = |map: &MaterialMap| read_texture(path, map, surface);
-    material.textures.base_color = texture(&maps.base_color);
-    material.textures.normal = texture(&maps.normal_map);
-    material.textures.emissive = texture(&maps.emission_color);
+    let mut texture = |map: &MaterialMap| {
+        let texture = map.texture.as_ref().filter(|_| map.texture_enabled)?;
+        let read = read_texture(path, texture, surface);
+        read.map_err(|why| warning::texture(path, &material.name, &file_of(texture), why)).ok()
+    };
+    let read = [&maps.base_color, &maps.normal_map, &maps.emission_color];
+    [material.textures.base_color, material.textures.normal, material.textures.emissive] = read.map(&mut texture);
+    let is_read = |texture: &ufbx::Texture| {
+        let mut known = read.iter().filter_map(|map| map.texture.as_ref());
+        known.any(|known| known.element.element_id == texture.element.element_id)
+    };
+    for other in source.textures.iter().filter(|other| !is_read(&other.texture)) {
+        let why = format!("{} is not read", other.material_prop);
+        warning::texture(path, &material.name, &file_of(&other.texture), why);
+    }
     material
 }
 
+fn file_of(texture: &ufbx::Texture) -> String {
+    texture.relative_filename.replace('\\', "/")
+}
+
 /// An image in the file or beside it; only what really is a PNG or JPEG is carried along.
-fn read_texture(path: &Path, map: &MaterialMap, surface: &mut Surface) -> Option<Texture> {
-    let texture = map.texture.as_ref().filter(|_| map.texture_enabled)?;
-    let name = texture.relative_filename.replace('\\', "/");
+fn read_texture(path: &Path, texture: &ufbx::Texture, surface: &mut Surface) -> Result<Texture, String> {
+    let name = file_of(texture);
     let uv_set = surface.uv_sets.iter().position(|set| set.name == texture.uv_set.as_ref()).unwrap_or(0) as u32;
     if surface.uv_sets.is_empty() {
-        return None;
+        return Err(NO_UVS.into());
     }
     if let Some(known) = surface.images.iter().position(|image| image.name == name) {
-        return Some(Texture { image: known as u32, uv_set });
+        return Ok(Texture { image: known as u32, uv_set });
     }
     let bytes = match texture.content.len() {
         0 => read_beside(path, &name)?,
         _ => texture.content.to_vec(),
     };
-    let mime = match bytes.as_slice() {
-        [0x89, b'P', b'N', b'G', ..] => "image/png",
-        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-        _ => return None,
-    };
-    surface.images.push(Image { name, mime: mime.into(), bytes });
-    Some(Texture { image: surface.images.len() as u32 - 1, uv_set })
+    let mime = mime_of(&bytes).ok_or(NO_PICTURE)?.into();
+    surface.images.push(Image { name, mime, bytes });
+    Ok(Texture { image: surface.images.len() as u32 - 1, uv_set })
 }
 
-fn read_beside(path: &Path, name: &str) -> Option<Vec<u8>> {
-    let folder = path.parent()?;
-    let last = Path::new(name).file_name()?;
-    [folder.join(name), folder.join(last)].iter().find_map(|path| {
-        let metadata = std::fs::metadata(path).ok()?;
-        let sane = metadata.is_file() && metadata.len() <= MAX_IMAGE;
-        if sane { std::fs::read(path).ok() } else { None }
-    })
+/// Where the file says it is, else right beside it: paths are those of another machine as a rule.
+fn read_beside(path: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let last = Path::new(name).file_name().ok_or("it names no file")?;
+    texture::read_file(&path.with_file_name(name)).or_else(|_| texture::read_file(&path.with_file_name(last)))
 }

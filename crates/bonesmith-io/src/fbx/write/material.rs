@@ -1,11 +1,14 @@
 //! Materials as Phong, the one shading model that every FBX reader knows, with their images inside the file.
 
+use std::path::Path;
+
 use bonesmith_core::Surface;
 use bonesmith_core::surface::{AlphaMode, Material, Texture};
 
 use super::Scene;
 use super::binary::{Properties, Record};
 use super::mesh::uv_name;
+use crate::{texture, warning};
 
 /// Writes all materials of a mesh and hands them to its node, in order.
 pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
@@ -26,6 +29,24 @@ pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
             if let Some(texture) = texture {
                 write_texture(scene, surface, texture, &videos, id, property);
             }
+        }
+    }
+}
+
+/// Tells what Phong has no place for.
+pub fn warn_of_losses(surface: &Surface, path: &Path) {
+    texture::warn_of_unwritable(surface, path);
+    for material in &surface.materials {
+        let t = &material.textures;
+        for (texture, what) in [(t.occlusion, "occlusion"), (t.metallic_roughness, "metal and roughness")] {
+            let image = texture.and_then(|texture| surface.images.get(texture.image as usize));
+            if let Some(image) = image {
+                let why = format!("FBX materials have no picture for {what}");
+                warning::texture(path, &material.name, &image.name, why);
+            }
+        }
+        if let AlphaMode::Mask(cutoff) = material.alpha {
+            warning::left_out(path, format!("the alpha cutoff {cutoff} of material {:?}", material.name));
         }
     }
 }

@@ -88,6 +88,7 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     if let Some(clip) = rig.clips.iter().find(|clip| clip.times_secs.iter().any(|t| t.abs() * TICKS_PER_SEC > 9e18)) {
         return Err(unsupported(format!("clip {:?}: its times are beyond the clock of FBX", clip.name)));
     }
+    material::warn_of_losses(&rig.surface, path);
     let records = records(rig).map_err(|e| IoError::os(path, e))?;
     let version = binary::version(&records);
     let head = head(version);

@@ -67,6 +67,11 @@ impl Document {
         IoError::Unsupported { path: self.path.clone(), what: what.into() }
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Bytes of a buffer; `None` if it does not exist.
     pub fn buffer(&self, index: usize) -> Option<&[u8]> {
         self.buffers.get(index).map(Vec::as_slice)

@@ -8,10 +8,8 @@ use gltf_json::{Image as JsonImage, Index};
 
 use super::document::Document;
 use crate::gltf::extras::{self, MaterialExtras};
-use crate::gltf::write::material::mime_of;
-
-/// Largest image that is carried along.
-const MAX_IMAGE_BYTES: usize = 1 << 28;
+use crate::texture::{MAX_BYTES, NO_PICTURE, mime_of};
+use crate::warning;
 
 /// All materials of a file.
 pub struct Materials {
@@ -28,32 +26,45 @@ impl Materials {
     /// material goes without it.
     pub fn read(document: &Document) -> Self {
         let mut out = Self { places: Vec::new(), list: Vec::new(), images: Vec::new() };
-        let places: Vec<Option<u32>> =
-            document.root.images.iter().map(|image| out.read_image(document, image)).collect();
-        let find = |texture: Index<JsonTexture>, uv_set: u32| {
-            let source = document.root.textures.get(texture.value())?.source.value();
-            Some(Texture { image: places.get(source).copied().flatten()?, uv_set })
-        };
+        let images = &document.root.images;
+        let places: Vec<Result<u32, String>> = images.iter().map(|image| out.read_image(document, image)).collect();
         for material in &document.root.materials {
             let placeholder = extras::unpack::<MaterialExtras>(&material.extras).is_some_and(|m| m.placeholder);
             out.places.push((!placeholder).then_some(out.list.len() as u32));
             if !placeholder {
+                let find = |texture: Index<JsonTexture>, uv_set: u32| {
+                    let source = document.root.textures.get(texture.value()).map(|texture| texture.source.value());
+                    let place = source.and_then(|source| places.get(source).cloned());
+                    let place = place.unwrap_or_else(|| Err("it names no picture that is read".into()));
+                    let name = source.and_then(|source| images.get(source)).map_or("", image_name);
+                    let lost =
+                        |why| warning::texture(document.path(), material.name.as_deref().unwrap_or(""), name, why);
+                    place.map_err(lost).ok().map(|image| Texture { image, uv_set })
+                };
                 out.list.push(from_json(material, &find));
             }
         }
         out
     }
 
-    fn read_image(&mut self, document: &Document, image: &JsonImage) -> Option<u32> {
+    /// Its place in the list, or why it has none.
+    fn read_image(&mut self, document: &Document, image: &JsonImage) -> Result<u32, String> {
         let bytes = match (image.buffer_view, &image.uri) {
-            (Some(view), _) => document.view_bytes(view).ok()?.to_vec(),
-            (None, Some(uri)) => document.resolve(uri, MAX_IMAGE_BYTES).ok()?,
-            (None, None) => return None,
+            (Some(view), _) => document.view_bytes(view).map(<[u8]>::to_vec),
+            (None, Some(uri)) => document.resolve(uri, MAX_BYTES as usize),
+            (None, None) => return Err("it has no bytes".into()),
         };
-        let mime = mime_of(&bytes)?.into();
+        let bytes = bytes.map_err(|e| e.to_string())?;
+        let mime = mime_of(&bytes).ok_or(NO_PICTURE)?.into();
         self.images.push(Image { name: image.name.clone().unwrap_or_default(), mime, bytes });
-        Some(self.images.len() as u32 - 1)
+        Ok(self.images.len() as u32 - 1)
     }
+}
+
+/// What a user knows it by.
+fn image_name(image: &JsonImage) -> &str {
+    let beside = image.uri.as_deref().filter(|uri| !uri.starts_with("data:"));
+    beside.or(image.name.as_deref()).unwrap_or("")
 }
 
 fn from_json(material: &JsonMaterial, find: &dyn Fn(Index<JsonTexture>, u32) -> Option<Texture>) -> Material {

@@ -8,10 +8,10 @@ use glam::Vec3;
 use gltf_json::{Index, Mesh};
 
 use super::document::Document;
-use super::primitive::RawPrimitive;
-use crate::IoError;
+use super::primitive::{RawPrimitive, unread_attributes};
 use crate::gltf::classes::{bits, refine};
 use crate::gltf::extras::{self, MeshExtras, from_runs};
+use crate::{IoError, merge, warning};
 
 /// A mesh; n merged vertices.
 #[derive(Default)]
@@ -48,8 +48,15 @@ impl MeshData {
         let mut primitives = Vec::new();
         for (p, primitive) in mesh.primitives.iter().enumerate() {
             let place = format!("mesh {index}, primitive {p}");
-            primitives.extend(RawPrimitive::read(document, primitive, &place)?);
+            let read = RawPrimitive::read(document, primitive, &place)?;
+            if read.is_none() {
+                warning::left_out(document.path(), format!("lines of mesh {:?}", mesh.name.as_deref().unwrap_or("")));
+            }
+            primitives.extend(read);
         }
+        let others = mesh.primitives.iter().flat_map(unread_attributes).collect();
+        let what = format!("mesh {:?}: the attributes", mesh.name.as_deref().unwrap_or(""));
+        warning::left_out_all(document.path(), &what, others);
         let ours = extras::unpack::<MeshExtras>(&mesh.extras).unwrap_or_default();
         let mut pool = Pool::new(&primitives);
         let (merged, count) = pool.own_vertices(&primitives, ours.vertices).unwrap_or_else(|| pool.merge(&primitives));
@@ -57,15 +64,18 @@ impl MeshData {
         data.name = mesh.name.clone().unwrap_or_default();
         data.target_weights = mesh.weights.iter().flatten().map(|w| f64::from(*w)).collect();
         data.target_weights.resize(data.targets.len(), 0.0);
-        data.add_faces(&primitives, &merged, &ours);
+        data.add_faces(document, &primitives, &merged, &ours);
         Ok(data)
     }
 
-    fn add_faces(&mut self, primitives: &[RawPrimitive], merged: &[u32], ours: &MeshExtras) {
+    fn add_faces(&mut self, document: &Document, primitives: &[RawPrimitive], merged: &[u32], ours: &MeshExtras) {
         let sets = primitives.iter().map(|p| p.uvs.len()).max().unwrap_or(0);
         self.uvs = vec![Vec::new(); sets];
         let surfaces = || primitives.iter().filter(|p| !p.face_sizes.is_empty());
         let with_normals = !ours.computed_normals && surfaces().all(|p| p.normals.is_some());
+        if !with_normals && !ours.computed_normals && surfaces().any(|p| p.normals.is_some()) {
+            warning::left_out(document.path(), merge::SOME_NORMALS);
+        }
         let with_colors = surfaces().any(|p| p.colors.is_some());
         let mut normals: Vec<[f32; 3]> = Vec::new();
         let mut colors: Vec<[f32; 4]> = Vec::new();

@@ -25,11 +25,11 @@ use gltf_json::animation::Property;
 
 use self::document::Document;
 use self::model::Model;
-use self::track::{Motion, gap_secs, snap};
+use self::track::{Motion, Track, gap_secs, snap};
 use super::TIP;
 use super::extras::{self, MeshExtras};
 use crate::skinned::{UniqueNames, forest, kind_of};
-use crate::{IoError, LoadOptions, Loaded, MeshEntry};
+use crate::{IoError, LoadOptions, Loaded, MeshEntry, warning};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small
 /// file could ask for any amount of memory.
@@ -83,12 +83,18 @@ pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
 pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
     let document = Document::open(path)?;
     let model = Model::read(&document, options.mesh.as_deref())?;
+    let of_skins = document.root.skins.iter().filter_map(|skin| skin.extensions.as_ref());
+    let layers = of_skins.flat_map(|own| own.others.keys()).filter(|name| name.starts_with("BONESMITH_"));
+    warning::left_out_all(path, "frames are posed with plain weights, without", layers.cloned().collect());
     to_sequence(&document, &model, options.fps)
 }
 
 fn to_rig(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig, IoError> {
+    let morphs = model.morphs.iter().map(|morph| morph.targets.len()).sum();
+    let is_morph = |track: &Track| track.property == Property::MorphTargetWeights;
+    warning::shapes_of_rig(document.path(), morphs, model.motions.iter().any(|m| m.tracks.iter().any(is_morph)));
     for motion in &mut model.motions {
-        motion.tracks.retain(|track| track.property != Property::MorphTargetWeights);
+        motion.tracks.retain(|track| !is_morph(track));
     }
     model.motions.retain(|motion| !motion.tracks.is_empty());
     let mut clips = Vec::new();
@@ -189,6 +195,12 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         surface: model.surface.clone(),
         ..RawSequence::default()
     };
+    let moves = |node: usize| model.motions.iter().any(|motion| motion.morph_weights(node, 0.0).is_some());
+    let still = model.morphs.iter().filter(|morph| !moves(morph.node)).map(|morph| morph.targets.len()).sum::<usize>();
+    if still > 0 {
+        let targets = if still == 1 { "target" } else { "targets" };
+        warning::left_out(document.path(), format!("{still} morph {targets} that no animation moves"));
+    }
     for motion in &model.motions {
         let times = motion.sample_times(fps).map_err(|why| document.unsupported(why))?;
         let frames = sequence.frames.len() + times.len();

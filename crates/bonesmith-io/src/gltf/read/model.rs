@@ -22,7 +22,7 @@ use super::surface::SurfaceBuilder;
 use super::track::Motion;
 use crate::gltf::extras::{self, SkinExtras};
 use crate::skinned::{pack_weights, place_at_rest};
-use crate::{IoError, MeshEntry};
+use crate::{IoError, MeshEntry, warning};
 
 /// Most vertices of all meshes together: a small file can name one mesh many times.
 const MAX_VERTICES: usize = 1 << 26;
@@ -102,7 +102,8 @@ impl Model {
             builder.add(document, &worlds, instance)?;
         }
         let ModelBuilder { rest, influences, bones, morphs, surface, first_placed, .. } = builder;
-        let surface = surface.finish(Materials::read(document));
+        let surface = surface.finish(document, Materials::read(document));
+        warn_of_extensions(document);
         let weights = pack_weights(&influences);
         let skin_extras = document.root.skins.first().and_then(|skin| extras::unpack(&skin.extras));
         let mut model = Self {
@@ -166,6 +167,12 @@ pub fn list(document: &Document) -> Result<Vec<MeshEntry>, IoError> {
     Ok(found)
 }
 
+fn warn_of_extensions(document: &Document) {
+    let read = |name: &str| name == "KHR_mesh_quantization" || name.starts_with("BONESMITH_");
+    let others = document.root.extensions_used.iter().filter(|name| !read(name)).cloned().collect();
+    warning::left_out_all(document.path(), "what the file says in", others);
+}
+
 /// Meshes to read, in node order.
 fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<Vec<Instance>, IoError> {
     let mut found = Vec::new();
@@ -198,6 +205,9 @@ fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<V
         }
         found.push(Instance { node: n, mesh, joints, skinned });
     }
+    let aside = document.root.nodes.iter().zip(&scene.shown).filter(|(node, shown)| node.mesh.is_some() && !**shown);
+    let aside = aside.map(|(node, _)| format!("{:?}", node.name.as_deref().unwrap_or_default())).collect();
+    warning::left_out_all(document.path(), "meshes outside the scene that is shown:", aside);
     if !found.iter().any(|i| !i.mesh.positions.is_empty()) {
         return Err(document.unsupported(match only {
             Some(only) => format!("no mesh is named {only:?}; there are {names:?}"),

@@ -70,6 +70,17 @@ impl RawPrimitive {
     }
 }
 
+/// Attributes that have no place here. Tangents follow from the rest, and every program computes them.
+pub fn unread_attributes(primitive: &Primitive) -> Vec<String> {
+    let unread = |semantic: &Checked<Semantic>| match semantic {
+        Checked::Valid(Semantic::Extras(name)) => (!name.starts_with("BONESMITH_")).then(|| format!("_{name}")),
+        Checked::Valid(Semantic::Colors(set)) => (*set > 0).then(|| format!("COLOR_{set}")),
+        Checked::Valid(_) => None,
+        Checked::Invalid => Some("of unknown meaning".into()),
+    };
+    primitive.attributes.keys().filter_map(unread).collect()
+}
+
 struct Reader<'a> {
     document: &'a Document,
     primitive: &'a Primitive,

@@ -4,9 +4,11 @@ use bonesmith_core::surface::{CornerAttribute, Material};
 use bonesmith_core::{Space, Surface, Topology};
 use glam::{DMat3, DVec3};
 
+use super::document::Document;
 use super::material::Materials;
 use super::mesh::MeshData;
 use crate::gltf::classes::{bits, intern};
+use crate::{merge, warning};
 
 /// A surface under construction: everything per corner.
 #[derive(Default)]
@@ -48,8 +50,11 @@ impl SurfaceBuilder {
     }
 
     /// The surface.
-    pub fn finish(mut self, materials: Materials) -> Surface {
+    pub fn finish(mut self, document: &Document, materials: Materials) -> Surface {
         let corners = self.corners.len();
+        if !self.normals.is_empty() && self.normals.len() != corners {
+            warning::left_out(document.path(), merge::SOME_NORMALS);
+        }
         if !self.colors.is_empty() {
             self.colors.resize(corners, [1.0; 4]);
         }

@@ -12,6 +12,7 @@ use gltf_json::{Index, image::MimeType, texture};
 
 use super::buffer::Builder;
 use crate::gltf::extras::{self, MaterialExtras};
+use crate::texture::mime_of;
 
 /// Writes all materials in order, so that material indices stay; one placeholder when there are none.
 pub fn write_materials(builder: &mut Builder, surface: &Surface) {
@@ -53,15 +54,6 @@ fn write_image(builder: &mut Builder, image: &Image) -> Option<Index<texture::Te
     }
     let sampler = Some(Index::new(0));
     Some(builder.root.push(texture::Texture { name: None, sampler, source, extensions: None, extras: None }))
-}
-
-/// The two encodings that every glTF reader knows, by their first bytes.
-pub fn mime_of(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
-        _ => None,
-    }
 }
 
 fn to_json(

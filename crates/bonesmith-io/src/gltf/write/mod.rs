@@ -28,7 +28,6 @@ use gltf_json::{Index, Node, Skin};
 
 use self::animation::{AnimationBuilder, KeyTimes};
 use self::buffer::{Builder, Purpose};
-pub use self::material::mime_of;
 use self::material::name;
 use self::mesh::{MeshSource, Target, write_mesh};
 use super::extras::{self, DDM_EXTENSION, DdmExtension, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
@@ -36,7 +35,7 @@ use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::origin::{far_origin, moved};
 use crate::shapes::within_unit_weights;
-use crate::{IoError, atomic};
+use crate::{IoError, atomic, texture};
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
 pub const MAX_INFLUENCES: usize = 8;
@@ -105,6 +104,7 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
              fit with --influences 8 or fewer, or write .npz"
         )));
     }
+    texture::warn_of_unwritable(&rig.surface, path);
     let rig = &*placed(rig);
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
@@ -187,6 +187,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         virtual_weights: None,
         targets: (0..frames).map(target).collect(),
     };
+    texture::warn_of_unwritable(sequence.surface(), path);
     let mesh = write_mesh(&mut builder, &source);
     let node = builder.root.push(Node { mesh: Some(mesh), name: name(sequence.name()), ..Node::default() });
     write_scene(&mut builder, vec![node]);

@@ -150,6 +150,11 @@ impl Shape {
         &self.name
     }
 
+    /// Whether there is more than the line from the rest to the shape.
+    pub fn has_levels(&self) -> bool {
+        self.levels.len() > 1
+    }
+
     /// Adds the shape at `weight` to positions. In-betweens are met exactly, and lines lie between them; 0 is the rest.
     pub fn add(&self, weight: f64, positions: &mut [DVec3]) {
         if weight == 0.0 || !weight.is_finite() {

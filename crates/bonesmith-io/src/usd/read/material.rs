@@ -2,16 +2,13 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::surface::{AlphaMode, Image, Material, Texture};
+use bonesmith_core::surface::{AlphaMode, Image, Material, Texture, Textures};
 
-use crate::IoError;
-use crate::gltf::mime_of;
+use crate::texture::{MAX_BYTES, NO_PICTURE, mime_of};
 use crate::usd::stage::Stage;
+use crate::{IoError, warning};
 
 use super::binding::inherited;
-
-/// Largest picture that is read.
-const MAX_IMAGE_BYTES: u64 = 1 << 28;
 
 /// Materials found so far, in the order of their use.
 #[derive(Default)]
@@ -64,7 +61,16 @@ impl Materials {
     /// What a preview surface says; other shaders leave a name only. A picture that is missing is no reason to refuse.
     fn read(&mut self, stage: &Stage, prim: usize, uv_sets: &[String]) -> Material {
         let mut material = Material { name: stage.display_name(prim), ..Material::default() };
-        let Some((shader, _)) = stage.connection(prim, "outputs:surface") else { return material };
+        let shader = stage.connection(prim, "outputs:surface").map(|(shader, _)| shader);
+        let preview = |shader: usize| {
+            let id = stage.attribute(shader, "info:id").ok().flatten().and_then(|id| id.texts().ok());
+            id.is_none_or(|id| id.first().is_none_or(|id| id == "UsdPreviewSurface"))
+        };
+        if !shader.map_or(stage.prims[prim].children.is_empty(), preview) {
+            let what = format!("the shader of material {:?}, which is no preview surface", material.name);
+            warning::left_out(stage.file(), what);
+        }
+        let Some(shader) = shader else { return material };
         let numbers = |name: &str| stage.attribute(shader, name).ok().flatten().and_then(|a| a.f64s().ok());
         let number = |name: &str| numbers(name).and_then(|v| v.first().map(|x| *x as f32));
         let color =
@@ -84,24 +90,38 @@ impl Materials {
             opacity if opacity < 1.0 => AlphaMode::Blend,
             _ => AlphaMode::Opaque,
         };
-        material.textures.base_color = self.texture(stage, shader, "inputs:diffuseColor", uv_sets);
-        material.textures.normal = self.texture(stage, shader, "inputs:normal", uv_sets);
-        material.textures.emissive = self.texture(stage, shader, "inputs:emissiveColor", uv_sets);
-        material.textures.occlusion = self.texture(stage, shader, "inputs:occlusion", uv_sets);
-        material.textures.metallic_roughness = self.texture(stage, shader, "inputs:roughness", uv_sets);
+        let mut texture = |input: &str| self.texture(stage, &material.name, shader, input, uv_sets);
+        material.textures = Textures {
+            base_color: texture("inputs:diffuseColor"),
+            normal: texture("inputs:normal"),
+            emissive: texture("inputs:emissiveColor"),
+            occlusion: texture("inputs:occlusion"),
+            metallic_roughness: texture("inputs:roughness"),
+        };
         if let Some(own) = crate::usd::extras::unpack::<crate::usd::extras::MaterialExtras>(stage, prim) {
             own.apply(&mut material);
         }
         material
     }
 
-    fn texture(&mut self, stage: &Stage, shader: usize, input: &str, uv_sets: &[String]) -> Option<Texture> {
+    fn texture(
+        &mut self,
+        stage: &Stage,
+        material: &str,
+        shader: usize,
+        input: &str,
+        uv_sets: &[String],
+    ) -> Option<Texture> {
         let (texture, _) = stage.connection(shader, input)?;
-        let (name, bytes) = stage.asset(texture, "inputs:file", MAX_IMAGE_BYTES)?;
+        let (name, bytes) = stage.asset(texture, "inputs:file", MAX_BYTES)?;
         let image = match self.by_file.get(&name) {
             Some(&image) => image,
             None => {
-                let mime = mime_of(&bytes)?.to_owned();
+                let picture = bytes.and_then(|bytes| match mime_of(&bytes) {
+                    Some(mime) => Ok((mime.to_owned(), bytes)),
+                    None => Err(NO_PICTURE.to_owned()),
+                });
+                let (mime, bytes) = picture.map_err(|why| warning::texture(stage.file(), material, &name, why)).ok()?;
                 let stem = std::path::Path::new(&name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 self.images.push(Image { name: stem, mime, bytes });
                 self.by_file.insert(name, self.images.len() as u32 - 1);

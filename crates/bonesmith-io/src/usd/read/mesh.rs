@@ -3,11 +3,14 @@
 use bonesmith_core::surface::CornerAttribute;
 use glam::Vec3;
 
-use crate::IoError;
 use crate::gltf::classes::{bits, intern};
 use crate::usd::stage::{Attribute, Stage};
+use crate::{IoError, warning};
 
 use super::xform::Place;
+
+/// What the names of primvars start with that are read by others, or tell how the mesh is shown.
+const READ_ELSEWHERE: [&str; 6] = ["skel:", "normals", "displayColor", "displayOpacity", "bonesmith:", "tangents"];
 
 /// A mesh prim.
 pub struct Mesh<'a> {
@@ -72,6 +75,7 @@ impl<'a> Mesh<'a> {
     }
 
     fn read_primvars(&mut self, stage: &Stage) -> Result<(), IoError> {
+        let mut others = Vec::new();
         for name in stage.property_names(self.prim) {
             let Some(short) = name.strip_prefix("primvars:").filter(|short| !short.ends_with(":indices")) else {
                 continue;
@@ -79,9 +83,14 @@ impl<'a> Mesh<'a> {
             let kind = stage.attribute_text(self.prim, name, "typeName").unwrap_or_default();
             if kind.starts_with("texCoord2") || (kind.starts_with("float2") && !short.contains(':')) {
                 let set = self.corner_attribute::<2>(stage, name, short)?;
+                others.extend(set.is_none().then(|| short.to_owned()));
                 self.uv_sets.extend(set);
+            } else if !READ_ELSEWHERE.iter().any(|known| short.starts_with(known)) {
+                others.push(short.to_owned());
             }
         }
+        let what = format!("{}: the primvars", stage.prims[self.prim].path);
+        warning::left_out_all(stage.file(), &what, others);
         // Properties have no order of their own in binary files: "st" is the main set by custom.
         self.uv_sets.sort_by(|a, b| (a.name != "st", &a.name).cmp(&(b.name != "st", &b.name)));
         for name in ["primvars:normals", "normals", "primvars:bonesmith:restNormals"] {

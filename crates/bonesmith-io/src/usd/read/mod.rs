@@ -21,7 +21,7 @@ use self::model::Model;
 use self::skeleton::{Animation, Skeleton};
 use super::stage::Stage;
 use crate::skinned::{UniqueNames, kind_of, pack_weights};
-use crate::{IoError, LoadOptions, Loaded, MeshEntry};
+use crate::{IoError, LoadOptions, Loaded, MeshEntry, warning};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small file
 /// could ask for any amount of memory.
@@ -33,6 +33,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
     let stage = Stage::open(path)?;
     let model = Model::read(&stage, options.mesh.as_deref())?;
     if model.skeletons.iter().any(|skeleton| !skeleton.animations.is_empty()) {
+        warn_of_shapes(&model);
         return Ok(Loaded::Rig(Box::new(to_rig(model, options.fps)?)));
     }
     Ok(Loaded::Sequence(to_sequence(model, options.fps)?))
@@ -45,7 +46,14 @@ pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
     if model.parts.iter().all(|part| part.binding.is_none()) {
         return Err(stage.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
     }
+    warn_of_shapes(&model);
     to_rig(model, options.fps)
+}
+
+fn warn_of_shapes(model: &Model) {
+    let shapes = model.parts.iter().filter_map(|part| part.binding.as_ref()).map(|(_, binding)| binding.shapes.len());
+    let mut animations = model.skeletons.iter().flat_map(|skeleton| &skeleton.animations);
+    warning::shapes_of_rig(model.stage.file(), shapes.sum(), animations.any(Animation::has_shapes));
 }
 
 /// Reads a skinned file whose blend shapes are animated with its skeleton; `None` if the file holds something else.

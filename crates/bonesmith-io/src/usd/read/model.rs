@@ -11,7 +11,7 @@ use glam::{DAffine3, DVec3, Vec3};
 
 use crate::usd::extras::{self, MeshExtras};
 use crate::usd::stage::Stage;
-use crate::{IoError, MeshEntry};
+use crate::{IoError, MeshEntry, warning};
 
 use super::binding::{Binding, inherited};
 use super::material::Materials;
@@ -21,6 +21,23 @@ use super::surface::SurfaceBuilder;
 
 /// Most vertices of all meshes together: a small file can name one mesh many times.
 const MAX_VERTICES: usize = 1 << 26;
+/// Schemas of geometry that is not read.
+const OTHER_GEOMETRY: [&str; 14] = [
+    "BasisCurves",
+    "HermiteCurves",
+    "NurbsCurves",
+    "NurbsPatch",
+    "Points",
+    "PointInstancer",
+    "Volume",
+    "TetMesh",
+    "Sphere",
+    "Cube",
+    "Cylinder",
+    "Cone",
+    "Capsule",
+    "Plane",
+];
 
 /// One mesh.
 pub struct Part<'a> {
@@ -79,6 +96,13 @@ fn meshes(stage: &Stage, only: Option<&str>) -> Result<Vec<usize>, IoError> {
         return Err(stage.unsupported("there is no mesh in it (curves, points and volumes are not read)"));
     }
     Ok(all)
+}
+
+/// Geometry that is no mesh.
+fn warn_of_other_geometry(stage: &Stage) {
+    let others = stage.prims.iter().filter(|prim| OTHER_GEOMETRY.contains(&prim.type_name.as_str()));
+    let others = others.map(|prim| format!("{} ({})", prim.path, prim.type_name)).collect();
+    warning::left_out_all(stage.file(), "what is no mesh:", others);
 }
 
 /// By its own name, the one shown to users, its object's (Blender has the mesh below it), or its path.
@@ -142,7 +166,8 @@ impl<'a> Model<'a> {
             return Err(stage.unsupported("its meshes have no points"));
         }
         model.forget_unfit_extras();
-        model.surface = surface.finish(materials);
+        model.surface = surface.finish(stage, materials);
+        warn_of_other_geometry(stage);
         model.surface.space = space(stage);
         if let [prim] = prims.as_slice() {
             model.name = stage.display_name(*prim);

@@ -5,8 +5,8 @@ use glam::DVec3;
 
 use super::model::Model;
 use super::to_rig;
-use crate::IoError;
 use crate::usd::stage::Stage;
+use crate::{IoError, warning};
 
 /// Reads a rig with shapes; `None` where there are none, or no animation.
 pub fn load(stage: &Stage) -> Result<Option<ShapedRig>, IoError> {
@@ -29,6 +29,9 @@ pub fn load(stage: &Stage) -> Result<Option<ShapedRig>, IoError> {
         for shape in &binding.shapes {
             let mut own = vec![DVec3::ZERO; part.count];
             shape.add(1.0, &mut own);
+            if shape.has_levels() {
+                warning::left_out(stage.file(), format!("in-betweens of blend shape {:?}", shape.name()));
+            }
             let mut offsets = vec![glam::Vec3::ZERO; rig.vertex_count()];
             offsets[range.clone()]
                 .iter_mut()

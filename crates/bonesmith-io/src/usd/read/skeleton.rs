@@ -217,6 +217,11 @@ impl<'a> Animation<'a> {
         Ok(())
     }
 
+    /// Whether it weighs blend shapes over time.
+    pub fn has_shapes(&self) -> bool {
+        self.weights.as_ref().is_some_and(|weights| !weights.samples.is_empty())
+    }
+
     /// Weights of blend shapes at a time, by name.
     pub fn shape_weights(&self, time: Option<f64>) -> Result<HashMap<&str, f64>, IoError> {
         let Some(weights) = &self.weights else { return Ok(HashMap::new()) };

@@ -4,6 +4,9 @@ use bonesmith_core::surface::{CornerAttribute, Material};
 use bonesmith_core::{Surface, Topology};
 use glam::{DMat3, DVec3};
 
+use crate::usd::stage::Stage;
+use crate::{merge, warning};
+
 use super::material::Materials;
 use super::mesh::Mesh;
 
@@ -52,7 +55,10 @@ impl SurfaceBuilder {
     }
 
     /// The surface.
-    pub fn finish(mut self, materials: Materials) -> Surface {
+    pub fn finish(mut self, stage: &Stage, materials: Materials) -> Surface {
+        if self.lacks_normals && self.normals.is_some() {
+            warning::left_out(stage.file(), merge::SOME_NORMALS);
+        }
         let Materials { mut list, images, .. } = materials;
         if self.materials.iter().all(Option::is_none) {
             self.materials.clear();

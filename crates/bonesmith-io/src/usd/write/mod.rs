@@ -23,7 +23,7 @@ use self::names::Names;
 use self::surface::{Normals, Picture, add_materials, extent, mesh_prim, pictures};
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
-use crate::{BlendShape, IoError, atomic};
+use crate::{BlendShape, IoError, atomic, texture};
 
 /// Rates that times are likely to come from, most likely first; then any whole number is tried.
 const USUAL_RATES: [f64; 9] = [24.0, 30.0, 25.0, 60.0, 50.0, 48.0, 120.0, 24000.0 / 1001.0, 30000.0 / 1001.0];
@@ -42,6 +42,7 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let clock = Clock::new(rig.clips.iter().flat_map(|clip| clip.times_secs.iter().copied()));
+    texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
     let mut root = skeleton::root_prim(rig, shapes, &clock, &pictures).map_err(unsupported)?;
     if let Some(origin) = origin {
@@ -58,6 +59,7 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
 pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
     let surface = sequence.surface();
     let clock = Clock::new(sequence.times_secs().iter().copied());
+    texture::warn_of_unwritable(surface, path);
     let pictures = pictures(surface, path);
     let name = Names::default().unique(sequence.name(), "animation");
     let mut mesh = mesh_prim("mesh".into(), sequence.name(), surface, sequence.rest(), Normals::Kept);

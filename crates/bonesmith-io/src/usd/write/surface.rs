@@ -6,7 +6,7 @@ use bonesmith_core::Surface;
 use bonesmith_core::surface::{AlphaMode, CornerAttribute, Material, Texture};
 use glam::Vec3;
 
-use crate::gltf::mime_of;
+use crate::texture::mime_of;
 use crate::usd::extras::{self, MaterialExtras, MeshExtras};
 
 use super::doc::{Prim, Property, Value};

@@ -145,6 +145,20 @@ impl Coefficients {
         }
     }
 
+    /// Numbers of the atoms after those that are `freed`, which no vertex uses any more, are gone.
+    pub fn renumber(&mut self, freed: &[bool]) {
+        let mut left = 0;
+        let mut number = |freed: &bool| {
+            left += u32::from(!freed);
+            left.saturating_sub(1)
+        };
+        let number: Vec<u32> = freed.iter().map(&mut number).collect();
+        self.atoms
+            .iter_mut()
+            .zip(&self.weights)
+            .for_each(|(r, w)| *r = if *w == 0.0 { 0 } else { number[*r as usize] });
+    }
+
     /// Solves every vertex again on its own atoms, after the dictionary has moved.
     pub fn refresh(&mut self, metric: &Metric, dictionary: &Dictionary) {
         let this = &*self;

@@ -56,6 +56,16 @@ impl Dictionary {
         self.refresh(metric, self.len() - 1);
     }
 
+    /// Lets go of the atoms that are `freed`; those after them move up.
+    pub fn drop(&mut self, freed: &[bool]) {
+        let rows = |values: &[f64], width: usize| -> Vec<f64> {
+            let kept = values.chunks_exact(width).zip(freed).filter(|(_, freed)| !**freed);
+            kept.flat_map(|(row, _)| row.iter().copied()).collect()
+        };
+        self.atoms = rows(&self.atoms, self.bones);
+        self.images = rows(&self.images, self.forms * self.bones);
+    }
+
     /// Replaces atom `r`.
     pub fn set(&mut self, metric: &Metric, r: usize, atom: &[f64]) {
         self.atoms[r * self.bones..(r + 1) * self.bones].copy_from_slice(atom);

@@ -6,8 +6,11 @@
 
 use std::collections::BinaryHeap;
 
+use rayon::prelude::*;
+
 use super::coefficients::{Coefficients, Spreader};
 use super::dictionary::Dictionary;
+use super::fewest::PROMISE;
 use super::graph::Graph;
 use super::params::{CompressError, CompressStop, TwoLayerParams};
 use super::{Growth, Ideal, Stage};
@@ -25,9 +28,11 @@ const TRADE_ROUNDS: usize = 3;
 
 /// The factorisation under way.
 pub(super) struct Solver<'a> {
-    metric: &'a Metric,
+    pub metric: &'a Metric,
+    /// What a squared distance of the weights counts in the metric beside poses, and not in the error; 0 where it does not.
+    own_weights: f64,
     ideal: &'a Ideal,
-    graph: &'a Graph,
+    pub graph: &'a Graph,
     pub dictionary: Dictionary,
     pub coefficients: Coefficients,
     spreader: Spreader<'a>,
@@ -55,9 +60,17 @@ impl PartialOrd for Candidate {
 
 impl<'a> Solver<'a> {
     /// Two atoms: the most decided weights there are, and those that share least with them.
-    pub fn new(metric: &'a Metric, ideal: &'a Ideal, graph: &'a Graph, slots: usize, influences: usize) -> Self {
+    pub fn new(
+        metric: &'a Metric,
+        own_weights: f64,
+        ideal: &'a Ideal,
+        graph: &'a Graph,
+        slots: usize,
+        influences: usize,
+    ) -> Self {
         let mut solver = Self {
             metric,
+            own_weights,
             ideal,
             graph,
             dictionary: Dictionary::new(metric, slots),
@@ -99,9 +112,32 @@ impl<'a> Solver<'a> {
         atom
     }
 
-    /// Root mean square error, times 1000.
+    /// Root mean square error, times 1000: of the poses, or of the weights where no poses are known.
     pub fn error(&self) -> f64 {
-        self.metric.rms(self.coefficients.total())
+        self.metric.rms(self.squared_error())
+    }
+
+    /// The part of the error that better layers could take away, as [`Self::error`].
+    pub fn excess(&self) -> f64 {
+        self.metric.rms(self.squared_error() - self.ideal.errors.iter().sum::<f64>())
+    }
+
+    fn squared_error(&self) -> f64 {
+        let total = self.coefficients.total();
+        if self.own_weights == 0.0 {
+            return total;
+        }
+        let of_vertex = |row: &mut Vec<f64>, i: usize| {
+            row.clear();
+            row.resize(self.metric.bones, 0.0);
+            self.ideal.rows[i].iter().for_each(|&(j, w)| row[j] = -w);
+            for (r, a) in self.coefficients.of(i) {
+                row.iter_mut().zip(self.dictionary.atom(r)).for_each(|(x, d)| *x += a * d);
+            }
+            row.iter().map(|x| x * x).sum::<f64>()
+        };
+        let apart: Vec<f64> = (0..self.metric.vertices()).into_par_iter().map_init(Vec::new, of_vertex).collect();
+        total - self.own_weights * apart.iter().sum::<f64>()
     }
 
     /// What an atom planted at vertex `i` could win: the excess error of the vertex, and half that of its neighbours.
@@ -115,39 +151,50 @@ impl<'a> Solver<'a> {
     /// [Le2014 alg. 3] from line 3 on.
     pub fn grow(
         &mut self,
-        growth: &mut Growth,
+        growth: &Growth,
         params: &TwoLayerParams,
         stage: &mut Stage<'_>,
     ) -> Result<CompressStop, CompressError> {
         stage.name = "virtual bones";
-        let ideal: f64 = self.ideal.errors.iter().sum();
         loop {
             let atoms = self.dictionary.len();
             stage.report(atoms, Some(growth.limit), Some(self.error()))?;
-            let excess = self.metric.rms(self.coefficients.total() - ideal);
-            if growth.target > 0.0 && excess <= growth.target {
-                return Ok(CompressStop::Reached);
-            }
+            let excess = self.excess();
             let batch = growth.batch(excess, atoms);
+            if growth.target > 0.0 && (batch == 0 || excess <= growth.target * (1.0 + PROMISE)) {
+                return self.fewest(growth, params, stage);
+            }
             if batch == 0 {
+                self.finish(growth, params, stage)?;
                 return Ok(CompressStop::Full);
             }
             if self.add(batch) < batch {
                 self.optimise(growth.rounds, params.tolerance, growth, stage)?;
-                return Ok(CompressStop::Exact);
+                return if growth.target > 0.0 { self.fewest(growth, params, stage) } else { Ok(CompressStop::Exact) };
             }
-            let last = self.dictionary.len() == growth.limit;
-            let rounds = if last { growth.rounds } else { BATCH_ROUNDS.min(growth.rounds) };
-            self.optimise(rounds, params.tolerance, growth, stage)?;
-            let mut trades = if last { growth.trades } else { 0 };
-            while trades > 0 && self.trade(growth, params.tolerance, stage)? {
-                trades -= 1;
+            if self.dictionary.len() < growth.limit {
+                self.optimise(BATCH_ROUNDS.min(growth.rounds), params.tolerance, growth, stage)?;
             }
         }
     }
 
+    /// All that can be done with the atoms there are.
+    pub fn finish(
+        &mut self,
+        growth: &Growth,
+        params: &TwoLayerParams,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), CompressError> {
+        self.optimise(growth.rounds, params.tolerance, growth, stage)?;
+        let mut trades = growth.trades;
+        while trades > 0 && self.trade(growth, params.tolerance, stage)? {
+            trades -= 1;
+        }
+        Ok(())
+    }
+
     /// Adds atoms where the error is largest; fewer when no vertex has any left.
-    fn add(&mut self, count: usize) -> usize {
+    pub fn add(&mut self, count: usize) -> usize {
         let mut heap = self.heap();
         for added in 0..count {
             let Some(i) = self.worst(&mut heap) else { return added };
@@ -236,7 +283,7 @@ impl<'a> Solver<'a> {
     fn trade(&mut self, growth: &Growth, tolerance: f64, stage: &mut Stage<'_>) -> Result<bool, CompressError> {
         let before = self.coefficients.total();
         let saved = (self.dictionary.clone(), self.coefficients.clone());
-        let idle = self.dispensable();
+        let idle = self.dispensable(self.dictionary.len() / TRADE_SHARE);
         let mut freed = vec![false; self.dictionary.len()];
         idle.iter().for_each(|&r| freed[r] = true);
         self.coefficients.release(self.metric, &self.dictionary, self.graph, &freed);
@@ -253,8 +300,8 @@ impl<'a> Solver<'a> {
         Ok(after < before * (1.0 - tolerance))
     }
 
-    /// Atoms whose removal would raise the error least, no two of them near each other.
-    fn dispensable(&self) -> Vec<usize> {
+    /// At most `most` atoms whose removal would raise the error least, no two of them near each other.
+    pub fn dispensable(&self, most: usize) -> Vec<usize> {
         let atoms = self.dictionary.len();
         let costs = self.coefficients.removal_costs(self.metric, &self.dictionary, self.graph);
         let mut order: Vec<usize> = (0..atoms).collect();
@@ -263,7 +310,7 @@ impl<'a> Solver<'a> {
         let mut touched = vec![false; self.metric.vertices()];
         let mut chosen = Vec::new();
         for r in order {
-            if chosen.len() >= atoms / TRADE_SHARE {
+            if chosen.len() >= most {
                 break;
             }
             // Its vertices turn to their neighbours' atoms, which must stay.

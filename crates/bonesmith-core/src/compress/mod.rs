@@ -15,12 +15,13 @@
 //!
 //! Deviations. The dictionary update with examples is exact in the metric of the poses (see `dictionary`), so that
 //! the error never rises. With a number of virtual bones and no target, eq. 4.3 has no epsilon: batches double
-//! the dictionary. `c` is never above the number of bones, so that the cost that is promised is the cost. Atoms that
+//! the dictionary. A target error ends with the fewest virtual bones found for it, optimised (see `fewest`). `c` is never above the number of bones, so that the cost that is promised is the cost. Atoms that
 //! no vertex uses are planted anew where the error is largest.
 
 mod coefficients;
 mod dictionary;
 mod factorise;
+mod fewest;
 mod graph;
 mod params;
 #[cfg(test)]
@@ -63,8 +64,8 @@ pub fn compress(
     params.validate()?;
     let mut stage = Stage { name: "preparing", with_examples: examples.is_some(), observer };
     stage.report(0, None, None)?;
-    let metric = match examples {
-        Some(_) => Metric::of_poses(&Poses::new(rig, examples)?),
+    let (metric, own_weights) = match examples {
+        Some(_) => (Metric::of_poses(&Poses::new(rig, examples)?), 0.0),
         None => own_metric(rig, params)?,
     };
     let params = &TwoLayerParams { thorough: params.thorough || examples.is_some(), ..params.clone() };
@@ -73,9 +74,9 @@ pub fn compress(
         let main = |i: usize| rig.weights.of(i).next().map_or(0, |(j, _)| j);
         main(a).cmp(&main(b)).then(rig.rest[a].x.total_cmp(&rig.rest[b].x))
     });
-    let mut growth = Growth::new(rig, &metric, &ideal, params);
-    let mut solver = Solver::new(&metric, &ideal, &graph, growth.slots, params.influences);
-    let stop = solver.grow(&mut growth, params, &mut stage)?;
+    let growth = Growth::new(rig, &metric, &ideal, params);
+    let mut solver = Solver::new(&metric, own_weights, &ideal, &graph, growth.slots, params.influences);
+    let stop = solver.grow(&growth, params, &mut stage)?;
     let error = solver.error();
     let missed = match params.size {
         TwoLayerSize::TargetError(target) => (error > target).then_some(target),
@@ -93,15 +94,16 @@ pub fn compress(
 }
 
 /// Without examples: the rig's own animation shows which weights matter where, and the weights themselves count a little,
-/// so that other animation stays sound too. Weights alone if that is asked for, or nothing moves.
-fn own_metric(rig: &Rig, params: &TwoLayerParams) -> Result<Metric, CompressError> {
+/// so that other animation stays sound too; how much beside a unit of the poses is told as well. Weights alone if that is
+/// asked for, or nothing moves.
+fn own_metric(rig: &Rig, params: &TwoLayerParams) -> Result<(Metric, f64), CompressError> {
     let animated = rig.clips.first().is_some_and(|clip| clip.frame_count() > 0);
     if params.weights_only || !animated {
-        return Ok(Metric::of_weights(&rig.weights, rig.bone_count()));
+        return Ok((Metric::of_weights(&rig.weights, rig.bone_count()), 0.0));
     }
     let mut metric = Metric::of_poses(&Poses::new(rig, None)?);
-    metric.add_weights(&rig.weights, WEIGHT_SHARE);
-    Ok(metric)
+    let strength = metric.add_weights(&rig.weights, WEIGHT_SHARE);
+    Ok((metric, strength))
 }
 
 /// Progress out, a wish to stop in.

@@ -13,8 +13,8 @@ pub enum TwoLayerSize {
     Equivalent(f64),
     /// This many, at most 65536.
     VirtualBones(usize),
-    /// The fewest found that reach this error: E_RMS on the examples, or without examples the root mean square
-    /// difference of the weights times 1000, the paper's Delta_W.
+    /// The fewest found that reach this error: E_RMS on the examples, without any on the rig's own poses; where only weights
+    /// count, their root mean square difference times 1000, the paper's Delta_W.
     TargetError(f64),
 }
 

@@ -99,6 +99,31 @@ fn a_target_is_reached_or_reported() {
     assert!(compressed.info.stop == CompressStop::Reached && compressed.info.history.last().unwrap().1 <= 5.0);
 }
 
+/// Neither more virtual bones than it takes nor a worse use of them: what `--virtual-bones` makes of a tenth fewer falls short.
+#[test]
+fn a_target_takes_the_fewest_virtual_bones() {
+    let (rig, sequence) = sample();
+    for (examples, weights_only, target) in [
+        (Some(&sequence), false, 3.0),
+        (Some(&sequence), false, 1.0),
+        (None, false, 2.0),
+        (None, false, 1.0),
+        (None, true, 5.0),
+    ] {
+        let of_size = |size| TwoLayerParams { size, weights_only, ..TwoLayerParams::default() };
+        let error = |found: &Compressed| match weights_only {
+            true => found.info.history.last().unwrap().1,
+            false => e_rms(&found.rig, &sequence),
+        };
+        let found = run(&rig, examples, of_size(TwoLayerSize::TargetError(target)));
+        let (reached, count) = (error(&found), found.rig.virtual_count());
+        assert_eq!(found.info.stop, CompressStop::Reached);
+        assert!(reached <= 1.001 * target && reached > 0.8 * target, "{reached} for {target} with {count}");
+        let fewer = run(&rig, examples, of_size(TwoLayerSize::VirtualBones(count * 9 / 10)));
+        assert!(error(&fewer) > target, "{count} virtual bones, but {} have {}", count * 9 / 10, error(&fewer));
+    }
+}
+
 #[test]
 fn a_few_kinds_of_weights_need_few_virtual_bones_and_no_error() {
     let (mut rig, _) = sample();

@@ -84,8 +84,8 @@ impl Metric {
     }
 
     /// Adds the squared distance to given weights, `share` of the mean of the form's own diagonal: what the poses do not
-    /// show stays as it was.
-    pub fn add_weights(&mut self, weights: &SparseWeights, share: f64) {
+    /// show stays as it was. What a unit of that distance counts.
+    pub fn add_weights(&mut self, weights: &SparseWeights, share: f64) -> f64 {
         // The form of the product 1 * 1.
         const CONSTANT: usize = 3;
         let b = self.bones;
@@ -102,6 +102,7 @@ impl Metric {
                 self.energy[i] += strength * f64::from(w) * f64::from(w);
             }
         }
+        strength
     }
 
     /// N.

@@ -80,7 +80,7 @@ export interface Plots {
 
 export interface Model {
   name: string;
-  kind: "lbs" | "two_layer" | "ddm" | "compressed_ddm" | "sequence";
+  kind: "lbs" | "two_layer" | "ddm" | "compressed_ddm" | "shaped" | "basis" | "sequence";
   rest: Buf;
   skin?: Maybe<Skin>;
   positions?: Maybe<Quantised>;

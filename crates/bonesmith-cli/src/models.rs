@@ -1,10 +1,10 @@
-//! A file of any kind as a model that moves: rigs with one layer or two, Direct Delta Mush, plain animations.
+//! A file of any kind as a model that moves: rigs with one layer or two, with shapes, Direct Delta Mush, trajectories, plain animations.
 
 use std::path::Path;
 
 use anyhow::Context;
 use bonesmith_core::metrics::{self, Metrics, MetricsError};
-use bonesmith_core::{Clip, DdmRig, MeshSequence, Rig, TwoLayerRig, ddm, deform};
+use bonesmith_core::{Basis, Clip, DdmRig, MeshSequence, Rig, ShapedRig, TwoLayerRig, ddm, deform};
 use bonesmith_io::{LoadOptions, Loaded};
 use bonesmith_report::Shape;
 
@@ -18,6 +18,8 @@ pub enum AnyModel {
     Lbs(Rig),
     TwoLayer(TwoLayerRig),
     Ddm(DdmRig),
+    Shaped(ShapedRig),
+    Basis(Basis),
     Sequence(MeshSequence),
 }
 
@@ -29,6 +31,15 @@ impl AnyModel {
         }
         if let Some(ddm) = bonesmith_io::load_ddm(path)? {
             return Ok(Self::Ddm(ddm));
+        }
+        if let Some(basis) = bonesmith_io::load_basis(path)? {
+            return Ok(Self::Basis(basis));
+        }
+        // Of several meshes one is a plain rig.
+        if input.load.mesh.is_none()
+            && let Some(shaped) = bonesmith_io::load_shaped(path)?
+        {
+            return Ok(Self::Shaped(shaped));
         }
         Ok(match bonesmith_io::load(path, &input.load)? {
             Loaded::Rig(rig) => Self::Lbs(*rig),
@@ -44,6 +55,8 @@ impl AnyModel {
             Self::Lbs(rig) => Shape::Lbs(rig),
             Self::TwoLayer(two) => Shape::TwoLayer(two),
             Self::Ddm(ddm) => Shape::Ddm(ddm),
+            Self::Shaped(shaped) => Shape::Shaped(shaped),
+            Self::Basis(basis) => Shape::Basis(basis),
             Self::Sequence(sequence) => Shape::Sequence(sequence),
         }
     }
@@ -70,6 +83,7 @@ impl AnyModel {
         }
         let (name, frames) = match (self, clip) {
             (Self::Sequence(own), _) => (own.name(), own.frame_count()),
+            (Self::Basis(own), _) => (own.name.as_str(), own.frame_count()),
             (_, Some(clip)) => (clip.name.as_str(), clip.frame_count()),
             (_, None) => return Err(MetricsError::NoClip.into()),
         };
@@ -81,6 +95,8 @@ impl AnyModel {
             (Self::Lbs(rig), Some(clip)) => deform::lbs(&rig.rest, &rig.weights, clip.frame(t)),
             (Self::TwoLayer(two), Some(clip)) => deform::two_layer(two, clip.frame(t)),
             (Self::Ddm(rig), Some(clip)) => ddm::evaluate(rig, clip.frame(t)),
+            (Self::Shaped(shaped), Some(clip)) => shaped.posed(place(&shaped.rig, clip), t),
+            (Self::Basis(own), _) => own.frame(t),
             (Self::Sequence(own), _) => own.frame(t).to_vec(),
             (_, None) => Vec::new(),
         }))
@@ -92,6 +108,11 @@ pub fn measure_written(path: &Path, sequence: &MeshSequence) -> anyhow::Result<M
     let input = Input { paths: Vec::new(), load: LoadOptions::default(), rest: None, frames: None };
     let model = AnyModel::read(path, &input)?;
     model.measure(model.clip(None)?, sequence).context("measuring what was written")
+}
+
+/// The number of a clip of a rig.
+pub fn place(rig: &Rig, clip: &Clip) -> usize {
+    rig.clips.iter().position(|own| std::ptr::eq(own, clip)).unwrap_or(0)
 }
 
 /// The clip of this name, else the first.

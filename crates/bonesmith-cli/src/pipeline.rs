@@ -6,12 +6,13 @@ use std::time::Instant;
 use anyhow::Context;
 use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning, fit};
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{MeshSequence, Rig, ShapedRig, correct, metrics};
+use bonesmith_core::{MeshSequence, ShapedRig, correct, metrics};
 use bonesmith_report::Shape;
 use serde_json::json;
 
 use crate::errors::Outcome;
 use crate::memory::Memory;
+use crate::models::AnyModel;
 use crate::reports;
 use crate::session::Session;
 use crate::settings::ReportTarget;
@@ -51,14 +52,13 @@ impl Job {
     }
 }
 
-/// Fits `sequence`, writes `output`, and measures what was written, the rig that is returned. `load_secs` is what reading
-/// took.
+/// Fits `sequence`, writes `output`, and measures what was written, which is returned. `load_secs` is what reading took.
 pub fn fit_and_export(
     sequence: &MeshSequence,
     load_secs: f64,
     job: Job,
     session: &mut Session,
-) -> anyhow::Result<(Summary, Rig)> {
+) -> anyhow::Result<(Summary, AnyModel)> {
     let started = Instant::now();
     session.stage("preparing")?;
     let (mut fitted, skeleton_info) = job.fit(sequence, session)?;
@@ -109,22 +109,22 @@ pub fn fit_and_export(
     let params = json!(params);
     summary.fit = Some(FitPart { params, method, info: fitted.info, skeleton, memory, output, file_bytes });
     session.finish_progress();
-    Ok((summary, exported))
+    Ok((summary, shaped.map_or(AnyModel::Lbs(exported), AnyModel::Shaped)))
 }
 
 /// Writes the report of a fit, and notes so in its summary. Should it fail, the fit is to be told of all the same.
 pub fn report(
     command: &str,
     summary: &mut Summary,
-    rig: &Rig,
+    shape: Shape,
     sequence: &MeshSequence,
     target: &ReportTarget,
     session: &mut Session,
 ) -> anyhow::Result<()> {
     session.stage("writing the report")?;
-    let clips = reports::fitted_clips(rig, summary);
-    let name = summary.fit.as_ref().map_or_else(|| rig.name.clone(), |fit| reports::file_name(&fit.output));
-    let scene = reports::of_summary(command, &name, summary, Shape::Lbs(rig), clips, sequence);
+    let clips = shape.rig().map_or_else(Vec::new, |rig| reports::fitted_clips(rig, summary));
+    let name = summary.fit.as_ref().map_or_else(|| summary.name.clone(), |fit| reports::file_name(&fit.output));
+    let scene = reports::of_summary(command, &name, summary, shape, clips, sequence);
     let written = reports::write(&scene, target)?;
     summary.notes.push(written);
     session.finish_progress();

@@ -81,7 +81,11 @@ pub fn of_summary<'a>(
         original: Some(sequence),
         subjects: vec![subject],
         clips,
-        done: Done { text: done(summary), params: params(&summary.params_json()), seconds: json!(summary.seconds) },
+        done: Done {
+            text: done(summary, shape),
+            params: params(&summary.params_json()),
+            seconds: json!(summary.seconds),
+        },
         ..Scene::default()
     }
 }
@@ -91,18 +95,31 @@ pub fn fitted_clips<'a>(rig: &'a Rig, summary: &Summary) -> Vec<&'a Clip> {
     rig.clips.iter().take(summary.clips.len().max(1)).collect()
 }
 
-fn done(summary: &Summary) -> String {
+fn done(summary: &Summary, shape: Shape) -> String {
     let Summary { name, vertices, frames, bones, influences, .. } = summary;
     let kind = format!("{:?}", summary.bone_kind).to_lowercase();
     let mesh = format!("{name} ({vertices} vertices, {})", count(*frames, "frame"));
-    let rig = format!("{} with at most {}", count(*bones, &format!("{kind} bone")), count(*influences, "influence"));
+    let rig = match shape {
+        Shape::Basis(basis) => {
+            format!("{} of {}", count(basis.cluster_count, "cluster"), count(basis.dimension, "column"))
+        }
+        _ => {
+            let shapes = if let Shape::Shaped(shaped) = shape { shaped.shapes.len() } else { 0 };
+            let more = if shapes > 0 { format!("{} and ", count(shapes, "corrective shape")) } else { String::new() };
+            format!(
+                "{more}{} with at most {} per vertex",
+                count(*bones, &format!("{kind} bone")),
+                count(*influences, "influence")
+            )
+        }
+    };
     match &summary.fit {
         Some(fit) => {
             let secs = figure(summary.seconds.prepare + summary.seconds.fit);
             let what = if fit.skeleton.is_some() { "A skeleton of " } else { "" };
-            format!("{what}{rig} per vertex fitted to {mesh} in {secs} s and {}.", count(fit.info.iterations, "round"))
+            format!("{what}{rig} fitted to {mesh} in {secs} s and {}.", count(fit.info.iterations, "round"))
         }
-        None => format!("A rig of {rig} per vertex, measured against {mesh}."),
+        None => format!("A model of {rig}, measured against {mesh}."),
     }
 }
 

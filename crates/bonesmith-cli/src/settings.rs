@@ -264,11 +264,6 @@ pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Us
     Ok(Some(rank))
 }
 
-/// Positions in a report would be without the shapes, and its figures with them.
-pub fn no_report_of_shapes() -> Usage {
-    Usage::new("--report shows what bones do, without corrective shapes").hint("leave out --eigenskin, or --report")
-}
-
 /// What the skeleton should be like; `None` for loose bones.
 pub fn skeleton(args: &SkeletonArgs, fit: &FitParams) -> anyhow::Result<Option<SkeletonParams>> {
     if !args.skeleton {

@@ -88,6 +88,10 @@ pub(crate) fn of_shape(shape: Shape, frames: usize) -> Vec<Figure> {
         let meaning = "Blends of bones that are computed once per frame; vertices hang on them instead of on bones.";
         figures.push(Figure::new("virtual bones", heads.len() as f64, "", meaning));
     }
+    if let Shape::Shaped(shaped) = shape {
+        let meaning = "Corrective shapes, added to the rest pose with a weight per frame before bones move it.";
+        figures.push(Figure::new("shapes", shaped.shapes.len() as f64, "", meaning));
+    }
     let meaning = format!("The most that any vertex blends; {mean} on average. Four or fewer play everywhere.");
     figures.push(Figure::new("influences", most as f64, "per vertex", meaning));
     let (before, after) =

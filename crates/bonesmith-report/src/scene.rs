@@ -94,7 +94,9 @@ impl Scene<'_> {
         let of_clip = |clip: &&Clip| ClipSpan { name: clip.name.clone(), count: clip.frame_count() };
         let found = match (self.original, self.subjects.first()) {
             (Some(original), _) => of_sequence(original),
-            (None, Some(Subject { shape: Shape::Sequence(sequence), .. })) => of_sequence(sequence),
+            (None, Some(subject)) if let Some((name, times)) = subject.shape.own_motion() => {
+                vec![ClipSpan { name: name.to_owned(), count: times.len() }]
+            }
             (None, Some(subject)) => subject.clips.iter().map(of_clip).filter(|clip| clip.count > 0).collect(),
             (None, None) => return Vec::new(),
         };
@@ -105,9 +107,7 @@ impl Scene<'_> {
     fn surface(&self) -> Option<&Surface> {
         match (self.original, self.subjects.first().map(|subject| subject.shape)) {
             (Some(original), _) => Some(original.surface()),
-            (None, Some(Shape::Sequence(sequence))) => Some(sequence.surface()),
-            (None, Some(shape)) => shape.rig().map(|rig| &*rig.surface),
-            (None, None) => None,
+            (None, shape) => shape.and_then(Shape::surface),
         }
     }
 
@@ -115,7 +115,7 @@ impl Scene<'_> {
     fn fps(&self) -> f64 {
         let times = match (self.original, self.subjects.first()) {
             (Some(original), _) => original.times_secs(),
-            (None, Some(Subject { shape: Shape::Sequence(sequence), .. })) => sequence.times_secs(),
+            (None, Some(subject)) if let Some((_, times)) = subject.shape.own_motion() => times,
             (None, Some(subject)) => subject.clips.first().map_or(&[][..], |clip| &clip.times_secs),
             (None, None) => &[],
         };
@@ -248,7 +248,7 @@ fn skin(subject: &Subject, kept: &Kept, blob: &mut Blob) -> Skin {
     let weights = match subject.shape {
         Shape::TwoLayer(two) => &two.weights,
         Shape::Lbs(rig) => &rig.weights,
-        Shape::Ddm(_) | Shape::Sequence(_) => unreachable!("not skinned"),
+        Shape::Ddm(_) | Shape::Shaped(_) | Shape::Basis(_) | Shape::Sequence(_) => unreachable!("not skinned"),
     };
     let influences = Influences::of(weights, blob);
     let poses = subject.joint_poses(&kept.frames);

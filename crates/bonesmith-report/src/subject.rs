@@ -2,7 +2,7 @@
 
 use bonesmith_core::deform::{self, DdmDeformer};
 use bonesmith_core::metrics::Metrics;
-use bonesmith_core::{BoneKind, Clip, DdmRig, MeshSequence, Rig, TwoLayerRig};
+use bonesmith_core::{Basis, BoneKind, Clip, DdmRig, MeshSequence, Rig, ShapedRig, Surface, TwoLayerRig};
 use glam::{DAffine3, DVec3, Vec3};
 
 use crate::model::{BoneRow, Figure, Iteration, Remark, StorageRow, Timing};
@@ -19,6 +19,10 @@ pub enum Shape<'a> {
     TwoLayer(&'a TwoLayerRig),
     /// Multi-weights, compressed or not.
     Ddm(&'a DdmRig),
+    /// Linear blend skinning with corrective shapes.
+    Shaped(&'a ShapedRig),
+    /// Trajectories that vertices mix, without bones.
+    Basis(&'a Basis),
     /// Plain positions.
     Sequence(&'a MeshSequence),
 }
@@ -62,15 +66,32 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// [B] posed_from_rest in frame `t` of the scene.
-    fn pose(&self, mut t: usize) -> Vec<DAffine3> {
-        for clip in &self.clips {
+    /// Clip and frame within it of frame `t` of the scene.
+    fn clip_at(&self, mut t: usize) -> Option<(&'a Clip, usize)> {
+        for &clip in &self.clips {
             match t.checked_sub(clip.frame_count()) {
-                None => return clip.frame(t).to_vec(),
+                None => return Some((clip, t)),
                 Some(later) => t = later,
             }
         }
-        vec![DAffine3::IDENTITY; self.shape.bones().len()]
+        None
+    }
+
+    /// [B] posed_from_rest in frame `t` of the scene.
+    fn pose(&self, t: usize) -> Vec<DAffine3> {
+        match self.clip_at(t) {
+            Some((clip, t)) => clip.frame(t).to_vec(),
+            None => vec![DAffine3::IDENTITY; self.shape.bones().len()],
+        }
+    }
+
+    /// Shapes are weighed by the place of the clip in its rig.
+    fn shaped(&self, shaped: &ShapedRig, t: usize) -> Vec<Vec3> {
+        let known = |clip: &Clip| shaped.rig.clips.iter().position(|own| std::ptr::eq(own, clip));
+        match self.clip_at(t).and_then(|(clip, t)| known(clip).map(|clip| (clip, t))) {
+            Some((clip, t)) => shaped.posed(clip, t),
+            None => deform::lbs(&shaped.rig.rest, &shaped.rig.weights, &self.pose(t)),
+        }
     }
 
     /// [f, B] posed_from_rest of the bones in some frames.
@@ -93,6 +114,8 @@ impl<'a> Subject<'a> {
             Shape::Sequence(sequence) => sequence.frame(t.min(sequence.frame_count() - 1)).to_vec(),
             Shape::Lbs(rig) => deform::lbs(&rig.rest, &rig.weights, &self.pose(t)),
             Shape::TwoLayer(two) => deform::two_layer(two, &self.pose(t)),
+            Shape::Shaped(shaped) => self.shaped(shaped, t),
+            Shape::Basis(basis) => basis.frame(t.min(basis.frame_count() - 1)),
             Shape::Ddm(ddm) => {
                 let mut posed = vec![Vec3::ZERO; ddm.vertex_count()];
                 deformer.iter_mut().for_each(|deformer| deformer.pose_into(&self.pose(t), &mut posed));
@@ -111,6 +134,8 @@ impl<'a> Shape<'a> {
             Shape::TwoLayer(_) => "two_layer",
             Shape::Ddm(ddm) if ddm.layer.is_some() => "compressed_ddm",
             Shape::Ddm(_) => "ddm",
+            Shape::Shaped(_) => "shaped",
+            Shape::Basis(_) => "basis",
             Shape::Sequence(_) => "sequence",
         }
     }
@@ -121,7 +146,8 @@ impl<'a> Shape<'a> {
             Shape::Lbs(rig) => Some(rig),
             Shape::TwoLayer(two) => Some(&two.master),
             Shape::Ddm(ddm) => Some(&ddm.rig),
-            Shape::Sequence(_) => None,
+            Shape::Shaped(shaped) => Some(&shaped.rig),
+            Shape::Basis(_) | Shape::Sequence(_) => None,
         }
     }
 
@@ -130,7 +156,26 @@ impl<'a> Shape<'a> {
         match (self, self.rig()) {
             (_, Some(rig)) => &rig.rest,
             (Shape::Sequence(sequence), None) => sequence.rest(),
+            (Shape::Basis(basis), None) => &basis.rest,
             (_, None) => &[],
+        }
+    }
+
+    /// Faces and what lies on them.
+    pub(crate) fn surface(self) -> Option<&'a Surface> {
+        match self {
+            Shape::Sequence(sequence) => Some(sequence.surface()),
+            Shape::Basis(basis) => Some(&basis.surface),
+            _ => self.rig().map(|rig| &*rig.surface),
+        }
+    }
+
+    /// Name and times of the motion of a model without bones, whose motion is its own.
+    pub(crate) fn own_motion(self) -> Option<(&'a str, &'a [f64])> {
+        match self {
+            Shape::Sequence(sequence) => Some((sequence.name(), sequence.times_secs())),
+            Shape::Basis(basis) => Some((&basis.name, &basis.times_secs)),
+            _ => None,
         }
     }
 
@@ -155,7 +200,7 @@ impl<'a> Shape<'a> {
         match self {
             Shape::Lbs(rig) => rig.weights.max_influences() <= MAX_INFLUENCES,
             Shape::TwoLayer(two) => two.weights.max_influences() <= MAX_INFLUENCES,
-            Shape::Ddm(_) | Shape::Sequence(_) => false,
+            Shape::Ddm(_) | Shape::Shaped(_) | Shape::Basis(_) | Shape::Sequence(_) => false,
         }
     }
 
@@ -178,8 +223,10 @@ impl<'a> Shape<'a> {
             None => sums.push((j, w)),
         };
         match self {
-            Shape::Sequence(_) => {}
-            Shape::Lbs(rig) => rig.weights.of(i).for_each(|(j, w)| add(j, w.into())),
+            Shape::Basis(_) | Shape::Sequence(_) => {}
+            Shape::Lbs(rig) | Shape::Shaped(ShapedRig { rig, .. }) => {
+                rig.weights.of(i).for_each(|(j, w)| add(j, w.into()));
+            }
             Shape::TwoLayer(two) => {
                 for (m, a) in two.weights.of(i) {
                     two.blends.of(m).for_each(|(j, d)| add(j, f64::from(a) * f64::from(d)));
@@ -202,8 +249,8 @@ impl<'a> Shape<'a> {
     /// What vertex `i` itself blends: bones, or virtual bones.
     fn influences(self, i: usize) -> usize {
         match self {
-            Shape::Sequence(_) => 0,
-            Shape::Lbs(rig) => rig.weights.of(i).count(),
+            Shape::Basis(_) | Shape::Sequence(_) => 0,
+            Shape::Lbs(rig) | Shape::Shaped(ShapedRig { rig, .. }) => rig.weights.of(i).count(),
             Shape::TwoLayer(two) => two.weights.of(i).count(),
             Shape::Ddm(ddm) => match &ddm.layer {
                 None => ddm.weights.of(i).count(),
@@ -240,6 +287,14 @@ impl<'a> Shape<'a> {
         const SLOT: usize = 2 + 4;
         let n = self.rest().len();
         let row = |what: &str, bytes: usize| StorageRow::new(what, bytes as u64);
+        if let Shape::Basis(basis) = self {
+            let bytes = basis.bytes();
+            let columns = 4 * basis.columns.len();
+            return vec![
+                row("trajectories, float32", columns),
+                row("what vertices mix", bytes.saturating_sub(columns)),
+            ];
+        }
         let Some(rig) = self.rig() else { return vec![row("positions of all frames, float32", 12 * n * frames)] };
         let (floats, motion) = match rig.kind {
             BoneKind::Rigid => (7, "bone motion: quaternions and translations, float32"),
@@ -253,6 +308,10 @@ impl<'a> Shape<'a> {
                 rows.push(row("virtual bones", SLOT * two.virtual_count() * two.blends.slots()));
             }
             Shape::Ddm(ddm) => rows.push(row("multi-weights", ddm.bytes())),
+            Shape::Shaped(shaped) => {
+                rows.push(row("weights: 16-bit bones, float32", SLOT * n * rig.weights.max_influences()));
+                rows.push(row("corrective shapes and their weights, float32", shaped.shape_bytes()));
+            }
             _ => rows.push(row("weights: 16-bit bones, float32", SLOT * n * rig.weights.max_influences())),
         }
         rows.push(row(motion, 4 * floats * rig.bone_count() * frames));

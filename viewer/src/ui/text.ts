@@ -9,6 +9,8 @@ const KINDS: Record<ModelContent["source"]["kind"], string> = {
   two_layer: "two-layer skinning, bones over virtual bones",
   ddm: "Direct Delta Mush",
   compressed_ddm: "Direct Delta Mush, compressed",
+  shaped: "linear blend skinning with corrective shapes",
+  basis: "trajectories that vertices mix",
   sequence: "vertex positions per frame",
 };
 

@@ -7,6 +7,7 @@ use bonesmith_core::basis::{self, Basis};
 use bonesmith_core::fit::FitParams;
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::{BoneKind, MeshSequence};
+use bonesmith_report::Shape;
 use serde_json::json;
 
 use crate::args::FitArgs;
@@ -23,12 +24,11 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
         let message = format!("--method {name} makes no rig: --skeleton and --eigenskin have nothing to work on");
         return Err(Usage::new(message).into());
     }
-    if args.report.report.is_some() {
-        return Err(Usage::new(format!("--report shows bones, and --method {name} makes none")).into());
-    }
     let input = settings::input(args.inputs, args.input)?;
     let output = settings::basis_output(args.output, &input.paths, params.method)?;
     let json_target = settings::json(args.json)?;
+    let others: Vec<_> = input.paths.iter().chain([&output]).cloned().collect();
+    let report = settings::report(&args.report, &others, json_target.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();
@@ -63,7 +63,10 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
     let (method, info, params) = (name, found.info, json!(params));
     summary.fit = Some(FitPart { params, method, info, skeleton: None, memory, output, file_bytes });
     session.finish_progress();
+    let page =
+        report.map(|target| pipeline::report("fit", &mut summary, Shape::Basis(&stored), &sequence, &target, session));
     super::report(&summary, json_target.as_ref(), !session.quiet, session)?;
+    page.transpose()?;
     Ok(pipeline::outcome(&summary))
 }
 

@@ -29,9 +29,9 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let sequence = load::check(synthetic::clownfish())?;
     let made_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton: None, eigenskin: None, output: rig_path.clone(), picture: None };
-    let (mut summary, rig) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
+    let (mut summary, written) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
     let target = ReportTarget { path: page, max_bytes: settings::report_bytes(REPORT_MB)? };
-    let page = pipeline::report("demo", &mut summary, &rig, &sequence, &target, session);
+    let page = pipeline::report("demo", &mut summary, written.shape(), &sequence, &target, session);
     bonesmith_io::save_sequence(&sequence, &sequence_path)?;
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     page?;

@@ -1,5 +1,6 @@
 //! `bonesmith eval`: how far a rig is from an animation.
 
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -10,7 +11,7 @@ use bonesmith_report::Shape;
 
 use crate::args::EvalArgs;
 use crate::errors::{Outcome, Usage};
-use crate::models::find_clip;
+use crate::models::{find_clip, place};
 use crate::session::Session;
 use crate::settings::JsonTarget;
 use crate::summary::Summary;
@@ -27,10 +28,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let path = &rig_input.paths[0];
     if let Some(basis) = bonesmith_io::load_basis(path)? {
-        if report.is_some() {
-            return Err(Usage::new("--report shows bones: what was given has none").into());
-        }
-        return eval_basis(&basis, &input, json.as_ref(), started, session);
+        return eval_basis(&basis, path, &input, json.as_ref(), report.as_ref(), started, session);
     }
     let two = session.heed(|| bonesmith_io::load_two_layer(path))?;
     let ddm = session.heed(|| bonesmith_io::load_ddm(path))?;
@@ -80,13 +78,9 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         });
     }
     if let Some(shaped) = &shaped {
-        let at = rig.clips.iter().position(|other| std::ptr::eq(other, clip)).unwrap_or(0);
-        summary.add_shapes(shaped, at, &sequence)?;
+        summary.add_shapes(shaped, place(&rig, clip), &sequence)?;
         if on_gpu.is_some() {
             return Err(Usage::new("--gpu: corrective shapes are posed by the CPU only").into());
-        }
-        if report.is_some() {
-            return Err(settings::no_report_of_shapes().into());
         }
     }
     summary.gpu = on_gpu.map(|(_, name)| name);
@@ -97,11 +91,14 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     // The table is what was asked for: --quiet only silences the progress.
     super::report(&summary, json.as_ref(), true, session)?;
     if let Some(target) = &report {
-        let shape = match (&two, &ddm) {
-            (Some(two), _) => Shape::TwoLayer(two),
-            (None, Some(ddm)) => Shape::Ddm(ddm),
-            (None, None) => Shape::Lbs(&rig),
+        let shape = match (&two, &ddm, &shaped) {
+            (Some(two), ..) => Shape::TwoLayer(two),
+            (None, Some(ddm), _) => Shape::Ddm(ddm),
+            (None, None, Some(shaped)) => Shape::Shaped(shaped),
+            (None, None, None) => Shape::Lbs(&rig),
         };
+        // Shapes go by the clip's place in the rig that is shown.
+        let clip = shaped.as_ref().map_or(clip, |shaped| &shaped.rig.clips[place(&rig, clip)]);
         let name = reports::file_name(path);
         let scene = reports::of_summary("eval", &name, &summary, shape, vec![clip], &sequence);
         reports::write_and_tell(&scene, target, json.as_ref(), session)?;
@@ -112,8 +109,10 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 /// A basis of trajectories, which has no bones.
 fn eval_basis(
     basis: &Basis,
+    path: &Path,
     input: &settings::Input,
     json: Option<&JsonTarget>,
+    report: Option<&settings::ReportTarget>,
     started: Instant,
     session: &mut Session,
 ) -> anyhow::Result<Outcome> {
@@ -127,6 +126,11 @@ fn eval_basis(
     summary.seconds.evaluate = summary.seconds.total - load_secs;
     session.finish_progress();
     super::report(&summary, json, true, session)?;
+    if let Some(target) = report {
+        let name = reports::file_name(path);
+        let scene = reports::of_summary("eval", &name, &summary, Shape::Basis(basis), Vec::new(), &sequence);
+        reports::write_and_tell(&scene, target, json, session)?;
+    }
     Ok(Outcome::Done)
 }
 

@@ -34,17 +34,14 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json = settings::json(args.json)?;
     let others: Vec<_> = input.paths.iter().chain([&output]).chain(&picture).cloned().collect();
     let report = settings::report(&args.report, &others, json.as_ref())?;
-    if eigenskin.is_some() && report.is_some() {
-        return Err(settings::no_report_of_shapes().into());
-    }
 
     session.stage("reading")?;
     let started = Instant::now();
     let sequence = load::animation(&input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton, eigenskin, output, picture };
-    let (mut summary, rig) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
-    let page = report.map(|target| pipeline::report("fit", &mut summary, &rig, &sequence, &target, session));
+    let (mut summary, written) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
+    let page = report.map(|target| pipeline::report("fit", &mut summary, written.shape(), &sequence, &target, session));
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     page.transpose()?;
     Ok(pipeline::outcome(&summary))

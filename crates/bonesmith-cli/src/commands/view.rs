@@ -84,6 +84,8 @@ fn done(path: &Path, model: &AnyModel, metrics: Option<&Metrics>) -> String {
         AnyModel::TwoLayer(_) => "a rig with two layers",
         AnyModel::Ddm(ddm) if ddm.layer.is_some() => "a compressed Direct Delta Mush rig",
         AnyModel::Ddm(_) => "a Direct Delta Mush rig",
+        AnyModel::Shaped(_) => "a rig with corrective shapes",
+        AnyModel::Basis(_) => "an animation as trajectories that vertices mix",
         AnyModel::Sequence(_) => "an animation",
     };
     let measured = if metrics.is_some() { ", measured against an animation" } else { "" };

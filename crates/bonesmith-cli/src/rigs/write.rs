@@ -8,6 +8,7 @@ use bonesmith_core::deform::lbs;
 use bonesmith_core::fit::{FitInfo, Warning};
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::{Clip, Rig};
+use bonesmith_report::Shape;
 use serde_json::{Value, json};
 
 use super::clips::{Body, output_of};
@@ -101,7 +102,7 @@ fn write_reports<'a>(
     for ((summary, rig), body) in all {
         let path = output_of(&target.path, if several { &body.name } else { "" });
         let target = ReportTarget { path, ..target.clone() };
-        pipeline::report("fit", summary, rig, &body.sequence, &target, session)?;
+        pipeline::report("fit", summary, Shape::Lbs(rig), &body.sequence, &target, session)?;
         written.extend(summary.notes.pop());
     }
     Ok(written)

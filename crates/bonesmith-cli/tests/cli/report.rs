@@ -43,6 +43,11 @@ fn every_command_writes_a_report_that_agrees_with_its_json() {
         ("ddm dense.npz -o d.npz", "ddm"),
         ("eval d.npz walk.npz", "ddm"),
         ("ddm dense.npz --compress 20 -o e.npz", "compressed_ddm"),
+        ("fit walk.npz --bones 2 --eigenskin 3 -o k.glb", "shaped"),
+        ("eval k.glb walk.npz", "shaped"),
+        ("fit walk.npz --method svd --bones 3 -o v.npz", "basis"),
+        ("fit walk.npz --method cpca --bones 3 -o v.npz", "basis"),
+        ("eval v.npz walk.npz", "basis"),
     ] {
         let told = bonesmith(dir.path(), &format!("{line} -q --report page.html --json -")).fine().json();
         let json = page(&dir.path().join("page.html"));
@@ -63,6 +68,31 @@ fn every_command_writes_a_report_that_agrees_with_its_json() {
         assert!(!json["done"]["params"].as_array().unwrap().is_empty() || line.starts_with("eval"), "{line}");
         let whole = model["storage"].as_array().unwrap();
         assert!(whole.iter().all(|row| row["bytes"].as_u64().unwrap() > 0), "{line}: {whole:?}");
+    }
+}
+
+/// Shapes and trajectories that vertices mix are shown as they move, not as bones alone would.
+#[test]
+fn view_and_compare_know_shapes_and_bases() {
+    let dir = folder();
+    walk(dir.path());
+    let made = bonesmith(dir.path(), "fit walk.npz --bones 2 --eigenskin 3 -o k.glb -q --json -").fine().json();
+    bonesmith(dir.path(), "fit walk.npz --method svd --bones 3 -o v.npz -q").fine();
+    let line = "compare k.glb v.npz --against walk.npz --report page.html --json -";
+    let run = bonesmith(dir.path(), line).fine();
+    assert!(!run.stderr.contains("warning"), "{}", run.stderr);
+    let (told, json) = (run.json(), page(&dir.path().join("page.html")));
+    let e_rms = told["models"][0]["e_rms"].as_f64().unwrap();
+    assert!((e_rms - made["e_rms"].as_f64().unwrap()).abs() < 1e-6 * e_rms, "{e_rms} {}", made["e_rms"]);
+    for (at, kind, bones) in [(0, "shaped", 2), (1, "basis", 0)] {
+        let model = &json["models"][at];
+        assert_eq!((model["kind"].as_str(), told["models"][at]["kind"].as_str()), (Some(kind), Some(kind)));
+        assert_eq!(model["bones"].as_array().unwrap().len(), bones);
+        assert!(model["positions"].is_object(), "{model}");
+    }
+    for file in ["k.glb", "v.npz"] {
+        bonesmith(dir.path(), &format!("view {file} -o alone.html --no-open")).fine();
+        assert_eq!(page(&dir.path().join("alone.html"))["frames"]["count"], 12);
     }
 }
 

@@ -2,8 +2,10 @@
 //! within the bandwidth, again and again; those that end in one place are a cluster.
 //!
 //! Distances are sums of absolute differences and weights `(1 - d / h)^2`, as the bandwidth `h = 9 F e` of
-//! [Le2014 s.3.10.2] and its software [Georgescu2003] have them.
+//! [Le2014 s.3.10.2] and its software [Georgescu2003] have them. Points that the triangle inequality tells to be out of
+//! reach are passed over, which changes no sum.
 
+use multiversion::multiversion;
 use rayon::prelude::*;
 
 /// Most steps of a climb.
@@ -18,6 +20,43 @@ const SAME_MODE: f64 = 0.5;
 /// Numbers that are compared before a look at whether two points are too far apart already.
 const STRETCH: usize = 32;
 
+/// Distances are off by less than this share, by rounding.
+const ROUNDING: f32 = 1e-4;
+
+/// Points and how far apart they are, for any number of bandwidths.
+pub(crate) struct Points {
+    /// d.
+    dimension: usize,
+    /// [M, d]
+    values: Vec<f32>,
+    /// [M, M]
+    apart: Vec<f32>,
+}
+
+impl Points {
+    /// Of [M, d] numbers.
+    pub fn new(values: Vec<f32>, dimension: usize) -> Self {
+        let row = |a: &[f32]| values.chunks_exact(dimension).map(|b| apart(a, b, f32::INFINITY)).collect::<Vec<_>>();
+        let apart = values.par_chunks_exact(dimension).flat_map_iter(row).collect();
+        Self { dimension, values, apart }
+    }
+
+    /// d.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
+        self.values.chunks_exact(self.dimension)
+    }
+
+    /// [M] distances of point `i`.
+    fn apart_of(&self, i: usize) -> &[f32] {
+        let count = self.values.len() / self.dimension;
+        &self.apart[i * count..(i + 1) * count]
+    }
+}
+
 /// Clusters of points.
 pub(crate) struct Clusters {
     /// [M] cluster of each point; clusters are numbered by falling size.
@@ -26,24 +65,35 @@ pub(crate) struct Clusters {
     pub sizes: Vec<usize>,
 }
 
-/// Clusters [M, d] points with one bandwidth.
-pub(crate) fn mean_shift(points: &[f32], dimension: usize, bandwidth: f64) -> Clusters {
-    let mut places = points.to_vec();
-    places.par_chunks_mut(dimension).for_each(|place| climb(place, points, bandwidth as f32));
-    merge(&places, dimension, bandwidth)
+/// Clusters points with one bandwidth.
+pub(crate) fn mean_shift(points: &Points, bandwidth: f64) -> Clusters {
+    let mut places = points.values.clone();
+    let climbs = places.par_chunks_mut(points.dimension).enumerate();
+    climbs.for_each(|(start, place)| climb(place, start, points, bandwidth as f32));
+    merge(&places, points.dimension, bandwidth)
 }
 
-/// Moves a place to the mode above it.
-fn climb(place: &mut [f32], points: &[f32], bandwidth: f32) {
+/// Moves the place of point `start` to the mode above it.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn climb(place: &mut [f32], start: usize, points: &Points, bandwidth: f32) {
     let mut mean = vec![0f32; place.len()];
+    // A point near the place, and how near.
+    let (mut anchor, mut near) = (start, 0f32);
     for _ in 0..MOST_STEPS {
         mean.fill(0.0);
         let mut total = 0f32;
-        for point in points.chunks_exact(place.len()) {
-            let share = 1.0 - apart(place, point, bandwidth) / bandwidth;
+        let mut nearest = (anchor, f32::INFINITY);
+        let reach = (bandwidth + near) * (1.0 + ROUNDING);
+        for (j, (point, from_anchor)) in points.rows().zip(points.apart_of(anchor)).enumerate() {
+            if *from_anchor > reach {
+                continue;
+            }
+            let distance = apart(place, point, bandwidth);
+            let share = 1.0 - distance / bandwidth;
             if share > 0.0 {
                 total += share * share;
                 mean.iter_mut().zip(point).for_each(|(m, x)| *m += share * share * x);
+                nearest = if distance < nearest.1 { (j, distance) } else { nearest };
             }
         }
         // A place that lost all its neighbours to rounding stays.
@@ -52,6 +102,7 @@ fn climb(place: &mut [f32], points: &[f32], bandwidth: f32) {
         }
         mean.iter_mut().for_each(|m| *m /= total);
         let moved = apart(place, &mean, f32::INFINITY);
+        (anchor, near) = (nearest.0, nearest.1 + moved);
         place.copy_from_slice(&mean);
         if moved < SHORTEST * bandwidth {
             break;
@@ -60,6 +111,7 @@ fn climb(place: &mut [f32], points: &[f32], bandwidth: f32) {
 }
 
 /// Sum of absolute differences, or some number above `limit` where it is larger than that.
+#[inline(always)]
 fn apart(a: &[f32], b: &[f32], limit: f32) -> f32 {
     let mut sum = 0.0;
     for (a, b) in a.chunks(STRETCH).zip(b.chunks(STRETCH)) {
@@ -117,7 +169,7 @@ mod tests {
 
     #[test]
     fn clumps_are_clusters_and_the_largest_is_first() {
-        let found = mean_shift(&clumps(), 2, 0.4);
+        let found = mean_shift(&Points::new(clumps(), 2), 0.4);
         assert_eq!(found.sizes, [40, 30, 20]);
         assert!(found.labels[..30].iter().all(|l| *l == 1) && found.labels[30..70].iter().all(|l| *l == 0));
     }
@@ -135,14 +187,47 @@ mod tests {
         // Within h = 2 of all: where sum (1 - d / h)^2 (x - m) = 0. The lone point pulls less than the pair.
         let points = [0.0f32, 0.1, 1.0];
         let mut place = [0.0f32];
-        climb(&mut place, &points, 2.0);
+        climb(&mut place, 0, &Points::new(points.to_vec(), 1), 2.0);
         let pull: f32 = points.iter().map(|x| (1.0 - (x - place[0]).abs() / 2.0).powi(2) * (x - place[0])).sum();
         assert!(pull.abs() < 1e-2 && (0.05..0.37).contains(&place[0]), "{place:?} {pull}");
     }
 
     #[test]
     fn the_bandwidth_decides_how_many() {
-        assert_eq!(mean_shift(&clumps(), 2, 10.0).sizes, [90]);
-        assert!(mean_shift(&clumps(), 2, 1e-4).sizes.len() > 60);
+        let points = Points::new(clumps(), 2);
+        assert_eq!(mean_shift(&points, 10.0).sizes, [90]);
+        assert!(mean_shift(&points, 1e-4).sizes.len() > 60);
+    }
+
+    /// Climbs over scattered points, with bandwidths of a few to all of them, against ones that look at every point.
+    #[test]
+    fn what_is_passed_over_is_out_of_reach() {
+        const D: usize = 45;
+        let values: Vec<f32> = (0..300 * D).map(|k| (0.37 * k as f32).sin() * (1 + k / D % 7) as f32).collect();
+        let points = Points::new(values.clone(), D);
+        for bandwidth in [15.0, 60.0, 250.0] {
+            for start in (0..300).step_by(17) {
+                let row = &values[start * D..(start + 1) * D];
+                let (mut fast, mut slow) = (row.to_vec(), row.to_vec());
+                climb(&mut fast, start, &points, bandwidth);
+                for _ in 0..MOST_STEPS {
+                    let (mut mean, mut total) = ([0f64; D], 0f64);
+                    for point in values.chunks_exact(D) {
+                        let distance: f32 = slow.iter().zip(point).map(|(x, y)| (x - y).abs()).sum();
+                        let share = f64::from((1.0 - distance / bandwidth).max(0.0).powi(2));
+                        total += share;
+                        mean.iter_mut().zip(point).for_each(|(m, x)| *m += share * f64::from(*x));
+                    }
+                    let next: Vec<f32> = mean.iter().map(|m| (m / total) as f32).collect();
+                    let moved = apart(&slow, &next, f32::INFINITY);
+                    slow = next;
+                    if moved < SHORTEST * bandwidth {
+                        break;
+                    }
+                }
+                let off = apart(&fast, &slow, f32::INFINITY);
+                assert!(off < 0.01 * bandwidth, "{bandwidth} from {start}: {off}");
+            }
+        }
     }
 }

@@ -85,7 +85,7 @@ fn of_bandwidth(
     run: &mut Run<'_>,
 ) -> Result<Solved, FitError> {
     run.stage("mean shift", Some(1))?;
-    let clusters = run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, turning.reach(bandwidth)));
+    let clusters = run.timed("mean shift", || mean_shift(&turning.points, turning.reach(bandwidth)));
     let count = significant(&clusters, turning.large_share()).clamp(1, crate::fit::MAX_BONES);
     decompose(problem, turning, &clusters.labels, count, params, run)
 }
@@ -101,7 +101,7 @@ fn search(turning: &Turning, count: usize, run: &mut Run<'_>) -> Result<Vec<usiz
     run.stage("mean shift", Some(TRIES as usize))?;
     let of = |widened: i32, run: &mut Run<'_>| {
         let reach = turning.reach(BANDWIDTH * WIDER.powi(widened));
-        let found = run.timed("mean shift", || mean_shift(&turning.points, turning.dimension, reach));
+        let found = run.timed("mean shift", || mean_shift(&turning.points, reach));
         run.step().map(|()| found)
     };
     let mut found = of(0, run)?;

@@ -3,6 +3,7 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
+use crate::cluster::mean_shift::Points;
 use crate::cluster::region_growing::{THINNEST, thinness, triangle_frame};
 use crate::fit::FitError;
 use crate::fit::problem::Problem;
@@ -22,10 +23,8 @@ const LEAST_SHARE: f64 = 0.01;
 pub(super) struct Turning {
     /// [M] vertices of each triangle.
     triangles: Vec<[usize; 3]>,
-    /// d.
-    pub dimension: usize,
     /// [M, d] entries of the triangles' rotation matrices.
-    pub points: Vec<f32>,
+    pub points: Points,
     /// Triangles of the mesh that can turn.
     all: usize,
 }
@@ -48,7 +47,7 @@ impl Turning {
         let triangles: Vec<[usize; 3]> = picked(sound.len(), most).map(|k| sound[k]).collect();
         let frames: Vec<usize> = picked(problem.frames(), most_frames).collect();
         let points = triangles.par_iter().flat_map_iter(|&t| rotations(problem, t, &frames)).collect();
-        Ok(Self { triangles, dimension: 9 * frames.len(), points, all: sound.len() })
+        Ok(Self { triangles, points: Points::new(points, 9 * frames.len()), all: sound.len() })
     }
 
     /// Share of the triangles that a cluster needs.
@@ -59,7 +58,7 @@ impl Turning {
 
     /// Distance between points that stands for a bandwidth: `h = 9 F e` [Le2014 s.3.10.2].
     pub fn reach(&self, bandwidth: f64) -> f64 {
-        bandwidth * self.dimension as f64
+        bandwidth * self.points.dimension() as f64
     }
 
     /// [N] cluster that most triangles of a vertex are in, of the first `count`; `None` where none is.

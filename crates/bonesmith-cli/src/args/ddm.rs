@@ -75,7 +75,7 @@ pub struct DdmCompressArgs {
     /// Compress to this many virtual bones
     #[arg(long, value_name = "M", conflicts_with = "variant")]
     pub compress: Option<usize>,
-    /// Most virtual bones of a vertex, 1 to 8 [default: 8]
+    /// Most virtual bones of a vertex, 1 to 8 [default: 4]
     #[arg(long, value_name = "Z", requires = "compress")]
     pub layer_influences: Option<usize>,
     /// Most bones of a virtual bone [default: 24]

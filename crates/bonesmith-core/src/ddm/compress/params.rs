@@ -47,7 +47,8 @@ impl Default for Maps {
 pub struct DdmCompressParams {
     /// p: virtual bones, 1 to 65536. Raised: closer, larger.
     pub virtual_bones: usize,
-    /// z: most virtual bones of a vertex, 1 to 8. Raised: closer, larger, slower.
+    /// z: most virtual bones of a vertex, 1 to 8. Raised: larger, slower, a lower E, but hardly a lower error over an
+    /// animation: E is that of the linearised model.
     pub influences: usize,
     /// Most bones of a virtual bone, 1 to 64.
     pub master_influences: usize,
@@ -69,7 +70,7 @@ impl Default for DdmCompressParams {
     fn default() -> Self {
         Self {
             virtual_bones: 200,
-            influences: 8,
+            influences: 4,
             master_influences: 24,
             range: RangeOfMotion::Measured,
             maps: Maps::default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
+use crate::sequence::RawSequence;
 use crate::surface::Surface;
 use crate::transform::nearest_rotation;
 use crate::weights::{SparseWeights, WeightError};
@@ -172,6 +173,19 @@ impl Rig {
     /// B.
     pub fn bone_count(&self) -> usize {
         self.bones.len()
+    }
+
+    /// What its first clip looks like, by positions that `posed` gives for each frame; `None` where nothing moves.
+    pub fn animation(&self, posed: impl FnMut(usize) -> Vec<Vec3>) -> Option<RawSequence> {
+        let clip = self.clips.first().filter(|clip| clip.frame_count() > 0)?;
+        Some(RawSequence {
+            name: self.name.clone(),
+            rest: Some(self.rest.clone().into()),
+            frames: (0..clip.frame_count()).map(posed).map(Into::into).collect(),
+            times_secs: clip.times_secs.clone(),
+            surface: Surface::clone(&self.surface),
+            ..RawSequence::default()
+        })
     }
 
     /// The same rig in another space: `target_from_source` turns, scales evenly and moves. Shading normals turn along.

@@ -28,6 +28,13 @@ pub struct RawFrame {
     pub topology: Option<Arc<Topology>>,
 }
 
+impl From<Vec<Vec3>> for RawFrame {
+    /// Positions alone.
+    fn from(positions: Vec<Vec3>) -> Self {
+        Self { positions, ..Self::default() }
+    }
+}
+
 /// A mesh animation as it stands in files: nothing checked yet.
 #[derive(Clone, Debug, Default)]
 pub struct RawSequence {

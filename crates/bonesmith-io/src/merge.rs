@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bonesmith_core::Surface;
 use bonesmith_core::surface::{CornerAttribute, Material, Texture};
+use glam::{DMat3, DVec3};
 
 use crate::warning;
 
@@ -116,6 +117,27 @@ impl Parts {
 
 fn plain() -> Material {
     Material { name: "none".into(), ..Material::default() }
+}
+
+/// [faces] materials where some faces have none: those get a plain one, at the end of `list`. None at all where no face has any.
+pub fn face_materials(of_faces: Vec<Option<u32>>, list: &mut Vec<Material>) -> Vec<u32> {
+    if of_faces.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let end = list.len() as u32;
+    if of_faces.iter().any(Option::is_none) {
+        list.push(plain());
+    }
+    of_faces.into_iter().map(|material| material.unwrap_or(end)).collect()
+}
+
+/// A normal after `linear`; untouched bit for bit when that is the identity.
+pub fn turned(normal: [f32; 3], linear: DMat3) -> [f32; 3] {
+    if linear == DMat3::IDENTITY {
+        return normal;
+    }
+    let turned = linear.inverse().transpose() * DVec3::from_array(normal.map(f64::from));
+    turned.try_normalize().map_or(normal, |n| n.as_vec3().to_array())
 }
 
 /// One value on all corners.

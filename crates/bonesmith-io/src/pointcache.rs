@@ -11,8 +11,8 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bonesmith_core::RawSequence;
 use bonesmith_core::sequence::DEFAULT_FPS;
-use bonesmith_core::{RawFrame, RawSequence};
 use glam::Vec3;
 
 use crate::mesh::{self, Extent};
@@ -53,7 +53,7 @@ pub fn load(
     for t in 0..head.frames {
         let positions = read_frame(&mut reader, &head)
             .map_err(|e| IoError::malformed(cache, format!("frame {t} of {} could not be read: {e}", head.frames)))?;
-        frames.push(RawFrame { positions, ..RawFrame::default() });
+        frames.push(positions.into());
     }
     let shared = Arc::new(mesh.surface.topology.clone());
     let rest = mesh::frame(&mesh_path, mesh.positions, mesh.surface.topology.clone(), &shared);

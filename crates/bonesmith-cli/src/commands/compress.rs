@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use bonesmith_core::compress::{CompressStop, Compressed, TwoLayerParams, TwoLayerSize, compress};
 use bonesmith_core::fit::Warning;
-use bonesmith_core::metrics;
 use bonesmith_report::Shape;
 use serde_json::{Value, json};
 
@@ -14,8 +13,7 @@ use crate::args::{CompressArgs, ShapeArg};
 use crate::errors::Outcome;
 use crate::output::figure;
 use crate::session::Session;
-use crate::summary::Seconds;
-use crate::{models, settings};
+use crate::settings;
 
 /// A target error counts as reached within this fraction: the file holds float32.
 const TARGET_SLACK: f64 = 1e-3;
@@ -45,11 +43,10 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     })?;
     let export = export_started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
-    let reference = source.reference();
-    let measured = reference.map(|sequence| models::measure_written(&output, sequence)).transpose()?;
+    let measured = Report::measured("compress", &source, output, [fit, export])?;
     let error = info.history.last().map_or(0.0, |(_, error)| *error);
     let poses = source.examples.is_some() || (source.own.is_some() && !params.weights_only);
-    let reached = measured.as_ref().filter(|_| poses).map_or(error, |m| m.e_rms);
+    let reached = measured.metrics.as_ref().filter(|_| poses).map_or(error, |m| m.e_rms);
     let mut warnings = Vec::new();
     if let TwoLayerSize::TargetError(target) = params.size
         && reached > target * (1.0 + TARGET_SLACK)
@@ -59,29 +56,13 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let missed = !warnings.is_empty();
     let sizes = Sizes::new(&source.rig, &rig);
     let mut report = Report {
-        command: "compress",
         method: "two-layer",
-        name: source.rig.name.clone(),
-        vertices: source.rig.vertex_count(),
-        faces: source.rig.surface.topology.face_count(),
-        bones: source.rig.bone_count(),
         influences: rig.weights.max_influences(),
-        metrics: measured,
-        before: reference.map(|sequence| metrics::evaluate(&source.rig, sequence)).transpose()?,
-        examples: source.examples.is_some(),
-        frames: reference.map_or(0, |sequence| sequence.frame_count()),
         iterations: info.rounds,
         stop: match info.stop {
             CompressStop::Full => "full",
             CompressStop::Reached => "reached",
             CompressStop::Exact => "exact",
-        },
-        seconds: Seconds {
-            load: source.load_secs,
-            fit,
-            export,
-            total: source.load_secs + fit + export,
-            ..Default::default()
         },
         warnings,
         params: json!(params),
@@ -96,9 +77,9 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
             "shape": if shape == ShapeArg::Baked { "baked" } else { "runtime" },
         }),
         rows: rows(&rig, &sizes, (!poses).then_some(error)),
-        output,
+        ..measured
     };
-    let page = report.write_page(page.as_ref(), Shape::TwoLayer(&rig), reference, session);
+    let page = report.write_page(page.as_ref(), Shape::TwoLayer(&rig), source.reference(), session);
     report.show(json_target.as_ref(), session)?;
     page?;
     Ok(if missed { Outcome::QualityMissed } else { Outcome::Done })

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bonesmith_core::{DdmRig, RawFrame, RawSequence, Rig, ShapedRig, TwoLayerRig, ddm, deform};
+use bonesmith_core::{DdmRig, RawSequence, Rig, ShapedRig, TwoLayerRig, ddm, deform};
 use bonesmith_io::{Format, IoError, LoadOptions, Loaded};
-
-use glam::Vec3;
 
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
@@ -122,24 +120,12 @@ pub fn load_any(paths: &[PathBuf], options: &LoadOptions) -> Result<Loaded, IoEr
 
 /// The animation that a rig's first clip makes, at its own frames.
 fn baked(found: Found) -> Result<RawSequence, Usage> {
-    match found {
-        Found::TwoLayer(two) => posed(&two.master, |t| deform::two_layer(&two, two.master.clips[0].frame(t))),
-        Found::Ddm(ddm) => posed(&ddm.rig, |t| ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t))),
-        Found::Shaped(shaped) => posed(&shaped.rig, |t| shaped.posed(0, t)),
-        Found::Rig(rig) => posed(&rig, |t| deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t))),
-        Found::Sequence(raw) => Ok(raw),
-    }
-}
-
-fn posed(rig: &Rig, posed: impl Fn(usize) -> Vec<Vec3>) -> Result<RawSequence, Usage> {
-    let clip = rig.clips.first().ok_or_else(|| Usage::new("--bake: the rig has no animation"))?;
-    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
-    Ok(RawSequence {
-        name: rig.name.clone(),
-        rest: Some(frame(rig.rest.clone())),
-        frames: (0..clip.frame_count()).map(|t| frame(posed(t))).collect(),
-        times_secs: clip.times_secs.clone(),
-        surface: (*rig.surface).clone(),
-        ..RawSequence::default()
-    })
+    let baked = match found {
+        Found::TwoLayer(two) => two.master.animation(|t| deform::two_layer(&two, two.master.clips[0].frame(t))),
+        Found::Ddm(ddm) => ddm.rig.animation(|t| ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t))),
+        Found::Shaped(shaped) => shaped.rig.animation(|t| shaped.posed(0, t)),
+        Found::Rig(rig) => rig.animation(|t| deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t))),
+        Found::Sequence(raw) => Some(raw),
+    };
+    baked.ok_or_else(|| Usage::new("--bake: the rig has no animation"))
 }

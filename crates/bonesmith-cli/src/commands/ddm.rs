@@ -6,7 +6,7 @@ use std::time::Instant;
 use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, DdmStop, RangeOfMotion, compress};
 use bonesmith_core::ddm::{DdmMaps, DdmParams, DeltaMush, Frames, Variant, evaluate, precompute, rigid_bind};
 use bonesmith_core::metrics::Metrics;
-use bonesmith_core::{DdmRig, MeshSequence, RawFrame, RawSequence, Rig};
+use bonesmith_core::{DdmRig, MeshSequence, Rig};
 use bonesmith_report::Shape;
 use glam::Vec3;
 use serde_json::{Value, json};
@@ -66,25 +66,17 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let measured = reference.as_ref().map(|sequence| models::measure_written(&output, sequence)).transpose()?;
     let seconds = Seconds { load, prepare, fit, export, total: load + prepare + fit + export, ..Default::default() };
     let mut report = Report {
-        command: "ddm",
         method: if info.is_some() { "ddm-compressed" } else { "ddm" },
-        name: rig.name.clone(),
-        vertices: rig.vertex_count(),
-        faces: rig.surface.topology.face_count(),
-        bones: rig.bone_count(),
         influences: made.layer.as_ref().map_or(made.weights.max_influences(), |layer| layer.max_influences()),
-        before: None,
-        examples: false,
         frames: reference.as_ref().map_or(0, MeshSequence::frame_count),
         iterations: info.as_ref().map_or(0, |info| info.rounds),
         stop: stop(info.as_ref()),
         seconds,
-        warnings: Vec::new(),
         params: json!(stored),
         extra: extra(&full, &made, variant, shape, info.as_ref(), measured.as_ref()),
         rows: rows(&full, &made, info.as_ref(), measured.as_ref()),
         metrics: measured,
-        output,
+        ..Report::new("ddm", &rig, output)
     };
     let page = report.write_page(page.as_ref(), Shape::Ddm(&made), reference.as_ref(), session);
     report.show(json_target.as_ref(), session)?;
@@ -168,17 +160,7 @@ fn save(made: &DdmRig, shape: ShapeArg, output: &Path) -> anyhow::Result<()> {
 
 /// The first clip as an animation; `None` if the rig has none.
 fn poses(rig: &Rig, posed: impl Fn(usize) -> Vec<Vec3>) -> anyhow::Result<Option<MeshSequence>> {
-    let Some(clip) = rig.clips.first().filter(|clip| clip.frame_count() > 0) else { return Ok(None) };
-    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
-    let raw = RawSequence {
-        name: rig.name.clone(),
-        rest: Some(frame(rig.rest.clone())),
-        frames: (0..clip.frame_count()).map(|t| frame(posed(t))).collect(),
-        times_secs: clip.times_secs.clone(),
-        surface: (*rig.surface).clone(),
-        ..RawSequence::default()
-    };
-    Ok(Some(load::check(raw)?))
+    rig.animation(posed).map(load::check).transpose()
 }
 
 fn delta_mush(

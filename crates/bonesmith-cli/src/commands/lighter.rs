@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::fit::Warning;
-use bonesmith_core::metrics::Metrics;
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig};
+use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_core::{MeshSequence, Rig};
 use bonesmith_report::Shape;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::errors::Usage;
 use crate::output::{Table, bytes, count, figure};
 use crate::session::Session;
 use crate::summary::Seconds;
-use crate::{load, pipeline, reports, settings};
+use crate::{load, models, pipeline, reports, settings};
 
 /// The rig, and what it is held against.
 pub struct Source {
@@ -69,18 +69,8 @@ fn hinted(error: anyhow::Error) -> anyhow::Error {
 
 /// The first clip of a rig as an animation; `None` if it has none.
 fn own_poses(rig: &Rig) -> anyhow::Result<Option<MeshSequence>> {
-    let Some(clip) = rig.clips.first().filter(|clip| clip.frame_count() > 0) else { return Ok(None) };
-    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
-    let posed = |t| frame(lbs(&rig.rest, &rig.weights, clip.frame(t)));
-    let raw = RawSequence {
-        name: rig.name.clone(),
-        rest: Some(frame(rig.rest.clone())),
-        frames: (0..clip.frame_count()).map(posed).collect(),
-        times_secs: clip.times_secs.clone(),
-        surface: (*rig.surface).clone(),
-        ..RawSequence::default()
-    };
-    Ok(Some(load::check(raw)?))
+    let posed = |t: usize| lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t));
+    rig.animation(posed).map(load::check).transpose()
 }
 
 /// Everything there is to say.
@@ -112,6 +102,50 @@ pub struct Report {
 }
 
 impl Report {
+    /// Of what a command made of a rig; figures are still to come.
+    pub fn new(command: &'static str, rig: &Rig, output: PathBuf) -> Self {
+        Self {
+            command,
+            method: command,
+            name: rig.name.clone(),
+            vertices: rig.vertex_count(),
+            faces: rig.surface.topology.face_count(),
+            bones: rig.bone_count(),
+            influences: 0,
+            metrics: None,
+            before: None,
+            examples: false,
+            frames: 0,
+            iterations: 0,
+            stop: "done",
+            seconds: Seconds::default(),
+            warnings: Vec::new(),
+            params: Value::Null,
+            output,
+            extra: Value::Null,
+            rows: Vec::new(),
+        }
+    }
+
+    /// As [`Report::new`], with figures of the file against what the rig is held against, before and after.
+    pub fn measured(
+        command: &'static str,
+        source: &Source,
+        output: PathBuf,
+        [fit, export]: [f64; 2],
+    ) -> anyhow::Result<Self> {
+        let reference = source.reference();
+        let load = source.load_secs;
+        Ok(Self {
+            metrics: reference.map(|sequence| models::measure_written(&output, sequence)).transpose()?,
+            before: reference.map(|sequence| metrics::evaluate(&source.rig, sequence)).transpose()?,
+            examples: source.examples.is_some(),
+            frames: reference.map_or(0, |sequence| sequence.frame_count()),
+            seconds: Seconds { load, fit, export, total: load + fit + export, ..Seconds::default() },
+            ..Self::new(command, &source.rig, output)
+        })
+    }
+
     pub fn to_json(&self) -> Value {
         let of = |get: fn(&Metrics) -> Value| self.metrics.as_ref().map(get);
         let before = |get: fn(&Metrics) -> Value| self.before.as_ref().map(get);

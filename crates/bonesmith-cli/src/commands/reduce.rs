@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use bonesmith_core::fit::Warning;
-use bonesmith_core::metrics;
 use bonesmith_core::reduce::{Laplacian, ReduceMethod, ReduceParams, reduce};
 use bonesmith_report::Shape;
 use serde_json::json;
@@ -12,8 +11,8 @@ use super::lighter::{Report, Source};
 use crate::args::ReduceArgs;
 use crate::errors::Outcome;
 use crate::session::Session;
-use crate::summary::{Seconds, influence_warning};
-use crate::{models, settings};
+use crate::settings;
+use crate::summary::influence_warning;
 
 pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let defaults = ReduceParams::default();
@@ -55,28 +54,11 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let export = export_started.elapsed().as_secs_f64();
     warnings.extend(influence_warning(&reduced.rig, &output));
     session.stage("measuring the file")?;
-    let reference = source.reference();
     let mut report = Report {
-        command: "reduce",
         method: method_name(params.method),
-        name: source.rig.name.clone(),
-        vertices: source.rig.vertex_count(),
-        faces: source.rig.surface.topology.face_count(),
-        bones: source.rig.bone_count(),
         influences: reduced.rig.weights.max_influences(),
-        metrics: reference.map(|sequence| models::measure_written(&output, sequence)).transpose()?,
-        before: reference.map(|sequence| metrics::evaluate(&source.rig, sequence)).transpose()?,
-        examples: source.examples.is_some(),
-        frames: reference.map_or(0, |sequence| sequence.frame_count()),
         iterations: reduced.info.iterations,
         stop: if reduced.info.converged { "converged" } else { "max-iterations" },
-        seconds: Seconds {
-            load: source.load_secs,
-            fit,
-            export,
-            total: source.load_secs + fit + export,
-            ..Default::default()
-        },
         warnings,
         params: json!(params),
         extra: json!({ "influences_before": reduced.info.influences_before }),
@@ -90,9 +72,9 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
                 method_name(params.method)
             ),
         )],
-        output,
+        ..Report::measured("reduce", &source, output, [fit, export])?
     };
-    let page = report.write_page(page.as_ref(), Shape::Lbs(&reduced.rig), reference, session);
+    let page = report.write_page(page.as_ref(), Shape::Lbs(&reduced.rig), source.reference(), session);
     report.show(json_target.as_ref(), session)?;
     page?;
     Ok(Outcome::Done)

@@ -7,7 +7,7 @@ use bonesmith_core::fit::Warning;
 use bonesmith_core::given::Solve;
 use bonesmith_core::given::resample::{self, ResampleError, Timing};
 use bonesmith_core::sequence::{Joined, Span};
-use bonesmith_core::{Clip, MeshSequence, RawFrame, RawSequence, Rig};
+use bonesmith_core::{Clip, MeshSequence, RawSequence, Rig};
 use glam::DAffine3;
 
 use super::align;
@@ -34,8 +34,7 @@ impl Body {
     /// Sits in the rest pose of a rig that was found in it.
     pub fn at_home(&mut self, rig: &Rig) -> anyhow::Result<()> {
         if !self.own_rest {
-            let rest = RawFrame { positions: rig.rest.clone(), ..RawFrame::default() };
-            self.sequence = self.sequence.clone().with_rest(rest)?;
+            self.sequence = self.sequence.clone().with_rest(rig.rest.clone().into())?;
         }
         Ok(())
     }
@@ -139,10 +138,9 @@ fn with_rig(plan: &Plan, rig: &Rig, clips: Vec<Read>, warnings: &mut Vec<Warning
     }
     let Joined { sequence, mut spans } = MeshSequence::join(sequences)?;
     spans.iter_mut().zip(times).for_each(|(span, times)| span.times_secs = times);
-    let rest = RawFrame { positions: rig.rest.clone(), ..RawFrame::default() };
     Ok(Body {
         name: String::new(),
-        sequence: sequence.with_rest(rest)?,
+        sequence: sequence.with_rest(rig.rest.clone().into())?,
         spans,
         motion,
         own_rest: false,

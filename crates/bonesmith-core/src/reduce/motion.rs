@@ -14,7 +14,7 @@ use crate::deform;
 use crate::given::{Locks, RefitParams, Subject, refit};
 use crate::linear::{PoseError, Poses};
 use crate::rig::{BoneKind, Rig};
-use crate::sequence::{MeshSequence, RawFrame, RawSequence};
+use crate::sequence::{MeshSequence, RawSequence};
 use crate::topology::Adjacency;
 
 /// Rounds over motion and weights.
@@ -124,19 +124,13 @@ fn other(
     stage: &mut Stage<'_>,
 ) -> Result<Rig, ReduceError> {
     let Some(clip) = rig.clips.first() else { return Err(PoseError::NoClip.into()) };
-    let frame = |positions: Vec<glam::Vec3>| RawFrame { positions, ..RawFrame::default() };
     let positions = |t: usize| match examples {
         Some(examples) => examples.frame(t).to_vec(),
         None => deform::lbs(&rig.rest, &rig.weights, clip.frame(t)),
     };
     // The rest pose of the rig, which weights and bones belong to, not that of the examples.
-    let target = MeshSequence::try_from(RawSequence {
-        rest: Some(frame(rig.rest.clone())),
-        frames: (0..clip.frame_count()).map(|t| frame(positions(t))).collect(),
-        surface: (*rig.surface).clone(),
-        ..RawSequence::default()
-    })
-    .map_err(ReduceError::Target)?;
+    let target = RawSequence { times_secs: Vec::new(), ..rig.animation(positions).unwrap_or_default() };
+    let target = MeshSequence::try_from(target).map_err(ReduceError::Target)?;
     let mut moved = with_rows(rig, &rows, k);
     let subject = Subject { sequence: &target, motion: Some(&clip.posed_from_rest), binds: None };
     let refit_params = RefitParams { influences: Some(k), ..RefitParams::default() };

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use glam::{DAffine3, DMat3, Vec3};
 
-use super::{MeshSequence, RawFrame, SequenceError};
+use super::{MeshSequence, SequenceError};
 use crate::transform::nearest_rotation;
 
 /// One clip within a joined sequence.
@@ -78,7 +78,7 @@ impl MeshSequence {
             Arc::make_mut(&mut self.surface).turn(turn);
         }
         let check = |positions: &[Vec3], name: &str| {
-            let frame = RawFrame { positions: positions.to_vec(), ..RawFrame::default() };
+            let frame = positions.to_vec().into();
             super::check_frame(&frame, name, positions.len(), &self.surface.topology)
         };
         check(&self.rest, "the rest pose")?;
@@ -112,7 +112,7 @@ mod tests {
     use crate::sequence::RawSequence;
 
     fn clip(name: &str, frames: usize, vertices: usize) -> MeshSequence {
-        let frame = |t: usize| RawFrame { positions: vec![Vec3::splat(t as f32); vertices], ..RawFrame::default() };
+        let frame = |t: usize| vec![Vec3::splat(t as f32); vertices].into();
         let raw = RawSequence { name: name.into(), frames: (0..frames).map(frame).collect(), ..RawSequence::default() };
         MeshSequence::try_from(RawSequence { fps: 10.0, ..raw }).unwrap()
     }

@@ -8,7 +8,7 @@ use bonesmith_core::{Surface, Topology};
 use glam::Vec3;
 
 use super::archive::{Archive, Compound, Kind, Object, Pod, Property};
-use crate::{IoError, warning};
+use crate::{IoError, merge, warning};
 
 /// A mesh of a file, its positions still there.
 pub struct Mesh {
@@ -279,13 +279,6 @@ fn read_face_sets(archive: &Archive, object: &Object, surface: &mut Surface) -> 
             }
         }
     }
-    if surface.materials.is_empty() {
-        return Ok(());
-    }
-    let plain = surface.materials.len() as u32;
-    if of_faces.iter().any(Option::is_none) {
-        surface.materials.push(Material { name: "none".into(), ..Material::default() });
-    }
-    surface.face_materials = of_faces.into_iter().map(|m| m.unwrap_or(plain)).collect();
+    surface.face_materials = merge::face_materials(of_faces, &mut surface.materials);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bonesmith_core::{Basis, RawFrame, RawSequence, Surface};
+use bonesmith_core::{Basis, RawSequence, Surface};
 
 use super::archive::{Archive, Writer};
 use super::meta::Meta;
@@ -56,11 +56,10 @@ pub fn load(archive: &mut Archive) -> Result<Basis, IoError> {
 
 /// The animation that a basis stands for.
 pub fn baked(basis: &Basis, options: &LoadOptions) -> RawSequence {
-    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
     RawSequence {
         name: basis.name.clone(),
-        rest: Some(frame(basis.rest.clone())),
-        frames: (0..basis.frame_count()).map(|t| frame(basis.frame(t))).collect(),
+        rest: Some(basis.rest.clone().into()),
+        frames: (0..basis.frame_count()).map(|t| basis.frame(t).into()).collect(),
         times_secs: basis.times_secs.clone(),
         fps: options.fps.unwrap_or(bonesmith_core::sequence::DEFAULT_FPS),
         surface: Surface::clone(&basis.surface),

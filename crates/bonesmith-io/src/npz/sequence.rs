@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::sequence::DEFAULT_FPS;
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, Surface};
+use bonesmith_core::{MeshSequence, RawSequence, Rig};
 use glam::Vec3;
 
 use super::archive::{Archive, Array, Writer};
@@ -24,7 +24,7 @@ pub fn load(archive: &mut Archive, options: &LoadOptions) -> Result<RawSequence,
     };
     let frames = read_frames(archive.required(key)?)?;
     let rest = match archive.array("rest")? {
-        Some(array) => Some(RawFrame { positions: positions(array)?, ..RawFrame::default() }),
+        Some(array) => Some(positions(array)?.into()),
         None => None,
     };
     let times_secs = match archive.array("times")? {
@@ -42,8 +42,7 @@ pub fn load(archive: &mut Archive, options: &LoadOptions) -> Result<RawSequence,
         (None, None) => DEFAULT_FPS,
     };
     let name = meta.name.unwrap_or_else(|| stem(&path));
-    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
-    Ok(RawSequence { name, rest, frames: frames.into_iter().map(frame).collect(), times_secs, fps, surface })
+    Ok(RawSequence { name, rest, frames: frames.into_iter().map(Into::into).collect(), times_secs, fps, surface })
 }
 
 /// Splits [F, N, 3] into frames while it is inflated, so that the positions are never held twice.
@@ -90,14 +89,10 @@ pub fn from_poses(
     options: &LoadOptions,
     posed: impl Fn(usize) -> Vec<Vec3>,
 ) -> Result<RawSequence, IoError> {
-    let Some(clip) = rig.clips.first() else {
-        return Err(IoError::unsupported(path, "the rig has no animation to make a sequence of"));
-    };
-    let frame = |t| RawFrame { positions: posed(t), ..RawFrame::default() };
-    let frames = (0..clip.frame_count()).map(frame).collect();
-    let (times_secs, fps) = (clip.times_secs.clone(), options.fps.unwrap_or(DEFAULT_FPS));
-    let rest = Some(RawFrame { positions: rig.rest.clone(), ..RawFrame::default() });
-    Ok(RawSequence { name: rig.name.clone(), rest, frames, times_secs, fps, surface: Surface::clone(&rig.surface) })
+    match rig.animation(posed) {
+        Some(sequence) => Ok(RawSequence { fps: options.fps.unwrap_or(DEFAULT_FPS), ..sequence }),
+        None => Err(IoError::unsupported(path, "the rig has no animation to make a sequence of")),
+    }
 }
 
 /// Writes a sequence.

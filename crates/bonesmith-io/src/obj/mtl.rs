@@ -88,7 +88,9 @@ fn statement(material: &mut Material, line: &[u8], obj: &Path, has_uvs: bool, im
             let Some(name) = image_name(&rest_of(line, b"map_Kd")) else { return };
             let image = if has_uvs { read_image(obj, &name, images) } else { Err(NO_UVS.into()) };
             let lost = |why: String| warning::texture(obj, &material.name, &name, why);
-            material.textures.base_color = image.map_err(lost).ok().map(|image| Texture { image, uv_set: 0 });
+            if let Ok(image) = image.map_err(lost) {
+                material.textures.base_color = Some(Texture { image, uv_set: 0 });
+            }
         }
         _ if OTHER_PICTURES.contains(&keyword) => {
             let name = image_name(&rest_of(line, keyword)).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, fit, kernel_rates};
-use bonesmith_core::{Adjacency, MeshSequence, RawFrame, RawSequence, Surface, synthetic};
+use bonesmith_core::{Adjacency, MeshSequence, RawSequence, Surface, synthetic};
 use glam::Vec3;
 
 use super::report::show;
@@ -167,11 +167,10 @@ fn rebuild(
     rest: Vec<Vec3>,
     frames: impl Iterator<Item = Vec<Vec3>>,
 ) -> anyhow::Result<MeshSequence> {
-    let frame = |positions: Vec<Vec3>| RawFrame { positions, ..RawFrame::default() };
     let raw = RawSequence {
         name: sequence.name().to_owned(),
-        rest: Some(frame(rest)),
-        frames: frames.map(frame).collect(),
+        rest: Some(rest.into()),
+        frames: frames.map(Into::into).collect(),
         surface: Surface::default(),
         ..RawSequence::default()
     };

@@ -183,7 +183,7 @@ fn cache_motion(document: &Document, model: &Model, fps: Option<f64>) -> Result<
 fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
     let mut sequence = RawSequence {
         name: model.name.clone(),
-        rest: Some(RawFrame { positions: model.rest.clone(), ..RawFrame::default() }),
+        rest: Some(model.rest.clone().into()),
         fps: fps.unwrap_or(0.0),
         surface: model.surface.clone(),
         ..RawSequence::default()
@@ -229,7 +229,7 @@ fn bake(document: &Document, model: &Model, anim: &ufbx::Anim, secs: f64) -> Res
         let bones: Vec<DAffine3> = model.pose(&scene).collect();
         let shaped = model.shaped(&scene);
         let positions = lbs(shaped.as_ref().unwrap_or(&model.rest), &model.weights, &bones);
-        return Ok(RawFrame { positions, ..RawFrame::default() });
+        return Ok(positions.into());
     }
     let scene = document.at(anim, secs, true)?;
     let mut positions: Vec<Vec3> = Vec::with_capacity(model.rest.len());
@@ -245,5 +245,5 @@ fn bake(document: &Document, model: &Model, anim: &ufbx::Anim, secs: f64) -> Res
         };
         positions.extend(mesh.skinned_position.values.iter().map(|v| place.transform_point3(point(v)).as_vec3()));
     }
-    Ok(RawFrame { positions, ..RawFrame::default() })
+    Ok(positions.into())
 }

@@ -190,7 +190,7 @@ fn find_tips(document: &Document, model: &Model, bones: &mut [Bone]) {
 fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
     let mut sequence = RawSequence {
         name: model.name.clone(),
-        rest: Some(RawFrame { positions: model.rest.clone(), ..RawFrame::default() }),
+        rest: Some(model.rest.clone().into()),
         fps: fps.unwrap_or(0.0),
         surface: model.surface.clone(),
         ..RawSequence::default()
@@ -256,5 +256,5 @@ fn bake(model: &Model, motion: &Motion, secs: f64) -> RawFrame {
     }
     let morphed: Vec<Vec3> = rest.iter().map(|p| p.as_vec3()).collect();
     let rest = if morphed.is_empty() { &model.rest } else { &morphed };
-    RawFrame { positions: lbs(rest, &model.weights, &bones), ..RawFrame::default() }
+    lbs(rest, &model.weights, &bones).into()
 }

@@ -1,8 +1,8 @@
 //! Faces and corner attributes of all meshes of a file as one `Surface`.
 
-use bonesmith_core::surface::{CornerAttribute, Material};
+use bonesmith_core::surface::CornerAttribute;
 use bonesmith_core::{Space, Surface, Topology};
-use glam::{DMat3, DVec3};
+use glam::DMat3;
 
 use super::document::Document;
 use super::material::Materials;
@@ -42,7 +42,7 @@ impl SurfaceBuilder {
             }
         }
         // Normals only count when every mesh has them: a length that falls short says so in the end.
-        self.normals.extend(mesh.normals.into_iter().flatten().map(|n| turned(n, linear)));
+        self.normals.extend(mesh.normals.into_iter().flatten().map(|n| merge::turned(n, linear)));
         if let Some(colors) = mesh.colors {
             self.colors.resize(before, [1.0; 4]);
             self.colors.extend(colors);
@@ -60,22 +60,14 @@ impl SurfaceBuilder {
         }
         let Materials { places, mut list, images } = materials;
         let place = |m: &Option<usize>| m.and_then(|m| places.get(m).copied().flatten());
-        let mut face_materials: Vec<Option<u32>> = self.materials.iter().map(place).collect();
-        if face_materials.iter().all(Option::is_none) {
-            face_materials.clear();
-        }
-        // Faces without a material beside faces with one get the plain one.
-        let plain = list.len() as u32;
-        if face_materials.iter().any(Option::is_none) {
-            list.push(Material { name: "none".into(), ..Material::default() });
-        }
+        let face_materials = merge::face_materials(self.materials.iter().map(place).collect(), &mut list);
         let uvs = self.uvs.iter().enumerate().map(|(set, uv)| attribute(format!("TEXCOORD_{set}"), uv)).collect();
         Surface {
             topology: Topology::from_counts(&self.sizes, self.corners),
             uv_sets: if corners > 0 { uvs } else { Vec::new() },
             normals: (corners > 0 && self.normals.len() == corners).then(|| attribute("NORMAL".into(), &self.normals)),
             colors: (!self.colors.is_empty()).then(|| attribute("COLOR_0".into(), &self.colors)),
-            face_materials: face_materials.into_iter().map(|m| m.unwrap_or(plain)).collect(),
+            face_materials,
             materials: list,
             images,
             space: Space::GLTF,
@@ -96,15 +88,6 @@ impl MeshData {
             start += size as usize;
         }
     }
-}
-
-/// A normal after `linear`; untouched bit for bit when that is the identity.
-fn turned(normal: [f32; 3], linear: DMat3) -> [f32; 3] {
-    if linear == DMat3::IDENTITY {
-        return normal;
-    }
-    let turned = linear.inverse().transpose() * DVec3::from_array(normal.map(f64::from));
-    turned.try_normalize().map_or(normal, |n| n.as_vec3().to_array())
 }
 
 /// Shares equal values.

@@ -87,7 +87,7 @@ fn to_sequence(model: Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
     }
     let mut sequence = RawSequence {
         fps: fps.unwrap_or(0.0),
-        rest: model.has_rest.then(|| RawFrame { positions: model.rest.clone(), ..RawFrame::default() }),
+        rest: model.has_rest.then(|| model.rest.clone().into()),
         ..RawSequence::default()
     };
     for &time in &times {

@@ -1,8 +1,8 @@
 //! Faces and corner attributes of all meshes as one `Surface`.
 
-use bonesmith_core::surface::{CornerAttribute, Material};
+use bonesmith_core::surface::CornerAttribute;
 use bonesmith_core::{Surface, Topology};
-use glam::{DMat3, DVec3};
+use glam::DMat3;
 
 use crate::usd::stage::Stage;
 use crate::{merge, warning};
@@ -41,7 +41,7 @@ impl SurfaceBuilder {
         self.uv_sets.iter_mut().for_each(|set| fill(set, count, [0.0; 2]));
         match mesh.normals.take() {
             Some(mut normals) if !mesh.corners.is_empty() => {
-                normals.values.iter_mut().for_each(|n| *n = turned(*n, linear));
+                normals.values.iter_mut().for_each(|n| *n = merge::turned(*n, linear));
                 let all = self.normals.get_or_insert_with(|| blank(&normals.name, before, [0.0, 0.0, 1.0]));
                 append(all, normals, before, [0.0, 0.0, 1.0]);
             }
@@ -55,25 +55,18 @@ impl SurfaceBuilder {
     }
 
     /// The surface.
-    pub fn finish(mut self, stage: &Stage, materials: Materials) -> Surface {
+    pub fn finish(self, stage: &Stage, materials: Materials) -> Surface {
         if self.lacks_normals && self.normals.is_some() {
             warning::left_out(stage.file(), merge::SOME_NORMALS);
         }
         let Materials { mut list, images, .. } = materials;
-        if self.materials.iter().all(Option::is_none) {
-            self.materials.clear();
-        }
-        // Faces without a material beside faces with one get the plain one.
-        let plain = list.len() as u32;
-        if self.materials.iter().any(Option::is_none) {
-            list.push(Material { name: "none".into(), ..Material::default() });
-        }
+        let face_materials = merge::face_materials(self.materials, &mut list);
         Surface {
             topology: Topology::from_counts(&self.sizes, self.corners),
             uv_sets: self.uv_sets,
             normals: self.normals.filter(|_| !self.lacks_normals),
             colors: self.colors,
-            face_materials: self.materials.into_iter().map(|m| m.unwrap_or(plain)).collect(),
+            face_materials,
             materials: list,
             images,
             space: Default::default(),
@@ -100,13 +93,4 @@ fn append<const D: usize>(all: &mut CornerAttribute<D>, own: CornerAttribute<D>,
     let offset = all.values.len() as u32;
     all.values.extend(own.values);
     all.indices.extend(own.indices.into_iter().map(|i| i + offset));
-}
-
-/// A normal after `linear`; untouched bit for bit when that is the identity.
-fn turned(normal: [f32; 3], linear: DMat3) -> [f32; 3] {
-    if linear == DMat3::IDENTITY {
-        return normal;
-    }
-    let turned = linear.inverse().transpose() * DVec3::from_array(normal.map(f64::from));
-    turned.try_normalize().map_or(normal, |n| n.as_vec3().to_array())
 }

@@ -3,7 +3,9 @@
 use glam::DMat3;
 
 use super::axes;
+use super::basins::Basins;
 use super::bones::{self, BoneModel};
+use super::guess;
 use super::joint::{self, Joint};
 use super::local::LocalParams;
 use super::model::{Motion, Skin};
@@ -62,6 +64,8 @@ pub(crate) struct Descent<'a> {
     count: usize,
     /// Moves vertices and affine bones together after each round, instead of momentum.
     joint: Option<Joint>,
+    /// Lets vertices look further than the nearest minimum.
+    basins: Option<Basins>,
 }
 
 impl<'a> Descent<'a> {
@@ -79,6 +83,7 @@ impl<'a> Descent<'a> {
             age: 0.0,
             count: 0,
             joint: None,
+            basins: None,
         }
     }
 
@@ -88,7 +93,10 @@ impl<'a> Descent<'a> {
             && self.smoothness.is_none()
             && self.local.slots <= joint::MOST_SLOTS
             && state.bones() <= joint::MOST_BONES;
-        Self { joint: (wanted && possible).then(Joint::default), ..self }
+        let wanted = wanted && possible;
+        let few = self.local.slots <= guess::MOST && self.local.move_rest;
+        let basins = (wanted && few).then(|| Basins::new(&self.problem.rest));
+        Self { joint: wanted.then(Joint::default), basins, ..self }
     }
 
     /// With smooth weights.
@@ -164,6 +172,11 @@ impl<'a> Descent<'a> {
 
     /// Solves all vertices; returns the price of weights that are not smooth.
     fn solve_vertices(&mut self, motion: &Motion, skin: &mut Skin, local: LocalParams) -> f64 {
+        if let Some(basins) = &self.basins {
+            basins.improve(self.problem, motion, skin, self.count - 1);
+            self.moments = vertices::pass(self.problem, motion, skin, None);
+            return 0.0;
+        }
         let smoothness = self.smoothness.as_ref();
         self.moments = vertices::smooth_pass(self.problem, motion, skin, Some(local), smoothness);
         smoothness.map_or(0.0, |smoothness| smoothness.penalty(skin))

@@ -19,10 +19,12 @@
 //! reinitialising (`explore`), momentum (`descend`).
 
 mod axes;
+mod basins;
 pub(crate) mod bones;
 pub(crate) mod descend;
 pub(crate) mod explore;
 pub(crate) mod finish;
+mod guess;
 pub(crate) mod init;
 mod joint;
 pub(crate) mod levels;

@@ -12,6 +12,7 @@ use glam::DVec3;
 use pulp::Arch;
 use rayon::prelude::*;
 
+use super::guess::Guess;
 use super::local::{BatchView, LocalParams, LocalSolver, SkinRows, Wish, add_removal_costs, solve_vertices};
 use super::model::{Motion, Skin};
 use super::problem::Problem;
@@ -135,6 +136,46 @@ pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f3
         },
     );
     out
+}
+
+/// A vertex as [`revise`] shows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub vertex: usize,
+    /// [4 B] products of its residual with each row of the motion.
+    pub along: &'a [f32],
+    /// Squared length of the residual.
+    pub error: f64,
+}
+
+/// Puts what `choose` finds in place of each vertex; it gets room of its own for each task.
+pub(crate) fn revise<R: Default>(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &mut Skin,
+    choose: impl Fn(&mut R, Seen<'_>) -> Guess + Sync,
+) {
+    let rows = motion.rows.iter().map(|&x| x as f32).collect();
+    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs: None, params: None, smooth: None };
+    let (side, slots) = (4 * motion.bones, skin.slots);
+    let blocks = skin.bones.par_chunks_mut(BLOCK * slots).zip(skin.weights.par_chunks_mut(BLOCK * slots));
+    blocks.zip(skin.rest.par_chunks_mut(BLOCK)).enumerate().for_each_init(
+        || (Lane::new(&shared, slots), R::default()),
+        |(lane, room), (block, ((bones, weights), rest))| {
+            lane.look(&shared, block * BLOCK, bones, weights, rest);
+            let vertices = bones.chunks_mut(slots).zip(weights.chunks_mut(slots)).zip(rest);
+            for (at, ((bones, weights), rest)) in vertices.enumerate() {
+                let along = &lane.along[at * side..(at + 1) * side];
+                let found = choose(room, Seen { vertex: block * BLOCK + at, along, error: lane.errors[at] });
+                bones.fill(0);
+                weights.fill(0.0);
+                for k in 0..found.count {
+                    (bones[k], weights[k]) = (found.bones[k] as u16, found.weights[k]);
+                }
+                *rest = DVec3::from_slice(&found.u[..3]);
+            }
+        },
+    );
 }
 
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
@@ -268,12 +309,16 @@ impl Lane {
     /// Residuals of some vertices and their products with all bones, for a skin that stays.
     fn look_at(&mut self, shared: &Shared, range: Range<usize>, skin: &Skin) {
         let slots = range.start * self.slots..range.end * self.slots;
+        self.look(shared, range.start, &skin.bones[slots.clone()], &skin.weights[slots], &skin.rest[range]);
+    }
+
+    /// As [`Lane::look_at`], from vertex `start` on.
+    fn look(&mut self, shared: &Shared, start: usize, bones: &[u16], weights: &[f64], rest: &[DVec3]) {
         let mut buffer = std::mem::take(&mut self.read);
-        let trajectories = shared.problem.block(range.clone(), &mut buffer);
-        let (bones, weights) = (&skin.bones[slots.clone()], &skin.weights[slots]);
-        self.find_residuals(shared, trajectories, bones, weights, &skin.rest[range.clone()]);
+        let trajectories = shared.problem.block(start..start + rest.len(), &mut buffer);
+        self.find_residuals(shared, trajectories, bones, weights, rest);
         self.read = buffer;
-        self.find_along(shared, range.len());
+        self.find_along(shared, rest.len());
     }
 
     fn block(

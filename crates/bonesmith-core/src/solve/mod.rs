@@ -1,5 +1,6 @@
 //! Small solvers that the fit is made of.
 
+pub(crate) mod definite;
 pub(crate) mod kernels;
 pub(crate) mod lanes;
 pub(crate) mod nnls;

@@ -1,0 +1,54 @@
+//! Tiny positive definite systems on the stack.
+
+/// Solves `A x = r` for the first `d` unknowns; `matrix` holds the lower triangle of `A` and is overwritten, `right`
+/// holds `r` and becomes `x`. Returns `r^T x`: what a quadratic `x^T A x - 2 r^T x` falls by.
+#[inline(always)]
+pub(crate) fn solve<const D: usize>(matrix: &mut [[f64; D]; D], right: &mut [f64; D], d: usize) -> f64 {
+    let mut gain = 0.0;
+    for i in 0..d {
+        for j in 0..=i {
+            let mut left = matrix[i][j];
+            for k in 0..j {
+                left -= matrix[i][k] * matrix[j][k];
+            }
+            matrix[i][j] = if i == j { left.max(f64::MIN_POSITIVE).sqrt() } else { left / matrix[j][j] };
+        }
+        let mut left = right[i];
+        for k in 0..i {
+            left -= matrix[i][k] * right[k];
+        }
+        right[i] = left / matrix[i][i];
+        gain += right[i] * right[i];
+    }
+    for i in (0..d).rev() {
+        let mut left = right[i];
+        for k in i + 1..d {
+            left -= matrix[k][i] * right[k];
+        }
+        right[i] = left / matrix[i][i];
+    }
+    gain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::random::Random;
+
+    #[test]
+    fn solutions_satisfy_the_system() {
+        let random = &mut Random::new(4);
+        for d in 1..=5 {
+            let b: [[f64; 5]; 5] = std::array::from_fn(|_| std::array::from_fn(|_| random.signed()));
+            let entry = |i: usize, j: usize| (0..5).map(|k| b[i][k] * b[j][k]).sum::<f64>() + f64::from(i == j);
+            let r: [f64; 5] = std::array::from_fn(|_| random.signed());
+            let mut x = r;
+            let gain = solve(&mut std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j))), &mut x, d);
+            for i in 0..d {
+                let left: f64 = (0..d).map(|j| entry(i, j) * x[j]).sum();
+                assert!((left - r[i]).abs() < 1e-12, "{left} {}", r[i]);
+            }
+            assert!((gain - (0..d).map(|i| r[i] * x[i]).sum::<f64>()).abs() < 1e-12);
+        }
+    }
+}

@@ -25,7 +25,7 @@ const SETS_EVERY: usize = 4;
 const CANDIDATES: usize = 8;
 
 /// Sets that are tried further, rest position and all.
-const BEST_SETS: usize = 6;
+pub(super) const BEST_SETS: usize = 6;
 
 /// Vertices along the curve that a vertex looks at, on either side; two of them each round.
 const REACH: usize = 6;
@@ -43,7 +43,7 @@ pub(crate) struct Basins {
 
 /// Some of the candidates of a vertex.
 #[derive(Clone, Copy)]
-struct Set {
+pub(super) struct Set {
     count: usize,
     members: [usize; MOST],
 }
@@ -101,7 +101,7 @@ impl Basins {
 }
 
 /// All sets of at most `slots` of `candidates` bones.
-fn all_sets(candidates: usize, slots: usize) -> Vec<Set> {
+pub(super) fn all_sets(candidates: usize, slots: usize) -> Vec<Set> {
     let of = |bits: u32| {
         let mut set = Set { count: 0, members: [0; MOST] };
         for member in (0..candidates).filter(|member| bits >> member & 1 == 1) {
@@ -188,7 +188,7 @@ fn rank(sight: Sight<'_>, start: &Guess, gains: &mut Vec<f64>, ranked: &mut Vec<
 /// The sets that are best with the rest position as it is, the best first. Sets that would need a negative weight are not: a
 /// smaller one does as well.
 #[inline(always)]
-fn best_sets(sight: Sight<'_>, sets: &[Set], ranked: &[usize], u: [f64; 4]) -> [Option<Guess>; BEST_SETS] {
+pub(super) fn best_sets(sight: Sight<'_>, sets: &[Set], ranked: &[usize], u: [f64; 4]) -> [Option<Guess>; BEST_SETS] {
     let count = ranked.len().min(CANDIDATES);
     let outer = Mat4::outer(&u, &u);
     let (mut gram, mut linear) = ([[0.0; CANDIDATES]; CANDIDATES], [0.0; CANDIDATES]);
@@ -222,7 +222,8 @@ impl Round<'_> {
     /// What vertex `of` has, for vertex `i`: its rest position is as far from the input's as the other's is.
     #[inline(always)]
     fn guess_of(&self, of: usize, i: usize) -> Guess {
-        let mut guess = Guess { count: 0, bones: [0; MOST], weights: [0.0; MOST], u: self.rest_like(of, i), value: 0.0 };
+        let mut guess =
+            Guess { count: 0, bones: [0; MOST], weights: [0.0; MOST], u: self.rest_like(of, i), value: 0.0 };
         for (j, w) in self.skin.of(of) {
             (guess.bones[guess.count], guess.weights[guess.count]) = (j, w);
             guess.count += 1;
@@ -235,7 +236,11 @@ impl Round<'_> {
 
     #[inline(always)]
     fn rest_like(&self, of: usize, i: usize) -> [f64; 4] {
-        let u = if of == i { self.skin.rest[i] } else { self.skin.rest[of] + (self.problem.rest[i] - self.problem.rest[of]) };
+        let u = if of == i {
+            self.skin.rest[i]
+        } else {
+            self.skin.rest[of] + (self.problem.rest[i] - self.problem.rest[of])
+        };
         [u.x, u.y, u.z, 1.0]
     }
 

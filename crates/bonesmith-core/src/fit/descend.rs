@@ -40,7 +40,7 @@ const AXES_EVERY: usize = 3;
 /// valleys, so the bones are first carried on in the direction they moved (Nesterov's schedule, brought back to
 /// rotations where bones are rigid). Vertices are optimal for *any* bones, so this is safe; where the error rises,
 /// the look-ahead is dropped and momentum starts again. Where it pays, steps over everything at once take its place
-/// (`joint`).
+/// (`joint`), and vertices look further than the nearest minimum (`basins`).
 pub(crate) struct Descent<'a> {
     pub problem: &'a Problem,
     pub local: LocalParams,
@@ -93,10 +93,14 @@ impl<'a> Descent<'a> {
             && self.smoothness.is_none()
             && self.local.slots <= joint::MOST_SLOTS
             && state.bones() <= joint::MOST_BONES;
-        let wanted = wanted && possible;
-        let few = self.local.slots <= guess::MOST && self.local.move_rest;
-        let basins = (wanted && few).then(|| Basins::new(&self.problem.rest));
-        Self { joint: wanted.then(Joint::default), basins, ..self }
+        Self { joint: (wanted && possible).then(Joint::default), ..self }
+    }
+
+    /// With vertices that look further than the nearest minimum, where they can.
+    pub fn far_sighted(self, wanted: bool) -> Self {
+        let possible = self.local.slots <= guess::MOST && self.local.move_rest && self.smoothness.is_none();
+        let basins = (wanted && possible).then(|| Basins::new(&self.problem.rest));
+        Self { basins, ..self }
     }
 
     /// With smooth weights.

@@ -127,12 +127,6 @@ impl Sight<'_> {
         Terms { turned, gram, linear, value }
     }
 
-    /// The error of a guess, less `|v|^2`.
-    #[inline(always)]
-    pub fn value(&self, guess: &Guess) -> f64 {
-        self.terms(guess).value
-    }
-
     /// Best weights for the rest position as it is; bones that would need negative ones leave.
     #[inline(always)]
     pub fn find_weights(&self, guess: &mut Guess) {

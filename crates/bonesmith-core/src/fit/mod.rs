@@ -285,7 +285,9 @@ fn refine(
     (state.motion, state.skin) = (Motion::identity(0, 0), seen.skin.pick(&[]));
     narrow(&part, &mut seen, local, &schedule, run)?;
     run.stage("bones on more vertices", Some(schedule.middle_rounds))?;
-    Descent::new(&part, local).jointly(schedule.jointly, &seen).rounds(&mut seen, schedule.middle_rounds, run)?;
+    let mut descent = Descent::new(&part, local).jointly(schedule.jointly, &seen).far_sighted(schedule.far_sighted);
+    descent.rounds(&mut seen, schedule.middle_rounds, run)?;
+    drop(descent);
     drop(part);
     *state = run.timed("lift", || middle.lift(problem, sequence, seen));
     polish(sequence, problem, state, schedule.last_rounds, local, params, run)
@@ -328,7 +330,8 @@ fn polish(
         let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
         Smoothness::new(problem, adjacency, params.smooth)
     });
-    let mut descent = Descent::new(problem, local).smoothed(smoothness).jointly(schedule.jointly, state);
+    let descent = Descent::new(problem, local).smoothed(smoothness).jointly(schedule.jointly, state);
+    let mut descent = descent.far_sighted(schedule.far_sighted);
     let mut last = f64::INFINITY;
     let mut stop = StopReason::MaxIterations;
     let mut poor = 0;

@@ -42,6 +42,8 @@ pub(crate) struct Schedule {
     pub tolerance: f64,
     /// Whether vertices and bones are moved together, too.
     pub jointly: bool,
+    /// Whether vertices look further than the nearest minimum.
+    pub far_sighted: bool,
     /// Influences more than asked for that the search may use; they are given up one by one.
     pub spare: usize,
     /// Rounds with each of them before it is given up.
@@ -69,6 +71,7 @@ impl Schedule {
             last_rounds: 3,
             tolerance: 1e-3,
             jointly: false,
+            far_sighted: false,
             spare: 0,
             spare_rounds: 0,
         };
@@ -118,6 +121,7 @@ impl Schedule {
             middle_rounds: 60,
             last_rounds: 15,
             jointly: true,
+            far_sighted: true,
             spare: 2,
             spare_rounds: 20,
             ..plain

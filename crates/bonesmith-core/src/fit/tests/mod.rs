@@ -2,6 +2,7 @@
 //!
 //! A twin knows nothing of moments, lanes, active sets or residuals; it poses every vertex in every frame.
 
+mod basins;
 mod bones;
 mod descend;
 mod init;

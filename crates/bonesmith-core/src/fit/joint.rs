@@ -12,7 +12,7 @@
 //! (variable projection [Golub1973] with the simplification of [Kaufman1975]). Its normal equations need frames only in `K = T T^T` and
 //! in `T r_i`: solved by conjugate gradients, preconditioned with each vertex's own block, a step costs vertices
 //! times `(4 K)^2` whatever the number of frames. Bones of a vertex stay those it has; `vertices` changes them.
-//! A step is taken only if the true error falls.
+//! A step is taken only if the true error falls. Steps need not be exact, so all that is kept for each vertex is float32; sums are float64.
 
 use std::ops::Range;
 
@@ -52,6 +52,9 @@ const CHUNK: usize = 256;
 /// Damping to begin with, least and most of it.
 const DAMPING: (f64, f64, f64) = (1e-2, 1e-7, 1e3);
 
+/// A number for each unknown of a vertex; 0 beyond those it has.
+type Unknowns = [f64; MOST_UNKNOWNS];
+
 /// Four numbers for each bone of a vertex.
 type Rows = [[f64; 4]; MOST_SLOTS];
 
@@ -77,8 +80,7 @@ impl Joint {
         squared_error: f64,
         move_rest: bool,
     ) -> Option<(f64, Moments)> {
-        let system = System::new(problem, state, moments, self.damping, move_rest)?;
-        let skin = system.moved(&system.solve());
+        let skin = System::new(problem, state, moments, self.damping, move_rest)?.solved();
         let before = (std::mem::replace(&mut state.skin, skin), state.motion.clone());
         let after = vertices::pass(problem, &state.motion, &mut state.skin, None);
         let gain = bones::update(&mut state.motion, &after, &state.model);
@@ -105,11 +107,11 @@ pub(super) struct System<'a> {
     stride: usize,
     move_rest: bool,
     /// [N, stride] right side: slopes of the error.
-    pub(super) right: Vec<f64>,
+    pub(super) right: Vec<f32>,
     /// [N, stride] damping of each unknown.
-    pub(super) damping: Vec<f64>,
+    pub(super) damping: Vec<f32>,
     /// [N, stride (stride + 1) / 2] Cholesky factors of the vertices' own blocks.
-    factors: Vec<f64>,
+    factors: Vec<f32>,
 }
 
 impl<'a> System<'a> {
@@ -144,7 +146,7 @@ impl<'a> System<'a> {
             let vertex = system.vertex(i);
             let mut rows: Rows = [[0.0; 4]; MOST_SLOTS];
             rows.iter_mut().zip(slopes).for_each(|(row, slope)| *row = slope.map(f64::from));
-            vertex.gather(&rows, right);
+            narrow(&vertex.gather(&rows), right);
             system.prepare(&vertex, damping, dampings, factor);
         });
         (system.right, system.damping, system.factors) = (right, dampings, factors);
@@ -168,19 +170,19 @@ impl<'a> System<'a> {
     }
 
     /// Damping and factor of a vertex's own block.
-    fn prepare(&self, vertex: &Vertex<'_>, damping: f64, dampings: &mut [f64], factor: &mut [f64]) {
+    fn prepare(&self, vertex: &Vertex<'_>, damping: f64, dampings: &mut [f32], factor: &mut [f32]) {
         let d = vertex.unknowns();
         let mut block = [[0.0; MOST_UNKNOWNS]; MOST_UNKNOWNS];
         for q in 0..d {
             let mut unit = [0.0; MOST_UNKNOWNS];
             unit[q] = 1.0;
             // The block is symmetric: its column is its row.
-            vertex.gather(&self.along(vertex, &vertex.changes(&unit)), &mut block[q]);
+            block[q] = vertex.gather(&self.along(vertex, &vertex.changes(&unit)));
         }
         let trace: f64 = (0..d).map(|q| block[q][q]).sum();
         for q in 0..d {
-            dampings[q] = damping * block[q][q] + 1e-9 * trace + f64::MIN_POSITIVE;
-            block[q][q] += dampings[q];
+            dampings[q] = (damping * block[q][q] + 1e-9 * trace) as f32 + f32::MIN_POSITIVE;
+            block[q][q] += f64::from(dampings[q]);
         }
         cholesky(&block, d, factor);
     }
@@ -199,7 +201,7 @@ impl<'a> System<'a> {
     }
 
     /// The normal equations' matrix times `d`.
-    pub(super) fn apply(&self, d: &[f64], out: &mut [f64]) {
+    pub(super) fn apply(&self, d: &[f32], out: &mut [f32]) {
         let follow = self.follow(d);
         out.par_chunks_mut(CHUNK * self.stride).enumerate().for_each(|(at, out)| {
             apply_to(self, &follow, at * CHUNK, d, out);
@@ -207,7 +209,7 @@ impl<'a> System<'a> {
     }
 
     /// [B, B] blocks of `(S^-1 X^T dX K)^T`: how the bones follow.
-    fn follow(&self, d: &[f64]) -> Vec<Mat4> {
+    fn follow(&self, d: &[f32]) -> Vec<Mat4> {
         let (b, n) = (self.pairs.bones, self.skin.rest.len());
         // Their number depends on sizes only, and they are added in order.
         let lanes = (n / CHUNK).clamp(1, 8);
@@ -237,11 +239,13 @@ impl<'a> System<'a> {
         out
     }
 
-    /// Conjugate gradients from zero.
-    fn solve(&self) -> Vec<f64> {
-        let mut x = vec![0.0; self.right.len()];
-        let mut residual = self.right.clone();
-        let mut direction = self.preconditioned(&residual);
+    /// The skin after the step that conjugate gradients find from zero.
+    fn solved(mut self) -> Skin {
+        let mut residual = std::mem::take(&mut self.right);
+        let mut x = vec![0.0; residual.len()];
+        let mut direction = vec![0.0; x.len()];
+        self.precondition(&residual, &mut direction);
+        // The matrix times the direction, then the residual preconditioned.
         let mut product = vec![0.0; x.len()];
         let mut energy = dot(&residual, &direction);
         let enough = energy * INNER_TOLERANCE * INNER_TOLERANCE;
@@ -254,32 +258,36 @@ impl<'a> System<'a> {
             if curvature <= 0.0 {
                 break;
             }
-            let length = energy / curvature;
+            let length = (energy / curvature) as f32;
             x.iter_mut().zip(&direction).for_each(|(x, d)| *x += length * d);
             residual.iter_mut().zip(&product).for_each(|(r, p)| *r -= length * p);
-            let z = self.preconditioned(&residual);
-            let next = dot(&residual, &z);
-            direction.iter_mut().zip(&z).for_each(|(d, z)| *d = z + next / energy * *d);
+            self.precondition(&residual, &mut product);
+            let next = dot(&residual, &product);
+            let carried = (next / energy) as f32;
+            direction.iter_mut().zip(&product).for_each(|(d, z)| *d = z + carried * *d);
             energy = next;
         }
-        x
+        self.moved(&x)
     }
 
-    fn preconditioned(&self, r: &[f64]) -> Vec<f64> {
-        let mut out = r.to_vec();
-        let rows = out.par_chunks_mut(self.stride).zip(self.factors.par_chunks(self.triangle()));
-        rows.enumerate().for_each(|(i, (x, factor))| backsolve(factor, &mut x[..self.vertex(i).unknowns()]));
-        out
+    /// Solves with each vertex's own block.
+    fn precondition(&self, right: &[f32], out: &mut [f32]) {
+        let rows = out.par_chunks_mut(self.stride).zip(right.par_chunks(self.stride));
+        rows.zip(self.factors.par_chunks(self.triangle())).enumerate().for_each(|(i, ((out, right), factor))| {
+            let mut x = widen(right);
+            backsolve(factor, &mut x[..self.vertex(i).unknowns()]);
+            narrow(&x, out);
+        });
     }
 
     /// The skin after a step, its weights made convex again.
-    pub(super) fn moved(&self, step: &[f64]) -> Skin {
+    pub(super) fn moved(&self, step: &[f32]) -> Skin {
         let slots = self.skin.slots;
         let mut out = self.skin.clone();
         for (i, own) in step.chunks_exact(self.stride).enumerate() {
-            let vertex = self.vertex(i);
+            let (vertex, own) = (self.vertex(i), widen(own));
             let count = vertex.bones.len();
-            let changes = vertex.weight_changes(own);
+            let changes = vertex.weight_changes(&own);
             let mut influences: Vec<(u16, f64)> = (0..count)
                 .map(|a| (vertex.bones[a], vertex.weights[a] + changes[a]))
                 .filter(|(_, w)| *w > 0.0)
@@ -300,12 +308,12 @@ impl<'a> System<'a> {
 
 /// `sum_i x_i dx_i^T` over some vertices, a block for each pair of bones.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn cross_moments(system: &System<'_>, vertices: Range<usize>, d: &[f64]) -> Vec<Mat4> {
+fn cross_moments(system: &System<'_>, vertices: Range<usize>, d: &[f32]) -> Vec<Mat4> {
     let b = system.pairs.bones;
     let mut sums = vec![Mat4::default(); b * b];
     for i in vertices {
         let vertex = system.vertex(i);
-        let changes = vertex.changes(&d[i * system.stride..(i + 1) * system.stride]);
+        let changes = vertex.changes(&widen(&d[i * system.stride..(i + 1) * system.stride]));
         for (&k, e) in vertex.bones.iter().zip(&changes) {
             let outer = Mat4::outer(&vertex.u, e);
             for (&j, &w) in vertex.bones.iter().zip(vertex.weights) {
@@ -318,13 +326,13 @@ fn cross_moments(system: &System<'_>, vertices: Range<usize>, d: &[f64]) -> Vec<
 
 /// Rows of the normal equations' matrix times `d`, from vertex `first` on.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn apply_to(system: &System<'_>, follow: &[Mat4], first: usize, d: &[f64], out: &mut [f64]) {
+fn apply_to(system: &System<'_>, follow: &[Mat4], first: usize, d: &[f32], out: &mut [f32]) {
     let (b, stride) = (system.pairs.bones, system.stride);
     for (at, out) in out.chunks_exact_mut(stride).enumerate() {
         let unknowns = (first + at) * stride..(first + at + 1) * stride;
-        let (own, damping) = (&d[unknowns.clone()], &system.damping[unknowns]);
+        let (own, damping) = (widen(&d[unknowns.clone()]), widen(&system.damping[unknowns]));
         let vertex = system.vertex(first + at);
-        let mut rows = system.along(&vertex, &vertex.changes(own));
+        let mut rows = system.along(&vertex, &vertex.changes(&own));
         for (&j, row) in vertex.bones.iter().zip(&mut rows) {
             let mut mixed = Mat4::default();
             for (&k, &w) in vertex.bones.iter().zip(vertex.weights) {
@@ -333,8 +341,9 @@ fn apply_to(system: &System<'_>, follow: &[Mat4], first: usize, d: &[f64], out: 
             let taken = mixed.times(&vertex.u);
             (0..4).for_each(|c| row[c] -= taken[c]);
         }
-        vertex.gather(&rows, out);
-        (0..vertex.unknowns()).for_each(|q| out[q] += damping[q] * own[q]);
+        let mut product = vertex.gather(&rows);
+        (0..vertex.unknowns()).for_each(|q| product[q] += damping[q] * own[q]);
+        narrow(&product, out);
     }
 }
 
@@ -381,7 +390,8 @@ impl Vertex<'_> {
 
     /// The transpose of [`Vertex::changes`].
     #[inline(always)]
-    fn gather(&self, rows: &Rows, out: &mut [f64]) {
+    fn gather(&self, rows: &Rows) -> Unknowns {
+        let mut out = [0.0; MOST_UNKNOWNS];
         let slope = |a: usize| (0..4).map(|c| self.u[c] * rows[a][c]).sum::<f64>();
         let own = slope(self.pivot);
         let others = (0..self.bones.len()).filter(|&a| a != self.pivot);
@@ -392,6 +402,7 @@ impl Vertex<'_> {
                 out[from + c] = self.weights.iter().zip(rows).map(|(w, row)| w * row[c]).sum();
             }
         }
+        out
     }
 }
 
@@ -402,28 +413,45 @@ fn entry(row: usize, column: usize) -> usize {
 }
 
 /// Lower factor of a positive definite matrix.
-fn cholesky(block: &[[f64; MOST_UNKNOWNS]], d: usize, factor: &mut [f64]) {
+fn cholesky(block: &[Unknowns], d: usize, factor: &mut [f32]) {
+    let mut done = [0.0; MOST_UNKNOWNS * (MOST_UNKNOWNS + 1) / 2];
     for r in 0..d {
         for c in 0..=r {
-            let done: f64 = (0..c).map(|k| factor[entry(r, k)] * factor[entry(c, k)]).sum();
-            let left = block[r][c] - done;
-            factor[entry(r, c)] = if r == c { left.max(f64::MIN_POSITIVE).sqrt() } else { left / factor[entry(c, c)] };
+            let known: f64 = (0..c).map(|k| done[entry(r, k)] * done[entry(c, k)]).sum();
+            let left = block[r][c] - known;
+            done[entry(r, c)] = if r == c { left.max(f64::MIN_POSITIVE).sqrt() } else { left / done[entry(c, c)] };
         }
     }
+    narrow(&done, factor);
 }
 
 /// `x = (L L^T)^-1 x`.
-fn backsolve(factor: &[f64], x: &mut [f64]) {
+fn backsolve(factor: &[f32], x: &mut [f64]) {
+    let factor = |r: usize, c: usize| f64::from(factor[entry(r, c)]);
     for r in 0..x.len() {
-        let done: f64 = (0..r).map(|k| factor[entry(r, k)] * x[k]).sum();
-        x[r] = (x[r] - done) / factor[entry(r, r)];
+        let known: f64 = (0..r).map(|k| factor(r, k) * x[k]).sum();
+        x[r] = (x[r] - known) / factor(r, r);
     }
     for r in (0..x.len()).rev() {
-        let done: f64 = (r + 1..x.len()).map(|k| factor[entry(k, r)] * x[k]).sum();
-        x[r] = (x[r] - done) / factor[entry(r, r)];
+        let known: f64 = (r + 1..x.len()).map(|k| factor(k, r) * x[k]).sum();
+        x[r] = (x[r] - known) / factor(r, r);
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+/// A vertex's numbers as they are computed with.
+#[inline(always)]
+fn widen(stored: &[f32]) -> Unknowns {
+    let mut out = [0.0; MOST_UNKNOWNS];
+    out.iter_mut().zip(stored).for_each(|(out, x)| *out = f64::from(*x));
+    out
+}
+
+/// A vertex's numbers as they are stored.
+#[inline(always)]
+fn narrow(computed: &[f64], stored: &mut [f32]) {
+    stored.iter_mut().zip(computed).for_each(|(out, x)| *out = *x as f32);
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }

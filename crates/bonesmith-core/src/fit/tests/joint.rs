@@ -23,12 +23,12 @@ fn settled(seed: u64) -> (Case, Moments) {
 }
 
 /// A direction over all unknowns, times `h`.
-fn scaled(d: &[f64], h: f64) -> Vec<f64> {
-    d.iter().map(|x| h * x).collect()
+fn scaled(d: &[f32], h: f64) -> Vec<f32> {
+    d.iter().map(|x| (h * f64::from(*x)) as f32).collect()
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
 /// The right side is half the slope of the true error, taken negative.
@@ -39,7 +39,7 @@ fn slopes_are_those_of_the_error() {
         let system = System::new(&problem, &state, &moments, 1e-2, move_rest).unwrap();
         let random = &mut Random::new(9);
         for _ in 0..4 {
-            let d: Vec<f64> = system.right.iter().map(|_| random.signed()).collect();
+            let d: Vec<f32> = system.right.iter().map(|_| random.signed() as f32).collect();
             let error = |h: f64| naive::squared_error(&problem, &state.motion, &system.moved(&scaled(&d, h)));
             let slope = (error(-1e-4) - error(1e-4)) / 4e-4;
             let found = dot(&d, &system.right);
@@ -56,7 +56,7 @@ fn curvature_is_what_the_bones_cannot_follow() {
     let system = System::new(&problem, &state, &moments, 1e-2, true).unwrap();
     let random = &mut Random::new(7);
     for _ in 0..4 {
-        let d: Vec<f64> = system.right.iter().map(|_| random.signed()).collect();
+        let d: Vec<f32> = system.right.iter().map(|_| random.signed() as f32).collect();
         let (up, down) = (system.moved(&scaled(&d, H)), system.moved(&scaled(&d, -H)));
         let change = |i: usize| {
             let (up, down) = (naive::posed(&state.motion, &up, i), naive::posed(&state.motion, &down, i));
@@ -71,7 +71,7 @@ fn curvature_is_what_the_bones_cannot_follow() {
         let left = moments.squared_error - bones::update(&mut motion, &moments, &state.model);
         let mut product = vec![0.0; d.len()];
         system.apply(&d, &mut product);
-        let damped: f64 = d.iter().zip(&system.damping).map(|(d, damping)| damping * d * d).sum();
+        let damped: f64 = d.iter().zip(&system.damping).map(|(d, damping)| f64::from(damping * d * d)).sum();
         let found = dot(&d, &product) - damped;
         assert!((found / left - 1.0).abs() < 1e-3, "{found} {left}");
     }

@@ -1,11 +1,10 @@
 //! Vertices tried from other starts than where they are.
 //!
-//! The error of a vertex in weights and rest position has many minima (`guess`), and with few influences the
-//! best one decides: cloth with 10 affine bones ends at 0.83 of the error when vertices look further than the nearest.
-//! Each round every vertex also tries what four vertices near it have, so good solutions spread over the
-//! surface as in [Barnes2009]; every fourth round it also tries all sets of its most promising bones, from its own rest
-//! position, from that of the input or from a neighbour's, in turn. The best sets then move with the rest position. A vertex only
-//! changes where its error falls.
+//! The error of a vertex in weights and rest position has many minima (`guess`), and where influences are few the
+//! nearest one is not good enough. So each round every vertex also tries what four vertices near it have: good
+//! solutions spread over the surface, as in [Barnes2009]. Every fourth round it tries all sets of its most
+//! promising bones, too, from its own rest position, from that of the input or from a neighbour's, in turn, and the best
+//! sets then move together with the rest position. A vertex changes only where its error falls.
 
 use glam::DVec3;
 use multiversion::multiversion;

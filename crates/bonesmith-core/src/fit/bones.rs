@@ -53,13 +53,21 @@ pub(crate) fn update(motion: &mut Motion, moments: &Moments, model: &BoneModel) 
     }
 }
 
+/// Columns of the motion that affine bones are solved for at once: the step is as large as the motion itself.
+const COLUMNS: usize = 192;
+
 /// Solves `S d = D` for all bones and frames at once.
 fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
     let (side, length) = (4 * motion.bones, motion.length);
     let right = MatRef::from_row_major_slice(&moments.residual, side, length);
     let Some((factor, ridge)) = regular(&moments.second, side) else { return 0.0 };
-    let step: Mat<f64> = factor.solve(right);
-    apply_affine(motion, moments, step.as_ref(), ridge)
+    let mut gain = 0.0;
+    for first in (0..length).step_by(COLUMNS) {
+        let count = COLUMNS.min(length - first);
+        let step: Mat<f64> = factor.solve(right.subcols(first, count));
+        gain += apply_affine(motion, moments, step.as_ref(), first, ridge);
+    }
+    gain
 }
 
 /// Cholesky factor of `S` with a ridge, and the ridge. `S` is singular where a bone has too few vertices or they lie in a
@@ -76,13 +84,13 @@ pub(crate) fn regular(second: &[f64], side: usize) -> Option<(Llt<f64>, f64)> {
     })
 }
 
-/// Adds the step `d = (S + ridge)^-1 D`; the gain is `<d, 2 D - S d> = <d, D + ridge d>`.
-fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>, ridge: f64) -> f64 {
-    let (side, length) = (4 * motion.bones, motion.length);
+/// Adds the step `d = (S + ridge)^-1 D` from column `first` on; the gain is `<d, 2 D - S d> = <d, D + ridge d>`.
+fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>, first: usize, ridge: f64) -> f64 {
+    let length = motion.length;
     let mut gain = 0.0;
-    for r in 0..side {
-        for l in 0..length {
-            let d = step[(r, l)];
+    for r in 0..step.nrows() {
+        for l in first..first + step.ncols() {
+            let d = step[(r, l - first)];
             gain += d * (moments.residual[r * length + l] + ridge * d);
             motion.rows[r * length + l] += d;
         }

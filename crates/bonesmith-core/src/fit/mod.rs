@@ -16,7 +16,7 @@
 //! | q, p* [Le2014 eq. 3.21] | `bones::target`, `bones::centred` |
 //!
 //! Deviations are told where they happen: choice of influences (`local`), splitting (`init`), planting instead of
-//! reinitialising (`explore`), momentum (`descend`).
+//! reinitialising (`explore`), momentum (`descend`), vertices and bones at once (`joint`), other starts (`basins`).
 
 mod axes;
 mod basins;

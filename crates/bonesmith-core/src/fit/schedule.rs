@@ -117,7 +117,7 @@ impl Schedule {
         }
         Self {
             middle_vertices: 8000,
-            fine_rounds: 80,
+            fine_rounds: 56,
             middle_rounds: 60,
             last_rounds: 15,
             jointly: true,

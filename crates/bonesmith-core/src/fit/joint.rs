@@ -267,6 +267,8 @@ impl<'a> System<'a> {
             direction.iter_mut().zip(&product).for_each(|(d, z)| *d = z + carried * *d);
             energy = next;
         }
+        (self.factors, self.damping) = (Vec::new(), Vec::new());
+        drop((residual, direction, product));
         self.moved(&x)
     }
 

@@ -9,6 +9,9 @@ use super::problem::Problem;
 use super::vertices;
 use crate::sequence::MeshSequence;
 
+/// Frames that bones are fitted in at once when a sample is lifted.
+const FRAMES_AT_ONCE: usize = 128;
+
 /// A sample of vertices and frames, and who stands for whom.
 pub(crate) struct Sample {
     /// Vertices in the sample.
@@ -95,24 +98,29 @@ impl Sample {
         let stride = (self.vertices.len() / enough.max(500)).max(1);
         let few: Vec<u32> = (0..self.vertices.len() as u32).step_by(stride).collect();
         let vertices: Vec<u32> = few.iter().map(|&k| self.vertices[k as usize]).collect();
-        let dense = problem.subset(sequence, &vertices, &every);
         let mut skin = state.skin.pick(&few);
         let mut motion = Motion::identity(state.motion.bones, problem.frames());
         let mut from = 0;
-        for t in 0..problem.frames() {
-            let off = |k: usize| self.frames[k].abs_diff(t as u32);
-            while from + 1 < self.frames.len() && off(from + 1) <= off(from) {
-                from += 1;
+        // Frames are independent of each other: some at a time spare memory, too.
+        for frames in every.chunks(FRAMES_AT_ONCE) {
+            let dense = problem.subset(sequence, &vertices, frames);
+            let mut part = Motion::identity(motion.bones, frames.len());
+            for (at, &t) in frames.iter().enumerate() {
+                let off = |k: usize| self.frames[k].abs_diff(t);
+                while from + 1 < self.frames.len() && off(from + 1) <= off(from) {
+                    from += 1;
+                }
+                (0..part.bones).for_each(|j| part.set(j, at, &state.motion.get(j, from)));
             }
-            for j in 0..motion.bones {
-                motion.set(j, t, &state.motion.get(j, from));
+            for _ in 0..3 {
+                let moments = vertices::pass(&dense, &part, &mut skin, None);
+                bones::update(&mut part, &moments, &state.model);
+            }
+            for (at, &t) in frames.iter().enumerate() {
+                (0..part.bones).for_each(|j| motion.set(j, t as usize, &part.get(j, at)));
             }
         }
         state.motion = motion;
-        for _ in 0..3 {
-            let moments = vertices::pass(&dense, &state.motion, &mut skin, None);
-            bones::update(&mut state.motion, &moments, &state.model);
-        }
     }
 
     /// Weights for all vertices: each starts with those of its stand-in; rest positions start with its correction.

@@ -99,6 +99,8 @@ pub(crate) fn smooth_pass(
             out.sums
         })
         .collect();
+    // Lanes and their sum are the most there is at once.
+    drop(shared);
     let mut moments =
         Moments { residual: vec![0.0; 4 * b * length], second: vec![0.0; 16 * b * b], squared_error: 0.0, per_vertex };
     let mut second = vec![Mat4::default(); b * (b + 1) / 2];

@@ -259,7 +259,7 @@ impl Round<'_> {
             1 => self.problem.rest[i].extend(1.0).to_array(),
             _ => {
                 let far = (1 + turn / 6 % REACH) as isize;
-                let near = self.basins.near(i, if turn % 2 == 0 { far } else { -far });
+                let near = self.basins.near(i, if turn.is_multiple_of(2) { far } else { -far });
                 near.map_or(top.u, |near| self.rest_like(near, i))
             }
         }

@@ -88,10 +88,8 @@ impl Guess {
     fn moved(&self, step: &[f64; UNKNOWNS]) -> Self {
         let n = self.count;
         let mut changes = [0.0; MOST];
-        for a in 1..n {
-            changes[a] = step[a - 1];
-            changes[0] -= step[a - 1];
-        }
+        changes[1..n].copy_from_slice(&step[..n - 1]);
+        step[..n - 1].iter().for_each(|d| changes[0] -= d);
         let (mut share, mut first) = (1.0, None);
         for a in 0..n {
             if self.weights[a] + share * changes[a] < 0.0 {
@@ -228,10 +226,8 @@ pub(crate) fn affine_mix(n: usize, gram: &[[f64; MOST]; MOST], linear: &[f64; MO
     let gain = definite::solve(&mut matrix, &mut right, n - 1);
     let mut weights = [0.0; MOST];
     weights[0] = 1.0;
-    for a in 1..n {
-        weights[a] = right[a - 1];
-        weights[0] -= right[a - 1];
-    }
+    weights[1..n].copy_from_slice(&right[..n - 1]);
+    right[..n - 1].iter().for_each(|w| weights[0] -= w);
     (own - 2.0 * linear[0] - gain, weights)
 }
 

@@ -1,5 +1,6 @@
 //! How much work goes where.
 
+use super::guess;
 use super::params::{Effort, FitParams};
 use crate::rig::BoneKind;
 
@@ -106,25 +107,29 @@ impl Schedule {
         }
     }
 
-    /// As the parameters ask: affine bones allow for steps over everything at once (`joint`), which get further in fewer
-    /// rounds, and further still where vertices have to give up influences on the way. Not where the weights are to be
-    /// smooth, nor where the rounds are counted out.
+    /// As the parameters ask. With the best effort vertices look further where they can (`basins`), which gets further in fewer
+    /// rounds; so do affine bones with steps over everything at once (`joint`), and further still where vertices have to
+    /// give up influences on the way. Not where the weights are to be smooth, nor where the rounds are counted out.
     pub fn of(params: &FitParams) -> Self {
         let plain = Self::new(params.effort);
-        let free = params.smooth == 0.0 && params.max_iterations.is_none();
-        if params.effort != Effort::Best || params.bone_kind != BoneKind::Affine || !free {
+        if params.effort != Effort::Best || params.smooth > 0.0 || params.max_iterations.is_some() {
             return plain;
         }
-        Self {
-            middle_vertices: 8000,
-            fine_rounds: 56,
-            middle_rounds: 60,
-            last_rounds: 15,
-            jointly: true,
-            far_sighted: true,
-            spare: 2,
-            spare_rounds: 20,
-            ..plain
+        let far_sighted = !params.keep_rest && params.influences.is_some_and(|most| most <= guess::MOST);
+        match (params.bone_kind, far_sighted) {
+            (BoneKind::Affine, _) => Self {
+                middle_vertices: 8000,
+                fine_rounds: if far_sighted { 56 } else { 80 },
+                middle_rounds: 60,
+                last_rounds: 15,
+                jointly: true,
+                far_sighted,
+                spare: 2,
+                spare_rounds: 20,
+                ..plain
+            },
+            (_, true) => Self { fine_rounds: 160, middle_rounds: 100, last_rounds: 24, far_sighted, ..plain },
+            (_, false) => plain,
         }
     }
 

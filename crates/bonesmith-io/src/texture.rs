@@ -11,6 +11,8 @@ use crate::warning;
 pub const MAX_BYTES: u64 = 256 << 20;
 /// Why other files are not carried along.
 pub const NO_PICTURE: &str = "neither PNG nor JPEG";
+/// Why a picture cannot be shown.
+pub const NO_UVS: &str = "the mesh has no texture coordinates for it";
 
 /// The two encodings that every reader knows.
 pub fn mime_of(bytes: &[u8]) -> Option<&'static str> {
@@ -48,6 +50,3 @@ pub fn warn_of_unwritable(surface: &Surface, path: &Path) {
         }
     }
 }
-
-/// Why a picture cannot be shown.
-pub const NO_UVS: &str = "the mesh has no texture coordinates for it";

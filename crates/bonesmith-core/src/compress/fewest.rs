@@ -108,6 +108,6 @@ fn next(good: Option<Trial>, short: Option<Trial>, growth: &Growth, trial: usize
     let middle =
         good.map_or(0.0, |(many, _)| (many as f64 * short.map_or(many as f64 / 4.0, |(few, _)| few as f64)).sqrt());
     let wanted = wanted.max(middle);
-    let close = good.zip(short).is_some_and(|((many, _), (few, _))| many - few <= 1 + many / CLOSE);
+    let close = good.zip(short).is_some_and(|((many, _), (few, _))| many.saturating_sub(few) <= 1 + many / CLOSE);
     (!close && least <= most).then(|| (wanted.ceil() as usize).clamp(least, most))
 }

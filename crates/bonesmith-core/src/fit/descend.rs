@@ -5,7 +5,6 @@ use glam::DMat3;
 use super::axes;
 use super::basins::Basins;
 use super::bones::{self, BoneModel};
-use super::guess;
 use super::joint::{self, Joint};
 use super::local::LocalParams;
 use super::model::{Motion, Skin};
@@ -96,11 +95,10 @@ impl<'a> Descent<'a> {
         Self { joint: (wanted && possible).then(Joint::default), ..self }
     }
 
-    /// With vertices that look further than the nearest minimum, where they can.
+    /// With vertices that look further than the nearest minimum. For at most [`super::guess::MOST`] influences, a rest pose
+    /// that may move and weights that need not be smooth: `Schedule::of` sees to that.
     pub fn far_sighted(self, wanted: bool) -> Self {
-        let possible = self.local.slots <= guess::MOST && self.local.move_rest && self.smoothness.is_none();
-        let basins = (wanted && possible).then(|| Basins::new(&self.problem.rest));
-        Self { basins, ..self }
+        Self { basins: wanted.then(|| Basins::new(&self.problem.rest)), ..self }
     }
 
     /// With smooth weights.

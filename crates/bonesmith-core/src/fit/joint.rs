@@ -29,6 +29,7 @@ use super::model::Skin;
 use super::problem::Problem;
 use super::products::BonePairs;
 use super::vertices::{self, Moments};
+use crate::solve::definite;
 use crate::solve::lanes::Mat4;
 
 /// Most steps of conjugate gradients.
@@ -154,7 +155,7 @@ impl<'a> System<'a> {
     }
 
     fn triangle(&self) -> usize {
-        self.stride * (self.stride + 1) / 2
+        definite::triangle(self.stride)
     }
 
     #[inline(always)]
@@ -184,7 +185,7 @@ impl<'a> System<'a> {
             dampings[q] = (damping * block[q][q] + 1e-9 * trace) as f32 + f32::MIN_POSITIVE;
             block[q][q] += f64::from(dampings[q]);
         }
-        cholesky(&block, d, factor);
+        definite::factor(&block, d, factor);
     }
 
     /// `sum_b K_ab e_b` for each bone `a` of a vertex.
@@ -277,7 +278,7 @@ impl<'a> System<'a> {
         let rows = out.par_chunks_mut(self.stride).zip(right.par_chunks(self.stride));
         rows.zip(self.factors.par_chunks(self.triangle())).enumerate().for_each(|(i, ((out, right), factor))| {
             let mut x = widen(right);
-            backsolve(factor, &mut x[..self.vertex(i).unknowns()]);
+            definite::solve_factored(factor, &mut x[..self.vertex(i).unknowns()]);
             narrow(&x, out);
         });
     }
@@ -405,38 +406,6 @@ impl Vertex<'_> {
             }
         }
         out
-    }
-}
-
-/// Where an entry of a lower triangle is, row by row.
-#[inline(always)]
-fn entry(row: usize, column: usize) -> usize {
-    row * (row + 1) / 2 + column
-}
-
-/// Lower factor of a positive definite matrix.
-fn cholesky(block: &[Unknowns], d: usize, factor: &mut [f32]) {
-    let mut done = [0.0; MOST_UNKNOWNS * (MOST_UNKNOWNS + 1) / 2];
-    for r in 0..d {
-        for c in 0..=r {
-            let known: f64 = (0..c).map(|k| done[entry(r, k)] * done[entry(c, k)]).sum();
-            let left = block[r][c] - known;
-            done[entry(r, c)] = if r == c { left.max(f64::MIN_POSITIVE).sqrt() } else { left / done[entry(c, c)] };
-        }
-    }
-    narrow(&done, factor);
-}
-
-/// `x = (L L^T)^-1 x`.
-fn backsolve(factor: &[f32], x: &mut [f64]) {
-    let factor = |r: usize, c: usize| f64::from(factor[entry(r, c)]);
-    for r in 0..x.len() {
-        let known: f64 = (0..r).map(|k| factor(r, k) * x[k]).sum();
-        x[r] = (x[r] - known) / factor(r, r);
-    }
-    for r in (0..x.len()).rev() {
-        let known: f64 = (r + 1..x.len()).map(|k| factor(k, r) * x[k]).sum();
-        x[r] = (x[r] - known) / factor(r, r);
     }
 }
 

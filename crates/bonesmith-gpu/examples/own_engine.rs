@@ -4,13 +4,16 @@
 //!
 //! `cargo run -p bonesmith-gpu --example own_engine`
 
-use bonesmith_gpu::{Gpu, GpuError, GpuOptions, Kernel, Tuning};
+use bonesmith_gpu::{Bones, Gpu, GpuError, GpuOptions, Kernel, Setup, Tuning};
 use wgpu::BufferUsages;
 
 const VERTICES: usize = 40;
 const SLICES: usize = 2;
 const INSTANCES: usize = 3;
 const TUNING: Tuning = Tuning { workgroup: 64, tile: 1, staged: false };
+/// Matrices, both of which workgroup memory holds; two influences everywhere.
+const SETUP: Setup =
+    Setup { tuning: TUNING, bones: Bones::Affine, shelf: 2, kept: 2, equal: true, homes: INSTANCES as u32 };
 /// One bit is enough for two bones; 31 are left for the weight.
 const INDEX_BITS: u32 = 1;
 const STEPS: u32 = u32::MAX >> INDEX_BITS;
@@ -57,6 +60,7 @@ fn main() -> Result<(), GpuError> {
         gpu.queue.write_buffer(&buffer, 0, bytes);
         buffer
     };
+    let uniform = BufferUsages::UNIFORM | BufferUsages::COPY_DST;
     let storage = |bytes: &[u8]| buffer(BufferUsages::STORAGE | BufferUsages::COPY_DST, bytes);
 
     // slices, instances, three firsts, bone_stride, row_stride, index_bits, weight_unit, moment_unit (not used), padding
@@ -66,18 +70,18 @@ fn main() -> Result<(), GpuError> {
     let results_bytes = vec![0u8; INSTANCES * 32 * SLICES * 24];
     let results = buffer(BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST, &results_bytes);
     let buffers = [
-        buffer(BufferUsages::UNIFORM | BufferUsages::COPY_DST, bytemuck::cast_slice(&params)),
+        buffer(uniform, bytemuck::cast_slice(&params)),
         storage(bytemuck::cast_slice(&[0u32, 2, 4])),
         storage(bytemuck::cast_slice(&influences())),
         storage(bytemuck::cast_slice(&rows())),
         storage(bytemuck::cast_slice(&bones())),
-        storage(bytemuck::cast_slice(&[[0.0f32; 4]; INSTANCES])),
+        buffer(uniform, bytemuck::cast_slice(&[[0.0f32; 4]; INSTANCES])),
         results.clone(),
     ];
 
     let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
         label: Some("linear blend skinning"),
-        source: wgpu::ShaderSource::Wgsl(Kernel::Lbs.wgsl(TUNING, 2).into()),
+        source: wgpu::ShaderSource::Wgsl(Kernel::Lbs.wgsl(&SETUP).into()),
     });
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: None,

@@ -7,9 +7,13 @@
 //   CENTRE     plane of the centres of rotation in `rows`
 //   VARIANT    of Direct Delta Mush
 //   RIGID      whether linear parts are rotations
-//   COUNT      influences of linear blending that every row has; 0 where they differ
-//   STAGED     whether results leave through workgroup memory, of STAGE pieces: whole cache lines are written then
-// and `to_vertex.wgsl` or `to_bone.wgsl`.
+//   KEPT       most influences of linear blending that a row has, if those are few enough to keep in registers; 0 if not
+//   EQUAL      whether all rows have as many
+//   BONES      bones of each instance that workgroup memory holds, if SHELVED
+//   SHELVED    whether all bones of the workgroup's instances are put there first
+//   STAGED     whether results leave through workgroup memory: whole cache lines are written then
+//   HOMES      instances that `homes` has room for
+// and `to_vertex.wgsl` or one of `to_bone_*.wgsl`, one of `bones_*.wgsl`, and one of `held_*.wgsl`.
 //
 // A row is a vertex, or a virtual bone. 32 of them are a slice, as wide as what a GPU runs in step: all have as many
 // influences, the missing ones with weight 0, and number `n` of row `r` lies beside that of row `r + 1`.
@@ -43,11 +47,12 @@ struct Params {
 @group(0) @binding(2) var<storage, read> influences: array<u32>;
 // [slices, PLANES, 32]
 @group(0) @binding(3) var<storage, read> rows: array<f32>;
-// [instances, bone_stride] three rows of posed_from_rest each, between the origins.
-@group(0) @binding(4) var<storage, read> bones: array<mat3x4<f32>>;
-// [instances] where the origin goes.
-@group(0) @binding(5) var<storage, read> homes: array<vec4<f32>>;
-// [instances, row_stride, 3]
+// [instances, bone_stride] posed_from_rest between the origins.
+@group(0) @binding(4) var<storage, read> bones: array<Bone>;
+// [HOMES] where the origin of each instance goes. Uniform: it does not take the way of the other loads, which is the
+// narrow one.
+@group(0) @binding(5) var<uniform> homes: array<vec4<f32>, HOMES>;
+// [instances, row_stride, PIECES]
 @group(0) @binding(6) var<storage, read_write> posed: array<Piece>;
 
 // Where a thread finds its row.
@@ -64,7 +69,13 @@ fn place_of(group: u32, lane: u32) -> Place {
     // Threads beyond the last slice do its work again and write nothing.
     let slice = min(row / SLICE, params.slices - 1u);
     let at = params.first_slice + slice;
-    return Place(slice, row % SLICE, starts[at] - params.first_influence, starts[at + 1u] - params.first_influence);
+    var start = KEPT * at;
+    var end = start + KEPT;
+    if (!EQUAL) {
+        start = starts[at];
+        end = starts[at + 1u];
+    }
+    return Place(slice, row % SLICE, start - params.first_influence, end - params.first_influence);
 }
 
 fn number(place: Place, plane: u32) -> f32 {
@@ -75,38 +86,82 @@ fn vector(place: Place, plane: u32) -> vec3<f32> {
     return vec3(number(place, plane), number(place, plane + 1u), number(place, plane + 2u));
 }
 
-// First bone of an instance; instances beyond the last do its work again and write nothing.
-fn bones_of(instance: u32) -> u32 {
-    return min(instance, params.instances - 1u) * params.bone_stride;
+// Instances beyond the last do its work again and write nothing.
+fn known(instance: u32) -> u32 {
+    return min(instance, params.instances - 1u);
+}
+
+// Where the bones of an instance begin in the buffers of all.
+fn stored_bones_of(instance: u32) -> u32 {
+    return known(instance) * params.bone_stride;
+}
+
+// Bones that workgroup memory has room for.
+const SHELF = select(1u, TILE * BONES, SHELVED);
+
+// [HELD_ROWS, TILE, BONES] Rows of a bone lie apart, so that threads that read different bones meet in fewer banks.
+var<workgroup> shelf: array<vec4<f32>, HELD_ROWS * SHELF>;
+
+// Puts the bones of the workgroup's instances on the shelf, as `held` wants them. All threads of a workgroup come here
+// together, before they ask for a bone.
+fn fill_shelf(group: u32, lane: u32) {
+    if (SHELVED) {
+        for (var at = lane; at < SHELF; at += WORKGROUP) {
+            shelve(at, held(bones[stored_bones_of(group * TILE + at / BONES) + at % BONES]));
+        }
+        workgroupBarrier();
+    }
+}
+
+// Where the bones of an instance begin, number `t` of its workgroup, for `bone_at`.
+fn bones_of(instance: u32, t: u32) -> u32 {
+    return select(stored_bones_of(instance), t * BONES, SHELVED);
+}
+
+fn bone_at(at: u32) -> Held {
+    if (SHELVED) {
+        return shelved(at);
+    }
+    return held(bones[at]);
 }
 
 fn home_of(instance: u32) -> vec3<f32> {
-    return homes[params.first_instance + min(instance, params.instances - 1u)].xyz;
+    return homes[params.first_instance + known(instance)].xyz;
 }
 
-// Three of each row of the workgroup.
-var<workgroup> stage: array<Piece, STAGE>;
+// Those of each row of the workgroup.
+var<workgroup> stage: array<Piece, select(1u, PIECES * WORKGROUP, STAGED)>;
 
 // Writes this thread's row of an instance. All threads of a workgroup come here together.
 fn emit(group: u32, lane: u32, instance: u32, row: Row) {
-    // Pieces of this instance from the workgroup's first row to the end.
-    let first = (instance * params.row_stride + group * WORKGROUP) * 3u;
-    let end = select(0u, (params.slices * SLICE - min(group * WORKGROUP, params.slices * SLICE)) * 3u, instance < params.instances);
-    let own = lane * 3u;
-    if (STAGED) {
-        stage[own] = row.a;
-        stage[own + 1u] = row.b;
-        stage[own + 2u] = row.c;
-        workgroupBarrier();
-        for (var at = lane; at < 3u * WORKGROUP; at += WORKGROUP) {
-            if (at < end) {
-                posed[first + at] = stage[at];
-            }
+    if (!STAGED) {
+        write_row(group, lane, instance, row);
+        return;
+    }
+    let first = (instance * params.row_stride + group * WORKGROUP) * PIECES;
+    // Pieces of the workgroup that there are.
+    let rows_left = params.slices * SLICE - min(group * WORKGROUP, params.slices * SLICE);
+    let end = select(0u, rows_left * PIECES, instance < params.instances);
+    var pieces = row;
+    for (var n = 0u; n < PIECES; n++) {
+        stage[lane * PIECES + n] = pieces[n];
+    }
+    workgroupBarrier();
+    for (var at = lane; at < PIECES * WORKGROUP; at += WORKGROUP) {
+        if (at < end) {
+            posed[first + at] = stage[at];
         }
-        workgroupBarrier();
-    } else if (own < end) {
-        posed[first + own] = row.a;
-        posed[first + own + 1u] = row.b;
-        posed[first + own + 2u] = row.c;
+    }
+    workgroupBarrier();
+}
+
+// The same at once, for any thread.
+fn write_row(group: u32, lane: u32, instance: u32, row: Row) {
+    let at = group * WORKGROUP + lane;
+    if (at < params.slices * SLICE && instance < params.instances) {
+        var pieces = row;
+        for (var n = 0u; n < PIECES; n++) {
+            posed[(instance * params.row_stride + at) * PIECES + n] = pieces[n];
+        }
     }
 }

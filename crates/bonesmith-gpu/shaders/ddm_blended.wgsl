@@ -1,8 +1,5 @@
 // Direct Delta Mush, variants 2 and 4: rotations of the bones blended with w; 2 knows the levers x y z, 4 does not.
 
-// [instances, bone_stride] rotations of the bones, x y z w.
-@group(0) @binding(7) var<storage, read> turns: array<vec4<f32>>;
-
 // On the side of the first bone, the strongest; its own rotation where all cancel.
 fn blended_rotation(sum: vec4<f32>, strongest: vec4<f32>) -> mat3x3<f32> {
     let size = dot(sum, sum);
@@ -11,23 +8,26 @@ fn blended_rotation(sum: vec4<f32>, strongest: vec4<f32>) -> mat3x3<f32> {
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    fill_shelf(group.y, lane);
     let place = place_of(group.x, lane);
     let p = vector(place, CENTRE);
     let shape = shape_of(place);
     let strongest = multi_bone(place.start, place.within);
     for (var t = 0u; t < TILE; t++) {
         let instance = group.y * TILE + t;
-        let first = bones_of(instance);
-        let side = turns[first + strongest];
+        let first = bones_of(instance, t);
+        let stored = stored_bones_of(instance);
+        let side = turn_at(stored + strongest);
         var turned = vec4<f32>();
         var centre = vec3<f32>();
         for (var k = place.start; k < place.end; k++) {
-            let j = first + multi_bone(k, place.within);
+            let bone = multi_bone(k, place.within);
             let lever = multi_lever(k, place.within, p);
-            centre += lever * bones[j];
-            turned += select(lever.w, -lever.w, dot(side, turns[j]) < 0.0) * turns[j];
+            let turn = turn_at(stored + bone);
+            centre += lever * bone_at(first + bone);
+            turned += select(lever.w, -lever.w, dot(side, turn) < 0.0) * turn;
         }
         let linear = blended_rotation(turned, side);
-        emit(group.x, lane, instance, finish(about_centre(linear, centre, p), home_of(instance), shape));
+        emit(group.x, lane, instance, finish_about(linear, p, centre, home_of(instance), shape));
     }
 }

@@ -3,33 +3,32 @@
 // With p in the last row and column, [A t] [S + p x^T, x + p w; x^T, w] is [Q - q p^T, q]: one product of 3x4 and 4x4
 // per bone.
 
-fn linear_part(sum: mat3x4<f32>, place: Place, instance: u32) -> mat3x3<f32> {
-    let t = transpose(sum);
-    let h = mat3x3(t[0].xyz, t[1].xyz, t[2].xyz);
-    if (VARIANT == 1u) {
-        let u = vector(place, CENTRE + 3u);
-        let v = vector(place, CENTRE + 6u);
-        return h * mat3x3(u, vec3(u.y, v.x, v.y), vec3(u.z, v.y, v.z));
-    }
-    return nearest_rotation(h * params.moment_unit, bones_of(instance) + multi_bone(place.start, place.within));
+// A multi-weight: its bone, w, x y z, xx xy xz, yy yz zz.
+struct Multi {
+    bone: u32,
+    w: f32,
+    x: vec3<f32>,
+    upper: vec3<f32>,
+    lower: vec3<f32>,
 }
 
-// Sums of two instances: what their multi-weights are read for once.
-struct Pair {
-    one: mat3x4<f32>,
-    other: mat3x4<f32>,
+fn multi(at: u32, within: u32) -> Multi {
+    return Multi(
+        multi_bone(at, within),
+        multi_number(at, within, 0u),
+        vec3(multi_number(at, within, 1u), multi_number(at, within, 2u), multi_number(at, within, 3u)),
+        vec3(multi_number(at, within, 4u), multi_number(at, within, 5u), multi_number(at, within, 6u)),
+        vec3(multi_number(at, within, 7u), multi_number(at, within, 8u), multi_number(at, within, 9u)),
+    );
 }
 
-// The 4x4 matrix of a multi-weight, row by row.
-fn multi_matrix(at: u32, within: u32, p: vec3<f32>) -> mat4x4<f32> {
-    let last = vec4(multi_number(at, within, 1u), multi_number(at, within, 2u), multi_number(at, within, 3u), multi_number(at, within, 0u));
-    let xx_xy_xz = vec3(multi_number(at, within, 4u), multi_number(at, within, 5u), multi_number(at, within, 6u));
-    let yy_yz = vec2(multi_number(at, within, 7u), multi_number(at, within, 8u));
-    let zz = multi_number(at, within, 9u);
+// Its 4x4 matrix, row by row.
+fn multi_matrix(m: Multi, p: vec3<f32>) -> mat4x4<f32> {
+    let last = vec4(m.x, m.w);
     return mat4x4(
-        vec4(xx_xy_xz, last.x) + p.x * last,
-        vec4(xx_xy_xz.y, yy_yz, last.y) + p.y * last,
-        vec4(xx_xy_xz.z, yy_yz.y, zz, last.z) + p.z * last,
+        vec4(m.upper, m.x.x) + p.x * last,
+        vec4(m.upper.y, m.lower.xy, m.x.y) + p.y * last,
+        vec4(m.upper.z, m.lower.yz, m.x.z) + p.z * last,
         last,
     );
 }
@@ -38,14 +37,32 @@ fn moved(sum: mat3x4<f32>, bone: mat3x4<f32>, by: mat4x4<f32>) -> mat3x4<f32> {
     return mat3x4(sum[0] + by * bone[0], sum[1] + by * bone[1], sum[2] + by * bone[2]);
 }
 
-fn blended(place: Place, p: vec3<f32>, one: u32, other: u32) -> Pair {
-    var sums = Pair();
+// Sums of up to four instances: their multi-weights are read once. Four names, not an array: those stay in registers.
+struct Sums {
+    a: mat3x4<f32>,
+    b: mat3x4<f32>,
+    c: mat3x4<f32>,
+    d: mat3x4<f32>,
+}
+
+// `firsts`: where the bones of each instance begin. As many are added up as the tile has.
+fn blended(place: Place, p: vec3<f32>, firsts: vec4<u32>) -> Sums {
+    var sums = Sums();
+    var next = multi(place.start, place.within);
     for (var k = place.start; k < place.end; k++) {
-        let matrix = multi_matrix(k, place.within, p);
-        let bone = multi_bone(k, place.within);
-        sums.one = moved(sums.one, bones[one + bone], matrix);
+        let own = next;
+        // Asked for while this one is worked on.
+        next = multi(min(k + 1u, place.end - 1u), place.within);
+        let matrix = multi_matrix(own, p);
+        sums.a = moved(sums.a, bone_at(firsts.x + own.bone), matrix);
         if (TILE > 1u) {
-            sums.other = moved(sums.other, bones[other + bone], matrix);
+            sums.b = moved(sums.b, bone_at(firsts.y + own.bone), matrix);
+        }
+        if (TILE > 2u) {
+            sums.c = moved(sums.c, bone_at(firsts.z + own.bone), matrix);
+        }
+        if (TILE > 3u) {
+            sums.d = moved(sums.d, bone_at(firsts.w + own.bone), matrix);
         }
     }
     return sums;
@@ -53,19 +70,68 @@ fn blended(place: Place, p: vec3<f32>, one: u32, other: u32) -> Pair {
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    fill_shelf(group.y, lane);
     let place = place_of(group.x, lane);
     let p = vector(place, CENTRE);
     let shape = shape_of(place);
-    for (var t = 0u; t < TILE; t += 2u) {
-        let instance = group.y * TILE + t;
-        let sums = blended(place, p, bones_of(instance), bones_of(instance + 1u));
-        let q = vec3(sums.one[0].w, sums.one[1].w, sums.one[2].w);
-        let m = about_centre(linear_part(sums.one, place, instance), q, p);
-        emit(group.x, lane, instance, finish(m, home_of(instance), shape));
-        if (t + 1u < TILE) {
-            let q = vec3(sums.other[0].w, sums.other[1].w, sums.other[2].w);
-            let m = about_centre(linear_part(sums.other, place, instance + 1u), q, p);
-            emit(group.x, lane, instance + 1u, finish(m, home_of(instance + 1u), shape));
-        }
+    let instance = group.y * TILE;
+    let firsts = vec4(
+        bones_of(instance, 0u),
+        bones_of(instance + 1u, 1u),
+        bones_of(instance + 2u, 2u),
+        bones_of(instance + 3u, 3u),
+    );
+    let sums = blended(place, p, firsts);
+    // One bit per instance.
+    var unclear = pose(group.x, lane, instance, sums.a, place, p, shape);
+    if (TILE > 1u) {
+        unclear |= pose(group.x, lane, instance + 1u, sums.b, place, p, shape) << 1u;
     }
+    if (TILE > 2u) {
+        unclear |= pose(group.x, lane, instance + 2u, sums.c, place, p, shape) << 2u;
+    }
+    if (TILE > 3u) {
+        unclear |= pose(group.x, lane, instance + 3u, sums.d, place, p, shape) << 3u;
+    }
+    // What other threads wrote for this one comes first.
+    if (STAGED) {
+        storageBarrier();
+    }
+    // Once more from the beginning: kept until here, sums would take registers from everything above.
+    while (unclear != 0u) {
+        let t = firstTrailingBit(unclear);
+        unclear &= unclear - 1u;
+        pose_again(group.x, lane, instance + t, bones_of(instance + t, t), place, p, shape);
+    }
+}
+
+// 1 where the linear part is not what it should be.
+fn pose(group: u32, lane: u32, instance: u32, sum: mat3x4<f32>, place: Place, p: vec3<f32>, shape: Shape) -> u32 {
+    let t = transpose(sum);
+    let h = mat3x3(t[0].xyz, t[1].xyz, t[2].xyz);
+    var found = Nearest(h, true);
+    if (VARIANT == 1u) {
+        let u = vector(place, CENTRE + 3u);
+        let v = vector(place, CENTRE + 6u);
+        found.rotation = h * mat3x3(u, vec3(u.y, v.x, v.y), vec3(u.z, v.y, v.z));
+    } else {
+        found = nearest_rotation(of_length_1(h));
+    }
+    let q = vec3(sum[0].w, sum[1].w, sum[2].w);
+    emit(group, lane, instance, finish_about(found.rotation, p, q, home_of(instance), shape));
+    return u32(!found.clear);
+}
+
+// The rare ones.
+fn pose_again(group: u32, lane: u32, instance: u32, first: u32, place: Place, p: vec3<f32>, shape: Shape) {
+    var sum = mat3x4<f32>();
+    for (var k = place.start; k < place.end; k++) {
+        let own = multi(k, place.within);
+        sum = moved(sum, bone_at(first + own.bone), multi_matrix(own, p));
+    }
+    let t = transpose(sum);
+    let h = of_length_1(mat3x3(t[0].xyz, t[1].xyz, t[2].xyz));
+    let rotation = rotation_near(h, first + multi_bone(place.start, place.within));
+    let q = vec3(sum[0].w, sum[1].w, sum[2].w);
+    write_row(group, lane, instance, finish_about(rotation, p, q, home_of(instance), shape));
 }

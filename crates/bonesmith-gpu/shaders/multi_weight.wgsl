@@ -18,12 +18,6 @@ fn multi_lever(at: u32, within: u32, p: vec3<f32>) -> vec4<f32> {
     return vec4(p * w + vec3(multi_number(at, within, 1u), multi_number(at, within, 2u), multi_number(at, within, 3u)), w);
 }
 
-// posed_from_rest of a row: a linear part about its centre p, which goes to q.
-fn about_centre(linear: mat3x3<f32>, q: vec3<f32>, p: vec3<f32>) -> mat3x4<f32> {
-    let r = transpose(linear);
-    return mat3x4(vec4(r[0], q.x - dot(r[0], p)), vec4(r[1], q.y - dot(r[1], p)), vec4(r[2], q.z - dot(r[2], p)));
-}
-
 // Of a unit quaternion x y z w.
 fn rotation_of(q: vec4<f32>) -> mat3x3<f32> {
     let v = q.xyz + q.xyz;

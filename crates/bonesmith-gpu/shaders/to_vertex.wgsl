@@ -1,12 +1,8 @@
 // Rows are vertices: position and unit normal, 24 bytes. The first six planes are both at rest.
 
 alias Piece = vec2<f32>;
-
-struct Row {
-    a: Piece,
-    b: Piece,
-    c: Piece,
-}
+const PIECES = 3u;
+alias Row = array<Piece, PIECES>;
 
 struct Shape {
     point: vec3<f32>,
@@ -17,15 +13,24 @@ fn shape_of(place: Place) -> Shape {
     return Shape(vector(place, 0u), vector(place, 3u));
 }
 
+// Where a row's matrix takes its vertex.
 fn finish(m: mat3x4<f32>, home: vec3<f32>, shape: Shape) -> Row {
-    let p = vec4(shape.point, 1.0) * m + home;
-    var n = vec4(shape.normal, 0.0) * m;
+    let t = transpose(m);
+    return vertex(vec4(shape.point, 1.0) * m + home, mat3x3(t[0], t[1], t[2]), shape.normal);
+}
+
+// The same of a linear part about the centre p, which goes to q.
+fn finish_about(linear: mat3x3<f32>, p: vec3<f32>, q: vec3<f32>, home: vec3<f32>, shape: Shape) -> Row {
+    return vertex(linear * (shape.point - p) + q + home, linear, shape.normal);
+}
+
+fn vertex(point: vec3<f32>, linear: mat3x3<f32>, normal: vec3<f32>) -> Row {
+    var n = linear * normal;
     if (!RIGID) {
         // Cofactors: the transposed inverse without its division.
-        let t = transpose(m);
-        let turned = cross(t[1], t[2]) * shape.normal.x + cross(t[2], t[0]) * shape.normal.y
-            + cross(t[0], t[1]) * shape.normal.z;
+        let turned = cross(linear[1], linear[2]) * normal.x + cross(linear[2], linear[0]) * normal.y
+            + cross(linear[0], linear[1]) * normal.z;
         n = turned * inverseSqrt(max(dot(turned, turned), 1e-37));
     }
-    return Row(p.xy, vec2(p.z, n.x), n.yz);
+    return Row(point.xy, vec2(point.z, n.x), n.yz);
 }

@@ -2,10 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bonesmith_core::Rig;
 use wgpu::{Adapter, Backends, DeviceType, Features};
 
+use crate::bones::Bones;
 use crate::error::GpuError;
 use crate::kernel::{Kernel, Tuning};
+
+/// Bytes of where the origin of an instance goes.
+pub(crate) const HOME_BYTES: u64 = 16;
+/// What uniform buffers have room for almost everywhere.
+const MOST_HOMES: u64 = 4096;
 
 /// Which device, and how it is used. `Default` is the recommended set.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +23,9 @@ pub struct GpuOptions {
     pub vertex_tuning: Option<Tuning>,
     /// The same of those that make virtual bones.
     pub bone_tuning: Option<Tuning>,
+    /// Form of the bones; `None`: [`Bones::of`] the rig. Poses that the rig's own clips do not have may need
+    /// [`Bones::Affine`].
+    pub bones: Option<Bones>,
     /// Most bytes that one binding covers, for tests of what happens beyond; never more than the device allows.
     pub binding_bytes: Option<u64>,
     /// Most workgroups of a dispatch along one axis, likewise.
@@ -119,9 +129,25 @@ impl Gpu {
         self.options.workgroups.unwrap_or(u32::MAX).min(limit).max(1)
     }
 
-    pub(crate) fn tuning(&self, kernel: Kernel) -> Tuning {
+    pub(crate) fn tuning(&self, kernel: Kernel, shelved: bool) -> Tuning {
         let own = if kernel.makes_bones() { self.options.bone_tuning } else { self.options.vertex_tuning };
-        own.unwrap_or(kernel.tuning())
+        own.unwrap_or(kernel.tuning(shelved))
+    }
+
+    /// Form of the bones of a model.
+    pub(crate) fn bones(&self, rig: &Rig) -> Bones {
+        self.options.bones.unwrap_or_else(|| Bones::of(rig))
+    }
+
+    /// Instances whose homes one dispatch can see.
+    pub(crate) fn homes(&self) -> usize {
+        let limit = self.device.limits().max_uniform_buffer_binding_size;
+        (limit / HOME_BYTES).min(MOST_HOMES) as usize
+    }
+
+    /// The same device for models whose bones have another form than [`Bones::of`] their rig; `None`: that one.
+    pub fn with_bones(&self, bones: Option<Bones>) -> Self {
+        Self { options: GpuOptions { bones, ..self.options.clone() }, ..self.clone() }
     }
 
     /// The same device with other workgroup sizes and tiles, of what makes vertices and of what makes virtual bones.

@@ -58,6 +58,19 @@ pub enum GpuError {
         /// Bone index.
         bone: usize,
     },
+    /// A bone that shears, mirrors or scales unevenly, for a model that was built for bones that do not.
+    #[error(
+        "instance {instance}, bone {bone}: not a rotation with one scale (off by {off:.1e} of it), as all poses of the rig \
+         are; set `GpuOptions::bones` to `Bones::Affine` for poses of any kind"
+    )]
+    NotSimilar {
+        /// Instance index.
+        instance: usize,
+        /// Bone index.
+        bone: usize,
+        /// How far, relative to the scale.
+        off: f64,
+    },
     /// An instance that the batch does not have.
     #[error("instance {instance}, but the batch has {instances}")]
     NoSuchInstance {

@@ -3,8 +3,10 @@
 use bonesmith_core::ddm::Variant;
 use serde::Serialize;
 
+use crate::bones::Bones;
 use crate::context::Gpu;
 use crate::error::GpuError;
+use crate::layout::MOST_KEPT;
 
 /// How a kernel is spread over threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,6 +18,23 @@ pub struct Tuning {
     /// Whether results leave through workgroup memory, so that whole cache lines are written: pays unless loads of bones are
     /// what takes the time.
     pub staged: bool,
+}
+
+/// What a kernel is built for: constants of its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// How it is spread over threads.
+    pub tuning: Tuning,
+    /// Form of the bones it reads.
+    pub bones: Bones,
+    /// Bones of each instance that are put into workgroup memory first, all of them; 0: none.
+    pub shelf: u32,
+    /// Most influences of linear blending that a slice has, if those are few enough to stay in registers; 0 if not.
+    pub kept: u32,
+    /// Whether all slices have as many.
+    pub equal: bool,
+    /// Instances that `homes` has room for.
+    pub homes: u32,
 }
 
 /// What a thread makes of a row.
@@ -31,49 +50,73 @@ pub enum Kernel {
     DdmBones,
 }
 
-/// Influences of linear blending that a thread keeps for all its instances.
-const MOST_HELD: u32 = 4;
+/// Bytes of workgroup memory that bones may take: more of it, and fewer workgroups run side by side.
+const SHELF_BYTES: u64 = 12 << 10;
+/// Instances whose multi-weights are read once.
+const MOST_MOMENTS: u32 = 4;
 
 /// Words of the struct `Params` in `common.wgsl`.
 pub(crate) const PARAMS_WORDS: usize = 12;
 
 impl Kernel {
-    /// Workgroup size and tile unless told otherwise: the best of `bonesmith bench gpu --sweep` on an H200.
-    pub fn tuning(self) -> Tuning {
+    /// Workgroup size and tile unless told otherwise: the best of `bonesmith bench gpu --sweep` on an H200. `shelved`: all
+    /// bones are put into workgroup memory first.
+    pub fn tuning(self, shelved: bool) -> Tuning {
         match self {
+            // More threads share what was put there.
+            Self::Lbs | Self::Ddm(Variant::V5) if shelved => Tuning { workgroup: 256, tile: 4, staged: false },
             Self::Lbs | Self::Ddm(Variant::V5) => Tuning { workgroup: 128, tile: 4, staged: false },
-            Self::Blend => Tuning { workgroup: 256, tile: 4, staged: true },
-            Self::Ddm(Variant::V0 | Variant::V1) => Tuning { workgroup: 128, tile: 2, staged: false },
-            Self::Ddm(_) => Tuning { workgroup: 128, tile: 1, staged: false },
-            Self::DdmBones => Tuning { workgroup: 128, tile: 1, staged: true },
+            Self::Blend => Tuning { workgroup: 128, tile: 2, staged: true },
+            Self::Ddm(Variant::V0 | Variant::V1) => Tuning { workgroup: 128, tile: 4, staged: false },
+            Self::Ddm(_) => Tuning { workgroup: 128, tile: 2, staged: false },
+            Self::DdmBones => Tuning { workgroup: 128, tile: 1, staged: false },
         }
     }
 
-    /// The whole WGSL text, with entry point `main`. Bindings and layouts: `docs/runtime.md`. `influences`: how many every row
-    /// has, if all have as many; 0: as many as `starts` says.
-    pub fn wgsl(self, tuning: Tuning, influences: u32) -> String {
-        let constants = [
-            ("WORKGROUP", tuning.workgroup),
-            ("TILE", tuning.tile),
+    /// The whole WGSL text, with entry point `main`. Bindings and layouts: `docs/runtime.md`.
+    pub fn wgsl(self, setup: &Setup) -> String {
+        let Tuning { workgroup, tile, staged } = setup.tuning;
+        let numbers = [
+            ("WORKGROUP", workgroup),
+            ("TILE", tile),
             ("PLANES", self.planes() as u32),
             ("CENTRE", if self.makes_bones() { 0 } else { 6 }),
             ("VARIANT", self.variant().map_or(0, |v| u32::from(u8::from(v)))),
             ("WIDTH", self.width() as u32),
-            ("COUNT", influences),
-            ("STAGE", if tuning.staged { 3 * tuning.workgroup } else { 1 }),
+            ("KEPT", setup.kept),
+            ("BONES", setup.shelf.max(1)),
+            ("HOMES", setup.homes),
         ];
-        let mut text: String = constants.iter().map(|(name, value)| format!("const {name} = {value}u;\n")).collect();
-        text += &format!("const RIGID = {};\nconst STAGED = {};\n\n", self.makes_rotations(), tuning.staged);
-        text + &self.parts().join("\n")
+        let switches = [
+            ("RIGID", self.makes_rotations()),
+            ("EQUAL", setup.equal),
+            ("SHELVED", setup.shelf > 0),
+            ("STAGED", staged),
+        ];
+        let mut text: String = numbers.iter().map(|(name, value)| format!("const {name} = {value}u;\n")).collect();
+        text.extend(switches.iter().map(|(name, value)| format!("const {name} = {value};\n")));
+        text + "\n" + &self.parts(setup.bones).join("\n")
     }
 
-    fn parts(self) -> Vec<&'static str> {
-        let target = if self.makes_bones() {
-            include_str!("../shaders/to_bone.wgsl")
-        } else {
-            include_str!("../shaders/to_vertex.wgsl")
+    fn parts(self, bones: Bones) -> Vec<&'static str> {
+        let target = match self.makes() {
+            None => include_str!("../shaders/to_vertex.wgsl"),
+            Some(Bones::Affine) => include_str!("../shaders/to_bone_affine.wgsl"),
+            Some(Bones::Similar) => include_str!("../shaders/to_bone_similar.wgsl"),
         };
-        let mut parts = vec![target, include_str!("../shaders/common.wgsl")];
+        let (source, turns) = match bones {
+            Bones::Affine => {
+                (include_str!("../shaders/bones_affine.wgsl"), include_str!("../shaders/turns_apart.wgsl"))
+            }
+            Bones::Similar => {
+                (include_str!("../shaders/bones_similar.wgsl"), include_str!("../shaders/turns_within.wgsl"))
+            }
+        };
+        let held = match self.holds(bones) {
+            Bones::Affine => include_str!("../shaders/held_matrices.wgsl"),
+            Bones::Similar => include_str!("../shaders/held_bones.wgsl"),
+        };
+        let mut parts = vec![target, source, held, include_str!("../shaders/common.wgsl")];
         let lbs = include_str!("../shaders/lbs.wgsl");
         let multi = include_str!("../shaders/multi_weight.wgsl");
         parts.extend(match self {
@@ -83,7 +126,7 @@ impl Kernel {
                 vec![multi, include_str!("../shaders/polar.wgsl"), include_str!("../shaders/ddm_moments.wgsl")]
             }
             Self::Ddm(Variant::V3) => vec![multi, include_str!("../shaders/ddm_matrices.wgsl")],
-            Self::Ddm(Variant::V2 | Variant::V4) => vec![multi, include_str!("../shaders/ddm_blended.wgsl")],
+            Self::Ddm(Variant::V2 | Variant::V4) => vec![multi, turns, include_str!("../shaders/ddm_blended.wgsl")],
         });
         parts
     }
@@ -96,17 +139,34 @@ impl Kernel {
         }
     }
 
+    /// Form of the virtual bones it makes, if it makes them. Blends of rotations are none; Direct Delta Mush finds rotations.
+    pub(crate) fn makes(self) -> Option<Bones> {
+        match self {
+            Self::Blend => Some(Bones::Affine),
+            Self::DdmBones => Some(Bones::Similar),
+            Self::Lbs | Self::Ddm(_) => None,
+        }
+    }
+
     pub(crate) fn makes_bones(self) -> bool {
-        matches!(self, Self::Blend | Self::DdmBones)
+        self.makes().is_some()
+    }
+
+    /// Form of the bones that it works with: as they come for linear blending, matrices otherwise.
+    fn holds(self, bones: Bones) -> Bones {
+        match self {
+            Self::Lbs | Self::Blend | Self::Ddm(Variant::V5) => bones,
+            Self::Ddm(_) | Self::DdmBones => Bones::Affine,
+        }
     }
 
     fn makes_rotations(self) -> bool {
         matches!(self.variant(), Some(Variant::V0 | Variant::V2 | Variant::V4))
     }
 
-    /// Whether it reads the rotations of the bones.
-    pub(crate) fn needs_turns(self) -> bool {
-        matches!(self, Self::Ddm(Variant::V2 | Variant::V4))
+    /// Whether it reads the rotations of the bones, and those are not among `bones`.
+    pub(crate) fn needs_turns(self, bones: Bones) -> bool {
+        matches!(self, Self::Ddm(Variant::V2 | Variant::V4)) && bones == Bones::Affine
     }
 
     /// Numbers of each influence after the bone; those of packed ones are in the same word.
@@ -131,7 +191,7 @@ impl Kernel {
 
     /// Bytes that it writes per row.
     pub(crate) fn row_bytes(self) -> u64 {
-        if self.makes_bones() { 48 } else { 24 }
+        self.makes().map_or(24, Bones::bytes)
     }
 }
 
@@ -139,23 +199,35 @@ impl Kernel {
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     pub kernel: Kernel,
-    pub tuning: Tuning,
+    pub setup: Setup,
     pub layout: wgpu::BindGroupLayout,
     pub pipeline: wgpu::ComputePipeline,
 }
 
 impl Pipeline {
-    /// `starts` of the table that it will read.
-    pub fn new(gpu: &Gpu, kernel: Kernel, starts: &[u32]) -> Result<Self, GpuError> {
-        let tuning = possible(gpu, gpu.tuning(kernel));
-        let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(tuning, common_count(starts)).into());
+    /// `starts` of the table that it will read, `count` bones of that form.
+    pub fn new(gpu: &Gpu, kernel: Kernel, starts: &[u32], bones: Bones, count: usize) -> Result<Self, GpuError> {
+        let tuned = |shelved: bool| possible(gpu, kernel, gpu.tuning(kernel, shelved));
+        let shelf = shelf(gpu, kernel, tuned(true), bones, count);
+        let counts = || starts.windows(2).map(|pair| pair[1] - pair[0]);
+        let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+        let kept = if most as usize <= MOST_KEPT { most } else { 0 };
+        let setup = Setup {
+            tuning: tuned(shelf > 0),
+            bones,
+            shelf,
+            kept,
+            equal: kept > 0 && least == kept,
+            homes: gpu.homes() as u32,
+        };
+        let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(&setup).into());
         let label = format!("{kernel:?}");
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(&label), source };
         // SAFETY: loops end, by constants or by tables made in `layout.rs`; indices into buffers come from those tables, whose
         // bones were checked to exist, and from counts that `plan.rs` takes from the sizes of the same buffers.
         let module =
             unsafe { gpu.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) };
-        let layout = bind_group_layout(&gpu.device, kernel);
+        let layout = bind_group_layout(&gpu.device, kernel, bones);
         let layouts = [Some(&layout)];
         let descriptor = wgpu::PipelineLayoutDescriptor { bind_group_layouts: &layouts, ..Default::default() };
         let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
@@ -171,31 +243,34 @@ impl Pipeline {
             cache: None,
         });
         gpu.check()?;
-        Ok(Self { kernel, tuning, layout, pipeline })
+        Ok(Self { kernel, setup, layout, pipeline })
     }
 }
 
-/// How many influences all slices have, if those are few enough to stay in registers; 0 if not.
-fn common_count(starts: &[u32]) -> u32 {
-    let mut counts = starts.windows(2).map(|pair| pair[1] - pair[0]);
-    let first = counts.next().unwrap_or(0);
-    if first <= MOST_HELD && counts.all(|count| count == first) { first } else { 0 }
+/// How many bones of each instance go into workgroup memory: all of them, where they fit.
+fn shelf(gpu: &Gpu, kernel: Kernel, tuning: Tuning, bones: Bones, count: usize) -> u32 {
+    let staged = if tuning.staged { u64::from(tuning.workgroup) * kernel.row_bytes() } else { 16 };
+    let room = u64::from(gpu.device.limits().max_compute_workgroup_storage_size).saturating_sub(staged);
+    let bytes = (count as u64).saturating_mul(u64::from(tuning.tile) * kernel.holds(bones).bytes());
+    if bytes <= SHELF_BYTES.min(room) { count as u32 } else { 0 }
 }
 
-/// What the device can do of what was asked for.
-fn possible(gpu: &Gpu, asked: Tuning) -> Tuning {
+/// What the device and the kernel can do of what was asked for.
+fn possible(gpu: &Gpu, kernel: Kernel, asked: Tuning) -> Tuning {
     let limits = gpu.device.limits();
     let most = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x).min(256);
-    Tuning { workgroup: (asked.workgroup.min(most) & !31).max(32), tile: asked.tile.clamp(1, 16), ..asked }
+    let moments = matches!(kernel, Kernel::DdmBones | Kernel::Ddm(Variant::V0 | Variant::V1));
+    let most_tile = if moments { MOST_MOMENTS } else { 16 };
+    Tuning { workgroup: (asked.workgroup.min(most) & !31).max(32), tile: asked.tile.clamp(1, most_tile), ..asked }
 }
 
-fn bind_group_layout(device: &wgpu::Device, kernel: Kernel) -> wgpu::BindGroupLayout {
+fn bind_group_layout(device: &wgpu::Device, kernel: Kernel, bones: Bones) -> wgpu::BindGroupLayout {
     let entry = |binding: u32| wgpu::BindGroupLayoutEntry {
         binding,
         visibility: wgpu::ShaderStages::COMPUTE,
         ty: wgpu::BindingType::Buffer {
             ty: match binding {
-                0 => wgpu::BufferBindingType::Uniform,
+                0 | 5 => wgpu::BufferBindingType::Uniform,
                 _ => wgpu::BufferBindingType::Storage { read_only: binding != 6 },
             },
             has_dynamic_offset: false,
@@ -203,7 +278,7 @@ fn bind_group_layout(device: &wgpu::Device, kernel: Kernel) -> wgpu::BindGroupLa
         },
         count: None,
     };
-    let count = if kernel.needs_turns() { 8 } else { 7 };
+    let count = if kernel.needs_turns(bones) { 8 } else { 7 };
     let entries: Vec<_> = (0..count).map(entry).collect();
     device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
 }

@@ -7,13 +7,18 @@
 use bonesmith_core::ddm::MultiWeights;
 use bonesmith_core::two_layer::Blends;
 use bonesmith_core::{Rig, SparseWeights};
-use glam::{DAffine3, DQuat, DVec3, Vec3};
+use glam::{DVec3, Vec3};
 
 use crate::error::GpuError;
 use crate::slots::aligned;
 
 /// Rows per slice.
 pub(crate) const SLICE: usize = 32;
+
+/// Influences of linear blending that a thread keeps for all its instances.
+pub(crate) const MOST_KEPT: usize = 4;
+/// Influences that may be added for that, relative to those there are.
+const WORTH_PADDING: f64 = 1.1;
 
 /// Influences of all rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,19 +33,21 @@ pub(crate) struct Table {
 
 impl Table {
     /// `row(i)` yields the words of each influence of row i; the bone is in the low bits of the first, `bone_mask` says which.
-    /// The first `pinned` of each row stay where they are.
+    /// The first `pinned` of each row stay where they are. All slices have `least` influences or more.
     fn new<const WORDS: usize, I: Iterator<Item = [u32; WORDS]>>(
         rows: usize,
         bone_mask: u32,
         pinned: usize,
+        least: usize,
         row: impl Fn(usize) -> I,
     ) -> Result<Self, GpuError> {
         let mut table = Self { starts: vec![0], data: Vec::new(), words: WORDS };
         let mut slice: Vec<Vec<[u32; WORDS]>> = Vec::with_capacity(SLICE);
         for first in (0..rows).step_by(SLICE) {
             slice.clear();
-            slice.extend((first..rows.min(first + SLICE)).map(|i| row(i).collect()));
-            let slots = aligned(&slice, bone_mask, pinned);
+            // Rows that are missing do what the last one does: work of a kind that kernels are made for.
+            slice.extend((first..first + SLICE).map(|i| row(i.min(rows - 1)).collect()));
+            let slots = aligned(&slice, bone_mask, pinned, least);
             let base = table.data.len();
             table.data.resize(base + slots.len() * WORDS * SLICE, 0);
             for (k, slot) in slots.iter().enumerate() {
@@ -62,15 +69,22 @@ impl Table {
     }
 
     /// One word each: the bone in the low bits, the weight in the others, in units of [`Packing::unit`].
+    ///
+    /// Where nearly all rows have as many, up to [`MOST_KEPT`], all get as many: kernels are faster with a known number.
     pub fn packed(weights: &SparseWeights, packing: &Packing) -> Result<Self, GpuError> {
-        Self::new(weights.vertex_count(), packing.bone_mask(), 0, |i| {
-            packing.row(weights.of(i)).into_iter().map(|word| [word])
-        })
+        let words = |i: usize| packing.row(weights.of(i)).into_iter().map(|word| [word]);
+        let table = Self::new(weights.vertex_count(), packing.bone_mask(), 0, 0, words)?;
+        let (slices, total) = (table.starts.len() - 1, table.starts.last().copied().unwrap_or(0) as usize);
+        let most = table.starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
+        match most <= MOST_KEPT && (most * slices) as f64 <= WORTH_PADDING * total as f64 {
+            true => Self::new(weights.vertex_count(), packing.bone_mask(), 0, most, words),
+            false => Ok(table),
+        }
     }
 
     /// Two words each: bone and float32 weight.
     pub fn blends(blends: &Blends) -> Result<Self, GpuError> {
-        Self::new(blends.count(), u32::MAX, 0, |m| blends.of(m).map(|(j, w)| [j as u32, w.to_bits()]))
+        Self::new(blends.count(), u32::MAX, 0, 0, |m| blends.of(m).map(|(j, w)| [j as u32, w.to_bits()]))
     }
 
     /// Bone and the first `WORDS - 1` numbers of each multi-weight; the strongest stays first.
@@ -78,7 +92,7 @@ impl Table {
         let words = |(j, v): (usize, &[f32])| -> [u32; WORDS] {
             std::array::from_fn(|n| if n == 0 { j as u32 } else { v[n - 1].to_bits() })
         };
-        Self::new(weights.count(), u32::MAX, 1, |row| weights.of(row).map(words))
+        Self::new(weights.count(), u32::MAX, 1, 0, |row| weights.of(row).map(words))
     }
 }
 
@@ -119,11 +133,11 @@ impl Packing {
     }
 }
 
-/// [slices, planes, 32] numbers of each row; missing rows are 0.
+/// [slices, planes, 32] numbers of each row; missing rows are as the last one.
 pub(crate) fn planes<const P: usize>(rows: usize, row: impl Fn(usize) -> [f32; P]) -> Vec<f32> {
     let mut all = vec![0.0; rows.div_ceil(SLICE) * P * SLICE];
-    for i in 0..rows {
-        for (plane, value) in row(i).into_iter().enumerate() {
+    for i in 0..rows.next_multiple_of(SLICE) {
+        for (plane, value) in row(i.min(rows - 1)).into_iter().enumerate() {
             all[(i / SLICE * P + plane) * SLICE + i % SLICE] = value;
         }
     }
@@ -158,44 +172,6 @@ pub(crate) fn middle(rest: &[Vec3]) -> DVec3 {
     let low = rest.iter().fold(DVec3::INFINITY, |a, b| a.min(b.as_dvec3()));
     let high = rest.iter().fold(DVec3::NEG_INFINITY, |a, b| a.max(b.as_dvec3()));
     if rest.is_empty() { DVec3::ZERO } else { 0.5 * (low + high) }
-}
-
-/// Three rows of posed_from_rest.
-pub(crate) type BoneRows = [[f32; 4]; 3];
-
-/// A pose about the origins, in float32: differences of far-away points are taken here, in float64.
-#[derive(Debug, Default)]
-pub(crate) struct PackedPose {
-    /// [bone_stride]
-    pub bones: Vec<BoneRows>,
-    /// Where bone 0 takes the origin.
-    pub home: [f32; 4],
-    /// [bone_stride] x y z w, if asked for.
-    pub turns: Vec<[f32; 4]>,
-}
-
-impl PackedPose {
-    /// `Err` names the bone that is not finite.
-    pub fn new(pose: &[DAffine3], origin: DVec3, stride: usize, turns: bool) -> Result<Self, usize> {
-        let home = pose.first().map_or(origin, |m| m.transform_point3(origin));
-        let mut packed = Self { home: home.as_vec3().extend(0.0).to_array(), ..Self::default() };
-        for (j, m) in pose.iter().enumerate() {
-            let t = m.transform_point3(origin) - home;
-            let [x, y, z] = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis];
-            let rows: BoneRows = std::array::from_fn(|r| [x[r] as f32, y[r] as f32, z[r] as f32, t[r] as f32]);
-            if !rows.as_flattened().iter().all(|v| v.is_finite()) || !home.as_vec3().is_finite() {
-                return Err(j);
-            }
-            packed.bones.push(rows);
-            if turns {
-                let rotation = bonesmith_core::transform::nearest_rotation(&m.matrix3);
-                packed.turns.push(DQuat::from_mat3(&rotation).as_quat().to_array());
-            }
-        }
-        packed.bones.resize(stride, Default::default());
-        packed.turns.resize(if turns { stride } else { 0 }, Default::default());
-        Ok(packed)
-    }
 }
 
 #[cfg(test)]
@@ -233,15 +209,27 @@ mod tests {
         bones.sort_unstable();
         assert_eq!(bones, [1, 2, 3]);
         assert_eq!(of_row(8).filter(|at| table.data[*at] >> 2 > 0).count(), 1);
-        // The lone row of the last slice, then padding.
-        assert_eq!((table.data[3 * SLICE] >> 2, table.data[3 * SLICE + 1]), (u32::MAX >> 2, 0));
+        // The lone row of the last slice, again and again.
+        assert_eq!(table.data[3 * SLICE..], [u32::MAX << 2; SLICE]);
+    }
+
+    #[test]
+    fn nearly_equal_slices_become_equal() {
+        let mut weights = SparseWeights::new(32 * 20, 2);
+        (0..640).for_each(|i| weights.set(i, &[(i % 4, 0.5), ((i + 1) % 4, 0.5)]));
+        (0..64).for_each(|i| weights.set(i, &[(i % 4, 1.0)]));
+        let table = Table::packed(&weights, &Packing::new(4)).unwrap();
+        assert_eq!(table.starts, (0..=20).map(|s| 2 * s).collect::<Vec<u32>>());
+        (0..160).for_each(|i| weights.set(i, &[(i % 4, 1.0)]));
+        let table = Table::packed(&weights, &Packing::new(4)).unwrap();
+        assert_eq!(table.starts[..7], [0, 1, 2, 3, 4, 5, 7]);
     }
 
     #[test]
     fn planes_put_neighbours_side_by_side() {
         let all = planes(34, |i| [i as f32, -(i as f32)]);
         assert_eq!(
-            (all.len(), all[31], all[SLICE + 31], all[2 * SLICE + 1], all[3 * SLICE + 1]),
+            (all.len(), all[31], all[SLICE + 31], all[2 * SLICE + 1], all[3 * SLICE + 31]),
             (128, 31.0, -31.0, 33.0, -33.0)
         );
     }

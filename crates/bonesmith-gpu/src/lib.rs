@@ -22,6 +22,7 @@
 //! Index letters as in `bonesmith-core`; in addition an instance is one of many copies of a model in poses of their own.
 
 pub mod bench;
+mod bones;
 mod context;
 mod error;
 mod kernel;
@@ -30,7 +31,8 @@ mod model;
 mod plan;
 mod slots;
 
+pub use bones::Bones;
 pub use context::{Gpu, GpuOptions};
 pub use error::GpuError;
-pub use kernel::{Kernel, Tuning};
+pub use kernel::{Kernel, Setup, Tuning};
 pub use model::{Batch, Model, PosedMesh, VERTEX_BYTES};

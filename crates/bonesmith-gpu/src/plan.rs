@@ -5,6 +5,9 @@ use std::ops::Range;
 use crate::error::GpuError;
 use crate::layout::SLICE;
 
+/// Offsets of bindings are multiples of 256 bytes: so many homes.
+const HOMES_ALIGNED: usize = 16;
+
 /// What one instance takes, and what is allowed.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand<'a> {
@@ -21,6 +24,8 @@ pub(crate) struct Demand<'a> {
     pub instances: usize,
     pub workgroup: u32,
     pub tile: u32,
+    /// Instances whose homes can be bound at once, a multiple of 16.
+    pub homes: usize,
     /// Most bytes of a binding, a multiple of 256.
     pub binding_bytes: u64,
     /// Most workgroups along an axis.
@@ -49,6 +54,11 @@ impl Demand<'_> {
         self.starts[first] & !1
     }
 
+    /// First home to bind for instances from `first` on: its offset is a multiple of 256 bytes.
+    pub fn first_home(&self, first: usize) -> usize {
+        first / HOMES_ALIGNED * HOMES_ALIGNED
+    }
+
     /// Whether these slices of one instance can be bound and counted.
     fn fits(&self, slices: &Range<usize>) -> bool {
         let count = slices.len() as u64;
@@ -67,7 +77,9 @@ impl Demand<'_> {
         let most = match ranges.len() {
             1 => {
                 let by_bytes = self.binding_bytes / instance_bytes.max(1);
-                by_bytes.min(u64::from(self.workgroups) * u64::from(self.tile)).max(1) as usize
+                let most = by_bytes.min(u64::from(self.workgroups) * u64::from(self.tile)).max(1) as usize;
+                // Room for those before an offset that may be used.
+                most.min(self.homes - HOMES_ALIGNED)
             }
             // An instance in pieces has its rows too far apart for one binding.
             _ => 1,
@@ -125,6 +137,7 @@ mod tests {
             instances: 7,
             workgroup: 64,
             tile: 4,
+            homes: 4096,
             binding_bytes: 1 << 27,
             workgroups: 65535,
         }

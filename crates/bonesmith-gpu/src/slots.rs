@@ -9,15 +9,16 @@ use std::collections::BTreeMap;
 use crate::layout::SLICE;
 
 /// Influences of a slice as [slots, 32], the same bone in the same slot wherever possible; the first `pinned` of each row stay
-/// where they are. The bone is in those bits of the first word that `bone_mask` has.
+/// where they are. `least`: slots there are at least. The bone is in those bits of the first word that `bone_mask` has.
 ///
 /// A slot that a row does not need has weight 0 and a bone of its neighbours: it costs no line of its own.
 pub(crate) fn aligned<const WORDS: usize>(
     slice: &[Vec<[u32; WORDS]>],
     bone_mask: u32,
     pinned: usize,
+    least: usize,
 ) -> Vec<[[u32; WORDS]; SLICE]> {
-    let count = slice.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let count = slice.iter().map(Vec::len).max().unwrap_or(0).max(least).max(1);
     let mut slots = vec![Slot { bones: Vec::new(), rows: [None; SLICE] }; count];
     let mut users: BTreeMap<u32, usize> = BTreeMap::new();
     slice.iter().flatten().for_each(|influence| *users.entry(influence[0] & bone_mask).or_default() += 1);
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn like_bones_share_a_slot_and_nothing_is_lost() {
         let rows = slice(&[&[3, 5, 7], &[7, 3], &[5], &[7, 5, 3], &[9, 7, 3]]);
-        let slots = aligned(&rows, 0xff, 0);
+        let slots = aligned(&rows, 0xff, 0, 0);
         assert_eq!(slots.iter().map(different).collect::<Vec<_>>(), [1, 1, 2]);
         for (lane, row) in rows.iter().enumerate() {
             let mut kept: Vec<_> = slots.iter().map(|slot| slot[lane]).filter(|word| word[0] > 0xff).collect();
@@ -94,12 +95,19 @@ mod tests {
 
     #[test]
     fn pinned_ones_stay_first() {
-        let slots = aligned(&slice(&[&[3, 5], &[5, 3], &[7]]), 0xff, 1);
+        let slots = aligned(&slice(&[&[3, 5], &[5, 3], &[7]]), 0xff, 1, 0);
         assert_eq!([slots[0][0][0] & 0xff, slots[0][1][0] & 0xff, slots[0][2][0] & 0xff], [3, 5, 7]);
     }
 
     #[test]
+    fn there_are_as_many_slots_as_asked_for() {
+        let slots = aligned(&slice(&[&[3, 5], &[5]]), 0xff, 0, 4);
+        assert_eq!(slots.len(), 4);
+        assert_eq!(slots.iter().flatten().filter(|word| word[0] > 0xff).count(), 3);
+    }
+
+    #[test]
     fn an_empty_slice_has_one_slot_of_nothing() {
-        assert_eq!(aligned::<2>(&[Vec::new()], u32::MAX, 1), [[[0; 2]; SLICE]]);
+        assert_eq!(aligned::<2>(&[Vec::new()], u32::MAX, 1, 0), [[[0; 2]; SLICE]]);
     }
 }

@@ -6,15 +6,15 @@ use glam::{DAffine3, Vec3};
 use wgpu::BufferUsages;
 
 use super::{Inner, Model, Stage, stride};
+use crate::bones::{BadBone, PackedPose};
+use crate::context::HOME_BYTES;
 use crate::error::GpuError;
 use crate::kernel::PARAMS_WORDS;
-use crate::layout::{PackedPose, SLICE};
+use crate::layout::SLICE;
 use crate::plan::{Chunk, Demand};
 
 /// Bytes of a posed vertex: position and unit normal, three float32 each.
 pub const VERTEX_BYTES: u64 = 24;
-
-const BONE_BYTES: u64 = 48;
 
 /// Poses of many instances and what they look like, on the device.
 ///
@@ -32,7 +32,7 @@ pub struct Batch {
 struct Buffers {
     /// [instances, stride(B)]
     bones: wgpu::Buffer,
-    /// [instances]
+    /// [instances, and as many more as a dispatch can see]
     homes: wgpu::Buffer,
     /// [instances, stride(B)], for kernels that blend rotations.
     turns: Option<wgpu::Buffer>,
@@ -97,13 +97,16 @@ impl Batch {
         if posed_from_rest.len() != bones {
             return Err(GpuError::BoneCount { given: posed_from_rest.len(), bones });
         }
+        let form = self.model.bones();
         let turns = self.buffers.turns.is_some();
-        let packed = PackedPose::new(posed_from_rest, origin, stride(bones), turns)
-            .map_err(|bone| GpuError::NotFinite { instance, bone })?;
+        let packed = PackedPose::new(posed_from_rest, origin, form, stride(bones), turns).map_err(|bad| match bad {
+            BadBone::NotFinite { bone } => GpuError::NotFinite { instance, bone },
+            BadBone::NotSimilar { bone, off } => GpuError::NotSimilar { instance, bone, off },
+        })?;
         let queue = &self.model.gpu.queue;
         let at = instance as u64 * stride(bones) as u64;
-        queue.write_buffer(&self.buffers.bones, at * BONE_BYTES, bytemuck::cast_slice(&packed.bones));
-        queue.write_buffer(&self.buffers.homes, 16 * instance as u64, bytemuck::cast_slice(&packed.home));
+        queue.write_buffer(&self.buffers.bones, at * form.bytes(), bytemuck::cast_slice(&packed.bones));
+        queue.write_buffer(&self.buffers.homes, HOME_BYTES * instance as u64, bytemuck::cast_slice(&packed.home));
         if let Some(turns) = &self.buffers.turns {
             queue.write_buffer(turns, 16 * at, bytemuck::cast_slice(&packed.turns));
         }
@@ -157,18 +160,17 @@ impl Batch {
             words: stage.words,
             planes: stage.kernel().planes(),
             row_bytes: stage.kernel().row_bytes(),
-            bone_bytes: self.sources(at).1 as u64 * BONE_BYTES,
+            bone_bytes: self.sources(at).1 as u64 * stage.bones().bytes(),
             instances: self.instances,
-            workgroup: stage.pipeline.tuning.workgroup,
-            tile: stage.pipeline.tuning.tile,
+            workgroup: stage.pipeline.setup.tuning.workgroup,
+            tile: stage.pipeline.setup.tuning.tile,
+            homes: gpu.homes(),
             binding_bytes: gpu.binding_bytes(),
             workgroups: gpu.workgroups(),
         };
-        for (what, bytes) in [("homes", self.buffers.homes.size()), ("starts of slices", stage.starts_buffer.size())] {
-            let limit = gpu.device.limits().max_storage_buffer_binding_size;
-            if bytes > limit {
-                return Err(GpuError::Limit { what: format!("{what} (bytes)"), needs: bytes, limit });
-            }
+        let (bytes, limit) = (stage.starts_buffer.size(), gpu.device.limits().max_storage_buffer_binding_size);
+        if bytes > limit {
+            return Err(GpuError::Limit { what: "starts of slices (bytes)".to_owned(), needs: bytes, limit });
         }
         for chunk in demand.chunks()? {
             let groups = [
@@ -195,11 +197,12 @@ impl Batch {
         let gpu = &self.model.gpu;
         let (bones, bone_stride, target) = self.sources(at);
         let first_influence = demand.first_influence(chunk.slices.start);
+        let first_home = demand.first_home(chunk.instances.start);
         let params: [u32; PARAMS_WORDS] = [
             chunk.slices.len() as u32,
             chunk.instances.len() as u32,
             chunk.slices.start as u32,
-            chunk.instances.start as u32,
+            (chunk.instances.start - first_home) as u32,
             first_influence,
             bone_stride as u32,
             stage.row_stride() as u32,
@@ -227,11 +230,11 @@ impl Batch {
             stage.starts_buffer.as_entire_binding(),
             part(&stage.influences, influences, influence_bytes),
             part(&stage.planes, rows, plane_bytes),
-            part(bones, poses.clone(), bone_stride as u64 * BONE_BYTES),
-            self.buffers.homes.as_entire_binding(),
+            part(bones, poses.clone(), bone_stride as u64 * stage.bones().bytes()),
+            part(&self.buffers.homes, first_home as u64..(first_home + demand.homes) as u64, HOME_BYTES),
             part(target, written, stage.kernel().row_bytes()),
         ];
-        if let (true, Some(turns)) = (stage.kernel().needs_turns(), &self.buffers.turns) {
+        if let (true, Some(turns)) = (stage.needs_turns(), &self.buffers.turns) {
             entries.push(part(turns, poses, bone_stride as u64 * 16));
         }
         let numbered = entries.into_iter().enumerate();
@@ -260,7 +263,7 @@ impl Buffers {
         let virtual_bones = match model.virtual_count() {
             0 => None,
             count => {
-                let bytes = poses.saturating_mul(stride(count) as u64 * BONE_BYTES);
+                let bytes = poses.saturating_mul(stride(count) as u64 * model.inner.stages[0].kernel().row_bytes());
                 Some(gpu.buffer("virtual bones of all instances", bytes, BufferUsages::STORAGE)?)
             }
         };
@@ -269,10 +272,11 @@ impl Buffers {
             false => None,
         };
         let bytes = poses.saturating_mul(stride(model.vertex_count()) as u64 * VERTEX_BYTES);
+        let homes = poses.saturating_add(gpu.homes() as u64).saturating_mul(HOME_BYTES);
         let written = BufferUsages::STORAGE | BufferUsages::VERTEX | BufferUsages::COPY_SRC;
         Ok(Self {
-            bones: gpu.buffer("bones of all instances", poses.saturating_mul(bones * BONE_BYTES), read)?,
-            homes: gpu.buffer("homes of all instances", poses.saturating_mul(16), read)?,
+            bones: gpu.buffer("bones of all instances", poses.saturating_mul(bones * model.bones().bytes()), read)?,
+            homes: gpu.buffer("homes of all instances", homes, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?,
             turns,
             virtual_bones,
             vertices: gpu.buffer("vertices of all instances", bytes, written)?,

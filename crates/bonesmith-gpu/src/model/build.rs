@@ -6,7 +6,7 @@ use bonesmith_core::ddm::{MultiWeights, Variant};
 use bonesmith_core::{DdmRig, Rig, SparseWeights, TwoLayerRig};
 use glam::DVec3;
 
-use super::{Inner, Model, Stage};
+use super::{Inner, Model, Source, Stage};
 use crate::context::Gpu;
 use crate::error::GpuError;
 use crate::kernel::Kernel;
@@ -17,7 +17,7 @@ impl Model {
     pub fn lbs(gpu: &Gpu, rig: &Rig) -> Result<Self, GpuError> {
         rig.check().map_err(bad_rig)?;
         let origin = middle(&rig.rest);
-        let stage = blended(gpu, &Shape::new(rig, origin), &rig.weights, rig.bone_count())?;
+        let stage = blended(gpu, &Shape::new(rig, origin), &rig.weights, bones_of(gpu, rig))?;
         Ok(assemble(gpu, rig, origin, vec![stage]))
     }
 
@@ -27,8 +27,9 @@ impl Model {
         let origin = middle(&rig.master.rest);
         let count = rig.virtual_count();
         let table = Table::blends(&rig.blends)?;
-        let first = Stage::new(gpu, Kernel::Blend, count, &table, &planes(count, |_| [0.0]))?;
-        let second = blended(gpu, &Shape::new(&rig.master, origin), &rig.weights, count)?;
+        let from = bones_of(gpu, &rig.master);
+        let first = Stage::new(gpu, Kernel::Blend, from, count, &table, &planes(count, |_| [0.0]))?;
+        let second = blended(gpu, &Shape::new(&rig.master, origin), &rig.weights, first.made())?;
         Ok(assemble(gpu, &rig.master, origin, vec![first, second]))
     }
 
@@ -39,7 +40,9 @@ impl Model {
         let stages = match &rig.layer {
             None => vec![delta_mush(gpu, rig, &shape)?],
             Some(layer) => {
-                vec![virtual_bones(gpu, rig, &shape)?, blended(gpu, &shape, layer, rig.virtual_count())?]
+                let first = virtual_bones(gpu, rig, &shape)?;
+                let second = blended(gpu, &shape, layer, first.made())?;
+                vec![first, second]
             }
         };
         Ok(assemble(gpu, &rig.rig, rig.origin, stages))
@@ -55,12 +58,17 @@ fn bad_rig(error: impl std::fmt::Display) -> GpuError {
     GpuError::BadRig { what: error.to_string() }
 }
 
-/// Vertices that blend `bones` bones.
-fn blended(gpu: &Gpu, shape: &Shape, weights: &SparseWeights, bones: usize) -> Result<Stage, GpuError> {
-    let packing = Packing::new(bones);
+/// Bones of a rig as its poses allow.
+fn bones_of(gpu: &Gpu, rig: &Rig) -> Source {
+    Source { form: gpu.bones(rig), count: rig.bone_count() }
+}
+
+/// Vertices that blend bones.
+fn blended(gpu: &Gpu, shape: &Shape, weights: &SparseWeights, from: Source) -> Result<Stage, GpuError> {
+    let packing = Packing::new(from.count);
     let count = weights.vertex_count();
     let table = Table::packed(weights, &packing)?;
-    let stage = Stage::new(gpu, Kernel::Lbs, count, &table, &planes(count, |i| shape.row(i)))?;
+    let stage = Stage::new(gpu, Kernel::Lbs, from, count, &table, &planes(count, |i| shape.row(i)))?;
     Ok(Stage { index_bits: packing.index_bits, weight_unit: packing.unit(), ..stage })
 }
 
@@ -78,7 +86,7 @@ fn delta_mush(gpu: &Gpu, rig: &DdmRig, shape: &Shape) -> Result<Stage, GpuError>
         Variant::V4 => (Table::multi::<2>(weights)?, planes(count, about)),
         Variant::V5 => (Table::multi::<2>(weights)?, planes(count, |i| shape.row(i))),
     };
-    let stage = Stage::new(gpu, kernel, count, &table, &rows)?;
+    let stage = Stage::new(gpu, kernel, bones_of(gpu, &rig.rig), count, &table, &rows)?;
     Ok(Stage { moment_unit: moment_unit(shape), ..stage })
 }
 
@@ -90,7 +98,8 @@ fn with_inverse(about: [f32; 9], weights: &MultiWeights, row: usize) -> [f32; 15
 fn virtual_bones(gpu: &Gpu, rig: &DdmRig, shape: &Shape) -> Result<Stage, GpuError> {
     let centres = rig.weights.centres();
     let rows = planes(centres.len(), |k| centres[k].to_array());
-    let stage = Stage::new(gpu, Kernel::DdmBones, centres.len(), &Table::multi::<11>(&rig.weights)?, &rows)?;
+    let table = Table::multi::<11>(&rig.weights)?;
+    let stage = Stage::new(gpu, Kernel::DdmBones, bones_of(gpu, &rig.rig), centres.len(), &table, &rows)?;
     Ok(Stage { moment_unit: moment_unit(shape), ..stage })
 }
 

@@ -9,7 +9,8 @@ use glam::DVec3;
 
 pub use batch::{Batch, PosedMesh, VERTEX_BYTES};
 
-use crate::context::Gpu;
+use crate::bones::Bones;
+use crate::context::{Gpu, HOME_BYTES};
 use crate::error::GpuError;
 use crate::kernel::{Kernel, Pipeline, Tuning};
 use crate::layout::{SLICE, Table};
@@ -30,6 +31,13 @@ struct Inner {
     vertices: usize,
 }
 
+/// Bones that a stage reads.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    form: Bones,
+    count: usize,
+}
+
 /// One kernel and the tables it reads.
 #[derive(Debug)]
 struct Stage {
@@ -47,9 +55,16 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(gpu: &Gpu, kernel: Kernel, rows: usize, table: &Table, planes: &[f32]) -> Result<Self, GpuError> {
+    fn new(
+        gpu: &Gpu,
+        kernel: Kernel,
+        source: Source,
+        rows: usize,
+        table: &Table,
+        planes: &[f32],
+    ) -> Result<Self, GpuError> {
         Ok(Self {
-            pipeline: Pipeline::new(gpu, kernel, &table.starts)?,
+            pipeline: Pipeline::new(gpu, kernel, &table.starts, source.form, source.count)?,
             rows,
             starts: table.starts.clone(),
             words: table.words,
@@ -64,6 +79,20 @@ impl Stage {
 
     fn kernel(&self) -> Kernel {
         self.pipeline.kernel
+    }
+
+    /// Form of the bones that it reads.
+    fn bones(&self) -> Bones {
+        self.pipeline.setup.bones
+    }
+
+    fn needs_turns(&self) -> bool {
+        self.kernel().needs_turns(self.bones())
+    }
+
+    /// Virtual bones that it makes.
+    fn made(&self) -> Source {
+        Source { form: self.kernel().makes().unwrap_or(Bones::Affine), count: self.rows }
     }
 
     /// Rows from one instance to the next: whole slices, so that offsets are multiples of 256 bytes.
@@ -92,6 +121,11 @@ impl Model {
         self.inner.bones
     }
 
+    /// Form of the bones that a pose is written in.
+    pub fn bones(&self) -> Bones {
+        self.inner.stages[0].bones()
+    }
+
     /// Virtual bones between bones and vertices; 0 for models of one layer.
     pub fn virtual_count(&self) -> usize {
         let [first, _] = &self.inner.stages[..] else { return 0 };
@@ -107,18 +141,21 @@ impl Model {
     /// vertices written, each once.
     pub fn traffic(&self, instances: usize) -> u64 {
         let turns = if self.needs_turns() { 16 } else { 0 };
-        let pose = (self.bone_count() * (48 + turns) + 16) as u64;
-        let between = 2 * 48 * self.virtual_count() as u64;
+        let pose = self.bone_count() as u64 * (self.bones().bytes() + turns) + HOME_BYTES;
+        let between = match &self.inner.stages[..] {
+            [first, _] => 2 * first.rows as u64 * first.kernel().row_bytes(),
+            _ => 0,
+        };
         self.bytes() + instances as u64 * (pose + between + VERTEX_BYTES * self.vertex_count() as u64)
     }
 
     /// Workgroup size and tile of each of its kernels.
     pub fn tunings(&self) -> Vec<Tuning> {
-        self.inner.stages.iter().map(|stage| stage.pipeline.tuning).collect()
+        self.inner.stages.iter().map(|stage| stage.pipeline.setup.tuning).collect()
     }
 
     fn needs_turns(&self) -> bool {
-        self.inner.stages.iter().any(|stage| stage.kernel().needs_turns())
+        self.inner.stages.iter().any(Stage::needs_turns)
     }
 
     /// Room for `instances` poses of it and what they look like.

@@ -4,7 +4,7 @@ use bonesmith_core::ddm::compress::{DdmCompressParams, compress};
 use bonesmith_core::ddm::{DdmMaps, DdmParams, Variant, evaluate_with_normals, precompute};
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
 use bonesmith_core::{DdmRig, Rig, Silent, TwoLayerRig, deform, metrics};
-use bonesmith_gpu::{Batch, GpuOptions, Model, Tuning};
+use bonesmith_gpu::{Batch, Bones, GpuOptions, Model, Tuning};
 use glam::{DAffine3, DVec3, Vec3};
 
 use super::gpu;
@@ -59,11 +59,12 @@ fn linear_blending_of_1_to_16_influences_and_awkward_sizes() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
     for (seed, vertices) in AWKWARD.into_iter().enumerate() {
         for influences in [1, 2, 3, 4, 7, 16] {
-            let rig = rigs::lbs(seed as u64, Size { vertices, bones: 1 + 5 * influences, influences, frames: 5 });
-            let model = Model::lbs(&gpu, &rig).unwrap();
-            agrees(&model, &rig, &format!("{vertices} vertices, {influences} influences"), |pose| {
-                lbs_on_cpu(&rig, pose)
-            });
+            let size = Size { vertices, bones: 1 + 5 * influences, influences, frames: 5 };
+            for rig in [rigs::lbs(seed as u64, size), rigs::rigid(seed as u64, size)] {
+                let model = Model::lbs(&gpu, &rig).unwrap();
+                let name = format!("{vertices} vertices, {influences} influences, {:?} bones", model.bones());
+                agrees(&model, &rig, &name, |pose| lbs_on_cpu(&rig, pose));
+            }
         }
     }
     // As many bones as there can be: 16 bits for the bone, 16 for the weight, and clusters of bones that agree.
@@ -78,18 +79,42 @@ fn linear_blending_of_1_to_16_influences_and_awkward_sizes() {
 fn many_instances_and_many_tunings() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
     let size = Size { vertices: 130, bones: 20, influences: 4, frames: 11 };
-    let (plain, two, ddm, small) =
-        (rigs::lbs(1, size), rigs::two_layer(2, size, 70), rigs::ddm(3, size, 0), rigs::ddm(4, size, 40));
+    let (two, ddm, small) = (rigs::two_layer(2, size, 70), rigs::ddm(3, size, 0), rigs::ddm(4, size, 40));
     for workgroup in [32, 64, 256] {
         for (tile, staged) in [(1, true), (3, false), (8, true)] {
             let tuning = Some(Tuning { workgroup, tile, staged });
             let gpu = gpu.with_tuning(tuning, tuning);
             let name = format!("workgroup {workgroup}, tile {tile}, staged {staged}");
-            agrees(&Model::lbs(&gpu, &plain).unwrap(), &plain, &name, |pose| lbs_on_cpu(&plain, pose));
+            for plain in [rigs::lbs(1, size), rigs::rigid(1, size)] {
+                agrees(&Model::lbs(&gpu, &plain).unwrap(), &plain, &name, |pose| lbs_on_cpu(&plain, pose));
+            }
             agrees(&Model::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
             for rig in [&ddm, &small] {
                 agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(rig, pose));
             }
+        }
+    }
+}
+
+/// Bones that workgroup memory holds and bones that it does not, in either form.
+#[test]
+fn few_and_many_bones() {
+    for form in [Bones::Affine, Bones::Similar] {
+        let Some(gpu) = gpu(&GpuOptions { bones: Some(form), ..GpuOptions::default() }) else { return };
+        for bones in [1, 52, 64, 65, 96, 97, 400] {
+            let size = Size { vertices: 300, bones, influences: 4, frames: 6 };
+            let name = format!("{bones} {form:?} bones");
+            let plain = rigs::rigid(bones as u64, size);
+            let model = Model::lbs(&gpu, &plain).unwrap();
+            assert_eq!(model.bones(), form);
+            agrees(&model, &plain, &name, |pose| lbs_on_cpu(&plain, pose));
+            let ddm = rigs::ddm(3, size, 0);
+            for rig in Variant::ALL.map(|variant| ddm.with_variant(variant)).iter().chain([&rigs::ddm(4, size, 40)]) {
+                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(rig, pose));
+            }
+            let mut two = rigs::two_layer(2, size, 70);
+            two.master = plain;
+            agrees(&Model::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
         }
     }
 }
@@ -193,13 +218,18 @@ fn limits_split_the_work() {
 #[test]
 fn any_number_of_instances() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
-    for frames in [1, 2, 31, 32, 33, 300] {
+    for frames in [1, 2, 31, 32, 33, 300, 5000] {
         let size = Size { vertices: 70, bones: 12, influences: 4, frames };
         let name = format!("{frames} instances");
-        let rig = rigs::lbs(1, size);
-        agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
+        for rig in [rigs::lbs(1, size), rigs::rigid(1, size)] {
+            let batch = agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
+            // 4096 homes fit a uniform buffer.
+            assert!(batch.dispatch_count() == 1 || frames == 5000);
+        }
         let rig = rigs::two_layer(2, size, 40);
         agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, &name, |pose| two_layer_on_cpu(&rig, pose));
+        // Among more than these random matrices some have no clear rotation.
+        let size = Size { frames: frames.min(300), ..size };
         for rig in [rigs::ddm(3, size, 0), rigs::ddm(4, size, 40)] {
             agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
         }

@@ -1,6 +1,6 @@
 //! What the device's limits and ends look like from outside.
 
-use bonesmith_gpu::{Gpu, GpuError, GpuOptions, Kernel, Model};
+use bonesmith_gpu::{Bones, Gpu, GpuError, GpuOptions, Kernel, Model, Setup};
 use glam::{DAffine3, DVec3};
 
 use super::gpu;
@@ -29,6 +29,23 @@ fn poses_of_another_rig_are_refused() {
     assert_eq!(batch.write_bones(1, &broken), Err(GpuError::NotFinite { instance: 1, bone: 2 }));
     broken[2] = DAffine3::from_scale(DVec3::splat(1e300));
     assert_eq!(batch.write_bones(1, &broken), Err(GpuError::NotFinite { instance: 1, bone: 2 }));
+}
+
+/// A rig whose clips only turn and move takes no other poses, unless it was asked to.
+#[test]
+fn poses_of_another_kind_are_refused_with_advice() {
+    let Some(gpu) = gpu(&GpuOptions::default()) else { return };
+    let rig = rigs::rigid(1, SMALL);
+    let mut pose = rig.clips[0].frame(0).to_vec();
+    pose[3].matrix3.x_axis *= 1.5;
+    let batch = Model::lbs(&gpu, &rig).unwrap().batch(2).unwrap();
+    let error = batch.write_bones(1, &pose).unwrap_err();
+    assert!(matches!(error, GpuError::NotSimilar { instance: 1, bone: 3, off } if off > 0.1), "{error}");
+    assert!(error.to_string().contains("Bones::Affine"), "{error}");
+    let Some(any) = self::gpu(&GpuOptions { bones: Some(Bones::Affine), ..GpuOptions::default() }) else { return };
+    let model = Model::lbs(&any, &rig).unwrap();
+    assert_eq!(model.bones(), Bones::Affine);
+    model.batch(2).unwrap().write_bones(1, &pose).unwrap();
 }
 
 #[test]
@@ -64,7 +81,10 @@ fn a_lost_device_says_so() {
 #[test]
 fn wgsl_is_whole() {
     for kernel in [Kernel::Lbs, Kernel::Blend, Kernel::DdmBones, Kernel::Ddm(bonesmith_core::ddm::Variant::V2)] {
-        let text = kernel.wgsl(kernel.tuning(), 0);
-        assert!(text.contains("fn main(") && text.contains("@binding(6)"), "{kernel:?}");
+        for bones in [Bones::Affine, Bones::Similar] {
+            let text =
+                kernel.wgsl(&Setup { tuning: kernel.tuning(true), bones, shelf: 3, kept: 0, equal: false, homes: 16 });
+            assert!(text.contains("fn main(") && text.contains("@binding(6)"), "{kernel:?} of {bones:?} bones");
+        }
     }
 }

@@ -88,6 +88,17 @@ pub fn lbs(seed: u64, size: Size) -> Rig {
     rig
 }
 
+/// The same with bones that turn, move and scale evenly.
+pub fn rigid(seed: u64, size: Size) -> Rig {
+    let mut rig = lbs(seed, size);
+    let mut random = Random(seed ^ 3);
+    for m in &mut rig.clips[0].posed_from_rest {
+        let (turn, scale) = (DQuat::from_scaled_axis(random.vector() * 3.0), 0.5 + random.unit());
+        *m = DAffine3::from_scale_rotation_translation(DVec3::splat(scale), turn, random.vector() * 0.5);
+    }
+    rig
+}
+
 fn weights(random: &mut Random, vertices: usize, influences: usize, bones: usize) -> SparseWeights {
     let mut weights = SparseWeights::new(vertices, influences);
     for i in 0..vertices {

@@ -9,7 +9,7 @@ use bonesmith_core::metrics::unit_radius;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{DdmRig, Rig, TwoLayerRig, deform};
 use bonesmith_gpu::bench::{Bandwidth, Effort, Speed, speed};
-use bonesmith_gpu::{Gpu, Model, Tuning};
+use bonesmith_gpu::{Bones, Gpu, Model, Tuning};
 use glam::{DAffine3, Vec3};
 use serde_json::{Value, json};
 
@@ -181,10 +181,11 @@ fn heading(gpu: &Gpu, cast: &Cast, bandwidth: &Bandwidth, instances: usize) -> (
     let multi = per_vertex(cast.full.weights.influences());
     let [two_error, small_error] = cast.errors();
     let layer = cast.small.layer.as_ref().map_or(0, |layer| (0..n).map(|i| layer.of(i).count()).sum());
+    let bones = Bones::of(rig);
     let text = format!(
         "Version {}. {}. Positions and normals of {instances} instances.\n\
          Copies: {:.0} GB/s by the driver, {:.0} GB/s by a kernel, {} from buffer to buffer, read and written together.\n\n\
-         **{}**: {n} vertices, {} bones, {:.2} influences per vertex; {} virtual bones in two layers, E_RMS {} against \
+         **{}**: {n} vertices, {} bones of {} bytes, {:.2} influences per vertex; {} virtual bones in two layers, E_RMS {} against \
          the rig; {multi:.2} multi-weights per vertex; {} virtual bones of compressed Direct Delta Mush, {:.2} per vertex, E_RMS {} \
          against variant 0.\n\n",
         env!("CARGO_PKG_VERSION"),
@@ -194,6 +195,7 @@ fn heading(gpu: &Gpu, cast: &Cast, bandwidth: &Bandwidth, instances: usize) -> (
         bytes(bandwidth.bytes),
         rig.name,
         rig.bone_count(),
+        bones.bytes(),
         per_vertex(used),
         cast.two.virtual_count(),
         figure(two_error),
@@ -202,7 +204,7 @@ fn heading(gpu: &Gpu, cast: &Cast, bandwidth: &Bandwidth, instances: usize) -> (
         figure(small_error),
     );
     let value = json!({ "version": env!("CARGO_PKG_VERSION"), "adapter": gpu::name(gpu), "instances": instances, "name": rig.name,
-        "vertices": n, "bones": rig.bone_count(), "influences_per_vertex": per_vertex(used), "multi_weights_per_vertex": multi,
+        "vertices": n, "bones": rig.bone_count(), "bone_form": bones, "influences_per_vertex": per_vertex(used), "multi_weights_per_vertex": multi,
         "two_layer_virtual_bones": cast.two.virtual_count(), "virtual_bones": cast.small.virtual_count(),
         "virtual_bones_per_vertex": per_vertex(layer), "two_layer_e_rms": two_error, "compressed_e_rms": small_error,
         "bandwidth": bandwidth });
@@ -225,6 +227,10 @@ fn table(
         models.push((name, Model::ddm(gpu, &cast.full.with_variant(variant))?));
     }
     models.push(("DDM compressed".to_owned(), Model::ddm(gpu, &cast.small)?));
+    if models[0].1.bones() != Bones::Affine {
+        models
+            .push(("LBS, bones as matrices".to_owned(), Model::lbs(&gpu.with_bones(Some(Bones::Affine)), &cast.rig)?));
+    }
     let mut text = "| model | microseconds | ns per vertex | GB/s | x time of its bytes at copy speed | x LBS | faster than variant 0 |\n\
                     |---|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();

@@ -1,12 +1,8 @@
-// Rows are virtual bones: posed_from_rest between the origins, 48 bytes.
+// Rows are virtual bones: posed_from_rest between the origins, as in `bones_affine.wgsl`.
 
 alias Piece = vec4<f32>;
-
-struct Row {
-    a: Piece,
-    b: Piece,
-    c: Piece,
-}
+const PIECES = 3u;
+alias Row = array<Piece, PIECES>;
 
 alias Shape = u32;
 

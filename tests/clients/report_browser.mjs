@@ -1,4 +1,4 @@
-// Chromium without a network, and reports in it: shared by report_check.mjs and scripts/report_pictures.mjs.
+// Chromium without a network, and reports in it: shared by report_check.mjs, webgpu_check.mjs and scripts/report_pictures.mjs.
 import { accessSync, constants } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -33,13 +33,13 @@ function executable() {
   return null;
 }
 
-export async function launch() {
+export async function launch(more = []) {
   const executablePath = executable();
   if (!executablePath) {
     console.error("no Chromium: set BONESMITH_CHROMIUM, or put chromium, chromium-browser or google-chrome on the PATH");
     process.exit(2);
   }
-  return chromium.launch({ executablePath, args: ARGUMENTS });
+  return chromium.launch({ executablePath, args: [...ARGUMENTS, ...more] });
 }
 
 /** Opens a report from disk with every request refused; `problems` collects errors and requests as they come. */

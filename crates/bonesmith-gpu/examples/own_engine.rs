@@ -63,7 +63,7 @@ fn main() -> Result<(), GpuError> {
     let uniform = BufferUsages::UNIFORM | BufferUsages::COPY_DST;
     let storage = |bytes: &[u8]| buffer(BufferUsages::STORAGE | BufferUsages::COPY_DST, bytes);
 
-    // slices, instances, three firsts, bone_stride, row_stride, index_bits, weight_unit, moment_unit (not used), padding
+    // slices, instances, three firsts, bone_stride, row_stride, index_bits, weight_unit, padding
     let unit = (1.0 / f64::from(STEPS)) as f32;
     let params: [u32; 12] =
         [SLICES as u32, INSTANCES as u32, 0, 0, 0, 2, 32 * SLICES as u32, INDEX_BITS, unit.to_bits(), 0, 0, 0];

@@ -2,7 +2,8 @@
 //
 // Before it stand the constants of a kernel (`kernel.rs`):
 //   WORKGROUP  threads of a workgroup, a multiple of 32
-//   TILE       instances that one thread poses, one after the other: tables and rest pose are then at hand for all but the first
+//   TILE       instances that one thread poses, one after the other: tables and rest pose are then at hand for all but the
+//              first; at most 4, side by side, in `ddm_moments.wgsl`
 //   PLANES     numbers per row in `rows`
 //   CENTRE     plane of the centres of rotation in `rows`
 //   VARIANT    of Direct Delta Mush
@@ -24,9 +25,9 @@ struct Params {
     // Slices and instances of this dispatch.
     slices: u32,
     instances: u32,
-    // Where they begin.
+    // Where the slices begin in `starts`, and the instances in `homes`.
     first_slice: u32,
-    first_instance: u32,
+    first_home: u32,
     // First influence, counted in slices of them, that is bound.
     first_influence: u32,
     // Bones from one instance to the next, in `bones`.
@@ -36,8 +37,6 @@ struct Params {
     // Of a packed influence.
     index_bits: u32,
     weight_unit: f32,
-    // 1 / radius^2 of the model: moments become numbers that float32 likes.
-    moment_unit: f32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -126,7 +125,7 @@ fn bone_at(at: u32) -> Held {
 }
 
 fn home_of(instance: u32) -> vec3<f32> {
-    return homes[params.first_instance + known(instance)].xyz;
+    return homes[params.first_home + known(instance)].xyz;
 }
 
 // Those of each row of the workgroup.

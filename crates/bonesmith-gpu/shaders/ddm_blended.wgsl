@@ -17,14 +17,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let instance = group.y * TILE + t;
         let first = bones_of(instance, t);
         let stored = stored_bones_of(instance);
-        let side = turn_at(stored + strongest);
+        let side = turn_of(bone_at(first + strongest), stored + strongest);
         var turned = vec4<f32>();
         var centre = vec3<f32>();
         for (var k = place.start; k < place.end; k++) {
-            let bone = multi_bone(k, place.within);
+            let j = multi_bone(k, place.within);
+            let bone = bone_at(first + j);
             let lever = multi_lever(k, place.within, p);
-            let turn = turn_at(stored + bone);
-            centre += lever * bone_at(first + bone);
+            let turn = turn_of(bone, stored + j);
+            centre += lever * matrix_of(bone);
             turned += select(lever.w, -lever.w, dot(side, turn) < 0.0) * turn;
         }
         let linear = blended_rotation(turned, side);

@@ -3,6 +3,8 @@
 // With p in the last row and column, [A t] [S + p x^T, x + p w; x^T, w] is [Q - q p^T, q]: one product of 3x4 and 4x4
 // per bone.
 
+const_assert TILE <= 4u;
+
 // A multi-weight: its bone, w, x y z, xx xy xz, yy yz zz.
 struct Multi {
     bone: u32,
@@ -35,6 +37,16 @@ fn multi_matrix(m: Multi, p: vec3<f32>) -> mat4x4<f32> {
 
 fn moved(sum: mat3x4<f32>, bone: mat3x4<f32>, by: mat4x4<f32>) -> mat3x4<f32> {
     return mat3x4(sum[0] + by * bone[0], sum[1] + by * bone[1], sum[2] + by * bone[2]);
+}
+
+// Q - q p^T of a sum, and q.
+fn moments(sum: mat3x4<f32>) -> mat3x3<f32> {
+    let t = transpose(sum);
+    return mat3x3(t[0], t[1], t[2]);
+}
+
+fn centre(sum: mat3x4<f32>) -> vec3<f32> {
+    return vec3(sum[0].w, sum[1].w, sum[2].w);
 }
 
 // Sums of up to four instances: their multi-weights are read once. Four names, not an array: those stay in registers.
@@ -107,8 +119,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
 // 1 where the linear part is not what it should be.
 fn pose(group: u32, lane: u32, instance: u32, sum: mat3x4<f32>, place: Place, p: vec3<f32>, shape: Shape) -> u32 {
-    let t = transpose(sum);
-    let h = mat3x3(t[0].xyz, t[1].xyz, t[2].xyz);
+    let h = moments(sum);
     var found = Nearest(h, true);
     if (VARIANT == 1u) {
         let u = vector(place, CENTRE + 3u);
@@ -117,8 +128,7 @@ fn pose(group: u32, lane: u32, instance: u32, sum: mat3x4<f32>, place: Place, p:
     } else {
         found = nearest_rotation(of_length_1(h));
     }
-    let q = vec3(sum[0].w, sum[1].w, sum[2].w);
-    emit(group, lane, instance, finish_about(found.rotation, p, q, home_of(instance), shape));
+    emit(group, lane, instance, finish_about(found.rotation, p, centre(sum), home_of(instance), shape));
     return u32(!found.clear);
 }
 
@@ -129,9 +139,6 @@ fn pose_again(group: u32, lane: u32, instance: u32, first: u32, place: Place, p:
         let own = multi(k, place.within);
         sum = moved(sum, bone_at(first + own.bone), multi_matrix(own, p));
     }
-    let t = transpose(sum);
-    let h = of_length_1(mat3x3(t[0].xyz, t[1].xyz, t[2].xyz));
-    let rotation = rotation_near(h, first + multi_bone(place.start, place.within));
-    let q = vec3(sum[0].w, sum[1].w, sum[2].w);
-    write_row(group, lane, instance, finish_about(rotation, p, q, home_of(instance), shape));
+    let rotation = rotation_near(of_length_1(moments(sum)), first + multi_bone(place.start, place.within));
+    write_row(group, lane, instance, finish_about(rotation, p, centre(sum), home_of(instance), shape));
 }

@@ -35,11 +35,9 @@ struct Nearest {
     clear: bool,
 }
 
-// H of length 1, or of length 0. `params.moment_unit` brings it near 1 first.
+// H of length 1, or of length 0. Lengths from 1e-18 to 1e18 are squares of surroundings of 1e-9 to 1e9 units.
 fn of_length_1(h: mat3x3<f32>) -> mat3x3<f32> {
-    let unit = params.moment_unit;
-    let squared = (dot(h[0], h[0]) + dot(h[1], h[1]) + dot(h[2], h[2])) * unit * unit;
-    return h * (unit * inverseSqrt(max(squared, 1e-37)));
+    return h * inverseSqrt(max(dot(h[0], h[0]) + dot(h[1], h[1]) + dot(h[2], h[2]), 1e-37));
 }
 
 // Of a matrix of length 1.
@@ -111,8 +109,10 @@ fn rotation_near(h: mat3x3<f32>, strongest: u32) -> mat3x3<f32> {
     }
     power = power * (1.0 / (power[0].x + power[1].y + power[2].z + power[3].w));
     let t = transpose(bone_at(strongest));
-    var q = longest(power * (davenport(mat3x3(t[0], t[1], t[2])) + IDENTITY));
-    q = select(longest(power), q, dot(q, q) > 1e-4);
+    // Of a rotation times s, K + s I is 4 s q q^T.
+    let s = length(t[0]);
+    var q = longest(power * (davenport(mat3x3(t[0], t[1], t[2])) + IDENTITY * s));
+    q = select(longest(power), q, dot(q, q) > 1e-4 * s * s);
     return rotation_of(q * inverseSqrt(dot(q, q)));
 }
 

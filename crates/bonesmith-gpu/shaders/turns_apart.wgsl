@@ -1,8 +1,9 @@
-// Rotations of affine bones.
+// Rotations of affine bones, which have to be told.
 
 // [instances, bone_stride] x y z w.
 @group(0) @binding(7) var<storage, read> turns: array<vec4<f32>>;
 
-fn turn_at(at: u32) -> vec4<f32> {
-    return turns[at];
+// Of a bone, and of where it is stored.
+fn turn_of(bone: Bone, stored: u32) -> vec4<f32> {
+    return turns[stored];
 }

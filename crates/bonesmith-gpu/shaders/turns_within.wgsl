@@ -1,6 +1,7 @@
-// Rotations of bones that are rotations, but for their length.
+// Rotations of bones that are rotations, but for their length; of one that scales by 0, none.
 
-fn turn_at(at: u32) -> vec4<f32> {
-    let q = bones[at].turn;
-    return q * inverseSqrt(max(dot(q, q), 1e-37));
+// Of a bone, and of where it is stored.
+fn turn_of(bone: Bone, stored: u32) -> vec4<f32> {
+    let squared = 2.0 * bone.moved.w;
+    return select(vec4(0.0, 0.0, 0.0, 1.0), bone.turn * inverseSqrt(max(squared, 1e-37)), squared > 1e-37);
 }

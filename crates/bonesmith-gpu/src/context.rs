@@ -119,8 +119,8 @@ impl Gpu {
     /// Bytes that one binding may cover.
     pub(crate) fn binding_bytes(&self) -> u64 {
         let limit = self.device.limits().max_storage_buffer_binding_size;
-        // A multiple of what offsets must be multiples of.
-        self.options.binding_bytes.unwrap_or(u64::MAX).min(limit) & !255
+        // Kernels count in u32; a multiple of what offsets must be multiples of.
+        self.options.binding_bytes.unwrap_or(u64::MAX).min(limit).min(1 << 32) & !255
     }
 
     /// Workgroups along one axis.

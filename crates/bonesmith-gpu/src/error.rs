@@ -60,8 +60,8 @@ pub enum GpuError {
     },
     /// A bone that shears, mirrors or scales unevenly, for a model that was built for bones that do not.
     #[error(
-        "instance {instance}, bone {bone}: not a rotation with one scale (off by {off:.1e} of it), as all poses of the rig \
-         are; set `GpuOptions::bones` to `Bones::Affine` for poses of any kind"
+        "instance {instance}, bone {bone}: not a rotation with one scale (off by {off:.1e} of it), which this model was \
+         built for; set `GpuOptions::bones` to `Bones::Affine` for poses of any kind"
     )]
     NotSimilar {
         /// Instance index.

@@ -13,7 +13,8 @@ use crate::layout::MOST_KEPT;
 pub struct Tuning {
     /// Threads of a workgroup, a multiple of 32 up to 256.
     pub workgroup: u32,
-    /// Instances that one thread poses, one after the other, 1 to 16. More: the model is read less often; fewer threads run side by side.
+    /// Instances that one thread poses, one after the other, 1 to 16; at most 4, side by side, for variants 0 and 1 and virtual bones of
+    /// compressed Direct Delta Mush. More: the model is read less often; fewer threads run side by side.
     pub tile: u32,
     /// Whether results leave through workgroup memory, so that whole cache lines are written: pays unless loads of bones are
     /// what takes the time.
@@ -29,7 +30,7 @@ pub struct Setup {
     pub bones: Bones,
     /// Bones of each instance that are put into workgroup memory first, all of them; 0: none.
     pub shelf: u32,
-    /// Most influences of linear blending that a slice has, if those are few enough to stay in registers; 0 if not.
+    /// Most influences of linear blending that a slice has, if those are few enough to stay in registers; 0 if not, and for others.
     pub kept: u32,
     /// Whether all slices have as many.
     pub equal: bool,
@@ -152,12 +153,17 @@ impl Kernel {
         self.makes().is_some()
     }
 
-    /// Form of the bones that it works with: as they come for linear blending, matrices otherwise.
+    /// Form of the bones that it works with: as they come where they are blended or their rotations are, matrices otherwise.
     fn holds(self, bones: Bones) -> Bones {
         match self {
-            Self::Lbs | Self::Blend | Self::Ddm(Variant::V5) => bones,
+            Self::Lbs | Self::Blend | Self::Ddm(Variant::V2 | Variant::V4 | Variant::V5) => bones,
             Self::Ddm(_) | Self::DdmBones => Bones::Affine,
         }
+    }
+
+    /// Whether it blends bones linearly, and does nothing else.
+    fn is_linear(self) -> bool {
+        matches!(self, Self::Lbs | Self::Blend | Self::Ddm(Variant::V5))
     }
 
     fn makes_rotations(self) -> bool {
@@ -211,7 +217,7 @@ impl Pipeline {
         let shelf = shelf(gpu, kernel, tuned(true), bones, count);
         let counts = || starts.windows(2).map(|pair| pair[1] - pair[0]);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        let kept = if most as usize <= MOST_KEPT { most } else { 0 };
+        let kept = if kernel.is_linear() && most as usize <= MOST_KEPT { most } else { 0 };
         let setup = Setup {
             tuning: tuned(shelf > 0),
             bones,
@@ -224,7 +230,8 @@ impl Pipeline {
         let label = format!("{kernel:?}");
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(&label), source };
         // SAFETY: loops end, by constants or by tables made in `layout.rs`; indices into buffers come from those tables, whose
-        // bones were checked to exist, and from counts that `plan.rs` takes from the sizes of the same buffers.
+        // bones were checked to exist, and from counts that `plan.rs` takes from the sizes of the same buffers, homes included.
+        // Workgroup memory holds `count` bones of every instance of a tile, and those are what tables were checked against.
         let module =
             unsafe { gpu.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) };
         let layout = bind_group_layout(&gpu.device, kernel, bones);
@@ -236,7 +243,7 @@ impl Pipeline {
             module: &module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
-                // What is staged is written before it is read.
+                // Shelf and stage are written before they are read.
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },

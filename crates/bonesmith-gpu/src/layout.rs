@@ -72,14 +72,14 @@ impl Table {
     ///
     /// Where nearly all rows have as many, up to [`MOST_KEPT`], all get as many: kernels are faster with a known number.
     pub fn packed(weights: &SparseWeights, packing: &Packing) -> Result<Self, GpuError> {
-        let words = |i: usize| packing.row(weights.of(i)).into_iter().map(|word| [word]);
-        let table = Self::new(weights.vertex_count(), packing.bone_mask(), 0, 0, words)?;
-        let (slices, total) = (table.starts.len() - 1, table.starts.last().copied().unwrap_or(0) as usize);
-        let most = table.starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
-        match most <= MOST_KEPT && (most * slices) as f64 <= WORTH_PADDING * total as f64 {
-            true => Self::new(weights.vertex_count(), packing.bone_mask(), 0, most, words),
-            false => Ok(table),
-        }
+        let rows = weights.vertex_count();
+        let longest = |first: usize| (first..rows.min(first + SLICE)).map(|i| weights.of(i).count()).max().unwrap_or(0);
+        let counts: Vec<usize> = (0..rows).step_by(SLICE).map(|first| longest(first).max(1)).collect();
+        let (most, total) = (counts.iter().max().copied().unwrap_or(0), counts.iter().sum::<usize>());
+        let worth = most <= MOST_KEPT && (most * counts.len()) as f64 <= WORTH_PADDING * total as f64;
+        Self::new(rows, packing.bone_mask(), 0, if worth { most } else { 0 }, |i| {
+            packing.row(weights.of(i)).into_iter().map(|word| [word])
+        })
     }
 
     /// Two words each: bone and float32 weight.

@@ -24,7 +24,7 @@ pub(crate) struct Demand<'a> {
     pub instances: usize,
     pub workgroup: u32,
     pub tile: u32,
-    /// Instances whose homes can be bound at once, a multiple of 16.
+    /// Instances whose homes can be bound at once.
     pub homes: usize,
     /// Most bytes of a binding, a multiple of 256.
     pub binding_bytes: u64,
@@ -72,14 +72,18 @@ impl Demand<'_> {
 
     /// All dispatches, in order.
     pub fn chunks(&self) -> Result<Vec<Chunk>, GpuError> {
+        if self.homes < HOMES_ALIGNED {
+            let what = "homes of the instances of a dispatch".to_owned();
+            return Err(GpuError::Limit { what, needs: HOMES_ALIGNED as u64, limit: self.homes as u64 });
+        }
         let ranges = self.slice_ranges()?;
         let instance_bytes = self.bone_bytes.max((self.slices() * SLICE) as u64 * self.row_bytes);
         let most = match ranges.len() {
             1 => {
                 let by_bytes = self.binding_bytes / instance_bytes.max(1);
                 let most = by_bytes.min(u64::from(self.workgroups) * u64::from(self.tile)).max(1) as usize;
-                // Room for those before an offset that may be used.
-                most.min(self.homes - HOMES_ALIGNED)
+                // Homes before the first one are bound with it, up to an offset that may be used.
+                most.min(self.homes - (HOMES_ALIGNED - 1))
             }
             // An instance in pieces has its rows too far apart for one binding.
             _ => 1,
@@ -154,6 +158,8 @@ mod tests {
             let bytes = (demand.slices() * SLICE * chunk.instances.len()) as u64 * demand.row_bytes;
             assert!(!whole || chunk.instances.len() == 1 || bytes <= demand.binding_bytes);
             assert_eq!(chunk.slices.start % 2, 0);
+            let first_home = demand.first_home(chunk.instances.start);
+            assert!(first_home.is_multiple_of(HOMES_ALIGNED) && chunk.instances.end - first_home <= demand.homes);
             for t in chunk.instances.clone() {
                 chunk.slices.clone().for_each(|s| seen[t * demand.slices() + s] += 1);
             }
@@ -177,7 +183,10 @@ mod tests {
         // Instances in pieces, by bytes and by workgroups.
         assert!(covers(&Demand { binding_bytes: 40 * 768, ..whole.clone() }) >= 3 * 7);
         assert_eq!(covers(&Demand { workgroups: 10, ..whole.clone() }), 6 * 7);
-        assert_eq!(covers(&Demand { workgroups: 1, instances: 9, ..whole }), 51 * 9);
+        assert_eq!(covers(&Demand { workgroups: 1, instances: 9, ..whole.clone() }), 51 * 9);
+        // By the homes that a uniform buffer holds.
+        assert_eq!(covers(&Demand { homes: 32, instances: 100, ..whole.clone() }), 6);
+        assert_eq!(covers(&Demand { homes: 16, instances: 3, ..whole }), 3);
     }
 
     #[test]
@@ -186,5 +195,6 @@ mod tests {
         let bones = Demand { bone_bytes: 1 << 20, binding_bytes: 1 << 16, ..demand(&starts) };
         assert!(matches!(bones.chunks(), Err(GpuError::Limit { needs, .. }) if needs == 1 << 20));
         assert!(matches!(Demand { binding_bytes: 256, ..demand(&starts) }.chunks(), Err(GpuError::Limit { .. })));
+        assert!(matches!(Demand { homes: 15, ..demand(&starts) }.chunks(), Err(GpuError::Limit { limit: 15, .. })));
     }
 }

@@ -11,7 +11,7 @@ use crate::layout::SLICE;
 /// Influences of a slice as [slots, 32], the same bone in the same slot wherever possible; the first `pinned` of each row stay
 /// where they are. `least`: slots there are at least. The bone is in those bits of the first word that `bone_mask` has.
 ///
-/// A slot that a row does not need has weight 0 and a bone of its neighbours: it costs no line of its own.
+/// A slot that a row does not need has weight 0 and a bone of its neighbours, where one of them needs it: it costs no line of its own.
 pub(crate) fn aligned<const WORDS: usize>(
     slice: &[Vec<[u32; WORDS]>],
     bone_mask: u32,

@@ -208,7 +208,7 @@ impl Batch {
             stage.row_stride() as u32,
             stage.index_bits,
             stage.weight_unit.to_bits(),
-            stage.moment_unit.to_bits(),
+            0,
             0,
             0,
         ];

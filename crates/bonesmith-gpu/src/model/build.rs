@@ -40,7 +40,7 @@ impl Model {
         let stages = match &rig.layer {
             None => vec![delta_mush(gpu, rig, &shape)?],
             Some(layer) => {
-                let first = virtual_bones(gpu, rig, &shape)?;
+                let first = virtual_bones(gpu, rig)?;
                 let second = blended(gpu, &shape, layer, first.made())?;
                 vec![first, second]
             }
@@ -86,8 +86,7 @@ fn delta_mush(gpu: &Gpu, rig: &DdmRig, shape: &Shape) -> Result<Stage, GpuError>
         Variant::V4 => (Table::multi::<2>(weights)?, planes(count, about)),
         Variant::V5 => (Table::multi::<2>(weights)?, planes(count, |i| shape.row(i))),
     };
-    let stage = Stage::new(gpu, kernel, bones_of(gpu, &rig.rig), count, &table, &rows)?;
-    Ok(Stage { moment_unit: moment_unit(shape), ..stage })
+    Stage::new(gpu, kernel, bones_of(gpu, &rig.rig), count, &table, &rows)
 }
 
 fn with_inverse(about: [f32; 9], weights: &MultiWeights, row: usize) -> [f32; 15] {
@@ -95,16 +94,9 @@ fn with_inverse(about: [f32; 9], weights: &MultiWeights, row: usize) -> [f32; 15
     std::array::from_fn(|n| if n < 9 { about[n] } else { inverse[n - 9] })
 }
 
-fn virtual_bones(gpu: &Gpu, rig: &DdmRig, shape: &Shape) -> Result<Stage, GpuError> {
+fn virtual_bones(gpu: &Gpu, rig: &DdmRig) -> Result<Stage, GpuError> {
     let centres = rig.weights.centres();
     let rows = planes(centres.len(), |k| centres[k].to_array());
     let table = Table::multi::<11>(&rig.weights)?;
-    let stage = Stage::new(gpu, Kernel::DdmBones, bones_of(gpu, &rig.rig), centres.len(), &table, &rows)?;
-    Ok(Stage { moment_unit: moment_unit(shape), ..stage })
-}
-
-/// Moments are squares of lengths: this brings them near 1 whatever the model's unit.
-fn moment_unit(shape: &Shape) -> f32 {
-    let squared = shape.points.iter().map(|p| p.as_dvec3().length_squared()).fold(0.0, f64::max);
-    if squared > 0.0 { (1.0 / squared) as f32 } else { 1.0 }
+    Stage::new(gpu, Kernel::DdmBones, bones_of(gpu, &rig.rig), centres.len(), &table, &rows)
 }

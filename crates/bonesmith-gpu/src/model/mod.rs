@@ -51,7 +51,6 @@ struct Stage {
     planes: wgpu::Buffer,
     index_bits: u32,
     weight_unit: f32,
-    moment_unit: f32,
 }
 
 impl Stage {
@@ -73,7 +72,6 @@ impl Stage {
             planes: gpu.upload("rows", planes)?,
             index_bits: 0,
             weight_unit: 0.0,
-            moment_unit: 0.0,
         })
     }
 

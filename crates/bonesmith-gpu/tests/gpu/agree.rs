@@ -119,6 +119,25 @@ fn few_and_many_bones() {
     }
 }
 
+/// Bones that scale evenly: by 0 too, where that leaves no rotation open.
+#[test]
+fn delta_mush_of_bones_that_scale() {
+    for form in [Bones::Affine, Bones::Similar] {
+        let Some(gpu) = gpu(&GpuOptions { bones: Some(form), ..GpuOptions::default() }) else { return };
+        // Variant 1 inverts what it finds.
+        for variant in [Variant::V0, Variant::V2, Variant::V3, Variant::V4, Variant::V5] {
+            let mut rig = rigs::ddm(5, Size { vertices: 70, bones: 9, influences: 4, frames: 4 }, 0);
+            for (j, m) in rig.rig.clips[0].posed_from_rest.iter_mut().enumerate() {
+                let least = if variant == Variant::V0 { 0.25 } else { 0.0 };
+                m.matrix3 *= [1.0, 0.5, 2.0, least, 1.5][j % 5];
+            }
+            let rig = rig.with_variant(variant);
+            let name = format!("{variant:?} of scaled {form:?} bones");
+            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
+        }
+    }
+}
+
 #[test]
 fn two_layers_of_awkward_sizes() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
@@ -223,8 +242,8 @@ fn any_number_of_instances() {
         let name = format!("{frames} instances");
         for rig in [rigs::lbs(1, size), rigs::rigid(1, size)] {
             let batch = agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
-            // 4096 homes fit a uniform buffer.
-            assert!(batch.dispatch_count() == 1 || frames == 5000);
+            // 4096 homes fit a uniform buffer, at most.
+            assert_eq!(batch.dispatch_count() > 1, frames == 5000, "{name}: {}", batch.dispatch_count());
         }
         let rig = rigs::two_layer(2, size, 40);
         agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, &name, |pose| two_layer_on_cpu(&rig, pose));

@@ -29,6 +29,8 @@ fn poses_of_another_rig_are_refused() {
     assert_eq!(batch.write_bones(1, &broken), Err(GpuError::NotFinite { instance: 1, bone: 2 }));
     broken[2] = DAffine3::from_scale(DVec3::splat(1e300));
     assert_eq!(batch.write_bones(1, &broken), Err(GpuError::NotFinite { instance: 1, bone: 2 }));
+    let small = Model::lbs(&gpu, &rigs::rigid(1, SMALL)).unwrap().batch(2).unwrap();
+    assert_eq!(small.write_bones(1, &broken), Err(GpuError::NotFinite { instance: 1, bone: 2 }));
 }
 
 /// A rig whose clips only turn and move takes no other poses, unless it was asked to.

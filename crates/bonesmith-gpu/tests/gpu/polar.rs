@@ -3,33 +3,43 @@
 use bonesmith_core::ddm::{MultiWeights, Variant};
 use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{DdmRig, SparseWeights};
-use bonesmith_gpu::{GpuOptions, Model};
+use bonesmith_gpu::{Gpu, GpuOptions, Model, Tuning};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use super::gpu;
 use super::rigs::{self, Random, Size};
 
-/// Rotations that the kernel finds for [B] matrices. One bone each; with second moments of 1 and nothing else the matrix to
-/// decompose is the bone's own, and the three vertices of a bone show the columns of its rotation.
-fn rotations(matrices: &[DMat3]) -> Option<Vec<DMat3>> {
-    let gpu = gpu(&GpuOptions::default())?;
-    let (bones, n) = (matrices.len(), 3 * matrices.len());
+/// Bones of an instance where there are many: workgroup memory holds four instances of them.
+const BONES: usize = 24;
+
+/// Rotations that the kernel finds for matrices, each the bone of an instance; with second moments of 1 and nothing else the
+/// matrix to decompose is the bone's own, and the three vertices of a bone show the columns of its rotation.
+fn rotations(gpu: &Gpu, matrices: &[DMat3]) -> Vec<DMat3> {
+    let (bones, n) = (BONES, 3 * BONES);
     let mut rig = rigs::lbs(1, Size { vertices: n, bones, influences: 1, frames: 1 });
     rig.rest = (0..n).map(|i| Vec3::AXES[i % 3]).collect();
     rig.weights = SparseWeights::new(n, 1);
     (0..n).for_each(|i| rig.weights.set(i, &[(i / 3, 1.0)]));
-    rig.clips[0].posed_from_rest = matrices.iter().map(|m| DAffine3::from_mat3(*m)).collect();
+    rig.clips.clear();
     let values = (0..n).flat_map(|_| [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0]).collect();
     let starts = (0..=n as u32).collect();
     let weights =
         MultiWeights::from_tables(10, starts, (0..n).map(|i| (i / 3) as u16).collect(), values, vec![Vec3::ZERO; n]);
     let rig = DdmRig { rig, origin: DVec3::ZERO, weights: weights.unwrap(), layer: None, variant: Variant::V0 };
-    let batch = Model::ddm(&gpu, &rig).unwrap().batch(1).unwrap();
-    batch.write_bones(0, rig.rig.clips[0].frame(0)).unwrap();
+    let instances = matrices.len().div_ceil(BONES);
+    let batch = Model::ddm(gpu, &rig).unwrap().batch(instances).unwrap();
+    let mut poses: Vec<DAffine3> = matrices.iter().map(|m| DAffine3::from_mat3(*m)).collect();
+    poses.resize(instances * BONES, DAffine3::IDENTITY);
+    for (t, pose) in poses.chunks(BONES).enumerate() {
+        batch.write_bones(t, pose).unwrap();
+    }
     batch.submit().unwrap();
-    let columns = batch.read(0).unwrap().positions;
     let rotation = |c: &[Vec3; 3]| DMat3::from_cols(c[0].as_dvec3(), c[1].as_dvec3(), c[2].as_dvec3());
-    Some(columns.as_chunks::<3>().0.iter().map(rotation).collect())
+    let columns = |t: usize| batch.read(t).unwrap().positions;
+    let mut found: Vec<DMat3> =
+        (0..instances).flat_map(|t| columns(t).as_chunks::<3>().0.iter().map(rotation).collect::<Vec<_>>()).collect();
+    found.truncate(matrices.len());
+    found
 }
 
 fn trace(a: DMat3, b: DMat3) -> f64 {
@@ -37,10 +47,17 @@ fn trace(a: DMat3, b: DMat3) -> f64 {
     q.x_axis.x + q.y_axis.y + q.z_axis.z
 }
 
-/// As good as the exact decomposition: a rotation, and none is nearer.
+/// As good as the exact decomposition, however the kernel is tuned: a rotation, and none is nearer.
 fn judge(matrices: &[DMat3]) {
-    let Some(found) = rotations(matrices) else { return };
-    for (r, m) in found.iter().zip(matrices) {
+    let Some(gpu) = gpu(&GpuOptions::default()) else { return };
+    for (tile, staged) in [(1, false), (3, true), (4, false), (4, true)] {
+        let tuned = gpu.with_tuning(Some(Tuning { workgroup: 64, tile, staged }), None);
+        judge_tuned(&tuned, matrices);
+    }
+}
+
+fn judge_tuned(gpu: &Gpu, matrices: &[DMat3]) {
+    for (r, m) in rotations(gpu, matrices).iter().zip(matrices) {
         assert!((*r * r.transpose()).abs_diff_eq(DMat3::IDENTITY, 1e-4) && r.determinant() > 0.0, "{r} of {m}");
         let size = trace(*m, *m).sqrt().max(1e-12);
         let (got, best) = (trace(*r, *m) / size, trace(nearest_rotation(m), *m) / size);

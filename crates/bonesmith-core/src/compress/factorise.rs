@@ -1,8 +1,8 @@
 //! The loop of [Le2014 alg. 3]: atoms are added where the error is largest, dictionary and coefficients optimised in turn.
 //!
 //! Beyond the paper: atoms are planted where a neighbourhood errs most, not a single vertex; when all are there, those that
-//! would be missed least are moved to where they promise most, as long as that pays (`trade`). Every step lowers the
-//! error or is undone.
+//! would be missed least are moved to where they promise most, as long as that pays (`trade`), and more are added than
+//! there may be and taken away again (`overshoot`). Every step lowers the error or is undone.
 
 use std::collections::BinaryHeap;
 
@@ -23,6 +23,8 @@ const BATCH_ROUNDS: usize = 2;
 const CHOOSE_EVERY: usize = 4;
 /// One atom in so many is moved in a trade.
 const TRADE_SHARE: usize = 10;
+/// One atom for so many is added beyond what there may be, and taken away again.
+const OVERSHOOT_SHARE: usize = 5;
 /// Rounds after a trade, before it is judged.
 const TRADE_ROUNDS: usize = 3;
 
@@ -166,6 +168,10 @@ impl<'a> Solver<'a> {
             }
             if batch == 0 {
                 self.finish(growth, params, stage)?;
+                let mut overshoots = growth.overshoots;
+                while overshoots > 0 && self.overshoot(growth, params, stage)? {
+                    overshoots -= 1;
+                }
                 return Ok(CompressStop::Full);
             }
             if self.add(batch) < batch {
@@ -298,6 +304,29 @@ impl<'a> Solver<'a> {
         }
         self.history.push((self.dictionary.len(), self.error()));
         Ok(after < before * (1.0 - tolerance))
+    }
+
+    /// Adds more atoms than there may be, optimises, and takes away those that would be missed least: a choice among more, and
+    /// among atoms that know each other. False if that does not pay; what it made worse is undone.
+    fn overshoot(
+        &mut self,
+        growth: &Growth,
+        params: &TwoLayerParams,
+        stage: &mut Stage<'_>,
+    ) -> Result<bool, CompressError> {
+        let (before, atoms, told) = (self.coefficients.total(), self.dictionary.len(), self.history.len());
+        let saved = (self.dictionary.clone(), self.coefficients.clone());
+        let added = self.add((atoms / OVERSHOOT_SHARE).max(1));
+        self.optimise(BATCH_ROUNDS, params.tolerance, growth, stage)?;
+        let gone = self.take_away(added);
+        self.finish(growth, params, stage)?;
+        self.history.truncate(told);
+        let after = self.coefficients.total();
+        if gone < added || after > before {
+            (self.dictionary, self.coefficients) = saved;
+        }
+        self.history.push((self.dictionary.len(), self.error()));
+        Ok(gone == added && after < before * (1.0 - params.tolerance))
     }
 
     /// At most `most` atoms whose removal would raise the error least, no two of them near each other.

@@ -63,7 +63,7 @@ impl Solver<'_> {
     }
 
     /// Takes away the atoms that would be missed least; how many it could.
-    fn take_away(&mut self, count: usize) -> usize {
+    pub(super) fn take_away(&mut self, count: usize) -> usize {
         let mut gone = 0;
         while gone < count {
             let idle = self.dispensable(count - gone);

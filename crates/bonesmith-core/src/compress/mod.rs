@@ -15,8 +15,10 @@
 //!
 //! Deviations. The dictionary update with examples is exact in the metric of the poses (see `dictionary`), so that
 //! the error never rises. With a number of virtual bones and no target, eq. 4.3 has no epsilon: batches double
-//! the dictionary. A target error ends with the fewest virtual bones found for it, optimised (see `fewest`). `c` is never above the number of bones, so that the cost that is promised is the cost. Atoms that
-//! no vertex uses are planted anew where the error is largest.
+//! the dictionary. Where the number is given, more are added in the end and those that would be missed least taken away
+//! (see `factorise`); a target error ends with the fewest virtual bones found for it, optimised (see `fewest`). `c` is
+//! never above the number of bones, so that the cost that is promised is the cost. Atoms that no vertex uses are planted
+//! anew where the error is largest.
 
 mod coefficients;
 mod dictionary;
@@ -51,6 +53,12 @@ const WEIGHT_SHARE: f64 = 0.01;
 /// Most master bones of a virtual bone, unless told, where poses say which ones matter: more and leaner virtual bones beat
 /// fewer and fuller ones of the same cost. Where only weights are known, leaving some out costs more than it brings.
 const LEAN_SLOTS: usize = 16;
+/// Most trades and overshoots: later ones hardly pay.
+const THOROUGH: (usize, usize) = (10, 3);
+/// The same in a hurry: an overshoot for a given number, which finds more than the trade it takes the time of.
+const QUICK: (usize, usize) = (0, 1);
+/// And for a target error, which is all about adding and taking away.
+const QUICK_TARGET: (usize, usize) = (1, 0);
 /// Influences of the single-layer weights that players without layers use.
 const FALLBACK_INFLUENCES: usize = 4;
 
@@ -162,6 +170,8 @@ struct Growth {
     rounds: usize,
     /// Most trades after them.
     trades: usize,
+    /// Most overshoots after those.
+    overshoots: usize,
 }
 
 impl Growth {
@@ -180,8 +190,12 @@ impl Growth {
             }
         };
         let rounds = params.max_rounds.unwrap_or(if params.thorough { 15 } else { 4 });
-        let trades = if params.thorough { 10 } else { 1 };
-        Self { limit: limit.clamp(2, most), target, slots, rounds, trades }
+        let (trades, overshoots) = match params.thorough {
+            true => THOROUGH,
+            false if target > 0.0 => QUICK_TARGET,
+            false => QUICK,
+        };
+        Self { limit: limit.clamp(2, most), target, slots, rounds, trades, overshoots }
     }
 
     /// Atoms to add before the next joint optimisation [Le2014 eq. 4.3].
@@ -202,13 +216,17 @@ fn finish(
     stage.name = "single-layer weights";
     stage.report(0, None, None)?;
     let users = solver.coefficients.users(solver.dictionary.len());
+    // In the order of the vertices that blend them: those near each other find theirs near each other in memory.
+    let place = |r: usize| users.of(r).iter().map(|&i| u64::from(i)).sum::<u64>() / users.of(r).len() as u64;
+    let mut used: Vec<usize> = (0..solver.dictionary.len()).filter(|&r| !users.of(r).is_empty()).collect();
+    used.sort_by_key(|&r| place(r));
     let mut number = vec![0; solver.dictionary.len()];
-    let mut rows: Vec<DenseRow> = Vec::new();
-    for r in (0..solver.dictionary.len()).filter(|&r| !users.of(r).is_empty()) {
-        number[r] = rows.len();
+    used.iter().enumerate().for_each(|(n, &r)| number[r] = n);
+    let row = |&r: &usize| -> DenseRow {
         let atom = solver.dictionary.atom(r).iter().enumerate();
-        rows.push(atom.filter(|(_, w)| **w != 0.0).map(|(j, &w)| (j, w)).collect());
-    }
+        atom.filter(|(_, w)| **w != 0.0).map(|(j, &w)| (j, w)).collect()
+    };
+    let rows: Vec<DenseRow> = used.iter().map(row).collect();
     let slots = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let blends = Blends::from_rows(slots, rows.iter().map(Vec::as_slice));
     let mut weights = SparseWeights::new(rig.vertex_count(), solver.coefficients.slots);

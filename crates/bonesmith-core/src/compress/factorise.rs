@@ -284,49 +284,80 @@ impl<'a> Solver<'a> {
         (0..self.metric.vertices()).map(|i| Candidate(self.promise(i), i as u32)).collect()
     }
 
-    /// Moves the atoms that would be missed least to where they promise most, and optimises. False if that does not pay;
-    /// what it made worse is undone.
-    fn trade(&mut self, growth: &Growth, tolerance: f64, stage: &mut Stage<'_>) -> Result<bool, CompressError> {
-        let before = self.coefficients.total();
+    /// Takes a step and undoes it if the error is higher then, or the step says that it failed. Whether it paid.
+    fn attempt(
+        &mut self,
+        tolerance: f64,
+        step: impl FnOnce(&mut Self) -> Result<bool, CompressError>,
+    ) -> Result<bool, CompressError> {
+        let (before, told) = (self.coefficients.total(), self.history.len());
         let saved = (self.dictionary.clone(), self.coefficients.clone());
-        let idle = self.dispensable(self.dictionary.len() / TRADE_SHARE);
-        let mut freed = vec![false; self.dictionary.len()];
-        idle.iter().for_each(|&r| freed[r] = true);
-        self.coefficients.release(self.metric, &self.dictionary, self.graph, &freed);
-        self.move_atoms(&idle);
-        // What happens in between is not over: the history has the outcome only.
-        let told = self.history.len();
-        self.optimise(TRADE_ROUNDS, tolerance, growth, stage)?;
+        let done = step(self)?;
+        // What happened in between is not over: the history has the outcome only.
         self.history.truncate(told);
         let after = self.coefficients.total();
-        if after > before {
+        if !done || after > before {
             (self.dictionary, self.coefficients) = saved;
         }
         self.history.push((self.dictionary.len(), self.error()));
-        Ok(after < before * (1.0 - tolerance))
+        Ok(done && after < before * (1.0 - tolerance))
+    }
+
+    /// Moves the atoms that would be missed least to where they promise most, and optimises. False if that does not pay.
+    fn trade(&mut self, growth: &Growth, tolerance: f64, stage: &mut Stage<'_>) -> Result<bool, CompressError> {
+        self.attempt(tolerance, |solver| {
+            let idle = solver.dispensable(solver.dictionary.len() / TRADE_SHARE);
+            let mut freed = vec![false; solver.dictionary.len()];
+            idle.iter().for_each(|&r| freed[r] = true);
+            solver.coefficients.release(solver.metric, &solver.dictionary, solver.graph, &freed);
+            solver.move_atoms(&idle);
+            solver.optimise(TRADE_ROUNDS, tolerance, growth, stage)?;
+            Ok(true)
+        })
     }
 
     /// Adds more atoms than there may be, optimises, and takes away those that would be missed least: a choice among more, and
-    /// among atoms that know each other. False if that does not pay; what it made worse is undone.
+    /// among atoms that know each other. False if that does not pay.
     fn overshoot(
         &mut self,
         growth: &Growth,
         params: &TwoLayerParams,
         stage: &mut Stage<'_>,
     ) -> Result<bool, CompressError> {
-        let (before, atoms, told) = (self.coefficients.total(), self.dictionary.len(), self.history.len());
-        let saved = (self.dictionary.clone(), self.coefficients.clone());
-        let added = self.add((atoms / OVERSHOOT_SHARE).max(1));
-        self.optimise(BATCH_ROUNDS, params.tolerance, growth, stage)?;
-        let gone = self.take_away(added);
-        self.finish(growth, params, stage)?;
-        self.history.truncate(told);
-        let after = self.coefficients.total();
-        if gone < added || after > before {
-            (self.dictionary, self.coefficients) = saved;
+        self.attempt(params.tolerance, |solver| {
+            let added = solver.add((solver.dictionary.len() / OVERSHOOT_SHARE).max(1));
+            solver.optimise(BATCH_ROUNDS, params.tolerance, growth, stage)?;
+            if solver.take_away(added) < added {
+                return Ok(false);
+            }
+            solver.finish(growth, params, stage)?;
+            Ok(true)
+        })
+    }
+
+    /// Takes away the atoms that would be missed least; how many it could.
+    pub fn take_away(&mut self, count: usize) -> usize {
+        let mut gone = 0;
+        while gone < count {
+            let idle = self.dispensable(count - gone);
+            if idle.is_empty() {
+                break;
+            }
+            let mut freed = vec![false; self.dictionary.len()];
+            idle.iter().for_each(|&r| freed[r] = true);
+            self.coefficients.release(self.metric, &self.dictionary, self.graph, &freed);
+            // A vertex that knows no other atom keeps its own.
+            let users = self.coefficients.users(freed.len());
+            freed.iter_mut().enumerate().for_each(|(r, freed)| *freed &= users.of(r).is_empty());
+            let now = freed.iter().filter(|freed| **freed).count();
+            if now == 0 {
+                break;
+            }
+            self.dictionary.drop(&freed);
+            self.coefficients.renumber(&freed);
+            gone += now;
         }
-        self.history.push((self.dictionary.len(), self.error()));
-        Ok(gone == added && after < before * (1.0 - params.tolerance))
+        gone
     }
 
     /// At most `most` atoms whose removal would raise the error least, no two of them near each other.

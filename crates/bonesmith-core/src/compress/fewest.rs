@@ -61,31 +61,6 @@ impl Solver<'_> {
         self.history.push((self.dictionary.len(), self.error()));
         Ok(CompressStop::Reached)
     }
-
-    /// Takes away the atoms that would be missed least; how many it could.
-    pub(super) fn take_away(&mut self, count: usize) -> usize {
-        let mut gone = 0;
-        while gone < count {
-            let idle = self.dispensable(count - gone);
-            if idle.is_empty() {
-                break;
-            }
-            let mut freed = vec![false; self.dictionary.len()];
-            idle.iter().for_each(|&r| freed[r] = true);
-            self.coefficients.release(self.metric, &self.dictionary, self.graph, &freed);
-            // A vertex that knows no other atom keeps its own.
-            let users = self.coefficients.users(freed.len());
-            freed.iter_mut().enumerate().for_each(|(r, freed)| *freed &= users.of(r).is_empty());
-            let now = freed.iter().filter(|freed| **freed).count();
-            if now == 0 {
-                break;
-            }
-            self.dictionary.drop(&freed);
-            self.coefficients.renumber(&freed);
-            gone += now;
-        }
-        gone
-    }
 }
 
 /// Where to look after `trial`; `None` when the bracket is closed, or the largest number falls short.

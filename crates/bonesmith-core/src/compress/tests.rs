@@ -64,6 +64,26 @@ fn the_error_never_rises() {
     }
 }
 
+/// With as many virtual bones in the end.
+#[test]
+fn overshooting_pays() {
+    let (rig, sequence) = sample();
+    let params = TwoLayerParams { size: TwoLayerSize::VirtualBones(20), thorough: true, ..TwoLayerParams::default() };
+    let metric = Metric::of_poses(&Poses::new(&rig, Some(&sequence)).unwrap());
+    let ideal = Ideal::new(&rig, &metric, true);
+    let graph = Graph::new(&rig.surface.topology, rig.vertex_count(), |a, b| a.cmp(&b));
+    let error = |overshoots: usize| {
+        let growth = Growth { overshoots, ..Growth::new(&rig, &metric, &ideal, &params) };
+        let mut solver = Solver::new(&metric, 0.0, &ideal, &graph, growth.slots, params.influences);
+        let mut stage = Stage { name: "test", with_examples: true, observer: &mut Silent };
+        solver.grow(&growth, &params, &mut stage).unwrap();
+        assert_eq!(solver.dictionary.len(), 20);
+        solver.error()
+    };
+    let (without, with) = (error(0), error(3));
+    assert!(with < 0.999 * without, "{with} with, {without} without");
+}
+
 #[test]
 fn sizes_are_what_was_asked_for() {
     let (rig, sequence) = sample();

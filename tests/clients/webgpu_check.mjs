@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
+import { constants } from "../../crates/bonesmith-gpu/examples/web/strip.mjs";
 import { launch } from "./report_browser.mjs";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -44,12 +45,8 @@ function texts() {
           KEPT: kept, BONES: shelved ? 20 : 1, HOMES: 1024,
         };
         const switches = { RIGID: rigid, EQUAL: equal, SHELVED: shelved, STAGED: staged };
-        const constants = [
-          ...Object.entries(numbers).map(([name, value]) => `const ${name} = ${value}u;`),
-          ...Object.entries(switches).map(([name, value]) => `const ${name} = ${value};`),
-        ];
         const name = `${kernel}; ${bones.split(";")[0]}; shelved ${shelved}, staged ${staged}, kept ${kept}`;
-        all.push({ name, code: [...constants, ...names.map(part)].join("\n") });
+        all.push({ name, code: [...constants(numbers, switches), ...names.map(part)].join("\n") });
       }
     }
   }

@@ -128,7 +128,10 @@ fn home_of(instance: u32) -> vec3<f32> {
     return homes[params.first_home + known(instance)].xyz;
 }
 
-// Those of each row of the workgroup.
+// A result in pieces as large as a thread writes at once.
+alias Row = array<Piece, PIECES>;
+
+// Rows of the workgroup.
 var<workgroup> stage: array<Piece, select(1u, PIECES * WORKGROUP, STAGED)>;
 
 // Writes this thread's row of an instance. All threads of a workgroup come here together.

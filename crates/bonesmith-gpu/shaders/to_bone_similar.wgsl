@@ -2,7 +2,6 @@
 
 alias Piece = vec4<f32>;
 const PIECES = 2u;
-alias Row = array<Piece, PIECES>;
 
 alias Shape = u32;
 

@@ -2,7 +2,6 @@
 
 alias Piece = vec2<f32>;
 const PIECES = 3u;
-alias Row = array<Piece, PIECES>;
 
 struct Shape {
     point: vec3<f32>,

@@ -43,6 +43,14 @@ impl Bones {
     }
 }
 
+/// Bones that a kernel reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub form: Bones,
+    /// Of one instance.
+    pub count: usize,
+}
+
 /// What keeps a pose from being written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum BadBone {

@@ -3,7 +3,7 @@
 use bonesmith_core::ddm::Variant;
 use serde::Serialize;
 
-use crate::bones::Bones;
+use crate::bones::{Bones, Source};
 use crate::context::Gpu;
 use crate::error::GpuError;
 use crate::layout::MOST_KEPT;
@@ -211,30 +211,30 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// `starts` of the table that it will read, `count` bones of that form.
-    pub fn new(gpu: &Gpu, kernel: Kernel, starts: &[u32], bones: Bones, count: usize) -> Result<Self, GpuError> {
+    /// `starts` of the table that it will read.
+    pub fn new(gpu: &Gpu, kernel: Kernel, starts: &[u32], source: Source) -> Result<Self, GpuError> {
         let tuned = |shelved: bool| possible(gpu, kernel, gpu.tuning(kernel, shelved));
-        let shelf = shelf(gpu, kernel, tuned(true), bones, count);
+        let shelf = shelf(gpu, kernel, tuned(true), source);
         let counts = || starts.windows(2).map(|pair| pair[1] - pair[0]);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
         let kept = if kernel.is_linear() && most as usize <= MOST_KEPT { most } else { 0 };
         let setup = Setup {
             tuning: tuned(shelf > 0),
-            bones,
+            bones: source.form,
             shelf,
             kept,
             equal: kept > 0 && least == kept,
             homes: gpu.homes() as u32,
         };
-        let source = wgpu::ShaderSource::Wgsl(kernel.wgsl(&setup).into());
+        let text = wgpu::ShaderSource::Wgsl(kernel.wgsl(&setup).into());
         let label = format!("{kernel:?}");
-        let descriptor = wgpu::ShaderModuleDescriptor { label: Some(&label), source };
+        let descriptor = wgpu::ShaderModuleDescriptor { label: Some(&label), source: text };
         // SAFETY: loops end, by constants or by tables made in `layout.rs`; indices into buffers come from those tables, whose
         // bones were checked to exist, and from counts that `plan.rs` takes from the sizes of the same buffers, homes included.
-        // Workgroup memory holds `count` bones of every instance of a tile, and those are what tables were checked against.
+        // Workgroup memory holds all bones of every instance of a tile, and those are what tables were checked against.
         let module =
             unsafe { gpu.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) };
-        let layout = bind_group_layout(&gpu.device, kernel, bones);
+        let layout = bind_group_layout(&gpu.device, kernel, source.form);
         let layouts = [Some(&layout)];
         let descriptor = wgpu::PipelineLayoutDescriptor { bind_group_layouts: &layouts, ..Default::default() };
         let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
@@ -255,11 +255,11 @@ impl Pipeline {
 }
 
 /// How many bones of each instance go into workgroup memory: all of them, where they fit.
-fn shelf(gpu: &Gpu, kernel: Kernel, tuning: Tuning, bones: Bones, count: usize) -> u32 {
+fn shelf(gpu: &Gpu, kernel: Kernel, tuning: Tuning, source: Source) -> u32 {
     let staged = if tuning.staged { u64::from(tuning.workgroup) * kernel.row_bytes() } else { 16 };
     let room = u64::from(gpu.device.limits().max_compute_workgroup_storage_size).saturating_sub(staged);
-    let bytes = (count as u64).saturating_mul(u64::from(tuning.tile) * kernel.holds(bones).bytes());
-    if bytes <= SHELF_BYTES.min(room) { count as u32 } else { 0 }
+    let bytes = (source.count as u64).saturating_mul(u64::from(tuning.tile) * kernel.holds(source.form).bytes());
+    if bytes <= SHELF_BYTES.min(room) { source.count as u32 } else { 0 }
 }
 
 /// What the device and the kernel can do of what was asked for.

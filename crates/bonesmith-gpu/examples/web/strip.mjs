@@ -25,15 +25,17 @@ const PARTS = {
   similar: ["to_vertex", "bones_similar", "held_bones", "common", "influence_packed", "lbs"],
 };
 
+/** The lines that stand before the parts. */
+export const constants = (numbers, switches) => [
+  ...Object.entries(numbers).map(([name, value]) => `const ${name} = ${value}u;`),
+  ...Object.entries(switches).map(([name, value]) => `const ${name} = ${value};`),
+];
+
 /** Text of the kernel. `part(name)`: text of a file in `shaders/`. */
 export async function text(part, form) {
   const numbers = { WORKGROUP, TILE, PLANES: 6, CENTRE: 0, VARIANT: 0, WIDTH: 0, KEPT: 2, BONES, HOMES: INSTANCES };
   const switches = { RIGID: false, EQUAL: true, SHELVED: true, STAGED: false };
-  const constants = [
-    ...Object.entries(numbers).map(([name, value]) => `const ${name} = ${value}u;`),
-    ...Object.entries(switches).map(([name, value]) => `const ${name} = ${value};`),
-  ];
-  return [...constants, ...(await Promise.all(PARTS[form].map(part)))].join("\n");
+  return [...constants(numbers, switches), ...(await Promise.all(PARTS[form].map(part)))].join("\n");
 }
 
 /** Binding 0. */

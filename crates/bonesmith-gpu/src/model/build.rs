@@ -6,7 +6,8 @@ use bonesmith_core::ddm::{MultiWeights, Variant};
 use bonesmith_core::{DdmRig, Rig, SparseWeights, TwoLayerRig};
 use glam::DVec3;
 
-use super::{Inner, Model, Source, Stage};
+use super::{Inner, Model, Stage};
+use crate::bones::Source;
 use crate::context::Gpu;
 use crate::error::GpuError;
 use crate::kernel::Kernel;

@@ -9,7 +9,7 @@ use glam::DVec3;
 
 pub use batch::{Batch, PosedMesh, VERTEX_BYTES};
 
-use crate::bones::Bones;
+use crate::bones::{Bones, Source};
 use crate::context::{Gpu, HOME_BYTES};
 use crate::error::GpuError;
 use crate::kernel::{Kernel, Pipeline, Tuning};
@@ -29,13 +29,6 @@ struct Inner {
     origin: DVec3,
     bones: usize,
     vertices: usize,
-}
-
-/// Bones that a stage reads.
-#[derive(Clone, Copy, Debug)]
-struct Source {
-    form: Bones,
-    count: usize,
 }
 
 /// One kernel and the tables it reads.
@@ -63,7 +56,7 @@ impl Stage {
         planes: &[f32],
     ) -> Result<Self, GpuError> {
         Ok(Self {
-            pipeline: Pipeline::new(gpu, kernel, &table.starts, source.form, source.count)?,
+            pipeline: Pipeline::new(gpu, kernel, &table.starts, source)?,
             rows,
             starts: table.starts.clone(),
             words: table.words,

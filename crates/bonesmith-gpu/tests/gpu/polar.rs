@@ -13,19 +13,22 @@ use super::rigs::{self, Random, Size};
 const BONES: usize = 24;
 
 /// Rotations that the kernel finds for matrices, each the bone of an instance; with second moments of 1 and nothing else the
-/// matrix to decompose is the bone's own, and the three vertices of a bone show the columns of its rotation.
-fn rotations(gpu: &Gpu, matrices: &[DMat3]) -> Vec<DMat3> {
+/// matrix to decompose is the bone's own, and the three vertices of a bone show the columns of its rotation. `layered`: by a
+/// virtual bone between the two.
+fn rotations(gpu: &Gpu, matrices: &[DMat3], layered: bool) -> Vec<DMat3> {
     let (bones, n) = (BONES, 3 * BONES);
     let mut rig = rigs::lbs(1, Size { vertices: n, bones, influences: 1, frames: 1 });
     rig.rest = (0..n).map(|i| Vec3::AXES[i % 3]).collect();
     rig.weights = SparseWeights::new(n, 1);
     (0..n).for_each(|i| rig.weights.set(i, &[(i / 3, 1.0)]));
     rig.clips.clear();
-    let values = (0..n).flat_map(|_| [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0]).collect();
-    let starts = (0..=n as u32).collect();
+    let (rows, each) = if layered { (bones, 1) } else { (n, 3) };
+    let values = (0..rows).flat_map(|_| [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0]).collect();
+    let of_rows = (0..rows).map(|row| (row / each) as u16).collect();
     let weights =
-        MultiWeights::from_tables(10, starts, (0..n).map(|i| (i / 3) as u16).collect(), values, vec![Vec3::ZERO; n]);
-    let rig = DdmRig { rig, origin: DVec3::ZERO, weights: weights.unwrap(), layer: None, variant: Variant::V0 };
+        MultiWeights::from_tables(10, (0..=rows as u32).collect(), of_rows, values, vec![Vec3::ZERO; rows]).unwrap();
+    let layer = layered.then(|| rig.weights.clone());
+    let rig = DdmRig { rig, origin: DVec3::ZERO, weights, layer, variant: Variant::V0 };
     let instances = matrices.len().div_ceil(BONES);
     let batch = Model::ddm(gpu, &rig).unwrap().batch(instances).unwrap();
     let mut poses: Vec<DAffine3> = matrices.iter().map(|m| DAffine3::from_mat3(*m)).collect();
@@ -51,13 +54,14 @@ fn trace(a: DMat3, b: DMat3) -> f64 {
 fn judge(matrices: &[DMat3]) {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
     for (tile, staged) in [(1, false), (3, true), (4, false), (4, true)] {
-        let tuned = gpu.with_tuning(Some(Tuning { workgroup: 64, tile, staged }), None);
-        judge_tuned(&tuned, matrices);
+        let tuning = Some(Tuning { workgroup: 64, tile, staged });
+        judge_found(&rotations(&gpu.with_tuning(tuning, None), matrices, false), matrices);
+        judge_found(&rotations(&gpu.with_tuning(None, tuning), matrices, true), matrices);
     }
 }
 
-fn judge_tuned(gpu: &Gpu, matrices: &[DMat3]) {
-    for (r, m) in rotations(gpu, matrices).iter().zip(matrices) {
+fn judge_found(found: &[DMat3], matrices: &[DMat3]) {
+    for (r, m) in found.iter().zip(matrices) {
         assert!((*r * r.transpose()).abs_diff_eq(DMat3::IDENTITY, 1e-4) && r.determinant() > 0.0, "{r} of {m}");
         let size = trace(*m, *m).sqrt().max(1e-12);
         let (got, best) = (trace(*r, *m) / size, trace(nearest_rotation(m), *m) / size);

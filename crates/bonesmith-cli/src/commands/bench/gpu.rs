@@ -48,8 +48,9 @@ pub fn run(args: BenchGpuArgs, session: &mut Session) -> anyhow::Result<Outcome>
     session.stage("measuring bandwidth")?;
     let bandwidth = Bandwidth::measure(&device)?;
     // All models are posed by the rig's animation, whatever their own files hold.
-    let device = device.with_bones(Some(Bones::of(&cast.rig)));
-    let (mut text, mut value) = heading(&device, &cast, &bandwidth, args.instances);
+    let bones = Bones::of(&cast.rig);
+    let device = device.with_bones(Some(bones));
+    let (mut text, mut value) = heading(&device, &cast, bones, &bandwidth, args.instances);
     let (rows, figures) = match args.sweep {
         true => sweep(&device, &cast, args.instances, session)?,
         false => table(&device, &cast, &bandwidth, args.instances, session)?,
@@ -175,7 +176,7 @@ impl Cast {
     }
 }
 
-fn heading(gpu: &Gpu, cast: &Cast, bandwidth: &Bandwidth, instances: usize) -> (String, Value) {
+fn heading(gpu: &Gpu, cast: &Cast, bones: Bones, bandwidth: &Bandwidth, instances: usize) -> (String, Value) {
     let rig = &cast.rig;
     let n = rig.vertex_count();
     let per_vertex = |count: usize| count as f64 / n as f64;
@@ -183,7 +184,6 @@ fn heading(gpu: &Gpu, cast: &Cast, bandwidth: &Bandwidth, instances: usize) -> (
     let multi = per_vertex(cast.full.weights.influences());
     let [two_error, small_error] = cast.errors();
     let layer = cast.small.layer.as_ref().map_or(0, |layer| (0..n).map(|i| layer.of(i).count()).sum());
-    let bones = Bones::of(rig);
     let text = format!(
         "Version {}. {}. Positions and normals of {instances} instances.\n\
          Copies: {:.0} GB/s by the driver, {:.0} GB/s by a kernel, {} from buffer to buffer, read and written together.\n\n\

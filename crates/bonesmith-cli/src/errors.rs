@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use bonesmith_core::SequenceError;
 use bonesmith_core::compress::CompressError;
-use bonesmith_core::correct::EigenSkinError;
+use bonesmith_core::corrective::EigenSkinError;
 use bonesmith_core::ddm::DdmError;
 use bonesmith_core::fit::FitError;
 use bonesmith_core::metrics::MetricsError;

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning, fit};
+use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning};
+use bonesmith_core::methods::fit;
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{MeshSequence, ShapedRig, correct, metrics};
+use bonesmith_core::{MeshSequence, ShapedRig, corrective, metrics};
 use bonesmith_report::Shape;
 use serde_json::json;
 

@@ -252,7 +252,7 @@ pub fn basis_output(path: PathBuf, inputs: &[PathBuf], method: Method) -> Result
 /// How many corrective shapes, and whether the output can hold them.
 pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Usage> {
     let Some(rank) = rank else { return Ok(None) };
-    let most = bonesmith_core::correct::MAX_RANK;
+    let most = bonesmith_core::corrective::MAX_RANK;
     if !(1..=most).contains(&rank) {
         return Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}")));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bonesmith_core::fit::{FitInfo, StopReason, Warning};
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::skeleton::{SkeletonInfo, SkeletonParams};
-use bonesmith_core::{BoneKind, MeshSequence, Rig, ShapedRig, correct};
+use bonesmith_core::{BoneKind, MeshSequence, Rig, ShapedRig, corrective};
 use serde::Serialize;
 use serde_json::{Value, json};
 

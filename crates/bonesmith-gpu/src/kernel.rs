@@ -1,6 +1,6 @@
 //! Kernels: which parts of WGSL each is put together from, and with which constants.
 
-use bonesmith_core::ddm::Variant;
+use bonesmith_core::model::ddm::Variant;
 use serde::Serialize;
 
 use crate::bones::{Bones, Source};

@@ -4,8 +4,8 @@
 //! many influences, the missing ones with weight 0, and the same number of neighbouring rows lies in neighbouring words:
 //! loops end together and reads are whole cache lines.
 
-use bonesmith_core::ddm::MultiWeights;
-use bonesmith_core::two_layer::Blends;
+use bonesmith_core::model::multi_weights::MultiWeights;
+use bonesmith_core::model::two_layer::Blends;
 use bonesmith_core::{Rig, SparseWeights};
 use glam::{DVec3, Vec3};
 
@@ -152,7 +152,8 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub fn new(rig: &Rig, origin: DVec3) -> Self {
-        let normals = bonesmith_core::metrics::vertex_normals(&rig.rest, &rig.surface.topology.vertex_triangles());
+        let normals =
+            bonesmith_core::mesh::normals::vertex_normals(&rig.rest, &rig.surface.topology.vertex_triangles());
         let unit = |n: &DVec3| n.try_normalize().unwrap_or(DVec3::ZERO).as_vec3();
         Self {
             points: rig.rest.iter().map(|p| (p.as_dvec3() - origin).as_vec3()).collect(),

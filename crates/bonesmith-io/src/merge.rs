@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::surface::{CornerAttribute, Material, Texture};
+use bonesmith_core::mesh::surface::{CornerAttribute, Material, Texture};
 use glam::{DMat3, DVec3};
 
 use crate::warning;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bonesmith_core::sequence::DEFAULT_FPS;
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::sequence::DEFAULT_FPS;
+use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{RawFrame, RawSequence, Surface, Topology};
 use glam::Vec3;
 use rayon::prelude::*;

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Surface, Topology};
 use glam::Vec3;
 use ply_rs_bw::parser::{ParseError, Parser, Reader};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bonesmith_core::RawSequence;
-use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use glam::Vec3;
 
 use crate::mesh::{self, Extent};

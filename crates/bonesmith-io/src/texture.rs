@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::surface::Texture;
+use bonesmith_core::mesh::surface::Texture;
 
 use crate::warning;
 

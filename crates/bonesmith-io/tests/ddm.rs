@@ -4,7 +4,9 @@ mod common;
 
 use std::path::Path;
 
-use bonesmith_core::ddm::{DdmMaps, DdmParams, Variant, evaluate, precompute};
+use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
+use bonesmith_core::deform::ddm_f64;
+use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{BarParams, bar};
 use bonesmith_core::{DdmRig, Silent, SparseWeights, deform};
 use bonesmith_io::{LoadOptions, Loaded, load, load_ddm, load_ddm_maps, load_rig, load_sequence, save_ddm, save_rig};
@@ -36,7 +38,8 @@ fn compressed(z: usize) -> DdmRig {
         let row: Vec<(usize, f64)> = near[..z].iter().map(|&(k, d)| (k, 1.0 / (0.1 + d))).collect();
         layer.set(i, &row);
     }
-    let weights = bonesmith_core::ddm::MultiWeights::from_tables(10, starts, bones, values, centres).unwrap();
+    let weights =
+        bonesmith_core::model::multi_weights::MultiWeights::from_tables(10, starts, bones, values, centres).unwrap();
     let rig = DdmRig { weights, layer: Some(layer), ..full };
     rig.check().unwrap();
     rig

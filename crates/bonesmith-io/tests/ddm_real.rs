@@ -3,7 +3,8 @@
 mod common;
 
 use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, RangeOfMotion, compress};
-use bonesmith_core::ddm::{DdmMaps, DdmParams, evaluate, precompute, rigid_bind};
+use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute, rigid_bind};
+use bonesmith_core::deform::ddm_f64;
 use bonesmith_core::{DdmRig, Rig, Silent, deform};
 use bonesmith_io::load_rig;
 use glam::{DAffine3, Vec3};

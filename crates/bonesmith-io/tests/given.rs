@@ -2,9 +2,10 @@
 
 mod common;
 
-use bonesmith_core::given::align::{Correction, examine};
-use bonesmith_core::given::{Locks, RefitParams, Solve, Subject, refit};
-use bonesmith_core::metrics::{evaluate, unit_radius};
+use bonesmith_core::mesh::sphere::unit_radius;
+use bonesmith_core::metrics::evaluate;
+use bonesmith_core::refit::align::{Correction, examine};
+use bonesmith_core::refit::{Locks, RefitParams, Solve, Subject, refit};
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{MeshSequence, Rig, Silent};
 use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig};

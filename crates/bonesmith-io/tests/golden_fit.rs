@@ -6,7 +6,8 @@
 
 mod common;
 
-use bonesmith_core::fit::{BoneCount, Effort, FitParams, fit};
+use bonesmith_core::fit::{BoneCount, Effort, FitParams};
+use bonesmith_core::methods::fit;
 use bonesmith_core::{BoneKind, MeshSequence, Silent, metrics};
 use bonesmith_io::{LoadOptions, load_sequence};
 

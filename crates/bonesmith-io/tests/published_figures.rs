@@ -2,9 +2,11 @@
 
 mod common;
 
-use bonesmith_core::correct::{self, eigenskin, posed_residual};
-use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method, fit};
-use bonesmith_core::{BoneKind, MeshSequence, Silent, basis, metrics};
+use bonesmith_core::corrective::{self, eigenskin, posed_residual};
+use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method};
+use bonesmith_core::methods::fit;
+use bonesmith_core::model::basis;
+use bonesmith_core::{BoneKind, MeshSequence, Silent, metrics};
 use bonesmith_io::{LoadOptions, load_sequence};
 
 /// `sequences/{name}.npz`, if it is there.

@@ -2,9 +2,10 @@
 
 mod common;
 
-use bonesmith_core::basis::{self, Basis};
-use bonesmith_core::correct::eigenskin;
-use bonesmith_core::fit::{BoneCount, FitParams, Method, fit};
+use bonesmith_core::corrective::eigenskin;
+use bonesmith_core::fit::{BoneCount, FitParams, Method};
+use bonesmith_core::methods::fit;
+use bonesmith_core::model::basis::{self, Basis};
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, ShapedRig, Silent};
 use bonesmith_io::{

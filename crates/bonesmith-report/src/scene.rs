@@ -121,7 +121,7 @@ impl Scene<'_> {
         };
         let mut steps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0.0).collect();
         steps.sort_by(f64::total_cmp);
-        let fps = steps.get(steps.len() / 2).map_or(bonesmith_core::sequence::DEFAULT_FPS, |step| 1.0 / step);
+        let fps = steps.get(steps.len() / 2).map_or(bonesmith_core::mesh::sequence::DEFAULT_FPS, |step| 1.0 / step);
         // 29.999999 is a matter of rounding.
         if (fps - fps.round()).abs() < 1e-3 * fps { fps.round() } else { fps }
     }

@@ -128,9 +128,9 @@ fn every_kind_of_model_comes_back_as_the_core_poses_it() {
         (bonesmith_core::ddm::compress::DdmCompressParams { virtual_bones: 20, ..Default::default() }, Silent);
     let small = bonesmith_core::ddm::compress::compress(&ddm, &params, &mut silent).unwrap().0;
     let metrics = metrics::evaluate(&rig, &sequence).unwrap();
-    let shaped = bonesmith_core::correct::eigenskin(&rig, &sequence, 2, &mut silent).unwrap();
+    let shaped = bonesmith_core::corrective::eigenskin(&rig, &sequence, 2, &mut silent).unwrap();
     let svd = FitParams { bones: BoneCount::Exact(3), method: Method::Svd, ..FitParams::default() };
-    let basis = bonesmith_core::basis::represent(&sequence, &svd, &mut silent).unwrap().basis;
+    let basis = bonesmith_core::methods::represent(&sequence, &svd, &mut silent).unwrap().basis;
     let shapes = [
         Shape::Lbs(&rig),
         Shape::TwoLayer(&two),

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bonesmith_core::given::Solve;
-use bonesmith_core::given::align::SignedAxes;
+use bonesmith_core::refit::Solve;
+use bonesmith_core::refit::align::SignedAxes;
 use clap::{Args, ValueEnum};
 
 /// Start from a rig that is there already.

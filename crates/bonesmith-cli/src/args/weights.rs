@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use bonesmith_core::reduce::{Laplacian, ReduceMethod};
+use bonesmith_core::mesh::laplacian::Laplacian;
+use bonesmith_core::reduce::ReduceMethod;
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, JsonArgs, ReportArgs};

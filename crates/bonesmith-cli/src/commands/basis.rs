@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::basis::{self, Basis};
 use bonesmith_core::fit::FitParams;
 use bonesmith_core::metrics::Metrics;
+use bonesmith_core::model::basis::{self, Basis};
 use bonesmith_core::{BoneKind, MeshSequence};
 use bonesmith_report::Shape;
 use serde_json::json;

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, DdmStop, RangeOfMotion, compress};
-use bonesmith_core::ddm::{DdmMaps, DdmParams, DeltaMush, Frames, Variant, evaluate, precompute, rigid_bind};
+use bonesmith_core::ddm::{DdmMaps, DdmParams, DeltaMush, Frames, precompute, rigid_bind};
+use bonesmith_core::deform::ddm_f64;
 use bonesmith_core::metrics::Metrics;
+use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::{DdmRig, MeshSequence, Rig};
 use bonesmith_report::Shape;
 use glam::Vec3;

@@ -61,7 +61,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let metrics = match (&two, &ddm) {
         _ if let Some((posed, _)) = &on_gpu => metrics::compare(&sequence, |t| posed[t].clone()),
         (Some(two), _) => metrics::compare(&sequence, |t| deform::two_layer(two, clip.frame(t))),
-        (None, Some(ddm)) => metrics::compare(&sequence, |t| bonesmith_core::ddm::evaluate(ddm, clip.frame(t))),
+        (None, Some(ddm)) => metrics::compare(&sequence, |t| bonesmith_core::deform::ddm_f64(ddm, clip.frame(t))),
         (None, None) => single,
     };
     let mut summary = Summary::new(&rig, &sequence, metrics);
@@ -119,7 +119,7 @@ fn eval_basis(
     let sequence = load::animation(input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     session.stage("measuring")?;
-    let metrics = bonesmith_core::basis::evaluate(basis, &sequence).context("they cannot be compared")?;
+    let metrics = bonesmith_core::metrics::evaluate_basis(basis, &sequence).context("they cannot be compared")?;
     let mut summary = super::basis::summary(basis, &sequence, metrics);
     summary.seconds.load = load_secs;
     summary.seconds.total = started.elapsed().as_secs_f64();

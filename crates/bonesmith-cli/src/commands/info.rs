@@ -1,7 +1,7 @@
 //! `bonesmith info`: what a file holds.
 
 use anyhow::Context;
-use bonesmith_core::sphere::smallest_enclosing_sphere;
+use bonesmith_core::mesh::sphere::smallest_enclosing_sphere;
 use bonesmith_core::{Adjacency, MeshSequence, Rig, Surface};
 use bonesmith_io::{LoadOptions, Loaded, MeshEntry};
 use glam::Vec3;

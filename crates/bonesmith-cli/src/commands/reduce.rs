@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use bonesmith_core::fit::Warning;
-use bonesmith_core::reduce::{Laplacian, ReduceMethod, ReduceParams, reduce};
+use bonesmith_core::mesh::laplacian::Laplacian;
+use bonesmith_core::reduce::{ReduceMethod, ReduceParams, reduce};
 use bonesmith_report::Shape;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Rig and sequence must share space and time: what to say, and what to do, when they do not.
 
 use bonesmith_core::fit::Warning;
-use bonesmith_core::given::align::{Correction, Finding, SignedAxes, examine};
+use bonesmith_core::refit::align::{Correction, Finding, SignedAxes, examine};
 use bonesmith_core::{Clip, MeshSequence, Rig};
 use glam::DAffine3;
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bonesmith_core::fit::Warning;
-use bonesmith_core::given::Solve;
-use bonesmith_core::given::resample::{self, ResampleError, Timing};
-use bonesmith_core::sequence::{Joined, Span};
+use bonesmith_core::mesh::sequence::{Joined, Span};
+use bonesmith_core::refit::Solve;
+use bonesmith_core::refit::resample::{self, ResampleError, Timing};
 use bonesmith_core::{Clip, MeshSequence, RawSequence, Rig};
 use glam::DAffine3;
 

@@ -12,8 +12,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bonesmith_core::Rig;
-use bonesmith_core::fit::{FitInfo, Warning, fit};
-use bonesmith_core::given::{GivenError, Locks, Refitted, Solve, Subject, refit, subjects::transferred_binds};
+use bonesmith_core::fit::{FitInfo, Warning};
+use bonesmith_core::methods::fit;
+use bonesmith_core::refit::subjects::transferred_binds;
+use bonesmith_core::refit::{GivenError, Locks, Refitted, Solve, Subject, refit};
 
 use crate::args::FitArgs;
 use crate::commands;

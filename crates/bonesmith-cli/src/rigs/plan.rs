@@ -6,7 +6,8 @@ use anyhow::Context;
 use bonesmith_core::BoneKind;
 use bonesmith_core::Rig;
 use bonesmith_core::fit::{BoneCount, FitParams, Method};
-use bonesmith_core::given::{Locks, RefitParams, Solve, align::Correction};
+use bonesmith_core::refit::align::Correction;
+use bonesmith_core::refit::{Locks, RefitParams, Solve};
 use bonesmith_io::LoadOptions;
 
 use crate::args::{AlignArg, FitArgs, FramesArg, InfluencesArg, RestArg, RigArgs, SolverArgs, SubjectArg};

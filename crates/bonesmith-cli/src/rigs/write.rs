@@ -110,7 +110,7 @@ fn write_reports<'a>(
 
 /// One clip of all frames as the clips that it was joined from.
 fn split(whole: &Clip, body: &Body, bones: usize) -> Vec<Clip> {
-    let part = |span: &bonesmith_core::sequence::Span| Clip {
+    let part = |span: &bonesmith_core::mesh::sequence::Span| Clip {
         name: span.name.clone(),
         times_secs: span.times_secs.clone(),
         posed_from_rest: whole.posed_from_rest[span.frames.start * bones..span.frames.end * bones].to_vec(),
@@ -160,7 +160,7 @@ fn measure(output: &Path, body: &Body) -> anyhow::Result<(Summary, Rig)> {
 }
 
 fn clip_parts(metrics: &Metrics, body: &Body) -> Vec<ClipPart> {
-    let part = |span: &bonesmith_core::sequence::Span| {
+    let part = |span: &bonesmith_core::mesh::sequence::Span| {
         let frames = &metrics.per_frame[span.frames.clone()];
         let mean = frames.iter().map(|e| e * e).sum::<f64>() / frames.len() as f64;
         let worst = frames.iter().copied().fold(0.0, f64::max);

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith_core::synthetic::{BarParams, bar, jointed_body};
-use bonesmith_core::{MeshSequence, ddm, deform, metrics};
+use bonesmith_core::{MeshSequence, deform, metrics};
 use glam::Vec3;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn posed(path: &Path) -> Vec<Vec<Vec3>> {
     }
     if let Some(rig) = bonesmith_io::load_ddm(path).unwrap() {
         let clip = &rig.rig.clips[0];
-        return (0..clip.frame_count()).map(|t| ddm::evaluate(&rig, clip.frame(t))).collect();
+        return (0..clip.frame_count()).map(|t| deform::ddm_f64(&rig, clip.frame(t))).collect();
     }
     match bonesmith_io::load(path, &Default::default()).unwrap() {
         bonesmith_io::Loaded::Rig(rig) => {

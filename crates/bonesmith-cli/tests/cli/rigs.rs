@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::given::align::Correction;
+use bonesmith_core::refit::align::Correction;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{Clip, MeshSequence, Rig, SparseWeights};
 use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig, save_sequence};

@@ -1,18 +1,19 @@
 //! What the published methods have in common around their own steps: how many bones, from clusters to bones, and back
 //! to a rig.
 
-use crate::fit::bones::{self, BoneModel};
-use crate::fit::descend::State;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::{
-    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
-    finish, vertices,
-};
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::BoneKind;
 use crate::observer::Observer;
-use crate::rig::BoneKind;
-use crate::sequence::MeshSequence;
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::descent::State;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
+};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
+use crate::skinning::{finish, pass};
 
 /// A result with some number of bones.
 pub(crate) trait Attempt {
@@ -175,8 +176,8 @@ pub(super) fn cluster_motion(problem: &Problem, labels: &[Option<u16>], count: u
     skin.weights.iter_mut().zip(labels).filter(|(_, label)| label.is_none()).for_each(|(w, _)| *w = 0.0);
     let mut motion = Motion::identity(count, problem.frames());
     for kind in [BoneKind::Rigid, kind] {
-        let moments = vertices::pass(problem, &motion, &mut skin, None);
-        bones::update(&mut motion, &moments, &BoneModel::new(kind, count, 1));
+        let moments = pass::pass(problem, &motion, &mut skin, None);
+        bone_step::update(&mut motion, &moments, &BoneModel::new(kind, count, 1));
     }
     motion
 }

@@ -23,22 +23,23 @@ use glam::{DMat3, DVec3};
 use crate::baselines::frame::{self, Rest, Rounds, Solved, cluster_motion, fit_bones};
 use crate::baselines::products::{Quadratic, Vertex, for_each_vertex};
 use crate::cluster::spectral;
-use crate::fit::bones::BoneModel;
-use crate::fit::descend::State;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::vertices::{self, Moments};
-use crate::fit::{FitError, FitParams, Fitted};
+use crate::mesh::sequence::MeshSequence;
+use crate::mesh::topology::Adjacency;
+use crate::model::rig::BoneKind;
+use crate::model::transform::nearest_rotation;
 use crate::observer::Observer;
-use crate::rig::BoneKind;
-use crate::sequence::MeshSequence;
+use crate::skinning::bone_step::BoneModel;
+use crate::skinning::descent::State;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{FitError, FitParams, Fitted};
+use crate::skinning::pass::{self, Moments};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
 use crate::solve::nnls::Nnls;
-use crate::topology::Adjacency;
-use crate::transform::nearest_rotation;
 
 /// Vertices between which affinities are held: a matrix of their square, 18 MB, and its eigenvectors. More only where
-/// there are more bones than this, at most [`crate::fit::MAX_BONES`]: 34 MB.
+/// there are more bones than this, at most [`crate::skinning::params::MAX_BONES`]: 34 MB.
 const MOST_SEEDS: usize = 1500;
 
 /// Rounds of weights and bones [Course2014 s.2.2].
@@ -89,7 +90,7 @@ fn decompose(
     let stop = loop {
         run.timed("weights", || sparse_weights(problem, &motion, &mut skin));
         let mut scaled = normalised(&skin, count);
-        let moments = run.timed("sums", || vertices::pass(problem, &motion, &mut scaled, None));
+        let moments = run.timed("sums", || pass::pass(problem, &motion, &mut scaled, None));
         run.timed("bones", || soft_rotations(&mut motion, &moments));
         let e_rms = problem.e_rms(moments.squared_error);
         run.round(count, e_rms)?;
@@ -100,7 +101,7 @@ fn decompose(
     };
     run.timed("weights", || sparse_weights(problem, &motion, &mut skin));
     let mut skin = normalised(&skin, params.influences.unwrap_or(count).min(count));
-    let e_rms = problem.e_rms(vertices::pass(problem, &motion, &mut skin, None).squared_error);
+    let e_rms = problem.e_rms(pass::pass(problem, &motion, &mut skin, None).squared_error);
     run.round(count, e_rms)?;
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
     Ok(Solved { state: State { motion, skin, model }, stop, rounds: rounds.count, e_rms })

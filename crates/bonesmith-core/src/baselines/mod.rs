@@ -1,5 +1,7 @@
 //! Published methods as their authors describe them, to compare with.
 
+pub(crate) mod basis;
+mod cpca;
 pub(crate) mod frame;
 mod fsd;
 mod lssp;
@@ -7,12 +9,14 @@ mod products;
 mod sad;
 mod sma;
 mod ssdr;
+mod subspace;
+mod svd;
 #[cfg(test)]
 mod tests;
 
-use crate::fit::{FitError, FitParams, Fitted, Method};
+use crate::mesh::sequence::MeshSequence;
 use crate::observer::Observer;
-use crate::sequence::MeshSequence;
+use crate::skinning::params::{FitError, FitParams, Fitted, Method};
 
 /// Fits bones by one of the published methods; `params` and the number of bones are in range.
 pub(crate) fn fit(

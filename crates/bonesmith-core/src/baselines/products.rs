@@ -8,13 +8,14 @@ use faer::{Accum, MatMut, MatRef, Par};
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::products::BoneProducts;
-use crate::fit::vertices::gram;
-use crate::linear::metric;
+use crate::model::transform::rotation_svd;
+use crate::skinning::motion::Motion;
+use crate::skinning::pass::gram;
+use crate::skinning::problem::Problem;
+use crate::skinning::products::BoneProducts;
+use crate::skinning::quadratic;
+use crate::skinning::skin::Skin;
 use crate::solve::kernels::squared;
-use crate::transform::rotation_svd;
 
 /// Vertices that are projected on the bones at once.
 const BLOCK: usize = 64;
@@ -137,12 +138,12 @@ pub(super) struct Quadratic {
 
 impl Quadratic {
     pub fn new(motion: &Motion) -> Self {
-        Self { matrices: metric::forms(&gram(motion), motion.bones), bones: motion.bones }
+        Self { matrices: quadratic::forms(&gram(motion), motion.bones), bones: motion.bones }
     }
 
     /// `G` [B, B] and `q` [B] of a vertex.
     pub fn load(&self, y: &[f64], u: &[f64; 4], g: &mut [f64], q: &mut [f64]) {
-        metric::mix(&self.matrices, &metric::PAIRS.map(|(c, d)| u[c] * u[d]), g);
+        quadratic::mix(&self.matrices, &quadratic::PAIRS.map(|(c, d)| u[c] * u[d]), g);
         let b = self.bones;
         for (j, q) in q.iter_mut().enumerate() {
             *q = (0..4).map(|c| u[c] * y[c * b + j]).sum();

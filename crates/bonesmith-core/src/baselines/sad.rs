@@ -17,15 +17,17 @@ use glam::DVec3;
 
 use crate::baselines::frame::{Rest, Rounds, Solved, fit_bones};
 use crate::cluster::region_growing::centers;
-use crate::fit::bones::{self, BoneModel};
-use crate::fit::descend::State;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::{FitError, FitParams, Fitted, vertices};
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::BoneKind;
 use crate::observer::Observer;
-use crate::rig::BoneKind;
-use crate::sequence::MeshSequence;
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::descent::State;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{FitError, FitParams, Fitted};
+use crate::skinning::pass;
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
 
 /// Rounds over bones that are not affine: affine ones are solved at once.
 const SWEEP_ROUNDS: usize = 20;
@@ -68,9 +70,9 @@ fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<
 
 /// Transformations for the weights there are; the error afterwards.
 fn solve(problem: &Problem, motion: &mut Motion, skin: &mut Skin, kind: BoneKind, run: &mut Run<'_>) -> f64 {
-    let moments = run.timed("sums", || vertices::pass(problem, motion, skin, None));
+    let moments = run.timed("sums", || pass::pass(problem, motion, skin, None));
     let model = BoneModel::new(kind, motion.bones, 1);
-    let gain = run.timed("bones", || bones::update(motion, &moments, &model));
+    let gain = run.timed("bones", || bone_step::update(motion, &moments, &model));
     problem.e_rms(moments.squared_error - gain)
 }
 

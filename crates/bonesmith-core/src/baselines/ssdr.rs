@@ -14,19 +14,22 @@
 use crate::baselines::frame::{Rest, Rounds, Solved, fit_bones};
 use crate::baselines::products::{Part, Quadratic, Vertex, best_rest, for_each_vertex};
 use crate::cluster::region_growing::cells;
-use crate::fit::bones::{self, BoneModel};
-use crate::fit::descend::State;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::products::BoneProducts;
-use crate::fit::run::Run;
-use crate::fit::vertices::{self, Moments, gram};
-use crate::fit::{FitError, FitParams, Fitted, init, replant};
+use crate::cluster::split;
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::BoneKind;
 use crate::observer::Observer;
-use crate::rig::BoneKind;
-use crate::sequence::MeshSequence;
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::descent::State;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{FitError, FitParams, Fitted};
+use crate::skinning::pass::{self, Moments, gram};
+use crate::skinning::plant;
+use crate::skinning::problem::Problem;
+use crate::skinning::products::BoneProducts;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
+use crate::solve::random::Random;
 use crate::solve::simplex::SimplexSolver;
-use crate::synthetic::random::Random;
 
 /// Rounds of K-means [Le2014 s.3.4].
 const MEANS_ROUNDS: usize = 5;
@@ -70,8 +73,8 @@ fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<
     run.stage("weights and bones", Some(rounds.most()))?;
     loop {
         run.timed("weights", || update_weights(problem, &motion, &mut skin));
-        let moments = run.timed("sums", || vertices::pass(problem, &motion, &mut skin, None));
-        let gain = run.timed("bones", || bones::update(&mut motion, &moments, &model));
+        let moments = run.timed("sums", || pass::pass(problem, &motion, &mut skin, None));
+        let gain = run.timed("bones", || bone_step::update(&mut motion, &moments, &model));
         let e_rms = problem.e_rms(moments.squared_error - gain);
         run.round(count, e_rms)?;
         if let Some(stop) = rounds.ended(e_rms, run) {
@@ -98,7 +101,7 @@ fn means(problem: &Problem, count: usize, seed: u64) -> (Motion, Vec<u16>) {
     }
     let mut labels = cells(&problem.rest, &vertices[..count]);
     let mut motion = Motion::identity(count, problem.frames());
-    init::refit(problem, &mut motion, &mut labels, MEANS_ROUNDS);
+    split::refit(problem, &mut motion, &mut labels, MEANS_ROUNDS);
     (motion, labels)
 }
 
@@ -170,9 +173,9 @@ fn reinitialise(problem: &Problem, motion: &mut Motion, skin: &Skin, moments: &M
     for j in (0..b).filter(|&j| weight(j) < least) {
         let worst = (0..errors.len()).max_by(|&x, &y| errors[x].total_cmp(&errors[y]).then(y.cmp(&x)));
         let Some(worst) = worst.filter(|&i| errors[i] > 0.0 && done < most) else { break };
-        let members = replant::nearest(problem, worst, PATCH);
+        let members = plant::nearest(problem, worst, PATCH);
         members.iter().for_each(|&i| errors[i] = 0.0);
-        for (t, m) in replant::rigid_motion(problem, &skin.rest, &members).iter().enumerate() {
+        for (t, m) in plant::rigid_motion(problem, &skin.rest, &members).iter().enumerate() {
             motion.set(j, t, m);
         }
         done += 1;
@@ -191,5 +194,5 @@ fn correct_rest(problem: &Problem, state: &mut State) -> f64 {
         *vertex.rest = best_rest(&products, vertex.y, influences, *vertex.rest);
         0.0
     });
-    problem.e_rms(vertices::pass(problem, motion, skin, None).squared_error)
+    problem.e_rms(pass::pass(problem, motion, skin, None).squared_error)
 }

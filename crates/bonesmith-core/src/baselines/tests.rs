@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use super::frame;
-use crate::fit::{BoneCount, FitError, FitParams, Fitted, Method, Warning, fit};
+use crate::baselines::frame;
+use crate::fit::fit;
+use crate::mesh::sequence::MeshSequence;
 use crate::metrics::evaluate;
+use crate::model::rig::BoneKind;
 use crate::observer::{Observer, Progress, Silent};
-use crate::rig::BoneKind;
-use crate::sequence::MeshSequence;
+use crate::skinning::params::{BoneCount, FitError, FitParams, Fitted, Method, Warning};
 use crate::synthetic::{PosedRigParams, awkward, posed_rig};
 
 const METHODS: [Method; 4] = [Method::Ssdr, Method::Sma, Method::Sad, Method::Lssp];
@@ -71,7 +72,7 @@ fn sad_weights_are_smooth_and_more_bones_help() {
     let errors: Vec<f64> = [2, 8, 32].map(|bones| checked(&sequence, &params(Method::Sad, bones)).1).to_vec();
     assert!(errors[1] < errors[0] && errors[2] < 0.5 * errors[0], "{errors:?}");
     let (fitted, _) = checked(&sequence, &params(Method::Sad, 8));
-    let adjacency = crate::topology::Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
+    let adjacency = crate::mesh::topology::Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
     let weight = |i: usize, j: usize| fitted.rig.weights.of(i).find(|(bone, _)| *bone == j).map_or(0.0, |(_, w)| w);
     for i in 0..sequence.vertex_count() {
         for &k in adjacency.of(i) {

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use glam::{DMat3, DVec3};
 
-use crate::fit::problem::Problem;
-use crate::topology::Topology;
-use crate::transform::rotation_svd;
+use crate::mesh::topology::Topology;
+use crate::model::transform::rotation_svd;
+use crate::skinning::problem::Problem;
 
 /// Frames that decide about merging.
 const MOST_FRAMES: usize = 16;
@@ -174,7 +174,7 @@ fn labels(vertices: usize, faces: &[&[u32]], parents: &[u32]) -> Vec<Option<u16>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sequence::MeshSequence;
+    use crate::mesh::sequence::MeshSequence;
     use crate::synthetic::jointed_body;
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
             let (cu, cv) =
                 (members.iter().map(|&i| u(i)).sum::<DVec3>() / n, members.iter().map(|&i| v(i)).sum::<DVec3>() / n);
             let h: DMat3 = members.iter().map(|&i| outer(v(i) - cv, u(i) - cu)).sum();
-            let r = crate::transform::nearest_rotation(&h);
+            let r = crate::model::transform::nearest_rotation(&h);
             direct += members.iter().map(|&i| (v(i) - cv).distance_squared(r * (u(i) - cu))).sum::<f64>();
         }
         assert!((sums.error() - direct).abs() < 1e-6 * direct.max(1.0), "{} {direct}", sums.error());

@@ -4,3 +4,4 @@ pub(crate) mod edge_collapse;
 pub(crate) mod mean_shift;
 pub(crate) mod region_growing;
 pub(crate) mod spectral;
+pub(crate) mod split;

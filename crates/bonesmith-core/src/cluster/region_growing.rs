@@ -15,10 +15,10 @@ use std::collections::BinaryHeap;
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::fit::model::Motion;
-use crate::fit::problem::Problem;
+use crate::mesh::topology::{Adjacency, Topology};
+use crate::skinning::motion::Motion;
+use crate::skinning::problem::Problem;
 use crate::solve::kernels::{squared, subtract4};
-use crate::topology::{Adjacency, Topology};
 
 /// Clusters of vertices, each with the motion of its seed.
 pub(crate) struct Regions {
@@ -315,7 +315,7 @@ fn fill_empty(predictor: &Predictor<'_>, labels: &mut [u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sequence::{MeshSequence, RawSequence};
+    use crate::mesh::sequence::{MeshSequence, RawSequence};
     use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
     use glam::{DAffine3, DQuat, Vec3};
 

@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 use faer::{Mat, Side};
 use glam::DVec3;
 
-use crate::fit::problem::Problem;
-use crate::topology::Adjacency;
+use crate::mesh::topology::Adjacency;
+use crate::skinning::problem::Problem;
 
 /// Neighbour that sets the scale of a seed's affinities.
 const SCALE_NEIGHBOUR: usize = 7;
@@ -179,7 +179,7 @@ mod tests {
         let rest: Vec<DVec3> = (0..50).map(|k| DVec3::new(k as f64, 0.0, 0.0)).collect();
         let seeds = spread(&rest, 5);
         assert_eq!(seeds[..2], [0, 49]);
-        let nothing = Adjacency::new(&crate::topology::Topology::empty(), 50);
+        let nothing = Adjacency::new(&crate::mesh::topology::Topology::empty(), 50);
         assert!(nearest_seed(&rest, &nothing, &seeds).iter().all(|s| *s < 5));
     }
 }

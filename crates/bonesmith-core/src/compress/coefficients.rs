@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 
 use rayon::prelude::*;
 
-use super::dictionary::Dictionary;
-use super::graph::Graph;
-use crate::linear::Metric;
-use crate::reduce::SubsetSolver;
+use crate::compress::dictionary::Dictionary;
+use crate::compress::graph::Graph;
+use crate::skinning::quadratic::Metric;
+use crate::skinning::subset::SubsetSolver;
 
 /// An offer is taken if it lowers the error of a vertex by this share; the rest is rounding.
 const LEAST_GAIN: f64 = 1e-7;

@@ -15,8 +15,8 @@
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 
-use super::coefficients::Coefficients;
-use crate::linear::Metric;
+use crate::compress::coefficients::Coefficients;
+use crate::skinning::quadratic::Metric;
 
 /// Pull towards the present atom, relative to the mean of the diagonal: directions that no vertex sees stay.
 const RIDGE: f64 = 1e-7;

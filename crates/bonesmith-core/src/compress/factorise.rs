@@ -8,14 +8,14 @@ use std::collections::BinaryHeap;
 
 use rayon::prelude::*;
 
-use super::coefficients::{Coefficients, Spreader};
-use super::dictionary::Dictionary;
-use super::fewest::PROMISE;
-use super::graph::Graph;
-use super::params::{CompressError, CompressStop, TwoLayerParams};
-use super::{Growth, Ideal, Stage};
-use crate::linear::Metric;
-use crate::reduce::{DenseRow, SubsetSolver};
+use crate::compress::coefficients::{Coefficients, Spreader};
+use crate::compress::dictionary::Dictionary;
+use crate::compress::fewest::PROMISE;
+use crate::compress::graph::Graph;
+use crate::compress::params::{CompressError, CompressStop, TwoLayerParams};
+use crate::compress::{Growth, Ideal, Stage};
+use crate::skinning::quadratic::Metric;
+use crate::skinning::subset::{Row as DenseRow, SubsetSolver};
 
 /// Rounds after each batch but the last.
 const BATCH_ROUNDS: usize = 2;

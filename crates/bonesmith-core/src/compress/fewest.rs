@@ -5,11 +5,11 @@
 //! next, atoms are added to what fell short or taken from the smallest that is good enough, those that would be missed
 //! least, and what is there already is kept. Excess errors fall like a power of the number, so that two or three trials do.
 
-use super::coefficients::Coefficients;
-use super::dictionary::Dictionary;
-use super::factorise::Solver;
-use super::params::{CompressError, CompressStop, TwoLayerParams};
-use super::{Growth, Stage};
+use crate::compress::coefficients::Coefficients;
+use crate::compress::dictionary::Dictionary;
+use crate::compress::factorise::Solver;
+use crate::compress::params::{CompressError, CompressStop, TwoLayerParams};
+use crate::compress::{Growth, Stage};
 
 /// What optimising and trading take off the error of a batch, in the mean over the sequences of the benchmarks.
 pub(super) const PROMISE: f64 = 0.05;

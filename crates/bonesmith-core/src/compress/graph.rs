@@ -1,6 +1,6 @@
 //! Who is whose neighbour: mesh edges, and bridges where the mesh has none.
 
-use crate::topology::{Adjacency, Topology};
+use crate::mesh::topology::{Adjacency, Topology};
 
 /// Neighbours of every vertex.
 pub(crate) struct Graph {

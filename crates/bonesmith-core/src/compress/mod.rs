@@ -33,13 +33,15 @@ use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 
-use crate::linear::{Metric, Poses};
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::Rig;
+use crate::model::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
+use crate::model::weights::SparseWeights;
 use crate::observer::{Observer, Progress};
-use crate::reduce::{DenseRow, ReduceMethod, ReduceParams, SubsetSolver, reduce};
-use crate::rig::Rig;
-use crate::sequence::MeshSequence;
-use crate::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
-use crate::weights::SparseWeights;
+use crate::reduce::{ReduceMethod, ReduceParams, reduce};
+use crate::skinning::poses::Poses;
+use crate::skinning::quadratic::Metric;
+use crate::skinning::subset::{Row as DenseRow, SubsetSolver};
 
 use factorise::Solver;
 use graph::Graph;

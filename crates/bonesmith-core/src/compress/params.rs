@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::linear::PoseError;
-use crate::two_layer::TwoLayerRig;
+use crate::model::two_layer::TwoLayerRig;
+use crate::skinning::poses::PoseError;
 
 /// When to stop adding virtual bones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use super::*;
+use crate::compress::*;
+use crate::mesh::surface::Surface;
+use crate::model::rig::BoneKind;
 use crate::observer::Silent;
-use crate::rig::BoneKind;
-use crate::surface::Surface;
 use crate::synthetic::{PosedRigParams, posed_rig};
 use crate::{deform, metrics};
 

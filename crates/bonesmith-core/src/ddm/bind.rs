@@ -1,7 +1,7 @@
 //! Rigid bind: each vertex follows one bone.
 
-use crate::rig::Rig;
-use crate::weights::SparseWeights;
+use crate::model::rig::Rig;
+use crate::model::weights::SparseWeights;
 
 /// The same rig with every vertex on the bone of its largest weight: what Delta Mush is meant to start from. Vertices
 /// that no bone holds are on bone 0 by the weights' own rule.

@@ -6,16 +6,16 @@
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
-use super::params::{DdmError, DdmMaps, DdmParams};
-use super::precompute::Settings;
-use super::smooth::Neighbours;
-use super::weld::Weld;
+use crate::ddm::params::{DdmError, DdmMaps, DdmParams};
+use crate::ddm::precompute::Settings;
+use crate::ddm::smooth::Neighbours;
+use crate::ddm::weld::Weld;
 use crate::deform::lbs;
-use crate::metrics::vertex_normals;
-use crate::rig::Rig;
-use crate::sphere::smallest_enclosing_sphere;
-use crate::topology::Topology;
-use crate::transform::nearest_rotation;
+use crate::mesh::normals::vertex_normals;
+use crate::mesh::sphere::smallest_enclosing_sphere;
+use crate::mesh::topology::Topology;
+use crate::model::rig::Rig;
+use crate::model::transform::nearest_rotation;
 
 /// Residual at which a solve ends, relative to the right side.
 const TOLERANCE: f64 = 1e-12;

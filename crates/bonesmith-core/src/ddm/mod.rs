@@ -21,11 +21,8 @@
 mod bind;
 pub mod compress;
 mod delta_mush;
-mod evaluate;
-mod multi_weights;
 mod params;
 mod precompute;
-mod rig;
 mod smooth;
 #[cfg(test)]
 mod tests;
@@ -33,9 +30,5 @@ mod weld;
 
 pub use bind::rigid_bind;
 pub use delta_mush::{DeltaMush, Frames};
-pub(crate) use evaluate::inverse;
-pub use evaluate::{Posed, evaluate, evaluate_with_normals};
-pub use multi_weights::{MultiWeights, MultiWeightsError};
-pub use params::{DdmError, DdmMaps, DdmParams, Variant};
+pub use params::{DdmError, DdmMaps, DdmParams};
 pub use precompute::precompute;
-pub use rig::{DdmRig, DdmRigError};

@@ -2,56 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::reduce::Laplacian;
-use crate::rig::RigError;
-
-/// How a vertex is moved; each variant stores less and computes less than the one before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "u8", into = "u8")]
-pub enum Variant {
-    /// Rotation: the polar factor of the blended moments. The quality of Delta Mush.
-    #[default]
-    V0,
-    /// The linear solution in place of the polar factor: `(Q - q p^T)(P - p p^T)^-1`. No decomposition; shears.
-    V1,
-    /// Rotation: unit quaternions blended with the scalars. Translation as in 0.
-    V2,
-    /// As 2, with matrices blended linearly.
-    V3,
-    /// Scalars only: quaternions blended, about the fixed centre.
-    V4,
-    /// Linear blend skinning with the scalars.
-    V5,
-}
-
-impl Variant {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::V0, Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
-
-    /// Numbers of each multi-weight that it needs: a prefix of `w, x y z, xx xy xz yy yz zz`.
-    pub fn width(self) -> usize {
-        match self {
-            Self::V0 | Self::V1 => 10,
-            Self::V2 | Self::V3 => 4,
-            Self::V4 | Self::V5 => 1,
-        }
-    }
-}
-
-impl From<Variant> for u8 {
-    fn from(variant: Variant) -> u8 {
-        variant as u8
-    }
-}
-
-impl TryFrom<u8> for Variant {
-    type Error = String;
-
-    fn try_from(number: u8) -> Result<Self, String> {
-        let found = Self::ALL.get(usize::from(number));
-        found.copied().ok_or_else(|| format!("variant {number}, but 0 to 5 exist"))
-    }
-}
+use crate::mesh::laplacian::Laplacian;
+use crate::model::rig::RigError;
 
 /// What is precomputed. `Default` is the recommended set; nothing in it depends on the model's unit, and with automatic
 /// smoothness little on its resolution.

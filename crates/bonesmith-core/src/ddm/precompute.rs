@@ -9,16 +9,16 @@ use std::ops::ControlFlow;
 use glam::{DVec3, Vec3};
 use rayon::prelude::*;
 
-use super::multi_weights::{Moments, MultiWeights};
-use super::params::{DdmError, DdmMaps, DdmParams, Variant};
-use super::rig::DdmRig;
-use super::smooth::{Neighbours, Smoother};
-use super::weld::Weld;
+use crate::ddm::params::{DdmError, DdmMaps, DdmParams};
+use crate::ddm::smooth::{Neighbours, Smoother};
+use crate::ddm::weld::Weld;
+use crate::mesh::sphere::smallest_enclosing_sphere;
+use crate::mesh::topology::{Adjacency, Topology};
+use crate::model::ddm::{DdmRig, Variant};
+use crate::model::multi_weights::{Moments, MultiWeights};
+use crate::model::rig::Rig;
+use crate::model::weights::SparseWeights;
 use crate::observer::{Observer, Progress};
-use crate::rig::Rig;
-use crate::sphere::smallest_enclosing_sphere;
-use crate::topology::{Adjacency, Topology};
-use crate::weights::SparseWeights;
 
 /// Isotropic part of every multi-weight, over the squared radius of the model: defines the rotation of vertices whose
 /// surroundings are flat, straight or nothing at all, and is nothing beside the others' moments.
@@ -28,7 +28,7 @@ const BATCH: usize = 8;
 /// Influences of the plain weights for players that know no multi-weights.
 const FALLBACK_INFLUENCES: usize = 4;
 
-/// Precomputes multi-weights from a rig's weights (of [`super::rigid_bind`] for the classic setup).
+/// Precomputes multi-weights from a rig's weights (of [`crate::ddm::rigid_bind`] for the classic setup).
 pub fn precompute(
     rig: &Rig,
     params: &DdmParams,
@@ -115,7 +115,7 @@ fn automatic_lambda(topology: &Topology, places: &[DVec3], steps: u32) -> f64 {
     let middle = squares.len() / 2;
     let (_, &mut median, _) = squares.select_nth_unstable_by(middle, f64::total_cmp);
     let reach = DdmParams::REACH * smallest_enclosing_sphere(places.iter().copied()).radius;
-    (reach * reach / (median * f64::from(steps))).min(super::params::MOST_SMOOTH)
+    (reach * reach / (median * f64::from(steps))).min(crate::ddm::params::MOST_SMOOTH)
 }
 
 /// Everything that does not depend on the bone.

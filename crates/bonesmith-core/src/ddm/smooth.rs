@@ -8,8 +8,8 @@
 
 use multiversion::multiversion;
 
-use crate::reduce::{Laplacian, LaplacianRows};
-use crate::topology::Topology;
+use crate::mesh::laplacian::{Laplacian, LaplacianRows};
+use crate::mesh::topology::Topology;
 
 /// Terms left out are below this, relative to 1.
 const TOLERANCE: f64 = 1e-12;

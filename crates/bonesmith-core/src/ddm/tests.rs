@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DQuat, DVec3, Vec3};
 
-use super::*;
+use crate::ddm::*;
+use crate::deform::{ddm_f64, ddm_with_normals_f64};
+use crate::mesh::laplacian::Laplacian;
+use crate::mesh::sequence::RawSequence;
+use crate::mesh::surface::Surface;
+use crate::mesh::topology::Topology;
+use crate::model::ddm::{DdmRig, Variant};
+use crate::model::rig::{Bone, BoneKind, Rig};
+use crate::model::weights::SparseWeights;
 use crate::observer::Silent;
-use crate::reduce::Laplacian;
-use crate::rig::{Bone, BoneKind, Rig};
-use crate::sequence::RawSequence;
-use crate::surface::Surface;
 use crate::synthetic::{BarParams, PosedRigParams, awkward, bar, posed_rig};
-use crate::topology::Topology;
-use crate::weights::SparseWeights;
 
 pub(super) fn made(rig: &Rig, params: &DdmParams) -> DdmRig {
     let made = precompute(rig, params, &DdmMaps::default(), &mut Silent).unwrap();
@@ -82,7 +84,7 @@ fn rigid(seed: f64) -> DAffine3 {
 #[test]
 fn rest_and_common_rigid_motions_are_reproduced_exactly() {
     for (name, rig) in awkward_rigs() {
-        let size = crate::metrics::unit_radius(&rig.rest) as f32;
+        let size = crate::mesh::sphere::unit_radius(&rig.rest) as f32;
         for (laplacian, weld) in [(Laplacian::Cotangent, true), (Laplacian::Uniform, false)] {
             for lambda in [None, Some(25.0)] {
                 let params = DdmParams { laplacian, weld, rotation_smooth: lambda, ..DdmParams::default() };
@@ -90,7 +92,7 @@ fn rest_and_common_rigid_motions_are_reproduced_exactly() {
                 for variant in Variant::ALL {
                     let ddm = ddm.with_variant(variant);
                     for motion in [DAffine3::IDENTITY, rigid(0.3), rigid(2.1)] {
-                        let posed = evaluate(&ddm, &vec![motion; rig.bone_count()]);
+                        let posed = ddm_f64(&ddm, &vec![motion; rig.bone_count()]);
                         for (i, (got, u)) in posed.iter().zip(&rig.rest).enumerate() {
                             let expected = motion.transform_point3(u.as_dvec3()).as_vec3();
                             let off = got.distance(expected) / size;
@@ -109,7 +111,7 @@ fn any_pose_of_any_mesh_is_finite() {
         let ddm = made(&rig, &DdmParams::default());
         let pose: Vec<DAffine3> = (0..rig.bone_count()).map(|j| rigid(j as f64)).collect();
         for variant in Variant::ALL {
-            let (points, normals) = evaluate_with_normals(&ddm.with_variant(variant), &pose);
+            let (points, normals) = ddm_with_normals_f64(&ddm.with_variant(variant), &pose);
             assert!(points.iter().chain(&normals).all(|p| p.is_finite()), "{name} {variant:?}");
         }
     }
@@ -132,7 +134,7 @@ fn without_alpha_it_is_delta_mush() {
     let ddm = made(&rig, &params);
     let plain = |pose: &[DAffine3]| crate::deform::lbs(&rig.rest, &rig.weights, pose);
     for clip in 0..2 {
-        let direct = |pose: &[DAffine3]| evaluate(&ddm, pose);
+        let direct = |pose: &[DAffine3]| ddm_f64(&ddm, pose);
         // The same rotations by iteration: nothing but rounding and the isotropic part may differ.
         let same = DeltaMush::new(&rig, &params, &DdmMaps::default(), Frames::Procrustes).unwrap();
         let off = distance(&rig, clip, direct, |pose| same.pose(pose));
@@ -157,7 +159,7 @@ fn steps_and_smoothness_per_vertex_agree_with_delta_mush_too() {
     let params = DdmParams { alpha: 0.0, threshold: 0.0, ..DdmParams::default() };
     let ddm = precompute(&rig, &params, &maps, &mut Silent).unwrap();
     let mush = DeltaMush::new(&rig, &params, &maps, Frames::Procrustes).unwrap();
-    let off = distance(&rig, 0, |pose| evaluate(&ddm, pose), |pose| mush.pose(pose));
+    let off = distance(&rig, 0, |pose| ddm_f64(&ddm, pose), |pose| mush.pose(pose));
     assert!(off < 2e-5, "{off}");
 }
 
@@ -175,7 +177,7 @@ fn a_twisted_bar_keeps_more_volume_than_linear_blending() {
     let ddm = made(&rig, &DdmParams { rotation_smooth: Some(12.0), alpha: 0.3, ..DdmParams::default() });
     let pose = rig.clips[1].frame(params.frames - 1);
     let rest = volume(&rig, &rig.rest);
-    let kept = |variant: Variant| volume(&rig, &evaluate(&ddm.with_variant(variant), pose)) / rest;
+    let kept = |variant: Variant| volume(&rig, &ddm_f64(&ddm.with_variant(variant), pose)) / rest;
     let (direct, linear) = (kept(Variant::V0), kept(Variant::V5));
     assert!(direct > linear + 0.05 && direct > 0.8, "{direct} {linear}");
 }
@@ -189,7 +191,7 @@ fn quaternions_bulge_at_a_bend_and_direct_delta_mush_pulls_in() {
     let out = DVec3::new(0.0, 1.0, -1.0).normalize();
     let bulge = |alpha: f64, variant: Variant| {
         let ddm = made(&rig, &DdmParams { rotation_smooth: Some(12.0), alpha, ..DdmParams::default() });
-        let posed = evaluate(&ddm.with_variant(variant), pose);
+        let posed = ddm_f64(&ddm.with_variant(variant), pose);
         posed.iter().map(|p| (p.as_dvec3() - DVec3::Y).dot(out)).fold(0.0, f64::max) / params.width
     };
     let (direct, quaternions) = (bulge(0.5, Variant::V0), bulge(0.5, Variant::V4));
@@ -210,7 +212,7 @@ fn more_translation_smoothing_makes_more_skin_slide() {
             ..DdmParams::default()
         };
         let ddm = made(&rig, &params);
-        let posed = evaluate(&ddm, rig.clips[0].frame(4));
+        let posed = ddm_f64(&ddm, rig.clips[0].frame(4));
         let stiff = crate::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(4));
         // Vertices a good way from the joint: rigid there is where linear blending puts them.
         let far = rig.rest.iter().zip(posed.iter().zip(&stiff)).filter(|(u, _)| (u.y - 1.35).abs() < 0.1);
@@ -227,7 +229,7 @@ fn influences_are_few_and_dropping_small_ones_changes_little() {
     let all = made(&rig, &DdmParams { threshold: 0.0, max_influences: 256, ..DdmParams::default() });
     let few = made(&rig, &DdmParams { threshold: 1e-3, ..DdmParams::default() });
     assert!(few.weights.influences() * 10 < all.weights.influences() * 9);
-    let off = distance(&rig, 0, |pose| evaluate(&all, pose), |pose| evaluate(&few, pose));
+    let off = distance(&rig, 0, |pose| ddm_f64(&all, pose), |pose| ddm_f64(&few, pose));
     assert!(off < 1e-3, "{off}");
     let capped = made(&rig, &DdmParams { max_influences: 2, ..DdmParams::default() });
     assert_eq!(capped.weights.max_influences(), 2);
@@ -243,14 +245,14 @@ fn units_and_resolution_do_not_change_the_shape() {
         pose.iter().map(|m| DAffine3 { translation: m.translation * 100.0, ..*m }).collect()
     };
     let (small, big) = (made(&rig, &DdmParams::default()), made(&large, &DdmParams::default()));
-    let shrunk = |pose: &[DAffine3]| evaluate(&big, &scaled(pose)).iter().map(|p| *p / 100.0).collect();
-    let off = distance(&rig, 0, |pose| evaluate(&small, pose), shrunk);
+    let shrunk = |pose: &[DAffine3]| ddm_f64(&big, &scaled(pose)).iter().map(|p| *p / 100.0).collect();
+    let off = distance(&rig, 0, |pose| ddm_f64(&small, pose), shrunk);
     assert!(off < 1e-5, "{off}");
     // Twice as fine: vertices that both have move alike.
     let fine = bar(13, &BarParams { rings: 20, around: 24, ..params });
     let ddm = made(&fine, &DdmParams::default());
-    let coarse_posed = evaluate(&small, rig.clips[0].frame(4));
-    let fine_posed = evaluate(&ddm, fine.clips[0].frame(4));
+    let coarse_posed = ddm_f64(&small, rig.clips[0].frame(4));
+    let fine_posed = ddm_f64(&ddm, fine.clips[0].frame(4));
     let twin = |u: &Vec3| fine.rest.iter().position(|p| p.distance(*u) < 1e-4);
     let pairs = rig.rest.iter().enumerate().filter_map(|(i, u)| Some((i, twin(u)?)));
     let distances: Vec<f32> = pairs.map(|(i, k)| coarse_posed[i].distance(fine_posed[k])).collect();
@@ -277,8 +279,8 @@ fn seams_do_not_open() {
         ..whole.clone()
     };
     let pose = whole.clips[0].frame(3);
-    let expected = evaluate(&made(&whole, &DdmParams::default()), pose);
-    let got = evaluate(&made(&split, &DdmParams::default()), pose);
+    let expected = ddm_f64(&made(&whole, &DdmParams::default()), pose);
+    let got = ddm_f64(&made(&split, &DdmParams::default()), pose);
     for (i, &v) in corners.iter().enumerate() {
         assert!(got[i].distance(expected[v as usize]) < 2e-6, "{i}");
     }

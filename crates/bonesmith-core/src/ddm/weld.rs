@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use glam::{DVec3, Vec3};
 
-use crate::topology::Topology;
+use crate::mesh::topology::Topology;
 
 /// Which node each vertex is part of.
 pub(super) struct Weld {

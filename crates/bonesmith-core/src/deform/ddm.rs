@@ -11,10 +11,12 @@ use glam::{DAffine3, DVec3, Vec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use crate::ddm::{DdmRig, MultiWeights, Posed, Variant};
-use crate::metrics::vertex_normals;
+use crate::deform::Posed;
+use crate::mesh::normals::vertex_normals;
+use crate::model::ddm::{DdmRig, Variant};
+use crate::model::multi_weights::MultiWeights;
+use crate::model::weights::SparseWeights;
 use crate::solve::polar32::{LANES, Lane, nearest_rotations};
-use crate::weights::SparseWeights;
 
 /// Vertices per task, a multiple of [`LANES`].
 const CHUNK: usize = 1024;
@@ -392,7 +394,8 @@ fn rotation_matrix([x, y, z, w]: [f32; 4]) -> [[f32; 3]; 3] {
 mod tests {
     use super::*;
     use crate::ddm::compress::{DdmCompressParams, compress};
-    use crate::ddm::{DdmMaps, DdmParams, evaluate_with_normals, precompute};
+    use crate::ddm::{DdmMaps, DdmParams, precompute};
+    use crate::deform::ddm_with_normals_f64;
     use crate::observer::Silent;
     use crate::synthetic::{BarParams, bar};
     use glam::DQuat;
@@ -404,7 +407,7 @@ mod tests {
     }
 
     fn agrees(rig: &DdmRig, pose: &[DAffine3], tolerance: f32) {
-        let (points, normals) = evaluate_with_normals(rig, pose);
+        let (points, normals) = ddm_with_normals_f64(rig, pose);
         let (mut fast, mut fast_normals) = (points.clone(), normals.clone());
         DdmDeformer::new(rig).pose_with_normals_into(pose, &mut fast, &mut fast_normals);
         for i in 0..points.len() {
@@ -443,7 +446,7 @@ mod tests {
         home.rest = rig.rest.iter().map(|p| (p.as_dvec3() - by).as_vec3()).collect();
         rig.clips.iter_mut().flat_map(|c| &mut c.posed_from_rest).for_each(|m| *m = there * *m * back);
         let params = DdmParams { rotation_smooth: Some(5.0), ..DdmParams::default() };
-        let make = |rig: &crate::rig::Rig| precompute(rig, &params, &DdmMaps::default(), &mut Silent).unwrap();
+        let make = |rig: &crate::model::rig::Rig| precompute(rig, &params, &DdmMaps::default(), &mut Silent).unwrap();
         let (far, home) = (make(&rig), make(&home));
         for (away, here) in far.rig.clips.iter().zip(&home.rig.clips) {
             let (a, b) = (ddm(&far, away.frame(4)), ddm(&home, here.frame(4)));

@@ -3,7 +3,7 @@
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
-use crate::weights::SparseWeights;
+use crate::model::weights::SparseWeights;
 
 /// Vertices per task: large enough to hide rayon, small enough to share.
 const CHUNK: usize = 2048;

@@ -2,8 +2,8 @@
 
 use glam::{DAffine3, Vec3};
 
-use super::lbs_into;
-use crate::two_layer::TwoLayerRig;
+use crate::deform::lbs_into;
+use crate::model::two_layer::TwoLayerRig;
 
 /// [N] posed vertices for [B] `posed_from_rest` of the master bones, one frame.
 pub fn two_layer(rig: &TwoLayerRig, master_posed_from_rest: &[DAffine3]) -> Vec<Vec3> {

@@ -18,71 +18,27 @@
 //! Deviations are told where they happen: choice of influences (`local`), splitting (`init`), planting instead of
 //! reinitialising (`explore`), momentum (`descend`), vertices and bones at once (`joint`), other starts (`basins`).
 
-mod axes;
-mod basins;
-pub(crate) mod bones;
-pub(crate) mod descend;
-pub(crate) mod explore;
-pub(crate) mod finish;
-mod guess;
-pub(crate) mod init;
-mod joint;
-pub(crate) mod levels;
-pub(crate) mod local;
-pub(crate) mod model;
-mod params;
-pub(crate) mod problem;
-pub(crate) mod products;
-mod rates;
-pub(crate) mod replant;
-pub(crate) mod run;
-pub(crate) mod schedule;
-pub(crate) mod smooth;
-#[cfg(test)]
-mod tests;
-pub(crate) mod vertices;
-
+use crate::cluster::split::split;
+use crate::mesh::sequence::MeshSequence;
+use crate::mesh::topology::Adjacency;
 use crate::observer::Observer;
-use crate::rig::Rig;
-use crate::sequence::MeshSequence;
-use crate::topology::Adjacency;
+use crate::skinning::descent::{Descent, State};
+use crate::skinning::finish;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::sample::Sample;
+use crate::skinning::schedule::Schedule;
+use crate::skinning::search::{Explorer, Growth};
+use crate::skinning::smooth::Smoothness;
+use crate::skinning::vertex_step::LocalParams;
 
-use descend::{Descent, State};
-use explore::{Explorer, Growth};
-use levels::Sample;
-use local::LocalParams;
-use model::Motion;
-use problem::Problem;
-use run::Run;
-use schedule::Schedule;
-use smooth::Smoothness;
-
-pub use params::*;
-pub use rates::{Rate, kernel_rates};
-
-/// A fitted rig and how it came about.
-#[derive(Clone, Debug)]
-pub struct Fitted {
-    /// The rig.
-    pub rig: Rig,
-    /// How it came about.
-    pub info: FitInfo,
-}
-
-/// Most bones of a fit. Sums over pairs of bones take `16 B^2` numbers, a few times over: half a gigabyte each here.
-pub const MAX_BONES: usize = 2048;
-
-/// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
-pub const AUTO_TARGET: f64 = 2.0;
-
-/// Most bones that `--bones auto` uses.
-pub const AUTO_MAX_BONES: usize = 100;
+pub use crate::skinning::params::*;
+pub use crate::skinning::rates::{Rate, kernel_rates};
 
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
-
-/// Sampled vertices that a bone is judged by, at least.
-const VERTICES_PER_BONE: usize = 10;
 
 /// Most bones for a target error, as a share of the vertices: beyond it a rig is no smaller than the animation.
 const MAX_BONE_SHARE: usize = 8;
@@ -91,9 +47,6 @@ const MAX_BONE_SHARE: usize = 8;
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
-    if params.method != Method::Bonesmith {
-        return crate::baselines::fit(sequence, params, observer);
-    }
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
     // Smoothness looks at neighbours in any order; little is soon copied.
@@ -129,15 +82,6 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     Ok(Fitted { rig, info })
 }
 
-pub(crate) fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
-    let vertices = sequence.vertex_count();
-    let limit = vertices.min(MAX_BONES);
-    match params.bones {
-        BoneCount::Exact(bones) if !(1..=limit).contains(&bones) => Err(FitError::BoneCount { bones, limit, vertices }),
-        _ => Ok(()),
-    }
-}
-
 /// How vertices are solved with `count` bones.
 fn local_params(params: &FitParams, count: usize) -> LocalParams {
     LocalParams {
@@ -162,6 +106,12 @@ fn bounded(problem: &Problem, sample: Sample) -> Sample {
     sample.with_frames(problem, most.max(FRAMES_ENOUGH))
 }
 
+/// Rigid clusters that the search starts from.
+fn first_bones(problem: &Problem, count: usize, run: &mut Run<'_>) -> Result<(Motion, Vec<u16>), FitError> {
+    run.stage("first bones", None)?;
+    Ok(run.timed("split", || split(problem, count)))
+}
+
 /// Fits a given number of bones.
 fn fit_count(
     sequence: &MeshSequence,
@@ -180,8 +130,8 @@ fn fit_count(
         if best.is_some() && run.is_over() {
             break;
         }
-        let mut explorer =
-            Explorer::new(&coarse, count, params.bone_kind, wide, schedule.varied(start), params.seed, run)?;
+        let first = first_bones(&coarse, count, run)?;
+        let mut explorer = Explorer::new(&coarse, first, params.bone_kind, wide, schedule.varied(start), params.seed);
         explorer.search(run)?;
         let found = explorer.e_rms();
         if best.as_ref().is_none_or(|best| found < best.0) {
@@ -220,7 +170,10 @@ fn fit_error(
         let sample = sample(problem, &schedule, allowed, params.seed);
         let coarse = run.timed("sample", || sample.problem(problem, sequence));
         let mut explorer = match &best {
-            None => Explorer::new(&coarse, 1, params.bone_kind, local, schedule, params.seed, run)?,
+            None => {
+                let first = first_bones(&coarse, 1, run)?;
+                Explorer::new(&coarse, first, params.bone_kind, local, schedule, params.seed)
+            }
             Some((state, ..)) => Explorer::resume(&coarse, sample.lower(problem, state), local, schedule, params.seed),
         };
         let growth = explorer.search_for_error(goal, allowed, run)?;

@@ -18,12 +18,10 @@
 //! gives no rule: it takes geometric reduction's. A Laplacian hardly sees what changes slowly over the mesh, so that the
 //! exact minima of eq. 35 and 43 drift: both get a small anchor (`ANCHOR`), without which E is up to twice as large.
 
-mod laplacian;
 mod motion;
 mod ours;
 mod params;
 mod simplex_qp;
-mod subset;
 #[cfg(test)]
 mod tests;
 
@@ -31,21 +29,21 @@ use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 
-use crate::linear::{Metric, Poses, metric};
+use crate::mesh::sequence::MeshSequence;
+use crate::mesh::topology::Adjacency;
+use crate::model::rig::Rig;
+use crate::model::weights::SparseWeights;
 use crate::observer::{Observer, Progress};
-use crate::rig::Rig;
-use crate::sequence::MeshSequence;
-use crate::topology::Adjacency;
-use crate::weights::SparseWeights;
+use crate::skinning::poses::Poses;
+use crate::skinning::quadratic::{self, Metric};
 
-pub(crate) use laplacian::LaplacianRows;
+use crate::mesh::laplacian::LaplacianRows;
+use crate::skinning::subset::{Row, SubsetSolver, normalise};
 use ours::Ours;
 use simplex_qp::{QpInfo, SimplexQp};
-use subset::{Row, normalise};
 
-pub use laplacian::Laplacian;
+pub use crate::mesh::laplacian::Laplacian;
 pub use params::*;
-pub(crate) use subset::{Row as DenseRow, SubsetSolver};
 
 /// Smooth and Poisson reduction: pull towards the weights or poses themselves, beside the Laplacian's 1.
 const ANCHOR: f64 = 3e-3;
@@ -178,7 +176,7 @@ fn poisson(
 ) -> Result<Vec<Row>, ReduceError> {
     let laplacian = LaplacianRows::new(kind, &rig.surface.topology, &rig.rest);
     let squared = laplacian.squared(ANCHOR);
-    let (gram, projections) = (metric::products(poses), metric::project(poses));
+    let (gram, projections) = (quadratic::products(poses), quadratic::project(poses));
     let (b, side) = (poses.bones, 4 * poses.bones);
     let metric = Metric::from_products(poses, &gram, &projections);
     let rows = geometric(rig, &metric, k);

@@ -1,21 +1,21 @@
 //! Bones that move to suit the fewer weights.
 //!
 //! Affine bones have their best motion for given weights in one linear solve [Kavan2010 s.4.2]; it alternates with sweeps
-//! over the weights. Other kinds of bones are left to [`crate::given::refit`].
+//! over the weights. Other kinds of bones are left to [`crate::refit::refit`].
 
 use faer::linalg::solvers::Solve as _;
 use faer::{Mat, MatMut, MatRef, Side};
 use rayon::prelude::*;
 
-use super::ours::Ours;
-use super::subset::Row;
-use super::{ReduceError, ReduceInfo, ReduceParams, Stage, with_rows};
 use crate::deform;
-use crate::given::{Locks, RefitParams, Subject, refit};
-use crate::linear::{PoseError, Poses};
-use crate::rig::{BoneKind, Rig};
-use crate::sequence::{MeshSequence, RawSequence};
-use crate::topology::Adjacency;
+use crate::mesh::sequence::{MeshSequence, RawSequence};
+use crate::mesh::topology::Adjacency;
+use crate::model::rig::{BoneKind, Rig};
+use crate::reduce::ours::Ours;
+use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, Stage, with_rows};
+use crate::refit::{Locks, RefitParams, Subject, refit};
+use crate::skinning::poses::{PoseError, Poses};
+use crate::skinning::subset::Row;
 
 /// Rounds over motion and weights.
 const ROUNDS: usize = 16;
@@ -143,6 +143,6 @@ fn other(
         }
     }
     let poses = Poses::new(&moved, Some(&target))?;
-    let rows = super::bonesmith(&moved, poses, k, params, info, stage)?;
+    let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stage)?;
     Ok(with_rows(&moved, &rows, k))
 }

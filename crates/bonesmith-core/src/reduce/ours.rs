@@ -17,10 +17,11 @@
 
 use rayon::prelude::*;
 
-use super::subset::{Row, SubsetSolver};
-use crate::linear::{Metric, Poses, metric};
+use crate::mesh::topology::Adjacency;
+use crate::skinning::poses::Poses;
+use crate::skinning::quadratic::{self, Metric};
+use crate::skinning::subset::{Row, SubsetSolver};
 use crate::solve::kernels::squared;
-use crate::topology::Adjacency;
 
 /// Sweeps stop when one lowers the sum by less than this share.
 const TOLERANCE: f64 = 1e-3;
@@ -47,8 +48,8 @@ impl Ours {
     }
 
     pub fn new(poses: Poses, adjacency: Adjacency, smooth: f64) -> Self {
-        let gram = metric::products(&poses);
-        let projections = metric::project(&poses);
+        let gram = quadratic::products(&poses);
+        let projections = quadratic::project(&poses);
         let metric = Metric::from_products(&poses, &gram, &projections);
         let ends: usize = (0..adjacency.len()).map(|i| adjacency.of(i).len()).sum();
         let degree = (ends as f64 / adjacency.len().max(1) as f64).max(1.0);

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Laplacian;
-use crate::linear::PoseError;
-use crate::rig::Rig;
+use crate::mesh::laplacian::Laplacian;
+use crate::model::rig::Rig;
+use crate::skinning::poses::PoseError;
 
 /// How influences are taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,19 +112,19 @@ pub enum ReduceError {
     Poses(#[from] PoseError),
     /// The poses make no sound sequence to refit motion to.
     #[error("motion cannot be refitted: {0}")]
-    Target(crate::sequence::SequenceError),
+    Target(crate::mesh::sequence::SequenceError),
     /// Bones could not be refitted.
     #[error("motion cannot be refitted: {0}")]
-    Refit(crate::given::GivenError),
+    Refit(crate::refit::GivenError),
     /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled,
 }
 
-impl From<crate::given::GivenError> for ReduceError {
-    fn from(error: crate::given::GivenError) -> Self {
+impl From<crate::refit::GivenError> for ReduceError {
+    fn from(error: crate::refit::GivenError) -> Self {
         match error {
-            crate::given::GivenError::Fit(crate::fit::FitError::Cancelled) => Self::Cancelled,
+            crate::refit::GivenError::Fit(crate::skinning::params::FitError::Cancelled) => Self::Cancelled,
             error => Self::Refit(error),
         }
     }

@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DMat3, Vec3};
 
-use super::*;
-use crate::linear::PoseError;
+use crate::mesh::surface::Surface;
 use crate::metrics;
+use crate::model::rig::BoneKind;
 use crate::observer::Silent;
-use crate::rig::BoneKind;
-use crate::surface::Surface;
+use crate::reduce::*;
+use crate::skinning::poses::PoseError;
 use crate::synthetic::{PosedRigParams, posed_rig};
 
 const METHODS: [ReduceMethod; 5] = [

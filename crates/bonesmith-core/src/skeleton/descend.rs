@@ -2,17 +2,18 @@
 
 use glam::{DMat3, DVec3};
 
-use super::graph::Graph;
-use super::pose::Pose;
-use super::solve::Quadratic;
-use crate::fit::FitError;
-use crate::fit::local::LocalParams;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::smooth::Smoothness;
-use crate::fit::vertices::{self, Moments};
-use crate::transform::nearest_rotation;
+use crate::model::transform::nearest_rotation;
+use crate::skeleton::graph::Graph;
+use crate::skeleton::pose::Pose;
+use crate::skeleton::solve::Quadratic;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::FitError;
+use crate::skinning::pass::{self, Moments};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
+use crate::skinning::smooth::Smoothness;
+use crate::skinning::vertex_step::LocalParams;
 
 /// Largest momentum: how far ahead of the last step the next one starts.
 const MAX_MOMENTUM: f64 = 0.95;
@@ -82,7 +83,7 @@ impl<'a> JointDescent<'a> {
     }
 
     fn solve_vertices(&self, motion: &Motion, skin: &mut Skin) -> Moments {
-        vertices::smooth_pass(self.problem, motion, skin, Some(self.local), self.smoothness)
+        pass::smooth_pass(self.problem, motion, skin, Some(self.local), self.smoothness)
     }
 
     fn look_ahead(&mut self, pose: &mut Pose) {

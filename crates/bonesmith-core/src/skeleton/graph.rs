@@ -14,10 +14,10 @@
 
 use glam::{DMat3, DVec3};
 
-use super::pose::split;
-use super::tree::Edge;
-use crate::fit::model::Motion;
-use crate::fit::vertices::Moments;
+use crate::skeleton::pose::split;
+use crate::skeleton::tree::Edge;
+use crate::skinning::motion::Motion;
+use crate::skinning::pass::Moments;
 
 /// Pull of a joint towards its anchor, in squared radians per frame [Le2014 eq. 3.4: mu].
 const PULL: f64 = 1e-3;

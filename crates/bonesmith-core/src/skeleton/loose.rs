@@ -1,20 +1,20 @@
 //! Loose bones to make a tree of: an over-complete start, thinned out to the number wanted.
 
-use super::start;
-use super::worth::Worth;
-use crate::fit::bones::BoneModel;
-use crate::fit::descend::{Descent, State};
-use crate::fit::explore::Explorer;
-use crate::fit::levels::Sample;
-use crate::fit::local::LocalParams;
-use crate::fit::model::Skin;
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::schedule::Schedule;
-use crate::fit::{Effort, FitError};
-use crate::rig::BoneKind;
-use crate::sequence::MeshSequence;
-use crate::topology::Adjacency;
+use crate::mesh::sequence::MeshSequence;
+use crate::mesh::topology::Adjacency;
+use crate::model::rig::BoneKind;
+use crate::skeleton::start;
+use crate::skeleton::worth::Worth;
+use crate::skinning::bone_step::BoneModel;
+use crate::skinning::descent::{Descent, State};
+use crate::skinning::params::{Effort, FitError};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::sample::Sample;
+use crate::skinning::schedule::Schedule;
+use crate::skinning::search::Explorer;
+use crate::skinning::skin::Skin;
+use crate::skinning::vertex_step::LocalParams;
 
 /// Rounds with each number of influences while these grow [Le2014 s.3.6].
 const ROUNDS_PER_INFLUENCE: usize = 3;

@@ -37,17 +37,18 @@ pub use params::*;
 
 use glam::{DAffine3, DVec3};
 
-use crate::fit::bones::BoneModel;
-use crate::fit::descend::State;
-use crate::fit::levels::Sample;
-use crate::fit::local::LocalParams;
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::{FitError, FitInfo, FitParams, StopReason, Warning, finish};
+use crate::mesh::sequence::MeshSequence;
+use crate::mesh::topology::Adjacency;
+use crate::model::rig::{BoneKind, Rig};
 use crate::observer::Observer;
-use crate::rig::{BoneKind, Rig};
-use crate::sequence::MeshSequence;
-use crate::topology::Adjacency;
+use crate::skinning::bone_step::BoneModel;
+use crate::skinning::descent::State;
+use crate::skinning::finish;
+use crate::skinning::params::{FitError, FitInfo, FitParams, StopReason, Warning};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::sample::Sample;
+use crate::skinning::vertex_step::LocalParams;
 use descend::Body;
 use loose::Ground;
 
@@ -83,7 +84,7 @@ pub fn skeleton(
     observer: &mut dyn Observer,
 ) -> Result<Skeletal, FitError> {
     check(fit, params)?;
-    crate::fit::check_bones(sequence, fit)?;
+    crate::skinning::params::check_bones(sequence, fit)?;
     let mut run = Run::new(fit, observer);
     run.stage("prepare", None)?;
     let problem = Problem::new(sequence);
@@ -127,11 +128,11 @@ pub fn check(fit: &FitParams, params: &SkeletonParams) -> Result<(), FitError> {
     if fit.bone_kind != BoneKind::Rigid {
         return refuse("--skeleton makes bones that turn: --bone-kind is rigid there");
     }
-    if fit.method != crate::fit::Method::Bonesmith {
+    if fit.method != crate::skinning::params::Method::Bonesmith {
         return refuse("--method chooses among loose fits; with --skeleton use --skeleton-method");
     }
     match fit.bones {
-        crate::fit::BoneCount::TargetError(_) => {
+        crate::skinning::params::BoneCount::TargetError(_) => {
             refuse("--target-error is for loose bones; with --skeleton use --detail, or --bones as an upper limit")
         }
         _ => Ok(()),
@@ -192,7 +193,7 @@ fn dressed(
 fn rig(
     ground: &Ground<'_>,
     pose: &pose::Pose,
-    skin: crate::fit::model::Skin,
+    skin: crate::skinning::skin::Skin,
     order: &[usize],
     names: &[String],
     info: SkeletonInfo,
@@ -218,9 +219,9 @@ fn rig(
 /// Bones in the order given.
 fn reordered(
     pose: &pose::Pose,
-    mut skin: crate::fit::model::Skin,
+    mut skin: crate::skinning::skin::Skin,
     order: &[usize],
-) -> (pose::Pose, crate::fit::model::Skin) {
+) -> (pose::Pose, crate::skinning::skin::Skin) {
     let mut renamed = vec![0; order.len()];
     order.iter().enumerate().for_each(|(to, &from)| renamed[from] = to);
     let tree = tree::Tree {

@@ -11,24 +11,25 @@
 
 use glam::DVec3;
 
-use super::Skeleton;
-use super::descend::{Body, JointDescent};
-use super::graph::Graph;
-use super::loose::Ground;
-use super::params::{SkeletonInfo, SkeletonParams};
-use super::pose::Pose;
-use super::rigging;
-use super::search::Search;
-use super::solve::Quadratic;
-use super::tree::Tree;
-use super::worth::Worth;
-use crate::fit::bones::BoneModel;
-use crate::fit::descend::State;
-use crate::fit::model::Skin;
-use crate::fit::run::Run;
-use crate::fit::smooth::Smoothness;
-use crate::fit::{BoneCount, Effort, FitError, FitParams, StopReason, init, vertices};
-use crate::rig::BoneKind;
+use crate::cluster::split;
+use crate::model::rig::BoneKind;
+use crate::skeleton::descend::{Body, JointDescent};
+use crate::skeleton::graph::Graph;
+use crate::skeleton::loose::Ground;
+use crate::skeleton::params::{SkeletonInfo, SkeletonParams};
+use crate::skeleton::pose::Pose;
+use crate::skeleton::search::Search;
+use crate::skeleton::solve::Quadratic;
+use crate::skeleton::tree::Tree;
+use crate::skeleton::worth::Worth;
+use crate::skeleton::{Skeleton, rigging};
+use crate::skinning::bone_step::BoneModel;
+use crate::skinning::descent::State;
+use crate::skinning::params::{BoneCount, Effort, FitError, FitParams, StopReason};
+use crate::skinning::pass;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
+use crate::skinning::smooth::Smoothness;
 
 /// Most bones when their number is left open.
 const MOST_BONES: usize = 64;
@@ -133,7 +134,7 @@ fn starts(asked: usize, bones: usize, fixed: &[usize]) -> Vec<usize> {
 
 /// The whole as one rigid part, where it moves like one.
 fn one_bone(ground: &Ground<'_>, run: &mut Run<'_>) -> Result<Option<Body>, FitError> {
-    let (motion, labels) = init::split(ground.coarse, 1);
+    let (motion, labels) = split::split(ground.coarse, 1);
     let skin = Skin::rigid(ground.local.slots, &labels, ground.coarse.rest.clone());
     let body = joined(ground, State { motion, skin, model: BoneModel::new(BoneKind::Rigid, 1, 1) });
     let mut search = Search { descent: JointDescent::new(ground.coarse, ground.local, None), body };
@@ -182,7 +183,7 @@ fn first_tree<'a>(
 /// A tree of loose bones: minimum spanning tree, root in the middle for now.
 pub(crate) fn joined(ground: &Ground<'_>, state: State) -> Body {
     let State { motion, mut skin, .. } = state;
-    let moments = vertices::pass(ground.coarse, &motion, &mut skin, None);
+    let moments = pass::pass(ground.coarse, &motion, &mut skin, None);
     let graph = Graph::new(&motion, &moments);
     let middle = ground.coarse.rest.iter().sum::<DVec3>() / ground.coarse.vertices() as f64;
     let away = |j: &usize| graph.centroid(*j).distance_squared(middle);
@@ -251,7 +252,7 @@ fn all_frames(ground: &Ground<'_>, pose: &Pose, skin: &Skin) -> Pose {
         let dense = ground.problem.subset(ground.sequence, ground.sample.picked().0, &every);
         let mut skin = skin.clone();
         let motion = full.to_motion();
-        let moments = vertices::pass(&dense, &motion, &mut skin, None);
+        let moments = pass::pass(&dense, &motion, &mut skin, None);
         Quadratic::new(&moments, &motion).turn(&mut full, FIRST_TURNS);
     }
     full

@@ -2,7 +2,7 @@
 
 use glam::DVec3;
 
-use super::tree::Tree;
+use crate::skeleton::tree::Tree;
 
 /// Mean distance, in units of the sphere, from a mirrored vertex to the nearest vertex of a symmetric model.
 const SYMMETRIC: f64 = 0.02;
@@ -98,8 +98,8 @@ pub(crate) fn names(order: &[usize], twins: &[Option<usize>], sides: &[f64]) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree::Edge;
     use super::*;
+    use crate::skeleton::tree::Edge;
 
     #[test]
     fn a_body_with_two_arms_is_symmetric_and_its_arms_are_twins() {

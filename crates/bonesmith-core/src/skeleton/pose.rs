@@ -15,9 +15,9 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use glam::{DMat3, DVec3};
 
-use super::tree::Tree;
-use crate::fit::model::Motion;
-use crate::transform::nearest_rotation;
+use crate::model::transform::nearest_rotation;
+use crate::skeleton::tree::Tree;
+use crate::skinning::motion::Motion;
 
 /// A tree of bones in all frames.
 #[derive(Clone)]

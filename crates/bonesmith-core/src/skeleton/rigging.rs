@@ -6,16 +6,16 @@
 //! built anew in every round: while joints are soft, bones that were wrong about their neighbours can still change
 //! their minds. Once the tree stands, joints are held exactly (`solve`).
 
-use super::graph::Graph;
-use super::loose::Ground;
-use super::pose::split;
-use super::tree::Edge;
-use crate::fit::FitError;
-use crate::fit::bones;
-use crate::fit::descend::State;
-use crate::fit::model::Motion;
-use crate::fit::run::Run;
-use crate::fit::vertices::{self, Moments};
+use crate::skeleton::graph::Graph;
+use crate::skeleton::loose::Ground;
+use crate::skeleton::pose::split;
+use crate::skeleton::tree::Edge;
+use crate::skinning::bone_step;
+use crate::skinning::descent::State;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::FitError;
+use crate::skinning::pass::{self, Moments};
+use crate::skinning::run::Run;
 
 /// Weight of a joint in the first round, as a share of all vertices.
 const FIRST_LAMBDA: f64 = 3e-3;
@@ -31,12 +31,12 @@ pub(crate) fn rig(ground: &Ground<'_>, state: &mut State, run: &mut Run<'_>) -> 
     let mut lambda = FIRST_LAMBDA * ground.coarse.vertices() as f64;
     for _ in 0..ROUNDS {
         let State { motion, skin, model } = state;
-        let mut moments = run.timed("vertices", || vertices::pass(ground.coarse, motion, skin, Some(ground.local)));
+        let mut moments = run.timed("vertices", || pass::pass(ground.coarse, motion, skin, Some(ground.local)));
         let e_rms = ground.coarse.e_rms(moments.squared_error);
         run.timed("soft joints", || {
             let edges = Graph::new(motion, &moments).spanning_tree();
             add_joints(&mut moments, motion, &edges, lambda);
-            bones::update(motion, &moments, model);
+            bone_step::update(motion, &moments, model);
         });
         lambda *= GROWTH;
         run.round(motion.bones, e_rms)?;

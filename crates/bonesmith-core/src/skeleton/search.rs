@@ -10,15 +10,16 @@
 //! * *regraft*: where a joint strains, the subtree below it is let loose for a moment; its motion then tells which
 //!   pair of bones should share the joint.
 
-use super::descend::{Body, JointDescent, improve};
-use super::graph::Graph;
-use super::pose::Pose;
-use super::solve::Quadratic;
-use super::tree::{Edge, Tree};
-use super::worth::Worth;
-use crate::fit::model::Motion;
-use crate::fit::run::Run;
-use crate::fit::{FitError, replant, vertices};
+use crate::skeleton::descend::{Body, JointDescent, improve};
+use crate::skeleton::graph::Graph;
+use crate::skeleton::pose::Pose;
+use crate::skeleton::solve::Quadratic;
+use crate::skeleton::tree::{Edge, Tree};
+use crate::skeleton::worth::Worth;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::FitError;
+use crate::skinning::run::Run;
+use crate::skinning::{pass, plant};
 
 /// Joints whose strain is below this share of the error are left alone.
 const LEAST_STRAIN: f64 = 0.01;
@@ -60,7 +61,7 @@ impl<'a> Search<'a> {
         while self.bones() > count {
             let batch = (self.bones() - count).div_ceil(3);
             let costs = run.timed("removal costs", || self.removal_costs());
-            let gone = replant::least_useful(&costs, &self.descent.moments.second, batch);
+            let gone = plant::least_useful(&costs, &self.descent.moments.second, batch);
             self.remove(&gone);
             self.settle(rounds, run)?;
         }
@@ -72,7 +73,7 @@ impl<'a> Search<'a> {
         while self.bones() > 1 && !run.is_over() {
             let before = (self.descent.e_rms(), self.body.clone(), self.descent.squared_error);
             let costs = run.timed("removal costs", || self.removal_costs());
-            let gone = replant::least_useful(&costs, &self.descent.moments.second, 1);
+            let gone = plant::least_useful(&costs, &self.descent.moments.second, 1);
             // The descent is still under way and hides what a bone was worth: its estimated cost must be small too.
             let cost: f64 = gone.iter().map(|&j| costs[j]).sum();
             let floor = self.descent.problem.squared_error(worth.floor);
@@ -94,13 +95,13 @@ impl<'a> Search<'a> {
     /// [B] by how much the squared error would rise without each bone, estimated vertex by vertex.
     pub fn removal_costs(&self) -> Vec<f64> {
         let motion = self.body.pose.to_motion();
-        vertices::removal_costs(self.descent.problem, &motion, &self.body.skin, self.descent.local)
+        pass::removal_costs(self.descent.problem, &motion, &self.body.skin, self.descent.local)
     }
 
     pub fn remove(&mut self, gone: &[usize]) {
         let bones = self.bones();
         self.body.pose = self.body.pose.without(gone);
-        replant::remove(&Motion::identity(bones, 1), &mut self.body.skin, gone);
+        plant::remove(&Motion::identity(bones, 1), &mut self.body.skin, gone);
         self.descent.restart();
     }
 
@@ -116,11 +117,11 @@ impl<'a> Search<'a> {
         let patch = ((problem.vertices() as f64 / (before + extra) as f64 * 0.35) as usize).max(4);
         let motion = self.body.pose.to_motion();
         let errors = &self.descent.moments.per_vertex;
-        let (motion, _) = replant::plant(problem, &motion, &self.body.skin.rest, errors, extra, patch);
+        let (motion, _) = plant::plant(problem, &motion, &self.body.skin.rest, errors, extra, patch);
         let local = self.descent.local;
         // Twice: newcomers are let in two at a time.
-        vertices::pass(problem, &motion, &mut self.body.skin, Some(local));
-        let moments = vertices::pass(problem, &motion, &mut self.body.skin, Some(local));
+        pass::pass(problem, &motion, &mut self.body.skin, Some(local));
+        let moments = pass::pass(problem, &motion, &mut self.body.skin, Some(local));
         let graph = Graph::new(&motion, &moments);
         for k in before..motion.bones {
             let tension = |j: usize| {
@@ -140,7 +141,7 @@ impl<'a> Search<'a> {
         run.timed("regraft", || {
             let motion = self.body.pose.to_motion();
             let mut skin = self.body.skin.clone();
-            let moments = vertices::pass(self.descent.problem, &motion, &mut skin, None);
+            let moments = pass::pass(self.descent.problem, &motion, &mut skin, None);
             let mut pose = self.body.pose.clone();
             let mut error = improve(&mut pose, &moments, &motion);
             let mut changed = 0;

@@ -2,11 +2,11 @@
 
 use glam::{DMat3, DQuat, DVec3};
 
-use super::params::Root;
-use super::pose::Pose;
-use super::tree::Tree;
-use crate::fit::model::Skin;
-use crate::topology::Topology;
+use crate::mesh::topology::Topology;
+use crate::skeleton::params::Root;
+use crate::skeleton::pose::Pose;
+use crate::skeleton::tree::Tree;
+use crate::skinning::skin::Skin;
 
 /// Shares of what a bone moves that count as part of it when its end is looked for.
 const DOMINANT: f64 = 0.5;
@@ -138,8 +138,8 @@ fn turned_to(frame: DMat3, y: DVec3) -> DMat3 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree::Edge;
     use super::*;
+    use crate::skeleton::tree::Edge;
 
     /// A trunk 0-1-2 with a long arm 3-4-5 and a short one 6.
     fn tree() -> Tree {

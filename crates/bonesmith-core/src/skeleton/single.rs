@@ -12,21 +12,23 @@
 
 use glam::DVec3;
 
-use super::Skeleton;
-use super::descend::Body;
-use super::graph::Graph;
-use super::loose::Ground;
-use super::params::{SkeletonInfo, SkeletonMethod};
-use super::pose::Pose;
-use super::tree::Tree;
 use crate::cluster::{edge_collapse, spectral};
-use crate::fit::bones::{self, BoneModel};
-use crate::fit::descend::{Descent, State};
-use crate::fit::local::LocalParams;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::run::Run;
-use crate::fit::{BoneCount, FitError, FitParams, StopReason, vertices};
-use crate::rig::BoneKind;
+use crate::model::rig::BoneKind;
+use crate::skeleton::Skeleton;
+use crate::skeleton::descend::Body;
+use crate::skeleton::graph::Graph;
+use crate::skeleton::loose::Ground;
+use crate::skeleton::params::{SkeletonInfo, SkeletonMethod};
+use crate::skeleton::pose::Pose;
+use crate::skeleton::tree::Tree;
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::descent::{Descent, State};
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{BoneCount, FitError, FitParams, StopReason};
+use crate::skinning::pass;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
+use crate::skinning::vertex_step::LocalParams;
 
 /// Bones where their number is left open: these methods do not find it.
 const DEFAULT_BONES: usize = 24;
@@ -62,7 +64,7 @@ pub(crate) fn single_pass(
         }
     }
     for _ in 0..WEIGHT_PASSES {
-        let moments = vertices::pass(ground.problem, &state.motion, &mut state.skin, Some(local));
+        let moments = pass::pass(ground.problem, &state.motion, &mut state.skin, Some(local));
         run.round(state.bones(), ground.problem.e_rms(moments.squared_error))?;
     }
     let loose = run.history.last().map(|round| round.e_rms);
@@ -71,7 +73,7 @@ pub(crate) fn single_pass(
     centre(ground, &mut body);
     let motion = body.pose.to_motion();
     for _ in 0..WEIGHT_PASSES {
-        let moments = vertices::pass(ground.problem, &motion, &mut body.skin, Some(local));
+        let moments = pass::pass(ground.problem, &motion, &mut body.skin, Some(local));
         run.round(motion.bones, ground.problem.e_rms(moments.squared_error))?;
     }
     let info = SkeletonInfo { loose_e_rms: loose, ..SkeletonInfo::new(start_bones) };
@@ -114,8 +116,8 @@ fn rigid_bones(ground: &Ground<'_>, labels: &[Option<u16>]) -> State {
     }
     let model = BoneModel::new(BoneKind::Rigid, count, 2);
     let mut motion = Motion::identity(count, problem.frames());
-    let moments = vertices::pass(problem, &motion, &mut skin, None);
-    bones::update(&mut motion, &moments, &model);
+    let moments = pass::pass(problem, &motion, &mut skin, None);
+    bone_step::update(&mut motion, &moments, &model);
     let mut full = Skin::rigid(ground.local.slots, &first, problem.rest.clone());
     for (row, label) in full.weights.chunks_exact_mut(ground.local.slots).zip(labels) {
         if label.is_none() && !used.is_empty() {
@@ -128,7 +130,7 @@ fn rigid_bones(ground: &Ground<'_>, labels: &[Option<u16>]) -> State {
 /// Puts the root where the mean error of every frame is zero.
 fn centre(ground: &Ground<'_>, body: &mut Body) {
     let motion = body.pose.to_motion();
-    let moments = vertices::pass(ground.problem, &motion, &mut body.skin, None);
+    let moments = pass::pass(ground.problem, &motion, &mut body.skin, None);
     let (b, f) = (motion.bones, motion.frames());
     // Weights of a vertex sum to 1, so the bones' rows of w r sum to its residual.
     for (t, place) in body.pose.places.iter_mut().enumerate() {
@@ -140,7 +142,7 @@ fn centre(ground: &Ground<'_>, body: &mut Body) {
 /// Tree and joints by plain distance; rotations stay.
 fn joined(ground: &Ground<'_>, state: State) -> Body {
     let State { motion, mut skin, .. } = state;
-    let moments = vertices::pass(ground.problem, &motion, &mut skin, None);
+    let moments = pass::pass(ground.problem, &motion, &mut skin, None);
     let graph = Graph::plain(&motion, &moments);
     let middle = ground.problem.rest.iter().sum::<DVec3>() / ground.problem.vertices() as f64;
     let away = |j: &usize| graph.centroid(*j).distance_squared(middle);

@@ -22,10 +22,10 @@ use glam::{DMat3, DQuat, DVec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use super::graph::Graph;
-use super::pose::{Pose, joint_map, product};
-use crate::fit::model::Motion;
-use crate::fit::vertices::Moments;
+use crate::skeleton::graph::Graph;
+use crate::skeleton::pose::{Pose, joint_map, product};
+use crate::skinning::motion::Motion;
+use crate::skinning::pass::Moments;
 
 /// Pull of a joint towards its anchor, in squared radians: a joint that turns by less than the root of this is placed
 /// by its anchor more than by its motion.

@@ -1,12 +1,13 @@
 //! The over-complete start: rigid clusters, cut into connected patches [Le2014 s.3.4].
 
-use crate::fit::bones::{self, BoneModel};
-use crate::fit::init;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::vertices;
-use crate::rig::BoneKind;
-use crate::topology::Adjacency;
+use crate::cluster::split;
+use crate::mesh::topology::Adjacency;
+use crate::model::rig::BoneKind;
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::motion::Motion;
+use crate::skinning::pass;
+use crate::skinning::problem::Problem;
+use crate::skinning::skin::Skin;
 
 /// Patches smaller than this share of the vertices go to their neighbours.
 const LEAST_PATCH: f64 = 2e-3;
@@ -15,7 +16,7 @@ const LEAST_PATCH: f64 = 2e-3;
 ///
 /// `problem` has all vertices. Without faces clusters stay as they are: there is nothing to tell parts by.
 pub(crate) fn patches(problem: &Problem, adjacency: &Adjacency, clusters: usize) -> (Motion, Vec<u16>) {
-    let (motion, labels) = init::split(problem, clusters);
+    let (motion, labels) = split::split(problem, clusters);
     let faces = (0..adjacency.len()).any(|i| !adjacency.of(i).is_empty());
     if !faces {
         return (motion, labels);
@@ -28,8 +29,8 @@ pub(crate) fn patches(problem: &Problem, adjacency: &Adjacency, clusters: usize)
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
     let mut skin = Skin::rigid(1, &labels, problem.rest.clone());
     for _ in 0..2 {
-        let moments = vertices::pass(problem, &motion, &mut skin, None);
-        bones::update(&mut motion, &moments, &model);
+        let moments = pass::pass(problem, &motion, &mut skin, None);
+        bone_step::update(&mut motion, &moments, &model);
     }
     labels.copy_from_slice(&skin.bones);
     (motion, labels)

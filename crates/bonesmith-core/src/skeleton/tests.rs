@@ -2,17 +2,18 @@
 
 use glam::{DMat3, DQuat, DVec3};
 
-use super::descend::anchors;
-use super::graph::Graph;
-use super::pose::{Pose, joint_map, split};
-use super::solve::Quadratic;
-use super::tree::{Edge, Tree};
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::vertices;
-use crate::sequence::MeshSequence;
+use crate::mesh::sequence::MeshSequence;
+use crate::skeleton::descend::anchors;
+use crate::skeleton::graph::Graph;
+use crate::skeleton::pose::{Pose, joint_map, split};
+use crate::skeleton::solve::Quadratic;
+use crate::skeleton::tree::{Edge, Tree};
+use crate::skinning::motion::Motion;
+use crate::skinning::pass;
+use crate::skinning::problem::Problem;
+use crate::skinning::skin::Skin;
+use crate::solve::random::Random;
 use crate::synthetic::jointed_body;
-use crate::synthetic::random::Random;
 
 /// A known body, its true tree, and its skin in the unit of the problem.
 fn known() -> (Problem, Pose, Skin) {
@@ -109,7 +110,7 @@ fn errors_from_moments_are_the_errors() {
     let (problem, pose, mut skin) = known();
     let start = disturbed(&pose, 0.1, 2);
     let motion = start.to_motion();
-    let moments = vertices::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::pass(&problem, &motion, &mut skin, None);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let other = disturbed(&pose, 0.2, 3).to_motion();
     quadratic.move_to(other.clone());
@@ -123,7 +124,7 @@ fn turning_ends_where_the_gradient_vanishes() {
     let (problem, pose, mut skin) = known();
     let mut start = disturbed(&pose, 0.15, 4);
     let motion = start.to_motion();
-    let moments = vertices::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::pass(&problem, &motion, &mut skin, None);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let before = quadratic.squared_error;
     let after = quadratic.turn(&mut start, 60);
@@ -164,7 +165,7 @@ fn joints_go_where_the_motion_says() {
         moved.tree.joints[j] += DVec3::new(0.05, -0.03, 0.04);
     }
     let motion = moved.to_motion();
-    let moments = vertices::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::pass(&problem, &motion, &mut skin, None);
     let anchors = anchors(&moved, &Graph::new(&motion, &moments));
     let mut quadratic = Quadratic::new(&moments, &motion);
     let placed = quadratic.place(&mut moved, &anchors);
@@ -185,7 +186,7 @@ fn joints_go_where_the_motion_says() {
 fn the_spanning_tree_of_true_motions_is_the_true_tree() {
     let (problem, pose, mut skin) = known();
     let motion = pose.to_motion();
-    let moments = vertices::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::pass(&problem, &motion, &mut skin, None);
     let graph = Graph::new(&motion, &moments);
     let mut found: Vec<(usize, usize)> =
         graph.spanning_tree().iter().map(|e| (e.bones.0.min(e.bones.1), e.bones.0.max(e.bones.1))).collect();
@@ -221,8 +222,8 @@ fn soft_joints_are_part_of_the_error() {
     let mut random = Random::new(6);
     loose.rows.iter_mut().for_each(|x| *x += 0.05 * random.signed());
     let edges = pose.tree.edges();
-    let mut moments = vertices::pass(&problem, &start, &mut skin, None);
-    super::rigging::add_joints(&mut moments, &start, &edges, 3.0);
+    let mut moments = pass::pass(&problem, &start, &mut skin, None);
+    crate::skeleton::rigging::add_joints(&mut moments, &start, &edges, 3.0);
     let with_joints = |motion: &Motion| {
         let mut sum = squared_error(&problem, motion, &skin);
         for t in 0..pose.frames() {

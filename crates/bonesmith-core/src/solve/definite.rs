@@ -73,7 +73,7 @@ pub(crate) fn solve_factored(kept: &[f32], x: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::random::Random;
+    use crate::solve::random::Random;
 
     #[test]
     fn solutions_satisfy_the_system() {

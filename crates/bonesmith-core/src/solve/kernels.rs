@@ -8,7 +8,7 @@
 use multiversion::multiversion;
 use pulp::{Simd, WithSimd};
 
-use super::polar::{LANES, Lane};
+use crate::solve::polar::{LANES, Lane};
 
 /// A row of a table and what it is multiplied by.
 #[derive(Clone, Copy, Default)]

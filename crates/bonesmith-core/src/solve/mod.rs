@@ -6,6 +6,7 @@ pub(crate) mod lanes;
 pub(crate) mod nnls;
 pub(crate) mod polar;
 pub(crate) mod polar32;
+pub(crate) mod random;
 pub(crate) mod simplex;
 pub(crate) mod simplices;
 pub(crate) mod sparse_spd;

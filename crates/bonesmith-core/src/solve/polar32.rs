@@ -1,6 +1,6 @@
 //! Rotations nearest to sixteen 3x3 matrices at once, in float32, from a start that may be bad.
 //!
-//! Newton steps on SO(3) as in [`super::polar`]. Where the Hessian is not safely positive, or the last step was not small
+//! Newton steps on SO(3) as in [`crate::solve::polar`]. Where the Hessian is not safely positive, or the last step was not small
 //! (a start too far away, a reflection, a rank below two), the exact decomposition in float64 takes over for that lane.
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
@@ -8,7 +8,7 @@
 
 use glam::{DMat3, DVec3};
 
-use crate::transform::nearest_rotation;
+use crate::model::transform::nearest_rotation;
 
 /// Matrices per batch: one AVX-512 register of float32.
 pub(crate) const LANES: usize = 16;

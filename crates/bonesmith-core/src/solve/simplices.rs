@@ -1,12 +1,12 @@
 //! Least squares on the simplex, eight problems at a time: `min |A w - y|^2` with `w >= 0`, `sum w = 1`, given
 //! `G = A^T A` and `q = A^T y`.
 //!
-//! The primal active set of [`super::simplex`], one problem a lane, with masks instead of lists. Since weights sum to
+//! The primal active set of [`crate::solve::simplex`], one problem a lane, with masks instead of lists. Since weights sum to
 //! 1, columns may be taken relative to any point: relative to the start's own prediction `p = A w0` the numbers are
 //! as small as the bones' differences, and `G + 1 1^T` is definite as soon as those differences are independent. Step
 //! on the free variables: `M d = m 1 - g` with `sum d = 0`, two right sides of one masked factor `L D L^T`.
 
-use super::lanes::{Lanes, steps};
+use crate::solve::lanes::{Lanes, steps};
 
 /// Pivots below this share of the diagonal count as "does not change the error".
 const RANK_TOLERANCE: f64 = 1e-10;
@@ -406,9 +406,9 @@ impl Simplices {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::LANES;
-    use super::super::simplex::SimplexSolver;
     use super::*;
+    use crate::solve::lanes::LANES;
+    use crate::solve::simplex::SimplexSolver;
     use proptest::prelude::*;
 
     /// Columns of eight problems in five dimensions, and the point to reach.

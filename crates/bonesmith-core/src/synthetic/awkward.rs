@@ -4,9 +4,9 @@ use std::f32::consts::TAU;
 
 use glam::{Quat, Vec3};
 
-use crate::sequence::{RawFrame, RawSequence};
-use crate::surface::Surface;
-use crate::topology::Topology;
+use crate::mesh::sequence::{RawFrame, RawSequence};
+use crate::mesh::surface::Surface;
+use crate::mesh::topology::Topology;
 
 /// Every awkward animation with its name.
 pub fn all() -> Vec<(&'static str, RawSequence)> {
@@ -157,8 +157,8 @@ pub fn smallest() -> RawSequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sequence::MeshSequence;
-    use crate::topology::Adjacency;
+    use crate::mesh::sequence::MeshSequence;
+    use crate::mesh::topology::Adjacency;
 
     #[test]
     fn all_pass_the_door() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DQuat, DVec3, Vec3};
 
-use super::random::Random;
-use crate::rig::{Bone, BoneKind, Clip, Rig};
-use crate::surface::Surface;
-use crate::topology::Topology;
-use crate::weights::SparseWeights;
+use crate::mesh::surface::Surface;
+use crate::mesh::topology::Topology;
+use crate::model::rig::{Bone, BoneKind, Clip, Rig};
+use crate::model::weights::SparseWeights;
+use crate::solve::random::Random;
 
 /// What the bar is like. It stands on the origin, `bones` units tall and `2 width` wide.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DQuat, DVec3};
 
-use super::posed_rig::{PosedRig, baked, branching_body};
-use super::random::Random;
-use crate::rig::{Bone, BoneKind, Clip, Rig};
-use crate::surface::Surface;
-use crate::weights::SparseWeights;
+use crate::mesh::surface::Surface;
+use crate::model::rig::{Bone, BoneKind, Clip, Rig};
+use crate::model::weights::SparseWeights;
+use crate::solve::random::Random;
+use crate::synthetic::posed_rig::{PosedRig, baked, branching_body};
 
 /// (name, parent, joint): a trunk of three bones with an arm of two on each side.
 const BONES: [(&str, Option<usize>, [f64; 3]); 7] = [

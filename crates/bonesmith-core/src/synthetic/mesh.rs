@@ -2,9 +2,9 @@
 
 use glam::Vec3;
 
-use crate::metrics::vertex_normals;
-use crate::surface::{CornerAttribute, Material, Surface};
-use crate::topology::Topology;
+use crate::mesh::normals::vertex_normals;
+use crate::mesh::surface::{CornerAttribute, Material, Surface};
+use crate::mesh::topology::Topology;
 
 /// A corner: vertex and texture coordinate.
 pub(super) type Corner = (u32, u32);

@@ -12,7 +12,6 @@ mod fish;
 mod jointed;
 mod mesh;
 mod posed_rig;
-pub(crate) mod random;
 
 pub use bar::{BarParams, bar};
 pub use fish::{FISH_FRAMES, clownfish};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 
-use super::random::Random;
 use crate::deform::lbs;
-use crate::rig::{Bone, BoneKind, Clip, Rig};
-use crate::sequence::{RawFrame, RawSequence};
-use crate::surface::Surface;
-use crate::topology::Topology;
-use crate::weights::SparseWeights;
+use crate::mesh::sequence::{RawFrame, RawSequence};
+use crate::mesh::surface::Surface;
+use crate::mesh::topology::Topology;
+use crate::model::rig::{Bone, BoneKind, Clip, Rig};
+use crate::model::weights::SparseWeights;
+use crate::solve::random::Random;
 
 /// What the rig is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -221,10 +221,10 @@ fn smooth_weights(rest: &[Vec3], centers: &[DVec3], params: &PosedRigParams) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::sequence::MeshSequence;
+    use crate::mesh::topology::Adjacency;
     use crate::metrics::evaluate;
-    use crate::sequence::MeshSequence;
-    use crate::topology::Adjacency;
-    use crate::transform::Trs;
+    use crate::model::transform::Trs;
 
     #[test]
     fn the_rig_is_sound_and_makes_its_sequence() {

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use bonesmith_core::fit::{BoneCount, Effort, FitError, FitParams, StopReason, fit};
+use bonesmith_core::fit::{BoneCount, Effort, FitError, FitParams, StopReason};
+use bonesmith_core::methods::fit;
 use bonesmith_core::synthetic::PosedRigParams;
 use bonesmith_core::{BoneKind, Observer, Progress};
 

@@ -1,6 +1,7 @@
 //! Sequences to fit, and what is asked of every result.
 
-use bonesmith_core::fit::{BoneCount, FitError, FitParams, Fitted, fit};
+use bonesmith_core::fit::{BoneCount, FitError, FitParams, Fitted};
+use bonesmith_core::methods::fit;
 use bonesmith_core::metrics::{Metrics, evaluate};
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{MeshSequence, RawSequence, Silent};

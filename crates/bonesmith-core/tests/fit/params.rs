@@ -1,7 +1,8 @@
 //! Parameters out of range are refused, with the name and the number.
 
 use bonesmith_core::Silent;
-use bonesmith_core::fit::{BoneCount, FitError, FitParams, fit};
+use bonesmith_core::fit::{BoneCount, FitError, FitParams};
+use bonesmith_core::methods::fit;
 
 use crate::harness::{bones, small};
 

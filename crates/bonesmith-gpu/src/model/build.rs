@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bonesmith_core::ddm::{MultiWeights, Variant};
+use bonesmith_core::model::ddm::Variant;
+use bonesmith_core::model::multi_weights::MultiWeights;
 use bonesmith_core::{DdmRig, Rig, SparseWeights, TwoLayerRig};
 use glam::DVec3;
 

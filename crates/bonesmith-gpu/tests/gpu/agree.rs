@@ -1,7 +1,9 @@
 //! Kernels against the CPU: positions within 1e-5 of the size, and normals.
 
 use bonesmith_core::ddm::compress::{DdmCompressParams, compress};
-use bonesmith_core::ddm::{DdmMaps, DdmParams, Variant, evaluate_with_normals, precompute};
+use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
+use bonesmith_core::deform::ddm_with_normals_f64;
+use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
 use bonesmith_core::{DdmRig, Rig, Silent, TwoLayerRig, deform, metrics};
 use bonesmith_gpu::{Batch, Bones, GpuOptions, Model, Tuning};
@@ -18,7 +20,7 @@ const AWKWARD: [usize; 5] = [1, 31, 63, 64, 65];
 type Mesh = (Vec<Vec3>, Vec<Vec3>);
 
 fn rest_normals(rig: &Rig) -> Vec<Vec3> {
-    let normals = metrics::vertex_normals(&rig.rest, &rig.surface.topology.vertex_triangles());
+    let normals = bonesmith_core::mesh::normals::vertex_normals(&rig.rest, &rig.surface.topology.vertex_triangles());
     normals.iter().map(|n| n.try_normalize().unwrap_or(DVec3::ZERO).as_vec3()).collect()
 }
 
@@ -90,7 +92,7 @@ fn many_instances_and_many_tunings() {
             }
             agrees(&Model::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
             for rig in [&ddm, &small] {
-                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(rig, pose));
+                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
             }
         }
     }
@@ -110,7 +112,7 @@ fn few_and_many_bones() {
             agrees(&model, &plain, &name, |pose| lbs_on_cpu(&plain, pose));
             let ddm = rigs::ddm(3, size, 0);
             for rig in Variant::ALL.map(|variant| ddm.with_variant(variant)).iter().chain([&rigs::ddm(4, size, 40)]) {
-                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(rig, pose));
+                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
             }
             let mut two = rigs::two_layer(2, size, 70);
             two.master = plain;
@@ -133,7 +135,7 @@ fn delta_mush_of_bones_that_scale() {
             }
             let rig = rig.with_variant(variant);
             let name = format!("{variant:?} of scaled {form:?} bones");
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
+            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }
@@ -163,12 +165,12 @@ fn delta_mush_of_all_variants_and_awkward_sizes() {
             let rig = full.with_variant(variant);
             let model = Model::ddm(&gpu, &rig).unwrap();
             let name = format!("{vertices} vertices, {variant:?}");
-            agrees(&model, &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
+            agrees(&model, &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
         for virtual_bones in [1, 32, 65] {
             let rig = rigs::ddm(seed as u64, size, virtual_bones);
             let name = format!("{vertices} vertices, {virtual_bones} virtual bones");
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
+            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }
@@ -192,7 +194,7 @@ fn delta_mush_of_a_bent_bar() {
             twisted.rig.clips.reverse();
             for rig in [rig, &twisted] {
                 let name = format!("{:?} of {}", rig.variant, rig.rig.clips[0].name);
-                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(rig, pose));
+                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
             }
         }
     }
@@ -207,7 +209,7 @@ fn a_million_vertices() {
     let rig = rigs::two_layer(6, size, 2000);
     agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, "two layers", |pose| two_layer_on_cpu(&rig, pose));
     let delta_mush = |rig: &DdmRig, name: &str| {
-        agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, name, |pose| evaluate_with_normals(rig, pose));
+        agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, name, |pose| ddm_with_normals_f64(rig, pose));
     };
     let full = rigs::ddm(7, Size { influences: 3, ..size }, 0);
     Variant::ALL.into_iter().for_each(|variant| delta_mush(&full.with_variant(variant), &format!("{variant:?}")));
@@ -228,7 +230,7 @@ fn limits_split_the_work() {
         agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, "split", |pose| two_layer_on_cpu(&rig, pose));
         for variant in Variant::ALL {
             let rig = rigs::ddm(3, size, 0).with_variant(variant);
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, "split", |pose| evaluate_with_normals(&rig, pose));
+            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, "split", |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }
@@ -250,7 +252,7 @@ fn any_number_of_instances() {
         // Among more than these random matrices some have no clear rotation.
         let size = Size { frames: frames.min(300), ..size };
         for rig in [rigs::ddm(3, size, 0), rigs::ddm(4, size, 40)] {
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| evaluate_with_normals(&rig, pose));
+            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }

@@ -82,7 +82,7 @@ fn a_lost_device_says_so() {
 /// The text that engines take has what the documentation says.
 #[test]
 fn wgsl_is_whole() {
-    for kernel in [Kernel::Lbs, Kernel::Blend, Kernel::DdmBones, Kernel::Ddm(bonesmith_core::ddm::Variant::V2)] {
+    for kernel in [Kernel::Lbs, Kernel::Blend, Kernel::DdmBones, Kernel::Ddm(bonesmith_core::model::ddm::Variant::V2)] {
         for bones in [Bones::Affine, Bones::Similar] {
             let text =
                 kernel.wgsl(&Setup { tuning: kernel.tuning(true), bones, shelf: 3, kept: 0, equal: false, homes: 16 });

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use bonesmith_core::ddm::{MultiWeights, Variant};
-use bonesmith_core::two_layer::Blends;
+use bonesmith_core::model::ddm::Variant;
+use bonesmith_core::model::multi_weights::MultiWeights;
+use bonesmith_core::model::two_layer::Blends;
 use bonesmith_core::{Bone, BoneKind, Clip, DdmRig, Rig, SparseWeights, Surface, Topology, TwoLayerRig};
 use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 

@@ -3,7 +3,7 @@
 //! Alembic's faces run clockwise, ours the other way round: corners of a face are turned over, with all that lies
 //! on them.
 
-use bonesmith_core::surface::{CornerAttribute, Material};
+use bonesmith_core::mesh::surface::{CornerAttribute, Material};
 use bonesmith_core::{Surface, Topology};
 use glam::Vec3;
 

@@ -6,7 +6,7 @@
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use bonesmith_core::surface::{CornerAttribute, Material};
+use bonesmith_core::mesh::surface::{CornerAttribute, Material};
 use bonesmith_core::{MeshSequence, Space, Surface, UpAxis};
 use glam::{DAffine3, Vec3};
 

@@ -61,7 +61,7 @@ pub fn baked(basis: &Basis, options: &LoadOptions) -> RawSequence {
         rest: Some(basis.rest.clone().into()),
         frames: (0..basis.frame_count()).map(|t| basis.frame(t).into()).collect(),
         times_secs: basis.times_secs.clone(),
-        fps: options.fps.unwrap_or(bonesmith_core::sequence::DEFAULT_FPS),
+        fps: options.fps.unwrap_or(bonesmith_core::mesh::sequence::DEFAULT_FPS),
         surface: Surface::clone(&basis.surface),
     }
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use bonesmith_core::DdmRig;
-use bonesmith_core::ddm::{DdmMaps, MultiWeights, Variant};
+use bonesmith_core::ddm::DdmMaps;
+use bonesmith_core::model::ddm::Variant;
+use bonesmith_core::model::multi_weights::MultiWeights;
 use glam::DVec3;
 
 use super::archive::Archive;

@@ -1,6 +1,6 @@
 //! The small print of an archive: names and materials, as JSON in the array `bonesmith`.
 
-use bonesmith_core::surface::{AlphaMode, Image, Material, Texture, Textures};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures};
 use bonesmith_core::{BoneKind, Space};
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ pub struct Meta {
     pub space: Space,
 }
 
-/// A material; see `bonesmith_core::surface::Material`.
+/// A material; see `bonesmith_core::mesh::surface::Material`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MaterialMeta {
     name: String,

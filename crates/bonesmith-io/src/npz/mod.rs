@@ -45,7 +45,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
 /// Reads a mesh animation; a rig is posed in every frame of its first clip.
 pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
     if let Some(ddm) = load_ddm(path)? {
-        let posed = |t: usize| bonesmith_core::ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t));
+        let posed = |t: usize| bonesmith_core::deform::ddm_f64(&ddm, ddm.rig.clips[0].frame(t));
         return sequence::from_poses(path, &ddm.rig, options, posed);
     }
     if let Some(shaped) = load_shaped(path)? {

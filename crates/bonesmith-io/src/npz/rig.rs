@@ -4,7 +4,7 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use bonesmith_core::{Bone, BoneKind, Clip, Rig, SparseWeights};
 use glam::{DAffine3, DMat3, DVec3};
 

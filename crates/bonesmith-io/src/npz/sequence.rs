@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use bonesmith_core::{MeshSequence, RawSequence, Rig};
 use glam::Vec3;
 

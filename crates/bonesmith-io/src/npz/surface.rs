@@ -3,8 +3,8 @@
 use std::io::{self, Seek, Write};
 
 use bonesmith_core::Surface;
-use bonesmith_core::surface::{CornerAttribute, Image, Material};
-use bonesmith_core::topology::Topology;
+use bonesmith_core::mesh::surface::{CornerAttribute, Image, Material};
+use bonesmith_core::mesh::topology::Topology;
 
 use super::archive::{Archive, Writer};
 use super::meta::{ImageMeta, Meta, VERSION};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::two_layer::{Blends, MAX_VIRTUAL_BONES};
+use bonesmith_core::model::two_layer::{Blends, MAX_VIRTUAL_BONES};
 use bonesmith_core::{SparseWeights, TwoLayerRig};
 
 use super::archive::Archive;

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use bonesmith_core::surface::{CornerAttribute, Material};
+use bonesmith_core::mesh::surface::{CornerAttribute, Material};
 use bonesmith_core::{Surface, Topology};
 use glam::Vec3;
 

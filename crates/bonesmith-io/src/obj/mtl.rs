@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use bonesmith_core::surface::{AlphaMode, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture};
 
 use super::{number, numbers, rest_of, words};
 use crate::texture::{self, NO_PICTURE, NO_UVS, mime_of};

@@ -54,7 +54,7 @@ fn materials_follow_their_first_use() {
     assert_eq!(mesh.surface.face_materials, [3, 0, 1, 0, 2]);
     let [blue, red] = [&mesh.surface.materials[0], &mesh.surface.materials[1]];
     assert_eq!((red.base_color, red.roughness), ([1.0, 0.0, 0.0, 0.5], 0.5));
-    assert_eq!(red.alpha, bonesmith_core::surface::AlphaMode::Blend);
+    assert_eq!(red.alpha, bonesmith_core::mesh::surface::AlphaMode::Blend);
     assert_eq!((blue.base_color, blue.emissive), ([0.8, 0.8, 0.8, 1.0], [0.0, 0.0, 1.0]));
     assert_eq!((blue.roughness, blue.metallic), (0.25, 1.0));
     assert_eq!(red.textures.base_color, None, "only real images are carried along");

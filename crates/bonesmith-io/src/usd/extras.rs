@@ -4,7 +4,7 @@
 //! where it does not fit.
 
 use bonesmith_core::BoneKind;
-use bonesmith_core::surface::{AlphaMode, Material};
+use bonesmith_core::mesh::surface::{AlphaMode, Material};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::stage::Stage;

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bonesmith_core::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
 use bonesmith_core::{
     Bone, BoneKind, Clip, MeshSequence, RawFrame, RawSequence, Rig, Space, SparseWeights, Surface, Topology, UpAxis,
 };

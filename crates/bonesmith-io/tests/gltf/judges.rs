@@ -5,9 +5,10 @@
 use std::path::PathBuf;
 
 use bonesmith_core::compress::{TwoLayerParams, TwoLayerSize, compress};
-use bonesmith_core::correct::eigenskin;
+use bonesmith_core::corrective::eigenskin;
 use bonesmith_core::deform::lbs;
-use bonesmith_core::fit::{BoneCount, FitParams, fit};
+use bonesmith_core::fit::{BoneCount, FitParams};
+use bonesmith_core::methods::fit;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence, Rig, Silent};
 use bonesmith_io::{save_rig, save_rig_with_shapes, save_sequence, save_two_layer};

@@ -4,8 +4,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, compress};
-use bonesmith_core::ddm::{DdmMaps, DdmParams, Posed, Variant, evaluate, precompute, rigid_bind};
+use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute, rigid_bind};
 use bonesmith_core::deform::{DdmDeformer, lbs_f32_into};
+use bonesmith_core::deform::{Posed, ddm_f64};
+use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::{DdmRig, Rig};
 use glam::Vec3;
 use serde_json::{Value, json};

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use bonesmith_core::compress::{self, TwoLayerParams, TwoLayerSize};
 use bonesmith_core::ddm::compress::DdmCompressParams;
-use bonesmith_core::ddm::{self, DdmMaps, DdmParams, Variant, precompute, rigid_bind};
-use bonesmith_core::metrics::unit_radius;
+use bonesmith_core::ddm::{self, DdmMaps, DdmParams, precompute, rigid_bind};
+use bonesmith_core::mesh::sphere::unit_radius;
+use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{DdmRig, Rig, TwoLayerRig, deform};
 use bonesmith_gpu::bench::{Bandwidth, Effort, Speed, speed};

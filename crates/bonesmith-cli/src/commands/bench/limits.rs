@@ -1,7 +1,8 @@
 //! `bonesmith bench limits`: threads, growth with size, where the time goes, inner loops against the machine's peak.
 
 use anyhow::Context;
-use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, fit, kernel_rates};
+use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, kernel_rates};
+use bonesmith_core::methods::fit;
 use bonesmith_core::{Adjacency, MeshSequence, RawSequence, Surface, synthetic};
 use glam::Vec3;
 

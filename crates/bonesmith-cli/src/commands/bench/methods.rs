@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
-use bonesmith_core::correct;
+use bonesmith_core::corrective;
 use serde_json::{Value, json};
 
 use super::methods_published::{KAVAN2, Published, Row, SSDR1};

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use bonesmith_core::compress::{TwoLayerParams, TwoLayerSize, compress};
-use bonesmith_core::fit::{BoneCount, FitParams, fit};
+use bonesmith_core::fit::{BoneCount, FitParams};
+use bonesmith_core::methods::fit;
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::reduce::{ReduceMethod, ReduceParams, reduce};
 use bonesmith_core::{BoneKind, MeshSequence, Rig, SparseWeights, deform};

@@ -18,17 +18,19 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
 use crate::baselines::frame::{Solved, refuse_smooth, with_bones};
+use crate::baselines::subspace::{self, Subspace};
 use crate::cluster::region_growing;
-use crate::fit::bones::{self, BoneModel};
-use crate::fit::descend::State;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::{BoneCount, FitError, FitInfo, FitParams, Fitted, StopReason, Warning, finish};
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::BoneKind;
 use crate::observer::Observer;
-use crate::prepare::subspace::{self, Subspace};
-use crate::rig::BoneKind;
-use crate::sequence::MeshSequence;
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::descent::State;
+use crate::skinning::finish;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{BoneCount, FitError, FitInfo, FitParams, Fitted, StopReason, Warning};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
 
 /// Error of the reduction for each coordinate of a frame, in radii of the model [Kavan2010 s.5]: half a pixel.
 const TOLERANCE: f64 = 0.0005;
@@ -133,8 +135,8 @@ impl Reduced {
         let mut rounds = 0;
         loop {
             run.timed("bones", || {
-                let moments = crate::fit::vertices::pass(problem, &state.motion, &mut state.skin, None);
-                bones::update(&mut state.motion, &moments, &state.model);
+                let moments = crate::skinning::pass::pass(problem, &state.motion, &mut state.skin, None);
+                bone_step::update(&mut state.motion, &moments, &state.model);
             });
             let squared_error =
                 run.timed("vertices", || vertices::solve(problem, &state.motion, &mut state.skin, !params.keep_rest));

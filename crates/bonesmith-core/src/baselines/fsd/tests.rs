@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use super::*;
-use crate::fit::{Method, fit};
+use crate::baselines::fsd::*;
+use crate::fit::fit;
+use crate::mesh::sequence::RawSequence;
 use crate::metrics::evaluate;
 use crate::observer::{Progress, Silent};
-use crate::sequence::RawSequence;
+use crate::skinning::params::Method;
 use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
 
 fn params(bones: usize) -> FitParams {

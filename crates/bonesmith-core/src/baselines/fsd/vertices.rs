@@ -10,10 +10,11 @@
 use glam::DVec3;
 
 use crate::baselines::products::{Part, best_rest, for_each_vertex};
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::products::{BoneProducts, PAIRS};
-use crate::fit::vertices::gram;
+use crate::skinning::motion::Motion;
+use crate::skinning::pass::gram;
+use crate::skinning::problem::Problem;
+use crate::skinning::products::{BoneProducts, PAIRS};
+use crate::skinning::skin::Skin;
 use crate::solve::simplex::SimplexSolver;
 
 /// A bone is redundant for a vertex when less than this squared share of the way to its prediction leads out of the
@@ -198,7 +199,7 @@ impl Solver {
 mod tests {
     use super::*;
     use crate::cluster::region_growing::grow;
-    use crate::sequence::MeshSequence;
+    use crate::mesh::sequence::MeshSequence;
     use crate::synthetic::{PosedRigParams, posed_rig};
 
     fn start(slots: usize) -> (Problem, Motion, Skin) {

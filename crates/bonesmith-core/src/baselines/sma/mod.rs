@@ -19,14 +19,16 @@ mod turning;
 use crate::baselines::frame::{self, Attempt, Rest, Solved, cluster_motion, prepare, refuse_smooth, with_bones};
 use crate::baselines::products::{Part, Quadratic, Vertex, for_each_vertex};
 use crate::cluster::mean_shift::{Clusters, mean_shift};
-use crate::fit::bones::BoneModel;
-use crate::fit::descend::State;
-use crate::fit::model::{Motion, Skin};
-use crate::fit::problem::Problem;
-use crate::fit::run::Run;
-use crate::fit::{BoneCount, FitError, FitParams, Fitted, StopReason, vertices};
+use crate::mesh::sequence::MeshSequence;
 use crate::observer::Observer;
-use crate::sequence::MeshSequence;
+use crate::skinning::bone_step::BoneModel;
+use crate::skinning::descent::State;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{BoneCount, FitError, FitParams, Fitted, StopReason};
+use crate::skinning::pass;
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
 use crate::solve::nnls::Nnls;
 use turning::Turning;
 
@@ -86,7 +88,7 @@ fn of_bandwidth(
 ) -> Result<Solved, FitError> {
     run.stage("mean shift", Some(1))?;
     let clusters = run.timed("mean shift", || mean_shift(&turning.points, turning.reach(bandwidth)));
-    let count = significant(&clusters, turning.large_share()).clamp(1, crate::fit::MAX_BONES);
+    let count = significant(&clusters, turning.large_share()).clamp(1, crate::skinning::params::MAX_BONES);
     decompose(problem, turning, &clusters.labels, count, params, run)
 }
 
@@ -149,7 +151,7 @@ fn decompose(
     let slots = params.influences.unwrap_or(count).min(count);
     let mut skin = Skin::rigid(slots, &vec![0; problem.vertices()], problem.rest.clone());
     run.timed("weights", || weigh(problem, &motion, &mut skin));
-    let e_rms = problem.e_rms(vertices::pass(problem, &motion, &mut skin, None).squared_error);
+    let e_rms = problem.e_rms(pass::pass(problem, &motion, &mut skin, None).squared_error);
     run.round(count, e_rms)?;
     let model = BoneModel::new(params.bone_kind, count, 1);
     let solved = Solved { state: State { motion, skin, model }, stop: StopReason::MaxIterations, rounds: 1, e_rms };

@@ -5,10 +5,10 @@ use rayon::prelude::*;
 
 use crate::cluster::mean_shift::Points;
 use crate::cluster::region_growing::{THINNEST, thinness, triangle_frame};
-use crate::fit::FitError;
-use crate::fit::problem::Problem;
-use crate::topology::Topology;
-use crate::transform::nearest_rotation;
+use crate::mesh::topology::Topology;
+use crate::model::transform::nearest_rotation;
+use crate::skinning::params::FitError;
+use crate::skinning::problem::Problem;
 
 /// Triangles that make a bone: with so many the published bandwidth gives the published numbers of bones.
 const LEAST_TRIANGLES: f64 = 40.0;

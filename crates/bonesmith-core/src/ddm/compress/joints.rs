@@ -2,9 +2,9 @@
 
 use glam::{DAffine3, DMat3, DVec3};
 
-use super::params::RangeOfMotion;
-use crate::ddm::rig::DdmRig;
-use crate::rig::Clip;
+use crate::ddm::compress::params::RangeOfMotion;
+use crate::model::ddm::DdmRig;
+use crate::model::rig::Clip;
 
 /// Range where nothing is known, in radians.
 const USUAL_RANGE: f64 = std::f64::consts::FRAC_PI_3;
@@ -117,7 +117,7 @@ fn frames(rig: &DdmRig) -> Vec<Vec<DAffine3>> {
 fn find_tree(rig: &DdmRig, frames: &[Vec<DAffine3>]) -> Joints {
     let b = rig.rig.bone_count();
     let (centres, sizes) = bone_centres(rig);
-    let scale = crate::metrics::unit_radius(&rig.rig.rest);
+    let scale = crate::mesh::sphere::unit_radius(&rig.rig.rest);
     let cost = |a: usize, c: usize| -> (f64, DVec3) {
         let (point, off) = common_point(frames, a, c, 0.5 * (centres[a] + centres[c]), scale);
         // Among bones that move alike, near ones are neighbours.

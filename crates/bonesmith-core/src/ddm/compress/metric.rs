@@ -5,8 +5,8 @@
 
 use glam::{DMat4, DVec4};
 
-use super::joints::Joints;
-use super::params::Maps;
+use crate::ddm::compress::joints::Joints;
+use crate::ddm::compress::params::Maps;
 
 /// A 4x4 matrix.
 pub(super) type Mat = DMat4;

@@ -33,12 +33,12 @@ pub use params::*;
 use self::joints::Joints;
 use self::metric::Metric;
 use self::model::Model;
-use super::params::{DdmError, Variant};
-use super::precompute::scalars as plain_weights;
-use super::rig::DdmRig;
+use crate::ddm::params::DdmError;
+use crate::ddm::precompute::scalars as plain_weights;
+use crate::model::ddm::{DdmRig, Variant};
+use crate::model::rig::Rig;
+use crate::model::weights::SparseWeights;
 use crate::observer::{Observer, Progress};
-use crate::rig::Rig;
-use crate::weights::SparseWeights;
 
 /// Rounds in a row that must not pay before it ends.
 const PATIENCE: usize = 5;

@@ -3,11 +3,11 @@
 use glam::{DMat4, DVec3, DVec4};
 use rayon::prelude::*;
 
-use super::metric::{Mat, Metric};
-use super::params::DdmCompressParams;
-use crate::ddm::multi_weights::{Moments, MultiWeights};
-use crate::ddm::rig::DdmRig;
-use crate::topology::Adjacency;
+use crate::ddm::compress::metric::{Mat, Metric};
+use crate::ddm::compress::params::DdmCompressParams;
+use crate::mesh::topology::Adjacency;
+use crate::model::ddm::DdmRig;
+use crate::model::multi_weights::{Moments, MultiWeights};
 
 /// A virtual bone.
 #[derive(Clone)]

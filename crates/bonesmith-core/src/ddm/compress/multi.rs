@@ -17,8 +17,8 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat as Dense, Side};
 use glam::DVec4;
 
-use super::metric::{Mat, outer};
-use super::model::{Model, VirtualBone};
+use crate::ddm::compress::metric::{Mat, outer};
+use crate::ddm::compress::model::{Model, VirtualBone};
 
 /// Pull to where it was, over the mean of the Hessian's diagonal.
 const PULL: f64 = 1e-4;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::params::DdmError;
-use crate::two_layer::MAX_VIRTUAL_BONES;
+use crate::ddm::params::DdmError;
+use crate::model::two_layer::MAX_VIRTUAL_BONES;
 
 /// How far joints turn and move, which says how much an error in each one's motion counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

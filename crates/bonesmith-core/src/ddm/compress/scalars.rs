@@ -7,8 +7,8 @@
 use glam::DVec3;
 use rayon::prelude::*;
 
-use super::model::{Model, Row};
-use super::start::nearest;
+use crate::ddm::compress::model::{Model, Row};
+use crate::ddm::compress::start::nearest;
 use crate::solve::simplex::SimplexSolver;
 
 /// Candidates by place, and in all.

@@ -3,8 +3,8 @@
 use glam::DVec3;
 use rayon::prelude::*;
 
-use super::metric::Mat;
-use super::model::{Model, VirtualBone};
+use crate::ddm::compress::metric::Mat;
+use crate::ddm::compress::model::{Model, VirtualBone};
 
 /// Rounds of k-means.
 const ROUNDS: usize = 6;

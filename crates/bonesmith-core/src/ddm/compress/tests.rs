@@ -2,13 +2,14 @@
 
 use glam::{DAffine3, DMat3, DMat4, DQuat, DVec3, DVec4};
 
-use super::joints::{Joints, extent};
-use super::metric::Metric;
-use super::model::Model;
-use super::*;
-use crate::ddm::{DdmMaps, DdmParams, evaluate, precompute};
+use crate::ddm::compress::joints::{Joints, extent};
+use crate::ddm::compress::metric::Metric;
+use crate::ddm::compress::model::Model;
+use crate::ddm::compress::*;
+use crate::ddm::{DdmMaps, DdmParams, precompute};
+use crate::deform::ddm_f64;
 use crate::observer::Silent;
-use crate::synthetic::random::Random;
+use crate::solve::random::Random;
 use crate::synthetic::{BarParams, bar};
 
 /// Three bones, bent all along, softly.
@@ -122,7 +123,7 @@ fn no_half_step_raises_the_energy_and_multi_weights_help() {
 fn off(full: &DdmRig, made: &DdmRig) -> f64 {
     let clip = &full.rig.clips[0];
     let squared: f64 = (0..clip.frame_count())
-        .flat_map(|t| evaluate(full, clip.frame(t)).into_iter().zip(evaluate(made, clip.frame(t))))
+        .flat_map(|t| ddm_f64(full, clip.frame(t)).into_iter().zip(ddm_f64(made, clip.frame(t))))
         .map(|(a, b)| a.as_dvec3().distance_squared(b.as_dvec3()))
         .sum();
     (squared / (clip.frame_count() * full.vertex_count()) as f64).sqrt()
@@ -204,7 +205,7 @@ fn rest_and_common_motions_stay_exact_after_compression() {
     let (made, _) = compress(&full, &params, &mut Silent).unwrap();
     let turn = DAffine3::from_rotation_translation(DQuat::from_rotation_z(2.0), DVec3::new(3.0, 1.0, -2.0));
     for motion in [DAffine3::IDENTITY, turn] {
-        let posed = evaluate(&made, &[motion; 3]);
+        let posed = ddm_f64(&made, &[motion; 3]);
         for (p, u) in posed.iter().zip(&full.rig.rest) {
             assert!(p.as_dvec3().distance(motion.transform_point3(u.as_dvec3())) < 2e-5);
         }
@@ -212,7 +213,7 @@ fn rest_and_common_motions_stay_exact_after_compression() {
     // The same through virtual bones as bones.
     let baked = made.bake().unwrap();
     let frame = |rig: &Rig| crate::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(4));
-    let direct = evaluate(&made, full.rig.clips[0].frame(4));
+    let direct = ddm_f64(&made, full.rig.clips[0].frame(4));
     assert!(frame(&baked).iter().zip(&direct).all(|(a, b)| a.distance(*b) < 1e-5));
 }
 
@@ -225,7 +226,7 @@ fn awkward_requests_are_refused_or_served() {
     for virtual_bones in [10_000, 1] {
         let made = asked(DdmCompressParams { virtual_bones, max_rounds: 2, ..plain.clone() }).unwrap();
         made.check().unwrap();
-        assert!(evaluate(&made, full.rig.clips[0].frame(6)).iter().all(|p| p.is_finite()));
+        assert!(ddm_f64(&made, full.rig.clips[0].frame(6)).iter().all(|p| p.is_finite()));
     }
     for bad in [
         DdmCompressParams { virtual_bones: 0, ..plain.clone() },

@@ -2,8 +2,8 @@
 
 use std::f64::consts::PI;
 
-use super::Part;
-use super::shape::{BLACK, Builder, ORANGE, section};
+use crate::synthetic::fish::Part;
+use crate::synthetic::fish::shape::{BLACK, Builder, ORANGE, section};
 use crate::synthetic::mesh::curve;
 
 /// A fin: where a point of it lies, its thickness direction, and how it is painted.

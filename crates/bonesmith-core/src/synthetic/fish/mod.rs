@@ -10,7 +10,7 @@ mod shape;
 use glam::Vec3;
 
 use self::motion::Pose;
-use crate::sequence::{RawFrame, RawSequence};
+use crate::mesh::sequence::{RawFrame, RawSequence};
 
 /// Frames of the animation; one more would be the first again.
 pub const FISH_FRAMES: usize = 60;
@@ -63,8 +63,8 @@ pub fn clownfish() -> RawSequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sequence::MeshSequence;
-    use crate::topology::Adjacency;
+    use crate::mesh::sequence::MeshSequence;
+    use crate::mesh::topology::Adjacency;
 
     #[test]
     fn is_sound_and_of_the_promised_size() {

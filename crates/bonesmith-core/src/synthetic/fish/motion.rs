@@ -4,9 +4,9 @@ use std::f64::consts::TAU;
 
 use glam::{DQuat, DVec3, Vec3};
 
-use super::fins::{Fan, PECTORAL, PELVIC};
-use super::shape::{eye_center, section};
-use super::{FishVertex, Part};
+use crate::synthetic::fish::fins::{Fan, PECTORAL, PELVIC};
+use crate::synthetic::fish::shape::{eye_center, section};
+use crate::synthetic::fish::{FishVertex, Part};
 
 /// Samples of the spine per body length: the bend between two of them is far below float32's worth.
 const SPINE_STEPS: usize = 400;

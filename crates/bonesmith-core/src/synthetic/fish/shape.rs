@@ -2,8 +2,8 @@
 
 use std::f64::consts::{PI, TAU};
 
-use super::{FishVertex, Part};
-use crate::surface::Material;
+use crate::mesh::surface::Material;
+use crate::synthetic::fish::{FishVertex, Part};
 use crate::synthetic::mesh::{FaceBuilder, curve};
 
 pub(super) const ORANGE: u32 = 0;

@@ -1,6 +1,6 @@
 //! Animation stacks: at which times they are sampled.
 
-use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use ufbx::AnimStack;
 
 use super::document::Document;

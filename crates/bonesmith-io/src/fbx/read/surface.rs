@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
 use bonesmith_core::{Surface, Topology};
 use glam::{DMat3, DVec3};
 use ufbx::{MaterialMap, Mesh, Node, ShaderType};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::surface::{AlphaMode, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, Material, Texture};
 
 use super::Scene;
 use super::binary::{Properties, Record};
@@ -78,7 +78,7 @@ fn record(id: i64, material: &Material) -> Record {
     ])
 }
 
-fn file_name(image: &bonesmith_core::surface::Image) -> String {
+fn file_name(image: &bonesmith_core::mesh::surface::Image) -> String {
     let ending = if image.mime == "image/jpeg" { "jpg" } else { "png" };
     match image.name.rsplit_once('.') {
         Some(_) => image.name.clone(),
@@ -87,7 +87,7 @@ fn file_name(image: &bonesmith_core::surface::Image) -> String {
     }
 }
 
-fn write_image(scene: &mut Scene, image: &bonesmith_core::surface::Image) -> i64 {
+fn write_image(scene: &mut Scene, image: &bonesmith_core::mesh::surface::Image) -> i64 {
     let id = scene.id();
     let name = file_name(image);
     let record = Record::new("Video").i64(id).object(&name, "Video").text("Clip").children([

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Rig, Surface};
 
 use super::binary::{Properties, Record};

@@ -169,7 +169,7 @@ fn global_settings(rig: &Rig) -> Record {
     let times = rig.clips.first().map_or(&[][..], |clip| &clip.times_secs);
     let rate = match times {
         [first, .., last] if last > first => (times.len() - 1) as f64 / (last - first),
-        _ => bonesmith_core::sequence::DEFAULT_FPS,
+        _ => bonesmith_core::mesh::sequence::DEFAULT_FPS,
     };
     let known = TIME_MODES.iter().find(|(fps, _)| (fps - rate).abs() < 1e-3);
     let properties = Properties::new()

@@ -4,7 +4,8 @@
 //! vertices, the file is a plain rig, and is read as such.
 
 use bonesmith_core::DdmRig;
-use bonesmith_core::ddm::{MultiWeights, Variant};
+use bonesmith_core::model::ddm::Variant;
+use bonesmith_core::model::multi_weights::MultiWeights;
 use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::Index;
 

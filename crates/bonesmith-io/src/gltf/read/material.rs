@@ -1,6 +1,6 @@
 //! Materials, textures and images.
 
-use bonesmith_core::surface::{AlphaMode, Image, Material, Texture, Textures};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures};
 use gltf_json::material::{AlphaMode as JsonAlphaMode, Material as JsonMaterial};
 use gltf_json::texture::Texture as JsonTexture;
 use gltf_json::validation::Checked;

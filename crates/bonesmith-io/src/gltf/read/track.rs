@@ -1,6 +1,6 @@
 //! Animations: key frames and what lies between them.
 
-use bonesmith_core::sequence::DEFAULT_FPS;
+use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use glam::{DQuat, DVec3};
 use gltf_json::animation::{Animation, Interpolation, Property};
 use gltf_json::validation::Checked;

@@ -3,7 +3,7 @@
 //! Other programs may rewrite a file: where vertices were split, merged or reordered without our attributes, the file is
 //! a plain rig with single-layer weights, and is read as such.
 
-use bonesmith_core::two_layer::{Blends, MAX_VIRTUAL_BONES};
+use bonesmith_core::model::two_layer::{Blends, MAX_VIRTUAL_BONES};
 use bonesmith_core::{SparseWeights, TwoLayerRig};
 use gltf_json::mesh::{Primitive, Semantic};
 use gltf_json::validation::Checked;

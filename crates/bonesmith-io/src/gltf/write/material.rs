@@ -1,7 +1,7 @@
 //! Materials, textures and images.
 
 use bonesmith_core::Surface;
-use bonesmith_core::surface::{AlphaMode, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture};
 use gltf_json::material::{
     AlphaCutoff, AlphaMode as JsonAlphaMode, EmissiveFactor, NormalTexture, OcclusionTexture, PbrBaseColorFactor,
     PbrMetallicRoughness, StrengthFactor,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Space, SparseWeights, Surface, Topology};
 use glam::{DVec3, Vec3};
 use gltf_json::mesh::{Mesh, Mode, MorphTarget, Primitive, Semantic};

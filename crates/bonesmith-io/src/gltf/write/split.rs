@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bonesmith_core::Surface;
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::surface::CornerAttribute;
 
 use crate::gltf::classes::{intern, refine};
 use crate::gltf::extras::{Runs, to_runs};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::surface::{AlphaMode, Image, Material, Texture, Textures};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures};
 
 use crate::texture::{MAX_BYTES, NO_PICTURE, mime_of};
 use crate::usd::stage::Stage;

@@ -1,6 +1,6 @@
 //! One mesh: faces, what lies on them, and its points over time.
 
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::surface::CornerAttribute;
 use glam::Vec3;
 
 use crate::gltf::classes::{bits, intern};

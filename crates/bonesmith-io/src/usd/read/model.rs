@@ -5,7 +5,7 @@
 //! `world_from_mesh(t) * p(t)`.
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Space, SparseWeights, Surface, UpAxis};
 use glam::{DAffine3, DVec3, Vec3};
 

@@ -1,6 +1,6 @@
 //! Faces and corner attributes of all meshes as one `Surface`.
 
-use bonesmith_core::surface::CornerAttribute;
+use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Surface, Topology};
 use glam::DMat3;
 

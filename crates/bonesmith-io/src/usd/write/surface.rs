@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::surface::{AlphaMode, CornerAttribute, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Material, Texture};
 use glam::Vec3;
 
 use crate::texture::mime_of;
@@ -113,7 +113,7 @@ pub struct Picture<'a> {
 pub fn pictures<'a>(surface: &'a Surface, path: &Path) -> Vec<Option<Picture<'a>>> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut names = Names::default();
-    let picture = |image: &'a bonesmith_core::surface::Image| {
+    let picture = |image: &'a bonesmith_core::mesh::surface::Image| {
         let ending = match mime_of(&image.bytes)? {
             "image/png" => "png",
             _ => "jpg",

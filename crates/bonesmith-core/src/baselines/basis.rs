@@ -1,0 +1,120 @@
+//! Animations as few trajectories that vertices mix: truncated SVD and clustered PCA, as published. No rigs: nothing
+//! here has bones, and only our own evaluator and files know them. To compare rigs with.
+
+use glam::DVec3;
+
+use crate::baselines::frame::{Attempt, with_bones};
+use crate::baselines::{cpca, svd};
+use crate::mesh::sequence::MeshSequence;
+use crate::model::basis::Basis;
+use crate::observer::Observer;
+use crate::skinning::params::{FitError, FitInfo, FitParams, Method, StopReason, Warning, check_bones};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+
+/// A basis and how it came about.
+#[derive(Clone, Debug)]
+pub struct Represented {
+    /// The basis.
+    pub basis: Basis,
+    /// How it came about.
+    pub info: FitInfo,
+}
+
+/// A result in the unit of the problem: trajectories by vertex, all x over time, then y, then z.
+pub(crate) struct Mixed {
+    pub clusters: Vec<u16>,
+    /// D.
+    pub dimension: usize,
+    /// [C, D, L]
+    pub columns: Vec<f64>,
+    /// [N, D]
+    pub coefficients: Vec<f64>,
+    pub stop: StopReason,
+    pub rounds: usize,
+    pub e_rms: f64,
+    /// P: bones of a rig with as many numbers in every frame.
+    pub bones: usize,
+}
+
+impl Attempt for Mixed {
+    fn e_rms(&self) -> f64 {
+        self.e_rms
+    }
+
+    fn bones(&self) -> usize {
+        self.bones
+    }
+}
+
+/// Represents a sequence with as many numbers in every frame as `params.bones` bones would have: [`Method::Svd`] or
+/// [`Method::Cpca`].
+pub fn represent(
+    sequence: &MeshSequence,
+    params: &FitParams,
+    observer: &mut dyn Observer,
+) -> Result<Represented, FitError> {
+    params.validate()?;
+    check_bones(sequence, params)?;
+    let mut run = Run::new(params, observer);
+    run.stage("prepare", None)?;
+    let problem = run.timed("normalise", || Problem::centered(sequence));
+    let mut warnings = Vec::new();
+    let vertices = sequence.vertex_count();
+    let (mixed, prepare_secs) = match params.method {
+        Method::Svd => {
+            let full = svd::Decomposed::new(&problem, &mut run)?;
+            let prepared = run.seconds();
+            let cut = |count: usize, run: &mut Run<'_>| full.cut(&problem, count, run);
+            (with_bones(params.bones, vertices, &mut run, &mut warnings, cut)?, prepared)
+        }
+        Method::Cpca => {
+            let space = cpca::Space::new(&problem, &mut run)?;
+            let prepared = run.seconds();
+            let cluster = |count: usize, run: &mut Run<'_>| space.cluster(&problem, count, params, run);
+            (with_bones(params.bones, vertices, &mut run, &mut warnings, cluster)?, prepared)
+        }
+        method => {
+            let text = format!("the method {} makes rigs, not a basis of trajectories", method.name());
+            return Err(FitError::Unsupported(text));
+        }
+    };
+    if !problem.moves() {
+        warnings.push(Warning::NoMotion);
+    }
+    let info = FitInfo {
+        iterations: mixed.rounds,
+        stop: mixed.stop,
+        warnings,
+        prepare_secs,
+        jitter_ratio: None,
+        fit_secs: run.seconds() - prepare_secs,
+        history: run.history,
+        profile: run.profile,
+    };
+    Ok(Represented { basis: basis(sequence, &problem, mixed), info })
+}
+
+/// Back to model units, frame by frame.
+fn basis(sequence: &MeshSequence, problem: &Problem, mixed: Mixed) -> Basis {
+    let (f, radius, center) = (problem.frames(), problem.sphere.radius, problem.sphere.center);
+    let by_frame =
+        |row: &[f64]| -> Vec<DVec3> { (0..f).map(|t| DVec3::new(row[t], row[f + t], row[2 * f + t])).collect() };
+    let numbers = |p: DVec3| p.as_vec3().to_array();
+    let mean = (0..f).flat_map(|t| numbers(problem.shift(t) * radius + center));
+    let columns =
+        mixed.columns.chunks_exact(problem.length).flat_map(|row| by_frame(row).into_iter().flat_map(numbers));
+    Basis {
+        name: sequence.name().to_owned(),
+        rest: sequence.rest().to_vec(),
+        surface: sequence.surface().clone(),
+        times_secs: sequence.times_secs().to_vec(),
+        cluster_count: mixed.columns.len() / (problem.length * mixed.dimension),
+        dimension: mixed.dimension,
+        mean: mean.collect(),
+        columns: columns.collect(),
+        coefficients: mixed.coefficients.iter().map(|x| (x * radius) as f32).collect(),
+        clusters: mixed.clusters,
+        params_json: String::new(),
+    }
+}

@@ -1,0 +1,10 @@
+//! Shapes that correct what bones cannot do.
+
+mod eigenskin;
+mod posed;
+mod refine;
+#[cfg(test)]
+mod tests;
+
+pub use eigenskin::{EigenSkinError, MAX_RANK, eigenskin};
+pub use posed::posed_residual;

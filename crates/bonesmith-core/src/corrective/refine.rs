@@ -1,0 +1,202 @@
+//! Shapes and their weights, solved in turn for the error of the posed vertices.
+//!
+//! `min sum_ti |r_ti - M_ti sum_k c_tk d_ki|^2`: the weights `c_t` of a frame for given shapes, then the displacements `d_i`
+//! of a vertex for given weights, both linear least squares. Displacements are damped like the pull-back that we start
+//! from, so that those which no frame shows do not grow.
+
+use faer::linalg::matmul::matmul;
+use faer::linalg::solvers::Solve;
+use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use glam::DVec3;
+use rayon::prelude::*;
+
+use crate::corrective::eigenskin::{EigenSkinError, Missed, tell};
+use crate::observer::Observer;
+
+/// Most rounds.
+pub(super) const ROUNDS: usize = 8;
+
+/// A round that takes less than this share off the error is the last.
+const TOLERANCE: f64 = 0.01;
+
+/// Above so many shapes there is one round only: systems of three times their number for every vertex take long.
+const MANY_SHAPES: usize = 64;
+
+/// Vertices between two looks at the observer.
+const STRIDE: usize = 8192;
+
+/// Numbers of one block's products: they stay in cache.
+const BLOCK_NUMBERS: usize = 1 << 18;
+
+/// Shapes [R][N] and their weights [F][R].
+type Solution = (Vec<Vec<DVec3>>, Vec<Vec<f64>>);
+
+/// The best weights of the shapes given, then better shapes, and so on.
+pub(super) fn refine(
+    missed: &Missed<'_>,
+    shapes: Vec<Vec<DVec3>>,
+    observer: &mut dyn Observer,
+) -> Result<Solution, EigenSkinError> {
+    let rounds = match shapes.len() {
+        0 => 0,
+        1..=MANY_SHAPES => ROUNDS,
+        _ => 1,
+    };
+    let (weights, mut error) = all_weights(missed, &shapes, 0, observer)?;
+    let mut best = (shapes, weights);
+    for round in 1..=rounds {
+        let shapes = best_shapes(missed, &best.1, round, observer)?;
+        let (weights, now) = all_weights(missed, &shapes, round, observer)?;
+        // Damping is no part of the error, which may so rise at the end.
+        let (better, enough) = (now < error, now > error * (1.0 - TOLERANCE).powi(2));
+        if better {
+            (best, error) = ((shapes, weights), now);
+        }
+        if enough {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// [F][R] weights, and the squared error that is left.
+pub(super) fn all_weights(
+    missed: &Missed<'_>,
+    shapes: &[Vec<DVec3>],
+    round: usize,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Vec<f64>>, f64), EigenSkinError> {
+    let f = missed.sequence.frame_count();
+    let (mut weights, mut error) = (Vec::with_capacity(f), 0.0);
+    for t in 0..f {
+        tell(observer, round)?;
+        let (solved, left) = best_weights(missed, t, shapes);
+        weights.push(solved);
+        error += left;
+    }
+    Ok((weights, error))
+}
+
+/// [R] weights of the shapes that bring the posed vertices of a frame closest to the truth; the squared error then.
+fn best_weights(missed: &Missed<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (Vec<f64>, f64) {
+    let (n, rank) = (missed.rig.vertex_count(), shapes.len());
+    // Sums over fixed blocks, added in order: the same with any number of threads. The last one is the error without.
+    const BLOCK: usize = 1024;
+    let width = rank + 1;
+    let blocks: Vec<Vec<f64>> = (0..n.div_ceil(BLOCK))
+        .into_par_iter()
+        .map(|block| {
+            let mut sums = vec![0.0; width * width];
+            let mut moved = vec![DVec3::ZERO; width];
+            for i in block * BLOCK..((block + 1) * BLOCK).min(n) {
+                let at = missed.of(t, i);
+                moved.iter_mut().zip(shapes).for_each(|(v, shape)| *v = at.posed_from_rest * shape[i]);
+                moved[rank] = at.missing;
+                for (a, v) in moved.iter().enumerate() {
+                    moved[..=a].iter().enumerate().for_each(|(b, w)| sums[a * width + b] += v.dot(*w));
+                }
+            }
+            sums
+        })
+        .collect();
+    let mut sums = vec![0.0; width * width];
+    blocks.iter().for_each(|block| sums.iter_mut().zip(block).for_each(|(sum, x)| *sum += x));
+    let largest = (0..rank).map(|a| sums[a * width + a]).fold(0.0, f64::max);
+    let at = |a: usize, b: usize| sums[a.max(b) * width + a.min(b)];
+    let system = Mat::from_fn(rank, rank, |a, b| at(a, b) + if a == b { 1e-10 * largest + 1e-300 } else { 0.0 });
+    let right = Mat::from_fn(rank, 1, |a, _| at(rank, a));
+    let (weights, gain) = match system.llt(Side::Lower) {
+        Ok(factor) => {
+            let x = factor.solve(&right);
+            ((0..rank).map(|a| x[(a, 0)]).collect(), (0..rank).map(|a| x[(a, 0)] * right[(a, 0)]).sum())
+        }
+        Err(_) => (vec![0.0; rank], 0.0),
+    };
+    (weights, (at(rank, rank) - gain).max(0.0))
+}
+
+/// [R][N] displacements for given weights [F][R].
+pub(super) fn best_shapes(
+    missed: &Missed<'_>,
+    weights: &[Vec<f64>],
+    round: usize,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Vec<DVec3>>, EigenSkinError> {
+    let (n, f, rank) = (missed.rig.vertex_count(), weights.len(), weights[0].len());
+    let pairs: Vec<(usize, usize)> = (0..rank).flat_map(|a| (0..=a).map(move |b| (a, b))).collect();
+    let products = Mat::from_fn(pairs.len(), f, |p, t| weights[t][pairs[p].0] * weights[t][pairs[p].1]);
+    let factors = Mat::from_fn(rank, f, |k, t| weights[t][k]);
+    let block = (BLOCK_NUMBERS / (9 * f.max(pairs.len()))).clamp(1, 64);
+    let mut shapes = vec![vec![DVec3::ZERO; n]; rank];
+    for start in (0..n).step_by(STRIDE) {
+        tell(observer, round)?;
+        let vertices: Vec<usize> = (start..(start + STRIDE).min(n)).collect();
+        let solved: Vec<Vec<DVec3>> = vertices
+            .par_chunks(block)
+            .flat_map_iter(|vertices| displacements(missed, vertices, products.as_ref(), factors.as_ref()))
+            .collect();
+        for (i, of_vertex) in vertices.into_iter().zip(solved) {
+            shapes.iter_mut().zip(of_vertex).for_each(|(shape, d)| shape[i] = d);
+        }
+    }
+    Ok(shapes)
+}
+
+/// Entries of a symmetric 3x3 matrix.
+const ENTRIES: [(usize, usize); 6] = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)];
+
+/// [n][R] displacements of some vertices. `products` are [R (R + 1) / 2, F] products of weights, `factors` [R, F] weights.
+fn displacements(
+    missed: &Missed<'_>,
+    vertices: &[usize],
+    products: MatRef<'_, f64>,
+    factors: MatRef<'_, f64>,
+) -> Vec<Vec<DVec3>> {
+    let (n, f, rank) = (vertices.len(), factors.ncols(), factors.nrows());
+    let (mut metrics, mut along) = (vec![0.0; f * 6 * n], vec![0.0; f * 3 * n]);
+    for t in 0..f {
+        for (k, &i) in vertices.iter().enumerate() {
+            let at = missed.of(t, i);
+            let metric = at.metric();
+            let entries = ENTRIES.map(|(r, c)| metric.col(c)[r]);
+            metrics[(t * n + k) * 6..][..6].copy_from_slice(&entries);
+            along[(t * n + k) * 3..][..3].copy_from_slice(&at.along().to_array());
+        }
+    }
+    let sums = times(products, &metrics, 6 * n);
+    let right = times(factors, &along, 3 * n);
+    let solve = |k: usize| {
+        let entry = |r: usize, c: usize| {
+            let ((a, x), (b, y)) = ((r / 3, r % 3), (c / 3, c % 3));
+            let (a, b, x, y) = (a.max(b), a.min(b), x.max(y), x.min(y));
+            sums[(a * (a + 1) / 2 + b) * 6 * n + 6 * k + x * (x + 1) / 2 + y]
+        };
+        let size = (0..3 * rank).map(|r| entry(r, r)).sum::<f64>() / (3 * rank) as f64;
+        let ridge = 1e-10 * size + 1e-300;
+        let system = Mat::from_fn(3 * rank, 3 * rank, |r, c| entry(r, c) + if r == c { ridge } else { 0.0 });
+        let right = Mat::from_fn(3 * rank, 1, |r, _| right[r / 3 * 3 * n + 3 * k + r % 3]);
+        match system.llt(Side::Lower) {
+            Ok(factor) => {
+                let x = factor.solve(&right);
+                (0..rank).map(|a| DVec3::new(x[(3 * a, 0)], x[(3 * a + 1, 0)], x[(3 * a + 2, 0)])).collect()
+            }
+            Err(_) => vec![DVec3::ZERO; rank],
+        }
+    };
+    (0..n).map(solve).collect()
+}
+
+/// `left [m, F] right [F, columns]`, by rows.
+fn times(left: MatRef<'_, f64>, right: &[f64], columns: usize) -> Vec<f64> {
+    let (m, f) = (left.nrows(), left.ncols());
+    let mut out = vec![0.0; m * columns];
+    matmul(
+        MatMut::from_row_major_slice_mut(&mut out, m, columns),
+        Accum::Replace,
+        left,
+        MatRef::from_row_major_slice(right, f, columns),
+        1.0,
+        Par::Seq,
+    );
+    out
+}

@@ -1,0 +1,9 @@
+//! What goes in: a mesh animation, its surface and its neighbourhoods.
+
+pub mod laplacian;
+pub mod normals;
+pub mod sequence;
+pub mod space;
+pub mod sphere;
+pub mod surface;
+pub mod topology;

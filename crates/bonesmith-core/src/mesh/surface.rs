@@ -1,0 +1,243 @@
+//! What lies on the mesh besides positions: corner attributes and materials, carried through untouched.
+
+use glam::{DMat3, DVec3};
+
+use crate::mesh::space::Space;
+use crate::mesh::topology::Topology;
+
+/// Topology plus everything a renderer wants to find again in the output.
+///
+/// Invariants, checked by [`Surface::check`]:
+/// 1. Each corner attribute has one index per corner of `topology`, each below its value count.
+/// 2. `face_materials` is empty or has one entry per face, each below `materials.len()`.
+/// 3. Textures name images that exist.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Surface {
+    /// Polygons.
+    pub topology: Topology,
+    /// Texture coordinates, any number of sets. The origin is the lower left corner, as in OBJ.
+    pub uv_sets: Vec<CornerAttribute<2>>,
+    /// Shading normals of the rest pose.
+    pub normals: Option<CornerAttribute<3>>,
+    /// Linear RGBA vertex colours.
+    pub colors: Option<CornerAttribute<4>>,
+    /// [faces] material of each face, or empty when there are no materials.
+    pub face_materials: Vec<u32>,
+    /// Materials that `face_materials` names.
+    pub materials: Vec<Material>,
+    /// Encoded images that materials name.
+    pub images: Vec<Image>,
+    /// Axes and unit of all positions over this surface.
+    pub space: Space,
+}
+
+/// Values on face corners, shared through indices so that seams stay visible.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CornerAttribute<const D: usize> {
+    /// Name in the source ("map1", "TEXCOORD_0").
+    pub name: String,
+    /// [values] distinct values.
+    pub values: Vec<[f32; D]>,
+    /// [corners] value of each corner.
+    pub indices: Vec<u32>,
+}
+
+/// A metallic-roughness material, the common ground of glTF, USD and OBJ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Material {
+    /// Name in the source.
+    pub name: String,
+    /// Linear RGBA.
+    pub base_color: [f32; 4],
+    /// 0 dielectric to 1 metal.
+    pub metallic: f32,
+    /// 0 mirror to 1 diffuse.
+    pub roughness: f32,
+    /// Linear RGB.
+    pub emissive: [f32; 3],
+    /// Visible from behind too.
+    pub double_sided: bool,
+    /// How base colour's alpha is used.
+    pub alpha: AlphaMode,
+    /// Image of each role, if any.
+    pub textures: Textures,
+}
+
+impl Default for Material {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            base_color: [0.8, 0.8, 0.8, 1.0],
+            metallic: 0.0,
+            roughness: 0.7,
+            emissive: [0.0; 3],
+            double_sided: false,
+            alpha: AlphaMode::Opaque,
+            textures: Textures::default(),
+        }
+    }
+}
+
+/// How a material's alpha is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum AlphaMode {
+    /// Alpha is ignored.
+    #[default]
+    Opaque,
+    /// Cut out below the given alpha.
+    Mask(f32),
+    /// Blended.
+    Blend,
+}
+
+/// Textures of a material.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Textures {
+    /// sRGB base colour.
+    pub base_color: Option<Texture>,
+    /// Roughness in green, metallic in blue.
+    pub metallic_roughness: Option<Texture>,
+    /// Tangent-space normals.
+    pub normal: Option<Texture>,
+    /// Occlusion in red.
+    pub occlusion: Option<Texture>,
+    /// sRGB emission.
+    pub emissive: Option<Texture>,
+}
+
+impl Textures {
+    /// All roles in a fixed order.
+    pub fn all(&self) -> [Option<Texture>; 5] {
+        [self.base_color, self.metallic_roughness, self.normal, self.occlusion, self.emissive]
+    }
+}
+
+/// An image on a UV set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Texture {
+    /// Index into `Surface::images`.
+    pub image: u32,
+    /// Index into `Surface::uv_sets`.
+    pub uv_set: u32,
+}
+
+/// An encoded image, passed through as bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image {
+    /// Name in the source.
+    pub name: String,
+    /// "image/png" or "image/jpeg".
+    pub mime: String,
+    /// Encoded bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a surface was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SurfaceError {
+    /// The faces themselves are wrong.
+    #[error(transparent)]
+    Topology(#[from] crate::mesh::topology::TopologyError),
+    /// A corner attribute does not have one index per corner.
+    #[error("{attribute} has {indices} corner indices for {corners} corners")]
+    CornerCount {
+        /// Attribute name.
+        attribute: String,
+        /// Indices it has.
+        indices: usize,
+        /// Corners there are.
+        corners: usize,
+    },
+    /// A corner index is beyond the attribute's values.
+    #[error("{attribute}: corner {corner} names value {index}, but there are {values}")]
+    CornerIndex {
+        /// Attribute name.
+        attribute: String,
+        /// Corner index.
+        corner: usize,
+        /// The value it names.
+        index: usize,
+        /// Values there are.
+        values: usize,
+    },
+    /// `face_materials` does not fit the faces or the materials.
+    #[error("{0}")]
+    Materials(String),
+}
+
+impl Surface {
+    /// Only faces, nothing on them.
+    pub fn bare(topology: Topology) -> Self {
+        Self { topology, ..Self::default() }
+    }
+
+    /// Turns what has a direction: shading normals.
+    pub fn turn(&mut self, rotation: DMat3) {
+        for normal in self.normals.iter_mut().flat_map(|normals| &mut normals.values) {
+            *normal = (rotation * DVec3::from_array(normal.map(f64::from))).as_vec3().to_array();
+        }
+    }
+
+    /// Checks the topology and invariants 1 to 3.
+    pub fn check(&self, vertices: usize) -> Result<(), SurfaceError> {
+        self.topology.check(vertices)?;
+        let corners = self.topology.corners().len();
+        for uv in &self.uv_sets {
+            uv.check(corners)?;
+        }
+        if let Some(normals) = &self.normals {
+            normals.check(corners)?;
+        }
+        if let Some(colors) = &self.colors {
+            colors.check(corners)?;
+        }
+        let faces = self.topology.face_count();
+        if !self.face_materials.is_empty() && self.face_materials.len() != faces {
+            let n = self.face_materials.len();
+            return Err(SurfaceError::Materials(format!("{n} face materials for {faces} faces")));
+        }
+        if let Some(m) = self.face_materials.iter().find(|&&m| m as usize >= self.materials.len()) {
+            let n = self.materials.len();
+            return Err(SurfaceError::Materials(format!("a face names material {m}, but there are {n}")));
+        }
+        for texture in self.materials.iter().flat_map(|m| m.textures.all()).flatten() {
+            if texture.image as usize >= self.images.len() {
+                let (image, n) = (texture.image, self.images.len());
+                return Err(SurfaceError::Materials(format!("a texture names image {image}, but there are {n}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<const D: usize> CornerAttribute<D> {
+    /// [vertices] mean of one channel over the corners of each vertex; 0 where a vertex has none.
+    pub fn on_vertices(&self, topology: &Topology, vertices: usize, channel: usize) -> Vec<f32> {
+        let mut sums = vec![(0.0f64, 0u32); vertices];
+        for (&v, &at) in topology.corners().iter().zip(&self.indices) {
+            if let (Some(sum), Some(value)) = (sums.get_mut(v as usize), self.values.get(at as usize)) {
+                *sum = (sum.0 + f64::from(value[channel.min(D - 1)]), sum.1 + 1);
+            }
+        }
+        sums.iter().map(|&(sum, count)| if count > 0 { (sum / f64::from(count)) as f32 } else { 0.0 }).collect()
+    }
+
+    fn check(&self, corners: usize) -> Result<(), SurfaceError> {
+        if self.indices.len() != corners {
+            return Err(SurfaceError::CornerCount {
+                attribute: self.name.clone(),
+                indices: self.indices.len(),
+                corners,
+            });
+        }
+        match self.indices.iter().position(|&v| v as usize >= self.values.len()) {
+            Some(corner) => Err(SurfaceError::CornerIndex {
+                attribute: self.name.clone(),
+                corner,
+                index: self.indices[corner] as usize,
+                values: self.values.len(),
+            }),
+            None => Ok(()),
+        }
+    }
+}

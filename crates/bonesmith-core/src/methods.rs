@@ -1,0 +1,15 @@
+//! One entry for all methods that make a rig: ours and the published ones.
+
+use crate::mesh::sequence::MeshSequence;
+use crate::observer::Observer;
+use crate::skinning::params::{FitError, FitParams, Fitted, Method};
+
+/// Fits bones, weights and bone motion to a mesh animation by the method that `params` names.
+pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
+    match params.method {
+        Method::Bonesmith => crate::fit::fit(sequence, params, observer),
+        _ => crate::baselines::fit(sequence, params, observer),
+    }
+}
+
+pub use crate::baselines::basis::{Represented, represent};

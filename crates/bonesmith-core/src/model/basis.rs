@@ -1,0 +1,136 @@
+//! Animations as few trajectories that vertices mix: truncated SVD and clustered PCA, as published. No rigs: nothing
+//! here has bones, and only our own evaluator and files know them. To compare rigs with.
+//!
+//! A vertex of cluster `c` follows `v_i(t) = mean(t) + sum_d x_id column_cd(t)` [Kavan2010 s.2]: rigs have this form
+//! too, with four columns a bone and columns of `X` that follow from weights and rest position.
+
+use std::sync::Arc;
+
+use glam::Vec3;
+
+use crate::mesh::surface::Surface;
+
+/// An animation as trajectories that vertices mix.
+///
+/// Invariants, checked by [`Basis::check`]:
+/// 1. At least one cluster, one dimension and one frame; times rise.
+/// 2. Sizes are as stated; every vertex names a cluster that exists; all numbers are finite.
+/// 3. `surface` fits the N vertices.
+#[derive(Clone, Debug)]
+pub struct Basis {
+    /// Short name for outputs.
+    pub name: String,
+    /// [N] rest pose of the input, in model units.
+    pub rest: Vec<Vec3>,
+    /// Faces, corner attributes, materials.
+    pub surface: Arc<Surface>,
+    /// [F] seconds, rising.
+    pub times_secs: Vec<f64>,
+    /// C.
+    pub cluster_count: usize,
+    /// D: columns of each cluster.
+    pub dimension: usize,
+    /// [N] cluster of each vertex.
+    pub clusters: Vec<u16>,
+    /// [F, 3] mean of all vertices, in model units.
+    pub mean: Vec<f32>,
+    /// [C, D, F, 3] columns, of unit length.
+    pub columns: Vec<f32>,
+    /// [N, D] how much of each column of its cluster a vertex takes, in model units.
+    pub coefficients: Vec<f32>,
+    /// Parameters that made it, as JSON; empty when unknown.
+    pub params_json: String,
+}
+
+/// Why a basis was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BasisError {
+    /// Arrays that do not fit each other.
+    #[error("{what} has {found} numbers, not {expected}")]
+    Size {
+        /// Which array.
+        what: &'static str,
+        /// Numbers it has.
+        found: usize,
+        /// Numbers it should have.
+        expected: usize,
+    },
+    /// Nothing in it.
+    #[error("there are {clusters} clusters of {dimension} columns and {frames} frames; each must be 1 or more")]
+    Empty {
+        /// C.
+        clusters: usize,
+        /// D.
+        dimension: usize,
+        /// F.
+        frames: usize,
+    },
+    /// A cluster that does not exist.
+    #[error("vertex {vertex} is in cluster {cluster}, but there are {clusters}")]
+    NoSuchCluster {
+        /// Vertex index.
+        vertex: usize,
+        /// The cluster it names.
+        cluster: u16,
+        /// Clusters there are.
+        clusters: usize,
+    },
+    /// NaN or infinity.
+    #[error("{what}, number {at}: not finite")]
+    NotFinite {
+        /// Which array.
+        what: &'static str,
+        /// Index of the number.
+        at: usize,
+    },
+    /// Faces or corner attributes are wrong.
+    #[error(transparent)]
+    Surface(#[from] crate::mesh::surface::SurfaceError),
+}
+
+impl Basis {
+    /// N.
+    pub fn vertex_count(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// F.
+    pub fn frame_count(&self) -> usize {
+        self.times_secs.len()
+    }
+
+    /// What it takes as float32 and 16-bit cluster numbers: the columns and the mean of every frame, and the numbers of
+    /// every vertex.
+    pub fn bytes(&self) -> usize {
+        let labels = if self.cluster_count > 1 { 2 * self.clusters.len() } else { 0 };
+        4 * (self.mean.len() + self.columns.len() + self.coefficients.len()) + labels
+    }
+
+    /// Checks invariants 1 to 3.
+    pub fn check(&self) -> Result<(), BasisError> {
+        let (n, f, c, d) = (self.vertex_count(), self.frame_count(), self.cluster_count, self.dimension);
+        if c == 0 || d == 0 || f == 0 {
+            return Err(BasisError::Empty { clusters: c, dimension: d, frames: f });
+        }
+        let sizes = [
+            ("basis_clusters", self.clusters.len(), n),
+            ("basis_mean", self.mean.len(), f * 3),
+            ("basis_columns", self.columns.len(), c * d * f * 3),
+            ("basis_coefficients", self.coefficients.len(), n * d),
+        ];
+        if let Some(&(what, found, expected)) = sizes.iter().find(|(_, found, expected)| found != expected) {
+            return Err(BasisError::Size { what, found, expected });
+        }
+        if let Some(vertex) = self.clusters.iter().position(|&cluster| usize::from(cluster) >= c) {
+            return Err(BasisError::NoSuchCluster { vertex, cluster: self.clusters[vertex], clusters: c });
+        }
+        let tables =
+            [("basis_mean", &self.mean), ("basis_columns", &self.columns), ("basis_coefficients", &self.coefficients)];
+        for (what, table) in tables {
+            if let Some(at) = table.iter().position(|x| !x.is_finite()) {
+                return Err(BasisError::NotFinite { what, at });
+            }
+        }
+        Ok(self.surface.check(n)?)
+    }
+}

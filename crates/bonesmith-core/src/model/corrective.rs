@@ -1,0 +1,86 @@
+//! A rig with shapes that are added to its rest pose before bones move it: morph targets, blend shapes.
+
+use glam::Vec3;
+
+use crate::model::rig::{Clip, Rig, RigError};
+
+/// A shape that is added to the rest pose, before bones move it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BlendShape {
+    /// Its name.
+    pub name: String,
+    /// [N] displacement of each vertex at weight 1, in model units.
+    pub offsets: Vec<Vec3>,
+    /// [clips][F] its weight in each frame of each clip of the rig.
+    pub weights: Vec<Vec<f32>>,
+}
+
+/// A rig and its shapes.
+///
+/// Invariants, checked by [`ShapedRig::check`]: the rig is sound; every shape has an offset for each vertex and a
+/// weight for each frame of each clip, all finite.
+#[derive(Clone, Debug)]
+pub struct ShapedRig {
+    /// The rig.
+    pub rig: Rig,
+    /// Its shapes.
+    pub shapes: Vec<BlendShape>,
+}
+
+/// Why shapes were refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ShapeError {
+    /// The rig itself.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// Another mesh.
+    #[error("shape {name:?} has {offsets} offsets, the rig {vertices} vertices")]
+    Offsets {
+        /// Name of the shape.
+        name: String,
+        /// Offsets it has.
+        offsets: usize,
+        /// Vertices of the rig.
+        vertices: usize,
+    },
+    /// Weights that do not fit the clips.
+    #[error("shape {name:?} has not one weight for each frame of each clip")]
+    Weights {
+        /// Name of the shape.
+        name: String,
+    },
+    /// NaN or infinity.
+    #[error("shape {name:?}: an offset or weight is not finite")]
+    NotFinite {
+        /// Name of the shape.
+        name: String,
+    },
+}
+
+impl ShapedRig {
+    /// Checks the invariants.
+    pub fn check(&self) -> Result<(), ShapeError> {
+        self.rig.check()?;
+        let vertices = self.rig.vertex_count();
+        for BlendShape { name, offsets, weights } in &self.shapes {
+            let name = || name.clone();
+            if offsets.len() != vertices {
+                return Err(ShapeError::Offsets { name: name(), offsets: offsets.len(), vertices });
+            }
+            let fits = |(clip, weights): (&Clip, &Vec<f32>)| clip.frame_count() == weights.len();
+            if weights.len() != self.rig.clips.len() || !self.rig.clips.iter().zip(weights).all(fits) {
+                return Err(ShapeError::Weights { name: name() });
+            }
+            if !offsets.iter().all(|p| p.is_finite()) || !weights.iter().flatten().all(|w| w.is_finite()) {
+                return Err(ShapeError::NotFinite { name: name() });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the shapes add to a rig as float32: offsets and weights.
+    pub fn shape_bytes(&self) -> usize {
+        let weights = |shape: &BlendShape| shape.weights.iter().map(Vec::len).sum::<usize>();
+        self.shapes.iter().map(|shape| 12 * shape.offsets.len() + 4 * weights(shape)).sum()
+    }
+}

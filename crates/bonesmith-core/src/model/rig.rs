@@ -1,0 +1,304 @@
+//! A skinned rig: rest pose, weights, bones, and their motion in one or more clips.
+
+use std::sync::Arc;
+
+use glam::{DAffine3, DMat3, DVec3, Vec3};
+use serde::{Deserialize, Serialize};
+
+use crate::mesh::sequence::RawSequence;
+use crate::mesh::surface::Surface;
+use crate::model::transform::nearest_rotation;
+use crate::model::weights::{SparseWeights, WeightError};
+
+/// What a bone's transform may do.
+///
+/// Ordered: each kind can do what the ones before it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoneKind {
+    /// Rotation and translation.
+    #[default]
+    Rigid,
+    /// Rotation, translation, and scale along the bone's own three axes.
+    Trs,
+    /// Any 3x4 matrix.
+    Affine,
+}
+
+/// One bone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bone {
+    /// Unique within the rig.
+    pub name: String,
+    /// Index of the parent bone; `None` for a root.
+    pub parent: Option<usize>,
+    /// Place and orientation in the rest pose; rigid, no scale.
+    pub world_from_bind: DAffine3,
+    /// Where the bone ends in the rest pose, for a leaf of a skeleton; `None` where its children or nothing tell.
+    pub tip: Option<DVec3>,
+}
+
+/// Motion of all bones over one range of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clip {
+    /// Name of the animation.
+    pub name: String,
+    /// [F] seconds, rising.
+    pub times_secs: Vec<f64>,
+    /// [F, B] posed_from_rest of bone j in frame t, in model units.
+    pub posed_from_rest: Vec<DAffine3>,
+}
+
+/// A skinned rig for linear blend skinning.
+///
+/// Invariants, checked by [`Rig::check`]:
+/// 1. At least one bone, at most 65536; parents exist and form no cycle; names are unique.
+/// 2. Weights cover the N rest vertices and obey their own invariants.
+/// 3. Bones' places and tips are finite; each clip has F times and F x B finite transforms.
+/// 4. `surface` fits the N vertices.
+#[derive(Clone, Debug)]
+pub struct Rig {
+    /// Short name for outputs.
+    pub name: String,
+    /// [N] rest pose in model units.
+    pub rest: Vec<Vec3>,
+    /// Faces, corner attributes, materials.
+    pub surface: Arc<Surface>,
+    /// [N, K] influences.
+    pub weights: SparseWeights,
+    /// [B] bones.
+    pub bones: Vec<Bone>,
+    /// What the bones' transforms may do.
+    pub kind: BoneKind,
+    /// Motions.
+    pub clips: Vec<Clip>,
+    /// Parameters that made this rig, as JSON, stored in every output; empty when unknown.
+    pub params_json: String,
+}
+
+/// Why a rig was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RigError {
+    /// No bones, or too many.
+    #[error("the rig has {bones} bones; 1 to 65536 are possible")]
+    BoneCount {
+        /// Bones it has.
+        bones: usize,
+    },
+    /// A parent that does not exist, or a cycle.
+    #[error("bone {bone} ({name}) has a parent that does not exist or hangs below the bone itself")]
+    BadParent {
+        /// Bone index.
+        bone: usize,
+        /// Its name.
+        name: String,
+    },
+    /// Two bones of one name.
+    #[error("two bones are named {name:?}")]
+    RepeatedName {
+        /// The name.
+        name: String,
+    },
+    /// Weights are wrong.
+    #[error(transparent)]
+    Weights(#[from] WeightError),
+    /// Weights and rest pose disagree.
+    #[error("weights for {weights} vertices, but the rest pose has {vertices}")]
+    VertexCount {
+        /// Vertices that have weights.
+        weights: usize,
+        /// Vertices of the rest pose.
+        vertices: usize,
+    },
+    /// A clip has the wrong number of transforms.
+    #[error("clip {clip:?} has {transforms} transforms for {frames} frames of {bones} bones")]
+    ClipSize {
+        /// Clip name.
+        clip: String,
+        /// Transforms it has.
+        transforms: usize,
+        /// Frames it has.
+        frames: usize,
+        /// Bones of the rig.
+        bones: usize,
+    },
+    /// NaN or infinity in a transform.
+    #[error("clip {clip:?}, frame {frame}, bone {bone}: the transform is not finite")]
+    NotFinite {
+        /// Clip name.
+        clip: String,
+        /// Frame index.
+        frame: usize,
+        /// Bone index.
+        bone: usize,
+    },
+    /// NaN or infinity in a bone's place.
+    #[error("bone {bone} ({name}): its place or tip is not finite")]
+    BoneNotFinite {
+        /// Bone index.
+        bone: usize,
+        /// Its name.
+        name: String,
+    },
+    /// NaN or infinity in the rest pose.
+    #[error("rest pose, vertex {vertex}: not finite")]
+    RestNotFinite {
+        /// Vertex index.
+        vertex: usize,
+    },
+    /// Faces or corner attributes are wrong.
+    #[error(transparent)]
+    Surface(#[from] crate::mesh::surface::SurfaceError),
+}
+
+impl Clip {
+    /// F.
+    pub fn frame_count(&self) -> usize {
+        self.times_secs.len()
+    }
+
+    /// [B] posed_from_rest of frame `t`.
+    pub fn frame(&self, t: usize) -> &[DAffine3] {
+        let bones = self.posed_from_rest.len() / self.frame_count().max(1);
+        &self.posed_from_rest[t * bones..(t + 1) * bones]
+    }
+}
+
+impl Rig {
+    /// N.
+    pub fn vertex_count(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// B.
+    pub fn bone_count(&self) -> usize {
+        self.bones.len()
+    }
+
+    /// What its first clip looks like, by positions that `posed` gives for each frame; `None` where nothing moves.
+    pub fn animation(&self, posed: impl FnMut(usize) -> Vec<Vec3>) -> Option<RawSequence> {
+        let clip = self.clips.first().filter(|clip| clip.frame_count() > 0)?;
+        Some(RawSequence {
+            name: self.name.clone(),
+            rest: Some(self.rest.clone().into()),
+            frames: (0..clip.frame_count()).map(posed).map(Into::into).collect(),
+            times_secs: clip.times_secs.clone(),
+            surface: Surface::clone(&self.surface),
+            ..RawSequence::default()
+        })
+    }
+
+    /// The same rig in another space: `target_from_source` turns, scales evenly and moves. Shading normals turn along.
+    pub fn placed(&self, target_from_source: DAffine3) -> Self {
+        let (there, back) = (target_from_source, target_from_source.inverse());
+        let turn = nearest_rotation(&there.matrix3);
+        let mut rig = self.clone();
+        rig.rest.iter_mut().for_each(|p| *p = there.transform_point3(p.as_dvec3()).as_vec3());
+        for bone in &mut rig.bones {
+            let place = there.transform_point3(bone.world_from_bind.translation);
+            bone.world_from_bind = DAffine3::from_mat3_translation(turn * bone.world_from_bind.matrix3, place);
+            bone.tip = bone.tip.map(|tip| there.transform_point3(tip));
+        }
+        rig.clips.iter_mut().flat_map(|clip| &mut clip.posed_from_rest).for_each(|m| *m = there * *m * back);
+        if rig.surface.normals.is_some() && turn != DMat3::IDENTITY {
+            Arc::make_mut(&mut rig.surface).turn(turn);
+        }
+        rig
+    }
+
+    /// Checks invariants 1 to 4.
+    pub fn check(&self) -> Result<(), RigError> {
+        let bones = self.bones.len();
+        if bones == 0 || bones > 1 << 16 {
+            return Err(RigError::BoneCount { bones });
+        }
+        self.check_tree()?;
+        if self.weights.vertex_count() != self.rest.len() {
+            return Err(RigError::VertexCount { weights: self.weights.vertex_count(), vertices: self.rest.len() });
+        }
+        if let Some(vertex) = self.rest.iter().position(|p| !p.is_finite()) {
+            return Err(RigError::RestNotFinite { vertex });
+        }
+        let finite = |bone: &Bone| bone.world_from_bind.is_finite() && bone.tip.is_none_or(|tip| tip.is_finite());
+        if let Some(bone) = self.bones.iter().position(|bone| !finite(bone)) {
+            return Err(RigError::BoneNotFinite { bone, name: self.bones[bone].name.clone() });
+        }
+        self.weights.check(bones)?;
+        for clip in &self.clips {
+            let (frames, transforms) = (clip.times_secs.len(), clip.posed_from_rest.len());
+            if transforms != frames * bones {
+                return Err(RigError::ClipSize { clip: clip.name.clone(), transforms, frames, bones });
+            }
+            if let Some(at) = clip.posed_from_rest.iter().position(|m| !m.is_finite()) {
+                let (frame, bone) = (at / bones, at % bones);
+                return Err(RigError::NotFinite { clip: clip.name.clone(), frame, bone });
+            }
+        }
+        Ok(self.surface.check(self.rest.len())?)
+    }
+
+    fn check_tree(&self) -> Result<(), RigError> {
+        let mut names = std::collections::HashSet::new();
+        // Bones known to hang on a root: each is walked over once, however long the chains are.
+        let mut rooted = vec![false; self.bones.len()];
+        for (j, bone) in self.bones.iter().enumerate() {
+            let mut path = vec![j];
+            let mut ancestor = bone.parent;
+            while let Some(p) = ancestor {
+                if p >= self.bones.len() || path.len() > self.bones.len() {
+                    return Err(RigError::BadParent { bone: j, name: bone.name.clone() });
+                }
+                if rooted[p] {
+                    break;
+                }
+                path.push(p);
+                ancestor = self.bones[p].parent;
+            }
+            path.into_iter().for_each(|p| rooted[p] = true);
+            if !names.insert(bone.name.as_str()) {
+                return Err(RigError::RepeatedName { name: bone.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(parents: &[Option<usize>]) -> Rig {
+        let bone = |(j, &parent): (usize, &Option<usize>)| Bone {
+            name: format!("bone_{j}"),
+            parent,
+            world_from_bind: DAffine3::IDENTITY,
+            tip: None,
+        };
+        let mut weights = SparseWeights::new(1, 1);
+        weights.set(0, &[(0, 1.0)]);
+        Rig {
+            name: String::new(),
+            rest: vec![Vec3::ZERO],
+            surface: Arc::default(),
+            weights,
+            bones: parents.iter().enumerate().map(bone).collect(),
+            kind: BoneKind::Rigid,
+            clips: Vec::new(),
+            params_json: String::new(),
+        }
+    }
+
+    #[test]
+    fn parents_form_trees() {
+        chain(&[Some(1), Some(2), None, Some(0), None]).check().unwrap();
+        for parents in [&[Some(0)][..], &[Some(1), Some(0)], &[None, Some(2), Some(3), Some(1)], &[Some(9)]] {
+            assert!(matches!(chain(parents).check(), Err(RigError::BadParent { .. })), "{parents:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_chain_is_checked_at_once() {
+        let parents: Vec<Option<usize>> = (0..1 << 16).map(|j| (j + 1 < 1 << 16).then_some(j + 1)).collect();
+        chain(&parents).check().unwrap();
+    }
+}

@@ -1,0 +1,156 @@
+//! What a fit that starts from a rig is asked to do, and why it may refuse.
+
+use glam::DAffine3;
+use serde::{Deserialize, Serialize};
+
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::{BoneKind, RigError};
+use crate::skinning::params::FitError;
+
+/// What is fitted; the rest stays as the rig has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Solve {
+    /// Weights; bones move as given.
+    Weights,
+    /// Motion of the bones; weights as given.
+    Motion,
+    /// Weights and motion, in turn, starting from the rig.
+    #[default]
+    Both,
+}
+
+/// Parameters of [`crate::refit::refit`]. `Default` is the recommended set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefitParams {
+    /// What is fitted.
+    pub solve: Solve,
+    /// Most influences of a fitted vertex, 1 to 16; `None`: 4, or as many as the rig has if that is 5 to 8.
+    pub influences: Option<usize>,
+    /// What bones whose motion is fitted may do; `None`: what the rig's bones do.
+    pub bone_kind: Option<BoneKind>,
+    /// Strength of the weight smoothness, 0 (off) to about 1. Raised: smoother weights, higher error.
+    pub smooth: f64,
+    /// Bones planted where the error is. Raised: lower error, more bones.
+    pub add_bones: usize,
+    /// Most rounds over weights and motion; `None`: 12, or 24 with new bones. One round where only one is fitted.
+    pub max_iterations: Option<usize>,
+    /// Stop when a round lowers the error by less than this fraction. 0: never.
+    pub tolerance: f64,
+    /// Stop after this many seconds with what is there; `None` for no limit.
+    pub max_seconds: Option<f64>,
+}
+
+impl Default for RefitParams {
+    fn default() -> Self {
+        Self {
+            solve: Solve::Both,
+            influences: None,
+            bone_kind: None,
+            smooth: 0.0,
+            add_bones: 0,
+            max_iterations: None,
+            tolerance: 1e-3,
+            max_seconds: None,
+        }
+    }
+}
+
+/// What must stay as it is. Empty lists lock nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Locks {
+    /// [B] bones whose motion stays, to the bit.
+    pub bones: Vec<bool>,
+    /// [N] 1: the vertex keeps its weights, to the bit; 0: they are fitted; between: a blend of both.
+    pub vertices: Vec<f32>,
+}
+
+/// One body to fit: several share weights, each has its own rest pose.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What the rig should do. Its rest pose is the subject's, in the space of the rig.
+    pub sequence: &'a MeshSequence,
+    /// [F, B] posed_from_rest that is known for its frames.
+    pub motion: Option<&'a [DAffine3]>,
+    /// [B] places and orientations of the joints in the subject's rest pose; `None`: the rig's.
+    pub binds: Option<&'a [DAffine3]>,
+}
+
+/// Why a fit that starts from a rig was refused or did not finish.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GivenError {
+    /// The rig itself is wrong.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// Nothing to fit to.
+    #[error("there is nothing to fit the rig to")]
+    NoSubject,
+    /// Different meshes.
+    #[error("the rig has {rig} vertices, {name:?} has {sequence}")]
+    VertexCount {
+        /// Vertices of the rig.
+        rig: usize,
+        /// Vertices of the sequence.
+        sequence: usize,
+        /// Name of the sequence.
+        name: String,
+    },
+    /// Different faces.
+    #[error("the faces of the rig and of {name:?} differ (first at face {face})")]
+    Faces {
+        /// Name of the sequence.
+        name: String,
+        /// First face that differs.
+        face: usize,
+    },
+    /// Weights cannot be fitted to bones of unknown motion.
+    #[error("weights alone cannot be fitted: it is not known how the rig moves in {name:?}")]
+    NoMotion {
+        /// Name of the sequence.
+        name: String,
+    },
+    /// A table of the wrong size.
+    #[error("{what}: {found} entries, but {expected} are needed")]
+    Size {
+        /// Which table.
+        what: &'static str,
+        /// Entries it has.
+        found: usize,
+        /// Entries it should have.
+        expected: usize,
+    },
+    /// A mask value that means nothing.
+    #[error("the mask of vertex {vertex} is {value}; it must be 0 to 1")]
+    Mask {
+        /// Vertex index.
+        vertex: usize,
+        /// The value found.
+        value: f32,
+    },
+    /// Everything else that a fit can refuse.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+}
+
+impl RefitParams {
+    /// Checks ranges that do not depend on the rig.
+    pub fn validate(&self) -> Result<(), FitError> {
+        if self.solve == Solve::Motion && self.add_bones > 0 {
+            let what = "new bones need weights: --add-bones goes with --solve weights or both, not motion";
+            return Err(FitError::Unsupported(what.into()));
+        }
+        self.as_fit().validate()
+    }
+
+    /// The parameters that a fit from nothing has too.
+    pub(crate) fn as_fit(&self) -> crate::skinning::params::FitParams {
+        crate::skinning::params::FitParams {
+            influences: Some(self.influences.unwrap_or(4)),
+            smooth: self.smooth,
+            max_iterations: self.max_iterations,
+            tolerance: Some(self.tolerance),
+            max_seconds: self.max_seconds,
+            ..crate::skinning::params::FitParams::default()
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Part of the truth taken away, and found again.
+
+use glam::{DAffine3, DVec3, Vec3};
+
+use crate::deform::lbs;
+use crate::mesh::sequence::{MeshSequence, RawFrame, RawSequence};
+use crate::metrics::evaluate;
+use crate::model::rig::{BoneKind, Rig};
+use crate::observer::Silent;
+use crate::refit::subjects::transferred_binds;
+use crate::refit::tests::{forgotten, known, weight_difference};
+use crate::refit::{Locks, RefitParams, Solve, Subject, refit};
+
+const KINDS: [BoneKind; 3] = [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine];
+
+fn only(solve: Solve) -> RefitParams {
+    RefitParams { solve, ..RefitParams::default() }
+}
+
+#[test]
+fn weights_are_found_for_known_motion() {
+    for kind in KINDS {
+        let (rig, sequence) = known(1, kind);
+        let motion = Some(rig.clips[0].posed_from_rest.as_slice());
+        let subject = Subject { sequence: &sequence, motion, binds: None };
+        let found = refit(&forgotten(&rig), &[subject], &Locks::default(), &only(Solve::Weights), &mut Silent).unwrap();
+        let found = &found.rigs[0];
+        assert_eq!(found.check(), Ok(()));
+        assert!(evaluate(found, &sequence).unwrap().e_rms < 1e-3);
+        assert!(weight_difference(&rig, found) < 1e-4, "{kind:?}: {}", weight_difference(&rig, found));
+        assert_eq!(found.clips[0].posed_from_rest, rig.clips[0].posed_from_rest, "motion stays to the bit");
+        assert_eq!((&found.rest, &found.bones), (&rig.rest, &rig.bones));
+    }
+}
+
+#[test]
+fn motion_is_found_for_known_weights() {
+    for kind in KINDS {
+        let (mut rig, sequence) = known(2, kind);
+        let truth = std::mem::take(&mut rig.clips).remove(0);
+        let subject = Subject { sequence: &sequence, motion: None, binds: None };
+        let found = refit(&rig, &[subject], &Locks::default(), &only(Solve::Motion), &mut Silent).unwrap();
+        let found = &found.rigs[0];
+        assert_eq!((found.check(), &found.weights), (Ok(()), &rig.weights));
+        assert!(evaluate(found, &sequence).unwrap().e_rms < 1e-2, "{kind:?}");
+        for (m, truth) in found.clips[0].posed_from_rest.iter().zip(&truth.posed_from_rest) {
+            assert!(m.abs_diff_eq(*truth, 1e-3), "{kind:?}: {m} {truth}");
+        }
+    }
+}
+
+#[test]
+fn both_start_from_the_rig_and_end_below_it() {
+    let (rig, sequence) = known(3, BoneKind::Rigid);
+    // Motion that is off, and weights that say nothing: neither alone can be right.
+    let mut off = forgotten(&rig);
+    let nudge = DAffine3::from_translation(DVec3::new(0.1, 0.0, 0.05)) * DAffine3::from_rotation_z(0.1);
+    off.clips[0].posed_from_rest.iter_mut().for_each(|m| *m = nudge * *m);
+    let motion = Some(off.clips[0].posed_from_rest.as_slice());
+    let subject = Subject { sequence: &sequence, motion, binds: None };
+    let e_rms = |solve| {
+        let found = refit(&off, &[subject], &Locks::default(), &only(solve), &mut Silent).unwrap();
+        evaluate(&found.rigs[0], &sequence).unwrap().e_rms
+    };
+    let (weights, both) = (e_rms(Solve::Weights), e_rms(Solve::Both));
+    assert!(both < 0.1 * weights, "{both} {weights}");
+}
+
+/// A bone without vertices keeps its place beside its parent.
+#[test]
+fn bones_without_vertices_follow_their_parent() {
+    let (mut rig, sequence) = known(4, BoneKind::Rigid);
+    let mut tip = rig.bones[6].clone();
+    (tip.name, tip.parent) = ("tip".into(), Some(6));
+    rig.bones.push(tip);
+    rig.clips.clear();
+    let subject = Subject { sequence: &sequence, motion: None, binds: None };
+    let found = refit(&rig, &[subject], &Locks::default(), &only(Solve::Motion), &mut Silent).unwrap();
+    let clip = &found.rigs[0].clips[0];
+    for t in 0..clip.frame_count() {
+        assert!(clip.frame(t)[7].abs_diff_eq(clip.frame(t)[6], 1e-9));
+        assert!(!clip.frame(t)[7].abs_diff_eq(DAffine3::IDENTITY, 1e-3) || t == 0);
+    }
+}
+
+/// Two bodies of one mesh that move differently: one set of weights serves both, better than those of one alone.
+#[test]
+fn subjects_share_weights() {
+    let (rig, first) = known(8, BoneKind::Rigid);
+    let (other, _) = known(9, BoneKind::Rigid);
+    let taller = |p: &Vec3| Vec3::new(1.3 * p.x, 0.8 * p.y, p.z);
+    let rest: Vec<Vec3> = rig.rest.iter().map(taller).collect();
+    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
+    let clip = &other.clips[0];
+    let raw = RawSequence {
+        name: "tall".into(),
+        rest: Some(frame(rest.clone())),
+        frames: (0..clip.frame_count()).map(|t| frame(lbs(&rest, &rig.weights, clip.frame(t)))).collect(),
+        surface: (*rig.surface).clone(),
+        ..RawSequence::default()
+    };
+    let second = MeshSequence::try_from(raw).unwrap();
+    let binds = transferred_binds(&rig, &rest);
+    let subjects = [
+        Subject { sequence: &first, motion: None, binds: None },
+        Subject { sequence: &second, motion: None, binds: Some(&binds) },
+    ];
+    // Weights near the truth, as a rig in use has.
+    let mut rough = Rig { clips: Vec::new(), ..rig.clone() };
+    for i in 0..rig.vertex_count() {
+        let even: Vec<(usize, f64)> = rig.weights.of(i).map(|(j, w)| (j, f64::from(w).sqrt())).collect();
+        rough.weights.set(i, &even);
+    }
+    let params = RefitParams { max_iterations: Some(40), tolerance: 0.0, ..only(Solve::Both) };
+    let found = refit(&rough, &subjects, &Locks::default(), &params, &mut Silent).unwrap();
+    assert_eq!(found.rigs[0].weights, found.rigs[1].weights);
+    assert_eq!((&found.rigs[1].rest, found.rigs[1].bones[2].world_from_bind), (&rest, binds[2]));
+    for (rig, sequence) in found.rigs.iter().zip([&first, &second]) {
+        let e_rms = evaluate(rig, sequence).unwrap().e_rms;
+        assert!(e_rms < 1.0, "{e_rms}");
+    }
+    assert!(weight_difference(&rig, &found.rigs[0]) < 0.5 * weight_difference(&rig, &rough));
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let (rig, sequence) = known(1, BoneKind::Rigid);
+    let message = |subject: Subject, locks: &Locks, params: &RefitParams| {
+        refit(&rig, &[subject], locks, params, &mut Silent).unwrap_err().to_string()
+    };
+    let still = Subject { sequence: &sequence, motion: None, binds: None };
+    let none = Locks::default();
+    assert!(message(still, &none, &only(Solve::Weights)).contains("not known how the rig moves"));
+    let short = Subject { motion: Some(&rig.clips[0].posed_from_rest[1..]), ..still };
+    assert!(message(short, &none, &only(Solve::Both)).contains("motion: 139 entries, but 140"));
+    let mask = Locks { vertices: vec![1.5; rig.vertex_count()], ..Locks::default() };
+    assert!(message(still, &mask, &only(Solve::Both)).contains("vertex 0 is 1.5"));
+    let planted = RefitParams { add_bones: 2, ..only(Solve::Motion) };
+    assert!(message(still, &none, &planted).contains("--add-bones"));
+    assert!(refit(&rig, &[], &none, &only(Solve::Both), &mut Silent).is_err());
+}

@@ -1,0 +1,109 @@
+//! From the fit's numbers back to a rig in model units.
+
+use glam::{DAffine3, DMat3, DVec3, Vec3};
+
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::{Bone, Clip, Rig};
+use crate::model::weights::SparseWeights;
+use crate::skinning::descent::State;
+use crate::skinning::problem::{Problem, normalise};
+
+/// The rig that a state stands for; normalisation is undone here and nowhere else.
+pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
+    let (center, radius) = (problem.sphere.center, problem.sphere.radius);
+    let mut weights = SparseWeights::new(problem.vertices(), state.skin.slots);
+    let mut influences = Vec::new();
+    for i in 0..problem.vertices() {
+        influences.clear();
+        influences.extend(state.skin.of(i));
+        weights.set(i, &influences);
+    }
+    let posed_from_rest = (0..state.motion.frames())
+        .flat_map(|t| (0..state.bones()).map(move |j| (t, j)))
+        .map(|(t, j)| {
+            let mut m = state.motion.get(j, t);
+            (0..3).for_each(|a| m[a][3] += problem.shift(t)[a]);
+            model_units(&m, center, radius)
+        })
+        .collect();
+    Rig {
+        name: sequence.name().to_owned(),
+        rest: rest(sequence, problem, state),
+        surface: sequence.surface().clone(),
+        weights,
+        bones: bones(state, center, radius),
+        kind: state.model.kind,
+        clips: vec![Clip {
+            name: sequence.name().to_owned(),
+            times_secs: sequence.times_secs().to_vec(),
+            posed_from_rest,
+        }],
+        params_json,
+    }
+}
+
+/// Rest positions in model units; those that were not moved are the input's to the bit.
+fn rest(sequence: &MeshSequence, problem: &Problem, state: &State) -> Vec<Vec3> {
+    let model_units = |u: DVec3| (u * problem.sphere.radius + problem.sphere.center).as_vec3();
+    let kept = |u: DVec3, input: Vec3| u == normalise(problem.sphere, input);
+    let moved = state.skin.rest.iter().zip(sequence.rest());
+    moved.map(|(u, input)| if kept(*u, *input) { *input } else { model_units(*u) }).collect()
+}
+
+/// `x' = center + radius T((x - center) / radius)`.
+fn model_units(m: &[[f64; 4]; 3], center: DVec3, radius: f64) -> DAffine3 {
+    let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
+    let matrix3 = DMat3::from_cols(column(0), column(1), column(2));
+    DAffine3 { matrix3, translation: column(3) * radius + center - matrix3 * center }
+}
+
+/// Loose bones, each bound where its vertices are, along the axes it scales in.
+fn bones(state: &State, center: DVec3, radius: f64) -> Vec<Bone> {
+    let mut sums = vec![(DVec3::ZERO, 0.0); state.bones()];
+    for (i, u) in state.skin.rest.iter().enumerate() {
+        for (j, w) in state.skin.of(i) {
+            sums[j].0 += *u * (w * w);
+            sums[j].1 += w * w;
+        }
+    }
+    let digits = (state.bones().max(2) - 1).to_string().len().max(2);
+    let place = |&(sum, weight): &(DVec3, f64)| if weight > 0.0 { sum / weight } else { DVec3::ZERO };
+    sums.iter()
+        .enumerate()
+        .map(|(j, sum)| Bone {
+            name: format!("bone_{j:0digits$}"),
+            parent: None,
+            world_from_bind: DAffine3 { matrix3: state.model.axes[j], translation: place(sum) * radius + center },
+            tip: None,
+        })
+        .collect()
+}
+
+/// Root mean square of second differences over time of the reconstruction, over that of the input: 1 is as smooth
+/// as the input. Measured on at most 256 vertices; `None` with fewer than 3 frames or an input without any.
+pub(crate) fn jitter_ratio(problem: &Problem, state: &State) -> Option<f64> {
+    let f = problem.frames();
+    if f < 3 {
+        return None;
+    }
+    let stride = problem.vertices().div_ceil(256);
+    let (mut input, mut output) = (0.0, 0.0);
+    let mut posed = vec![0.0; problem.length];
+    let mut buffer = Vec::new();
+    for i in (0..problem.vertices()).step_by(stride) {
+        posed.fill(0.0);
+        let u = state.skin.rest[i];
+        for (j, w) in state.skin.of(i) {
+            for (c, x) in [u.x, u.y, u.z, 1.0].into_iter().enumerate() {
+                posed.iter_mut().zip(state.motion.row(c, j)).for_each(|(p, m)| *p += w * x * m);
+            }
+        }
+        let bend = |v: &dyn Fn(usize) -> f64, t: usize| (v(t - 1) - 2.0 * v(t) + v(t + 1)).powi(2);
+        let truth = problem.block(i..i + 1, &mut buffer);
+        for t in (0..3).flat_map(|a| a * f + 1..(a + 1) * f - 1) {
+            input += bend(&|t| f64::from(truth[t]), t);
+            output += bend(&|t| posed[t], t);
+        }
+    }
+    (input > 0.0).then(|| (output / input).sqrt())
+}

@@ -1,0 +1,28 @@
+//! The layer that all stages stand on: the unknowns of a skinning model, and the steps that improve them.
+
+pub(crate) mod axes;
+mod basins;
+pub(crate) mod bone_step;
+pub(crate) mod descent;
+pub(crate) mod finish;
+mod guess;
+pub(crate) mod motion;
+pub(crate) mod params;
+pub(crate) mod pass;
+pub(crate) mod plant;
+pub(crate) mod poses;
+pub(crate) mod problem;
+pub(crate) mod products;
+pub(crate) mod quadratic;
+pub(crate) mod rates;
+pub(crate) mod run;
+pub(crate) mod sample;
+pub(crate) mod schedule;
+pub(crate) mod search;
+pub(crate) mod skin;
+pub(crate) mod smooth;
+pub(crate) mod subset;
+#[cfg(test)]
+mod tests;
+mod together;
+pub(crate) mod vertex_step;

@@ -1,0 +1,309 @@
+//! Parameters, results and errors of `fit`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::{BoneKind, Rig};
+
+/// A fitted rig and how it came about.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The rig.
+    pub rig: Rig,
+    /// How it came about.
+    pub info: FitInfo,
+}
+
+/// Most bones of a fit. Sums over pairs of bones take `16 B^2` numbers, a few times over: half a gigabyte each here.
+pub const MAX_BONES: usize = 2048;
+
+/// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
+pub const AUTO_TARGET: f64 = 2.0;
+
+/// Most bones that `--bones auto` uses.
+pub const AUTO_MAX_BONES: usize = 100;
+
+/// Sampled vertices that a bone is judged by, at least.
+pub(crate) const VERTICES_PER_BONE: usize = 10;
+
+/// How many bones to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BoneCount {
+    /// Exactly this many, at most the number of vertices.
+    Exact(usize),
+    /// The fewest found that reach an E_RMS of [`crate::skinning::params::AUTO_TARGET`], at most [`crate::skinning::params::AUTO_MAX_BONES`].
+    Auto,
+    /// The smallest number that reaches this E_RMS.
+    TargetError(f64),
+}
+
+/// Which published or own method does the fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Our best.
+    #[default]
+    Bonesmith,
+    /// Kavan, Sloan & O'Sullivan 2010: affine bones in a reduced space, 15 alternating steps.
+    Fsd,
+    /// Le & Deng 2012: rigid bones by alternating exact steps.
+    Ssdr,
+    /// James & Twigg 2005: triangles that turn alike, by mean shift; weights once.
+    Sma,
+    /// Kavan et al. 2007: bones spread evenly, smooth weights, transformations by least squares.
+    Sad,
+    /// Hasler et al. 2010: spectral clusters, L1 sparse weights, soft rotations.
+    Lssp,
+    /// Sattler, Sarlette & Klein 2005: clustered principal components. No rig: see [`crate::model::basis`].
+    Cpca,
+    /// Alexa & Müller 2000: truncated singular value decomposition. No rig: see [`crate::model::basis`].
+    Svd,
+}
+
+impl Method {
+    /// Whether it makes rigs; [`crate::model::basis::represent`] runs the others.
+    pub fn makes_rigs(self) -> bool {
+        !matches!(self, Self::Cpca | Self::Svd)
+    }
+
+    /// As on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bonesmith => "bonesmith",
+            Self::Fsd => "fsd",
+            Self::Ssdr => "ssdr",
+            Self::Sma => "sma",
+            Self::Sad => "sad",
+            Self::Lssp => "lssp",
+            Self::Cpca => "cpca",
+            Self::Svd => "svd",
+        }
+    }
+}
+
+/// How much work a fit may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effort {
+    /// A quick look.
+    Fast,
+    /// The usual.
+    #[default]
+    Balanced,
+    /// Lowest error, several times the work.
+    Best,
+}
+
+/// What `fit` is asked to do. `Default` is the recommended set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitParams {
+    /// How many bones. More bones: lower error, larger output.
+    pub bones: BoneCount,
+    /// Most influences per vertex, 1 to 16; `None` for no limit (dense weights). Default 4, what engines expect.
+    pub influences: Option<usize>,
+    /// What a bone's transform may do. Affine bones fit soft motion better, rigid ones are what engines like best.
+    pub bone_kind: BoneKind,
+    /// Strength of the weight smoothness, 0 (off) to about 1. Raised: smoother weights, higher error.
+    pub smooth: f64,
+    /// Leave the rest pose as it is in the input. Otherwise each rest vertex moves to where it fits best.
+    pub keep_rest: bool,
+    /// How much work to put in. Raised: lower error, longer.
+    pub effort: Effort,
+    /// Most rounds over weights and bones on the whole sequence; `None`: as many as the effort stands for.
+    pub max_iterations: Option<usize>,
+    /// Stop when two rounds in a row lower the error by less than this fraction each. 0: never; `None`: as the effort
+    /// says (never with the published methods, which count rounds).
+    pub tolerance: Option<f64>,
+    /// Stop after this many seconds with what is there; `None` for no limit.
+    pub max_seconds: Option<f64>,
+    /// Seed of all random choices; the same seed gives the same bytes.
+    pub seed: u64,
+    /// Which method.
+    pub method: Method,
+    /// Bandwidth of the mean shift of [`Method::Sma`], above 0: how far rotations in one cluster may differ (root mean
+    /// square of their matrices' entries). Raised: fewer bones. `None`: 0.05, or searched where bones are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<f64>,
+}
+
+impl Default for FitParams {
+    fn default() -> Self {
+        Self {
+            bones: BoneCount::Auto,
+            influences: Some(4),
+            bone_kind: BoneKind::Rigid,
+            smooth: 0.0,
+            keep_rest: false,
+            effort: Effort::Balanced,
+            max_iterations: None,
+            tolerance: None,
+            max_seconds: None,
+            seed: 0,
+            method: Method::Bonesmith,
+            bandwidth: None,
+        }
+    }
+}
+
+/// Why a fit stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// The last rounds lowered the error by less than the tolerance.
+    Converged,
+    /// All rounds were used.
+    MaxIterations,
+    /// Time was up.
+    MaxSeconds,
+    /// The error is zero to rounding.
+    Exact,
+}
+
+/// Something the user should know about the result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Warning {
+    /// Nothing moves in the input.
+    NoMotion,
+    /// `--target-error` was not reached.
+    TargetMissed {
+        /// E_RMS asked for.
+        target: f64,
+        /// E_RMS reached.
+        reached: f64,
+        /// Bones used.
+        bones: usize,
+    },
+    /// Anything else, in words.
+    Note {
+        /// The words.
+        text: String,
+    },
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Warning::NoMotion => write!(f, "nothing moves in this sequence; the result is a still rig"),
+            Warning::TargetMissed { target, reached, bones } => {
+                write!(f, "E_RMS {target} was asked for, {reached:.3} reached with {bones} bones")
+            }
+            Warning::Note { text } => write!(f, "{text}"),
+        }
+    }
+}
+
+/// One round over weights and bones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Round {
+    /// What the round was part of: "search" rounds see a sample of the sequence, "weights and bones" all of it.
+    pub stage: &'static str,
+    /// Bones at that time.
+    pub bones: usize,
+    /// Error after the round, in E_RMS, of what the round saw.
+    pub e_rms: f64,
+}
+
+/// What happened during a fit.
+#[derive(Clone, Debug, Serialize)]
+pub struct FitInfo {
+    /// Rounds over weights and bones.
+    pub iterations: usize,
+    /// All rounds in order.
+    pub history: Vec<Round>,
+    /// Why it stopped.
+    pub stop: StopReason,
+    /// What the user should know.
+    pub warnings: Vec<Warning>,
+    /// Seconds spent preparing (normalising, reducing, sampling).
+    pub prepare_secs: f64,
+    /// Seconds spent on the fit itself.
+    pub fit_secs: f64,
+    /// Mean second difference of the reconstruction over that of the input: 1 is as smooth in time as the input.
+    pub jitter_ratio: Option<f64>,
+    /// Share of time by part, for profiles: (name, seconds).
+    pub profile: Vec<(&'static str, f64)>,
+}
+
+/// Why a fit was refused or did not finish.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FitError {
+    /// Bones out of range.
+    #[error("{bones} bones asked for; 1 to {limit} are possible for this mesh of {vertices} vertices")]
+    BoneCount {
+        /// Bones asked for.
+        bones: usize,
+        /// Most that are possible.
+        limit: usize,
+        /// Vertices of the mesh.
+        vertices: usize,
+    },
+    /// A parameter out of its range.
+    #[error("{name} is {value}; it must be {range}")]
+    OutOfRange {
+        /// Parameter name as on the command line.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// What is possible.
+        range: &'static str,
+    },
+    /// A combination that has no meaning.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The method has no answer for this input.
+    #[error("{0}")]
+    Unsuited(String),
+    /// The observer asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl FitParams {
+    /// Checks ranges that do not depend on the input.
+    pub fn validate(&self) -> Result<(), FitError> {
+        let out_of_range = |name, value: String, range| Err(FitError::OutOfRange { name, value, range });
+        match self.bones {
+            BoneCount::TargetError(e) if !(e > 0.0 && e.is_finite()) => {
+                return out_of_range("--target-error", e.to_string(), "a number above 0");
+            }
+            _ => {}
+        }
+        if let Some(k) = self.influences
+            && !(1..=16).contains(&k)
+        {
+            return out_of_range("--influences", k.to_string(), "1 to 16, or all");
+        }
+        if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
+            return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
+        }
+        if let Some(bandwidth) = self.bandwidth {
+            if !(bandwidth > 0.0 && bandwidth.is_finite()) {
+                return out_of_range("--bandwidth", bandwidth.to_string(), "a number above 0");
+            }
+            if self.method != Method::Sma {
+                return Err(FitError::Unsupported("only the method sma has a bandwidth".into()));
+            }
+        }
+        if self.max_iterations == Some(0) {
+            return out_of_range("--max-iterations", "0".into(), "1 or more");
+        }
+        if let Some(tolerance) = self.tolerance.filter(|t| !(0.0..1.0).contains(t)) {
+            return out_of_range("--tolerance", tolerance.to_string(), "0 or more and below 1");
+        }
+        match self.max_seconds {
+            Some(s) if s.is_nan() || s <= 0.0 => out_of_range("--max-seconds", s.to_string(), "above 0"),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
+    let vertices = sequence.vertex_count();
+    let limit = vertices.min(MAX_BONES);
+    match params.bones {
+        BoneCount::Exact(bones) if !(1..=limit).contains(&bones) => Err(FitError::BoneCount { bones, limit, vertices }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,142 @@
+//! Bones where they are needed: planting new ones in the worst regions, taking the least useful ones out.
+
+use glam::{DMat3, DVec3};
+use rayon::prelude::*;
+
+use crate::model::transform::{nearest_rotation, rotation_svd};
+use crate::skinning::motion::Motion;
+use crate::skinning::problem::Problem;
+use crate::skinning::skin::Skin;
+
+/// Adds `count` bones, each moving rigidly with a patch of `patch` vertices around a vertex of large error.
+///
+/// Weights are left alone: the next vertex pass lets the new bones in where they help.
+pub(crate) fn plant(
+    problem: &Problem,
+    motion: &Motion,
+    rest: &[DVec3],
+    errors: &[f32],
+    count: usize,
+    patch: usize,
+) -> (Motion, Vec<DMat3>) {
+    let mut left: Vec<f64> = errors.iter().map(|&e| f64::from(e)).collect();
+    let mut patches = Vec::with_capacity(count);
+    for _ in 0..count {
+        // Errors are judged over patches, not single vertices: one noisy vertex deserves no bone.
+        let Some(seed) = worst_seed(problem, &left, patch) else { break };
+        let members = nearest(problem, seed, patch);
+        for &i in &members {
+            left[i] = 0.0;
+        }
+        patches.push(members);
+    }
+    let frames = motion.frames();
+    let motions: Vec<Vec<[[f64; 4]; 3]>> =
+        patches.par_iter().map(|members| rigid_motion(problem, rest, members)).collect();
+    let present = motion.bones;
+    let picked: Vec<usize> = (0..present + motions.len()).map(|j| j.min(present - 1)).collect();
+    let mut out = motion.select(&picked);
+    for (at, motion) in motions.iter().enumerate() {
+        for (t, m) in motion.iter().enumerate().take(frames) {
+            out.set(present + at, t, m);
+        }
+    }
+    (out, patches.iter().map(|members| principal_axes(problem, members)).collect())
+}
+
+/// Principal axes of some vertices in the rest pose: where scale acts if the bone has any.
+fn principal_axes(problem: &Problem, members: &[usize]) -> DMat3 {
+    let center = members.iter().map(|&i| problem.rest[i]).sum::<DVec3>() / members.len() as f64;
+    let outer = |p: DVec3| DMat3::from_cols(p * p.x, p * p.y, p * p.z);
+    rotation_svd(&members.iter().map(|&i| outer(problem.rest[i] - center)).sum()).v
+}
+
+/// The vertex whose surroundings hold the most error, among the worst few.
+fn worst_seed(problem: &Problem, errors: &[f64], patch: usize) -> Option<usize> {
+    let mut order: Vec<usize> = (0..errors.len()).filter(|&i| errors[i] > 0.0).collect();
+    let tries = order.len().min(24);
+    if tries == 0 {
+        return None;
+    }
+    order.select_nth_unstable_by(tries - 1, |&a, &b| errors[b].total_cmp(&errors[a]).then(a.cmp(&b)));
+    let score = |i: usize| nearest(problem, i, patch).iter().map(|&k| errors[k]).sum::<f64>();
+    let mut scored: Vec<(f64, usize)> = order[..tries].par_iter().map(|&i| (score(i), i)).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    scored.first().map(|s| s.1)
+}
+
+/// The `count` vertices nearest to `seed` in the rest pose, itself included.
+pub(crate) fn nearest(problem: &Problem, seed: usize, count: usize) -> Vec<usize> {
+    let mut all: Vec<(f64, usize)> =
+        problem.rest.iter().enumerate().map(|(i, p)| (p.distance_squared(problem.rest[seed]), i)).collect();
+    let count = count.clamp(1, all.len());
+    if count < all.len() {
+        all.select_nth_unstable_by(count - 1, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    }
+    all[..count].iter().map(|&(_, i)| i).collect()
+}
+
+/// [F] best rigid motion of some vertices from their present rest positions.
+pub(crate) fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize]) -> Vec<[[f64; 4]; 3]> {
+    let f = problem.frames();
+    let count = members.len() as f64;
+    let rest_center = members.iter().map(|&i| rest[i]).sum::<DVec3>() / count;
+    (0..f)
+        .map(|t| {
+            let position = |i: usize| {
+                let v = problem.trajectory(i);
+                DVec3::new(f64::from(v[t]), f64::from(v[f + t]), f64::from(v[2 * f + t]))
+            };
+            let center = members.iter().map(|&i| position(i)).sum::<DVec3>() / count;
+            let mut h = DMat3::ZERO;
+            for &i in members {
+                let (p, q) = (rest[i] - rest_center, position(i) - center);
+                h += DMat3::from_cols(q * p.x, q * p.y, q * p.z);
+            }
+            let r = nearest_rotation(&h);
+            let shift = center - r * rest_center;
+            std::array::from_fn(|a| [r.x_axis[a], r.y_axis[a], r.z_axis[a], shift[a]])
+        })
+        .collect()
+}
+
+/// Bones that can go: least cost first, at most `count`, no two of which share vertices noticeably.
+pub(crate) fn least_useful(costs: &[f64], second: &[f64], count: usize) -> Vec<usize> {
+    let b = costs.len();
+    let mut order: Vec<usize> = (0..b).collect();
+    order.sort_by(|&x, &y| costs[x].total_cmp(&costs[y]).then(x.cmp(&y)));
+    let shared = |j: usize, k: usize| second[(3 * b + j) * 4 * b + 3 * b + k];
+    let mut out: Vec<usize> = Vec::new();
+    for j in order {
+        let close = |&k: &usize| shared(j, k) > 0.05 * shared(j, j).min(shared(k, k));
+        if out.len() < count && !out.iter().any(close) {
+            out.push(j);
+        }
+    }
+    out
+}
+
+/// Takes bones out of motion and weights; a vertex left without bones gets its best one in the next pass.
+pub(crate) fn remove(motion: &Motion, skin: &mut Skin, gone: &[usize]) -> Motion {
+    let kept: Vec<usize> = (0..motion.bones).filter(|j| !gone.contains(j)).collect();
+    let mut renamed = vec![u16::MAX; motion.bones];
+    kept.iter().enumerate().for_each(|(to, &from)| renamed[from] = to as u16);
+    for (bones, weights) in skin.bones.chunks_exact_mut(skin.slots).zip(skin.weights.chunks_exact_mut(skin.slots)) {
+        let mut used = 0;
+        for k in 0..bones.len() {
+            let to = renamed[bones[k] as usize];
+            if weights[k] > 0.0 && to != u16::MAX {
+                bones[used] = to;
+                weights[used] = weights[k];
+                used += 1;
+            }
+        }
+        bones[used..].fill(0);
+        weights[used..].fill(0.0);
+        let total: f64 = weights.iter().sum();
+        if total > 0.0 {
+            weights.iter_mut().for_each(|w| *w /= total);
+        }
+    }
+    motion.select(&kept)
+}

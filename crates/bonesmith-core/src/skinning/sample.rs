@@ -1,0 +1,159 @@
+//! Coarse and fine: most of the work is done on a sample of vertices and frames.
+
+use glam::DVec3;
+
+use crate::mesh::sequence::MeshSequence;
+use crate::skinning::descent::State;
+use crate::skinning::motion::Motion;
+use crate::skinning::problem::Problem;
+use crate::skinning::skin::Skin;
+use crate::skinning::{bone_step, pass};
+
+/// Frames that bones are fitted in at once when a sample is lifted.
+const FRAMES_AT_ONCE: usize = 128;
+
+/// A sample of vertices and frames, and who stands for whom.
+pub(crate) struct Sample {
+    /// Vertices in the sample.
+    vertices: Vec<u32>,
+    /// Frames in the sample.
+    frames: Vec<u32>,
+    /// [N] position in `vertices` of a near vertex of the sample.
+    stand_in: Vec<u32>,
+}
+
+impl Sample {
+    /// At least `vertices` vertices (all, where there are fewer than twice as many) spread evenly over the rest pose, and at most `frames` frames spread over time.
+    /// The seed decides where along the curve the sample begins.
+    pub fn new(problem: &Problem, vertices: usize, frames: usize, seed: u64) -> Self {
+        let n = problem.vertices();
+        let order = morton_order(&problem.rest);
+        let stride = (n / vertices.max(1)).max(1);
+        let first = ((stride as u64 / 2 + seed) % stride as u64) as usize;
+        let picked: Vec<u32> = order.iter().copied().skip(first).step_by(stride).collect();
+        let mut stand_in = vec![0u32; n];
+        for (at, &i) in order.iter().enumerate() {
+            // The sample's neighbours along the curve; the nearer one in space.
+            let next = (at.saturating_sub(first)).div_ceil(stride).min(picked.len() - 1);
+            let distance = |k: usize| problem.rest[i as usize].distance_squared(problem.rest[picked[k] as usize]);
+            let around = next.saturating_sub(2)..(next + 2).min(picked.len());
+            let nearest = around.min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
+            stand_in[i as usize] = nearest.unwrap_or(next) as u32;
+        }
+        let sample = Self { vertices: picked, frames: vec![0; problem.frames()], stand_in };
+        sample.with_frames(problem, frames)
+    }
+
+    /// At most `most` frames instead, spread over time.
+    pub fn with_frames(self, problem: &Problem, most: usize) -> Self {
+        let count = self.frames.len().min(most.max(1));
+        let frames = (0..count).map(|t| ((2 * t + 1) * problem.frames() / (2 * count)) as u32).collect();
+        Self { frames, ..self }
+    }
+
+    /// Vertices and frames in the sample.
+    pub fn picked(&self) -> (&[u32], &[u32]) {
+        (&self.vertices, &self.frames)
+    }
+
+    /// Positions in the sample.
+    pub fn size(&self) -> usize {
+        self.vertices.len() * self.frames.len()
+    }
+
+    /// The sampled problem.
+    pub fn problem(&self, problem: &Problem, sequence: &MeshSequence) -> Problem {
+        problem.subset(sequence, &self.vertices, &self.frames)
+    }
+
+    /// A state for the whole problem from one for the sample.
+    pub fn lift(&self, problem: &Problem, sequence: &MeshSequence, mut state: State) -> State {
+        self.all_frames(problem, sequence, &mut state);
+        state.skin = self.all_vertices(problem, &state.skin);
+        state
+    }
+
+    /// The part of a state for the whole problem that this sample sees.
+    pub fn lower(&self, problem: &Problem, state: &State) -> State {
+        let f = problem.frames();
+        let columns: Vec<usize> = (0..3).flat_map(|a| self.frames.iter().map(move |&t| a * f + t as usize)).collect();
+        let rows = state.motion.rows.chunks_exact(state.motion.length);
+        let motion = Motion {
+            bones: state.motion.bones,
+            length: columns.len(),
+            rows: rows.flat_map(|row| columns.iter().map(move |&l| row[l])).collect(),
+        };
+        State { motion, skin: state.skin.pick(&self.vertices), model: state.model.clone() }
+    }
+
+    /// Bones in all frames: those outside the sample start from the nearest one in it and are fitted to the
+    /// sampled vertices.
+    fn all_frames(&self, problem: &Problem, sequence: &MeshSequence, state: &mut State) {
+        if self.frames.len() == problem.frames() {
+            return;
+        }
+        let every: Vec<u32> = (0..problem.frames() as u32).collect();
+        // A few vertices per bone tell where it is: a sample of the sample spares memory.
+        let enough = state.motion.bones * crate::skinning::params::VERTICES_PER_BONE;
+        let stride = (self.vertices.len() / enough.max(500)).max(1);
+        let few: Vec<u32> = (0..self.vertices.len() as u32).step_by(stride).collect();
+        let vertices: Vec<u32> = few.iter().map(|&k| self.vertices[k as usize]).collect();
+        let mut skin = state.skin.pick(&few);
+        let mut motion = Motion::identity(state.motion.bones, problem.frames());
+        let mut from = 0;
+        // Frames are independent of each other: some at a time spare memory, too.
+        for frames in every.chunks(FRAMES_AT_ONCE) {
+            let dense = problem.subset(sequence, &vertices, frames);
+            let mut part = Motion::identity(motion.bones, frames.len());
+            for (at, &t) in frames.iter().enumerate() {
+                let off = |k: usize| self.frames[k].abs_diff(t);
+                while from + 1 < self.frames.len() && off(from + 1) <= off(from) {
+                    from += 1;
+                }
+                (0..part.bones).for_each(|j| part.set(j, at, &state.motion.get(j, from)));
+            }
+            for _ in 0..3 {
+                let moments = pass::pass(&dense, &part, &mut skin, None);
+                bone_step::update(&mut part, &moments, &state.model);
+            }
+            for (at, &t) in frames.iter().enumerate() {
+                (0..part.bones).for_each(|j| motion.set(j, t as usize, &part.get(j, at)));
+            }
+        }
+        state.motion = motion;
+    }
+
+    /// Weights for all vertices: each starts with those of its stand-in; rest positions start with its correction.
+    fn all_vertices(&self, problem: &Problem, skin: &Skin) -> Skin {
+        let slots = skin.slots;
+        let mut full = Skin {
+            slots,
+            bones: Vec::with_capacity(problem.vertices() * slots),
+            weights: Vec::with_capacity(problem.vertices() * slots),
+            rest: Vec::with_capacity(problem.vertices()),
+        };
+        for (i, &k) in self.stand_in.iter().enumerate() {
+            let k = k as usize;
+            full.bones.extend_from_slice(&skin.bones[k * slots..(k + 1) * slots]);
+            full.weights.extend_from_slice(&skin.weights[k * slots..(k + 1) * slots]);
+            let correction = skin.rest[k] - problem.rest[self.vertices[k] as usize];
+            full.rest.push(problem.rest[i] + correction);
+        }
+        full
+    }
+}
+
+/// Vertices along a space-filling curve through the rest pose.
+pub(super) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
+    let spread = |x: f64| {
+        let mut bits = ((x * 0.5 + 0.5).clamp(0.0, 1.0) * 1023.0) as u64;
+        bits = (bits | bits << 16) & 0x0300_00ff;
+        bits = (bits | bits << 8) & 0x0300_f00f;
+        bits = (bits | bits << 4) & 0x030c_30c3;
+        (bits | bits << 2) & 0x0924_9249
+    };
+    let mut keyed: Vec<(u64, u32)> =
+        rest.iter().enumerate().map(|(i, p)| (spread(p.x) | spread(p.y) << 1 | spread(p.z) << 2, i as u32)).collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, i)| i).collect()
+}

@@ -1,0 +1,180 @@
+//! Where the bones should be: a search on the sampled problem.
+//!
+//! Alternating descent ends in the nearest local minimum, and which bones serve which region is decided early.
+//! So bones are planted in the worst regions beyond the number asked for, given a few rounds, and the least useful
+//! ones are taken out again, each time judged by how much the error would rise without them. The best state is kept.
+//! The same two moves find the number of bones for a target error, without ever starting again.
+
+use crate::model::rig::BoneKind;
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::descent::{Descent, State};
+use crate::skinning::motion::Motion;
+use crate::skinning::params::FitError;
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::schedule::Schedule;
+use crate::skinning::skin::Skin;
+use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::{pass, plant};
+use crate::solve::random::Random;
+
+/// A quarter more bones that leave more than this share of the error did not help.
+const STALL: f64 = 0.98;
+
+/// How adding bones ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// At the error asked for.
+    Reached,
+    /// At the most bones allowed.
+    Full,
+    /// Where more bones no longer help.
+    Stalled,
+}
+
+/// A search in progress on one problem.
+pub(crate) struct Explorer<'a> {
+    schedule: Schedule,
+    /// Varies which of the bad regions get new bones; none: the worst ones.
+    random: Option<Random>,
+    descent: Descent<'a>,
+    pub state: State,
+}
+
+impl<'a> Explorer<'a> {
+    /// Starts from rigid clusters: their motion, and the cluster of every vertex.
+    pub fn new(
+        problem: &'a Problem,
+        (motion, labels): (Motion, Vec<u16>),
+        kind: BoneKind,
+        local: LocalParams,
+        schedule: Schedule,
+        seed: u64,
+    ) -> Self {
+        let mut skin = Skin::rigid(local.slots, &labels, problem.rest.clone());
+        let mut model = BoneModel::new(kind, motion.bones, schedule.sweeps);
+        if kind == BoneKind::Trs {
+            let moments = pass::pass(problem, &motion, &mut skin, None);
+            model.axes = bone_step::principal_axes(&moments, motion.bones);
+        }
+        let random = (seed != 0).then(|| Random::new(seed));
+        Self { schedule, random, descent: Descent::new(problem, local), state: State { motion, skin, model } }
+    }
+
+    /// Goes on from a state for this problem.
+    pub fn resume(problem: &'a Problem, state: State, local: LocalParams, schedule: Schedule, seed: u64) -> Self {
+        let random = (seed != 0).then(|| Random::new(seed));
+        Self { schedule, random, descent: Descent::new(problem, local), state }
+    }
+
+    /// E_RMS of the present state on this problem.
+    pub fn e_rms(&self) -> f64 {
+        self.descent.e_rms()
+    }
+
+    /// Settles, then replants `schedule.cycles` times; keeps the best.
+    pub fn search(&mut self, run: &mut Run<'_>) -> Result<(), FitError> {
+        let Schedule { warm_up, settle, cycles, .. } = self.schedule;
+        let count = self.state.bones();
+        run.stage("search", Some(warm_up + cycles * (2 * settle + 3)))?;
+        self.descend(warm_up, run)?;
+        let mut best = (self.descent.squared_error, self.state.clone());
+        for _ in 0..cycles {
+            if run.is_over() || self.descent.squared_error <= 0.0 || count < 2 {
+                break;
+            }
+            let extra = (count as f64 * self.schedule.extra).ceil() as usize;
+            self.plant(extra, run)?;
+            self.thin_out(count, run)?;
+            if self.descent.squared_error < best.0 {
+                best = (self.descent.squared_error, self.state.clone());
+            }
+        }
+        (self.descent.squared_error, self.state) = best;
+        Ok(())
+    }
+
+    /// Adds bones until the error is at most `target`, there are `limit`, or more of them no longer help; then takes
+    /// out what is not needed.
+    pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, FitError> {
+        run.stage("number of bones", None)?;
+        self.descend(self.schedule.settle.max(self.schedule.warm_up), run)?;
+        let growth = self.grow(target, limit, run)?;
+        let mut kept = (self.descent.squared_error, self.state.clone());
+        while self.e_rms() <= target && self.state.bones() > 1 && !run.is_over() {
+            kept = (self.descent.squared_error, self.state.clone());
+            let count = self.state.bones() - (self.state.bones() / 16).max(1);
+            self.thin_out(count, run)?;
+            if self.e_rms() > target {
+                // One more chance with other bones before the number is taken as needed.
+                self.plant((count / 4).max(1), run)?;
+                self.thin_out(count, run)?;
+            }
+        }
+        (self.descent.squared_error, self.state) = kept;
+        Ok(growth)
+    }
+
+    /// Plants a quarter more bones at a time.
+    fn grow(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, FitError> {
+        let mut stalls = 0;
+        while self.e_rms() > target && !run.is_over() {
+            let (bones, before) = (self.state.bones(), self.e_rms());
+            if bones >= limit {
+                return Ok(Growth::Full);
+            }
+            // With few bones rest positions stray far to make up for them; new bones need the true ones.
+            self.state.skin.rest.clone_from(&self.descent.problem.rest);
+            let more = (bones / 4).max(1).min(limit - bones);
+            self.plant(2 * more + 1, run)?;
+            self.thin_out(bones + more, run)?;
+            stalls = if self.e_rms() > STALL * before && bones >= 8 { stalls + 1 } else { 0 };
+            if stalls == 3 || self.state.bones() == bones {
+                return Ok(Growth::Stalled);
+            }
+        }
+        Ok(Growth::Reached)
+    }
+
+    pub fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        self.descent.rounds(&mut self.state, rounds, run)
+    }
+
+    /// Plants `extra` bones in the worst regions and lets them find their vertices.
+    fn plant(&mut self, extra: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        let problem = self.descent.problem;
+        let share = problem.vertices() as f64 / (self.state.bones() + extra) as f64;
+        let patch = ((share * self.schedule.patch) as usize).max(4);
+        let errors = self.weighed_errors();
+        run.timed("plant", || self.state.plant(problem, &errors, extra, patch));
+        self.descent.restart();
+        self.descend(self.schedule.settle, run)
+    }
+
+    /// Errors of vertices as planting sees them: with a seed, each taken more or less seriously.
+    fn weighed_errors(&mut self) -> Vec<f32> {
+        let errors = &self.descent.moments.per_vertex;
+        match &mut self.random {
+            Some(random) => errors.iter().map(|e| e * (0.8 + 0.4 * random.unit() as f32)).collect(),
+            None => errors.clone(),
+        }
+    }
+
+    /// Takes out the least useful bones, a share of the excess at a time, until `count` are left.
+    pub fn thin_out(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+        let (problem, local) = (self.descent.problem, self.descent.local);
+        while self.state.bones() > count {
+            let excess = self.state.bones() - count;
+            let batch = (excess as f64 * self.schedule.batch).ceil() as usize;
+            run.timed("removal costs", || {
+                let costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
+                let gone = plant::least_useful(&costs, &self.descent.moments.second, batch);
+                self.state.remove(&gone);
+            });
+            self.descent.restart();
+            let last = self.state.bones() == count;
+            self.descend(if last { self.schedule.settle } else { 1 }, run)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Weights and rest positions of all vertices while they are fitted.
+
+use glam::DVec3;
+
+/// Weights and rest positions of all vertices while they are being fitted.
+#[derive(Clone)]
+pub(crate) struct Skin {
+    /// K: slots per vertex.
+    pub slots: usize,
+    /// [N, K] bone of each slot; slots in use come first.
+    pub bones: Vec<u16>,
+    /// [N, K] weight of each slot; 0 = not in use.
+    pub weights: Vec<f64>,
+    /// [N] rest positions.
+    pub rest: Vec<DVec3>,
+}
+
+impl Skin {
+    /// Every vertex on one bone.
+    pub fn rigid(slots: usize, labels: &[u16], rest: Vec<DVec3>) -> Self {
+        let n = rest.len();
+        let mut skin = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest };
+        for (i, &label) in labels.iter().enumerate() {
+            skin.bones[i * slots] = label;
+            skin.weights[i * slots] = 1.0;
+        }
+        skin
+    }
+
+    /// Only some vertices, in the order given.
+    pub fn pick(&self, vertices: &[u32]) -> Self {
+        let row = |i: u32| i as usize * self.slots..(i as usize + 1) * self.slots;
+        Self {
+            slots: self.slots,
+            bones: vertices.iter().flat_map(|&i| &self.bones[row(i)]).copied().collect(),
+            weights: vertices.iter().flat_map(|&i| &self.weights[row(i)]).copied().collect(),
+            rest: vertices.iter().map(|&i| self.rest[i as usize]).collect(),
+        }
+    }
+
+    /// With fewer slots: the largest weights of each vertex.
+    pub fn narrowed(&self, slots: usize) -> Self {
+        let n = self.rest.len();
+        let mut out = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest: self.rest.clone() };
+        for i in 0..n {
+            let mut own: Vec<(usize, f64)> = self.of(i).collect();
+            own.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            own.truncate(slots);
+            let total: f64 = own.iter().map(|(_, w)| w).sum();
+            for (k, (j, w)) in own.into_iter().enumerate() {
+                (out.bones[i * slots + k], out.weights[i * slots + k]) = (j as u16, w / total);
+            }
+        }
+        out
+    }
+
+    /// Slots in use of vertex `i`.
+    pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let row = i * self.slots..(i + 1) * self.slots;
+        let pairs = self.bones[row.clone()].iter().zip(&self.weights[row]);
+        pairs.take_while(|(_, w)| **w > 0.0).map(|(&j, &w)| (j as usize, w))
+    }
+}

@@ -1,0 +1,117 @@
+//! The pass over all vertices: its sums, and that it never makes things worse.
+
+use proptest::prelude::*;
+
+use crate::skinning::pass::{Moments, pass};
+use crate::skinning::tests::*;
+
+fn any_sizes() -> impl Strategy<Value = Sizes> {
+    (1usize..200, 1usize..7, 1usize..20, 1usize..5).prop_map(|(vertices, bones, frames, slots)| Sizes {
+        vertices,
+        bones,
+        frames,
+        slots: slots.min(bones),
+    })
+}
+
+/// Largest difference of two tables, relative to the largest entry of the second or to `least`.
+fn difference(a: &[f64], b: &[f64], least: f64) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let largest = b.iter().fold(least, |m, x| m.max(x.abs()));
+    a.iter().zip(b).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs())) / largest
+}
+
+fn naive_moments(problem: &Problem, state: &State) -> Moments {
+    let (bones, length) = (state.bones(), problem.length);
+    let side = 4 * bones;
+    let mut moments = Moments {
+        residual: vec![0.0; side * length],
+        second: vec![0.0; side * side],
+        squared_error: 0.0,
+        per_vertex: Vec::new(),
+    };
+    for i in 0..problem.vertices() {
+        let x = naive::blend_row(&state.skin, i, bones);
+        let r = naive::residual(problem, &state.motion, &state.skin, i);
+        for row in 0..side {
+            (0..length).for_each(|l| moments.residual[row * length + l] += x[row] * r[l]);
+            (0..side).for_each(|other| moments.second[row * side + other] += x[row] * x[other]);
+        }
+        let error: f64 = r.iter().map(|r| r * r).sum();
+        moments.squared_error += error;
+        moments.per_vertex.push(error as f32);
+    }
+    moments
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn sums_are_those_of_plain_loops(seed: u64, sizes in any_sizes(), solve: bool) {
+        let Case { problem, mut state } = case(seed, sizes, BoneKind::Affine);
+        let params = solve.then(|| usual(sizes.slots));
+        let moments = pass(&problem, &state.motion, &mut state.skin, params);
+        // After a solve the sums must be those of the new weights.
+        let naive = naive_moments(&problem, &state);
+        // Positions of size 1 in float32: residuals are known to 1e-6, whatever little is left of them.
+        let n = sizes.vertices as f64;
+        prop_assert!(difference(&moments.residual, &naive.residual, 0.1 * n) < 1e-5);
+        prop_assert!(difference(&moments.second, &naive.second, 1e-3) < 1e-12);
+        let (fast, slow) = (moments.squared_error, naive.squared_error);
+        prop_assert!((fast - slow).abs() < 1e-5 * (slow + 1e-2 * n), "{fast} {slow}");
+        for (i, (fast, slow)) in moments.per_vertex.iter().zip(&naive.per_vertex).enumerate() {
+            prop_assert!((fast - slow).abs() <= 1e-5 * (slow + 1e-2), "vertex {i}: {fast} {slow}");
+        }
+    }
+
+    #[test]
+    fn without_a_solve_the_skin_stays(seed: u64, sizes in any_sizes()) {
+        let Case { problem, mut state } = case(seed, sizes, BoneKind::Rigid);
+        let before = state.skin.clone();
+        pass(&problem, &state.motion, &mut state.skin, None);
+        prop_assert_eq!(before.bones, state.skin.bones);
+        prop_assert_eq!(before.weights, state.skin.weights);
+        prop_assert_eq!(before.rest, state.skin.rest);
+    }
+
+    /// Vertex by vertex, and so in sum.
+    #[test]
+    fn no_vertex_gets_worse(seed: u64, sizes in any_sizes(), move_rest: bool, newcomers in 0usize..5, deep: bool) {
+        let Case { problem, mut state } = case(seed, sizes, BoneKind::Affine);
+        let min_gain = if deep { 0.0 } else { 1e-2 };
+        let params = LocalParams { newcomers, move_rest, min_gain, ..usual(sizes.slots) };
+        let errors = |state: &State| -> Vec<f64> {
+            (0..problem.vertices()).map(|i| naive::vertex_error(&problem, &state.motion, &state.skin, i)).collect()
+        };
+        let mut before = errors(&state);
+        for round in 0..3 {
+            pass(&problem, &state.motion, &mut state.skin, Some(params));
+            assert_convex(&state.skin, sizes.bones);
+            let after = errors(&state);
+            for (i, (before, after)) in before.iter().zip(&after).enumerate() {
+                prop_assert!(*after <= before * (1.0 + 1e-5) + 1e-7, "round {round}, vertex {i}: {before} -> {after}");
+            }
+            before = after;
+        }
+        if !move_rest {
+            prop_assert_eq!(&state.skin.rest, &problem.rest);
+        }
+    }
+}
+
+/// Lanes are summed in a fixed order.
+#[test]
+fn threads_do_not_change_a_bit() {
+    let sizes = Sizes { vertices: 3000, bones: 5, frames: 7, slots: 3 };
+    let Case { problem, state } = case(5, sizes, BoneKind::Affine);
+    let run = |threads: usize| {
+        let mut skin = state.skin.clone();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let moments = pool.install(|| pass(&problem, &state.motion, &mut skin, Some(usual(3))));
+        (moments.residual, moments.second, moments.squared_error.to_bits(), skin.weights, skin.rest)
+    };
+    let single = run(1);
+    assert!(single == run(2), "2 threads");
+    assert!(single == run(3), "3 threads");
+}

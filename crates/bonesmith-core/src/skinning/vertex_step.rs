@@ -1,0 +1,477 @@
+//! Vertices against fixed bones: which bones, which weights, which rest position. Eight vertices at a time.
+//!
+//! For vertex `v` (trajectory of length L) with homogeneous rest `u` and bones `T_j` the error is
+//!
+//! ```text
+//! E(w, u) = |v|^2 - 2 sum_j w_j Y_j . u + sum_jk w_j w_k u^T K_jk u
+//! Y_j = T_j^T v (4 numbers a bone and vertex)      K_jk = T_j^T T_k (4x4, shared by all vertices)
+//! ```
+//!
+//! so after one product with the trajectories everything is arithmetic on tiny matrices, whatever the number of
+//! frames. Choice of influences: [Kavan2010 s.4.4] takes the K bones that alone predict best, [Le2014 s.3.7] solves
+//! with all bones and drops the least. We start from the present set, let in the bones with the best line search
+//! towards them, solve on the simplex, and drop one at a time whose loss is least; a new set is taken only if it is
+//! better. Repeated over the outer rounds this is greedy selection with refitting and swaps.
+//!
+//! Gathering candidates and the rest position are done vertex by vertex (vectorised over bones and matrix entries),
+//! the simplex problems side by side (`solve::simplices`).
+
+// Loops over lanes are written with indices: that is the shape the compiler vectorises.
+#![allow(clippy::needless_range_loop)]
+
+use glam::{DMat3, DVec3};
+use multiversion::multiversion;
+
+use crate::skinning::products::{BonePairs, Forms, PAIRS};
+use crate::solve::lanes::{Floats, LANES, Lanes, Mat4, steps};
+use crate::solve::simplices::Simplices;
+
+/// Settings of the vertex solve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalParams {
+    /// K: most influences.
+    pub slots: usize,
+    /// Bones let in beyond the present ones, each round.
+    pub newcomers: usize,
+    /// A newcomer must promise to take this share off the vertex's error.
+    pub min_gain: f64,
+    /// Move the rest position too.
+    pub move_rest: bool,
+    /// Alternations between weights and rest position.
+    pub rounds: usize,
+}
+
+/// What up to eight vertices are solved from.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchView<'a> {
+    pub pairs: &'a BonePairs,
+    /// [n, 4 B] products of the residuals with each row of the motion.
+    pub along: &'a [f32],
+    /// [n] squared lengths of the residuals.
+    pub errors: &'a [f64],
+    /// Weights to agree with, and the price of not doing so.
+    pub wish: Option<Wish<'a>>,
+}
+
+/// Smoothness as vertices see it: `strength |w - mean|^2` is added to the error.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    /// [n] (bone, mean weight of the neighbours).
+    pub means: &'a [Vec<(u16, f32)>],
+    pub strength: f64,
+}
+
+impl Wish<'_> {
+    /// Mean weight of bone `j` around vertex `l`.
+    #[inline(always)]
+    fn of(&self, l: usize, j: usize) -> f64 {
+        self.means[l].iter().find(|(bone, _)| *bone as usize == j).map_or(0.0, |(_, w)| f64::from(*w))
+    }
+}
+
+/// Weights of up to eight vertices.
+pub(crate) struct SkinRows<'a> {
+    /// [n, K] bones; slots in use come first.
+    pub bones: &'a mut [u16],
+    /// [n, K] weights; 0 = not in use.
+    pub weights: &'a mut [f64],
+    /// [n] rest positions.
+    pub rest: &'a mut [DVec3],
+}
+
+/// Bones that one vertex chooses from.
+#[derive(Clone, Default)]
+struct Candidates {
+    bones: Vec<usize>,
+    weights: Vec<f64>,
+    /// `Y_j` of each.
+    y: Vec<[f64; 4]>,
+    /// How many of them, the first ones, the vertex has already.
+    present: usize,
+}
+
+/// Solves batches of vertices one after another with shared buffers.
+pub(crate) struct LocalSolver {
+    params: LocalParams,
+    simplices: Simplices,
+    /// [8]
+    candidates: Vec<Candidates>,
+    /// [B / 8] slope of the error towards each bone.
+    slopes: Vec<Floats>,
+    /// [B / 8] squared distance of each bone's prediction from the present one.
+    distances: Vec<Floats>,
+    /// [B / 8] gain of a line search towards each bone.
+    gains: Vec<Floats>,
+}
+
+/// Improves influences and rest positions of up to eight vertices.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn solve_vertices(solver: &mut LocalSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
+    solver.solve(view, skin);
+}
+
+/// Adds to `costs[j]` by how much the error of up to eight vertices would rise without bone `j`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn add_removal_costs(
+    solver: &mut LocalSolver,
+    view: BatchView<'_>,
+    bones: &[u16],
+    weights: &[f64],
+    rest: &[DVec3],
+    costs: &mut [f64],
+) {
+    solver.removal_costs(view, bones, weights, rest, costs);
+}
+
+impl LocalSolver {
+    pub fn new(params: LocalParams) -> Self {
+        let capacity = (params.slots + params.newcomers).max(2);
+        Self {
+            params,
+            simplices: Simplices::new(capacity),
+            candidates: vec![Candidates::default(); LANES],
+            slopes: Vec::new(),
+            distances: Vec::new(),
+            gains: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn solve(&mut self, view: BatchView<'_>, skin: SkinRows<'_>) {
+        let SkinRows { bones, weights, rest } = skin;
+        let slots = self.params.slots;
+        for (l, u) in rest.iter().enumerate() {
+            let row = l * slots..(l + 1) * slots;
+            self.gather(view, l, &bones[row.clone()], &weights[row], *u);
+        }
+        self.load(view, rest);
+        self.choose(rest.len());
+        self.unload(rest.len());
+        if self.params.move_rest {
+            for round in 0..self.params.rounds {
+                for (u, candidates) in rest.iter_mut().zip(&self.candidates) {
+                    *u = candidates.best_rest(view.pairs, *u);
+                }
+                if round + 1 < self.params.rounds {
+                    self.load(view, rest);
+                    self.simplices.center();
+                    self.simplices.solve(Lanes::ONE);
+                    self.simplices.take_out_zeros(Lanes::ONE);
+                    self.unload(rest.len());
+                }
+            }
+        }
+        bones.fill(0);
+        weights.fill(0.0);
+        for l in 0..rest.len() {
+            let Candidates { bones: chosen, weights: found, .. } = &self.candidates[l];
+            for (k, (&j, &w)) in chosen.iter().zip(found).enumerate() {
+                bones[l * slots + k] = j as u16;
+                weights[l * slots + k] = w;
+            }
+        }
+    }
+
+    /// Candidates of vertex `l`: its bones and the most promising others. A vertex without bones gets its best one.
+    #[inline(always)]
+    fn gather(&mut self, view: BatchView<'_>, l: usize, bones: &[u16], weights: &[f64], rest: DVec3) {
+        let b = view.pairs.bones;
+        let u = [rest.x, rest.y, rest.z, 1.0];
+        let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
+        let mut own = std::mem::take(&mut self.candidates[l]);
+        own.load_present(bones, weights);
+        self.look_around(view.pairs, along, &own, &u);
+        if own.bones.is_empty() || self.params.slots == 1 {
+            let best = self.best_single(b, own.bones.first().copied());
+            own.bones.push(best);
+            own.find_y(view.pairs, along, &u, own.bones.len() - 1);
+            own.bones.drain(..own.bones.len() - 1);
+            own.weights.clear();
+            own.weights.push(1.0);
+        } else {
+            if let Some(wish) = view.wish {
+                self.add_wish(wish, l);
+            }
+            self.let_in(&mut own, b, self.params.min_gain * view.errors[l]);
+            own.find_y(view.pairs, along, &u, 0);
+        }
+        self.candidates[l] = own;
+    }
+
+    /// Slope, distance and gain of every bone: of a line search from the present prediction p towards the bone alone,
+    /// `(r . d)^2 / |d|^2` with `d = a_j - p`, going at most the whole way.
+    #[inline(always)]
+    fn look_around(&mut self, pairs: &BonePairs, along: &[f32], own: &Candidates, u: &[f64; 4]) {
+        // Distances of nearly equal predictions drown in rounding.
+        const LEAST_DISTANCE: f32 = 1e-6;
+        const NONE: [f32; 4] = [0.0, 0.0, 0.0, -1e30];
+        let (b, groups) = (pairs.bones, pairs.own().len());
+        let monomials: [f64; 10] = PAIRS.map(|(c, d)| u[c] * u[d]);
+        // -a_j . p for now.
+        self.distances.clear();
+        self.distances.resize(groups, Floats::ZERO);
+        for (&k, &w) in own.bones.iter().zip(&own.weights) {
+            let x: [f32; 10] = monomials.map(|m| (-w * m) as f32);
+            let forms = &pairs.forms(k)[..groups];
+            let crosses = &mut self.distances[..groups];
+            for group in steps(groups) {
+                crosses[group] += evaluate(&forms[group], &x);
+            }
+        }
+        self.slopes.clear();
+        for group in steps(groups) {
+            let start = group * LANES;
+            // No slope leads to bones that are not there.
+            let row = |c: usize| Floats::from_fn(|l| if start + l < b { along[c * b + start + l] } else { NONE[c] });
+            let [x, y, z] = [0, 1, 2].map(|c| Floats::splat(u[c] as f32));
+            self.slopes.push((x * row(0) + y * row(1)) + (z * row(2) + row(3)));
+        }
+        let (mut slope_pred, mut pred_pred) = (0.0, 0.0);
+        for (&k, &w) in own.bones.iter().zip(&own.weights) {
+            slope_pred += w as f32 * self.slopes[k / LANES].0[k % LANES];
+            pred_pred -= w as f32 * self.distances[k / LANES].0[k % LANES];
+        }
+        let (slope_pred, pred_pred) = (Floats::splat(slope_pred), Floats::splat(pred_pred));
+        let x: [f32; 10] = monomials.map(|m| m as f32);
+        self.gains.clear();
+        let own = pairs.own();
+        for group in steps(groups) {
+            let size = evaluate(&own[group], &x);
+            let least = Floats::splat(LEAST_DISTANCE) * (size + pred_pred) + Floats::splat(f32::MIN_POSITIVE);
+            let slope = self.slopes[group] - slope_pred;
+            let distance = self.distances[group] + self.distances[group] + (size + pred_pred);
+            let distance = distance.max(least);
+            let step = (slope / distance).max(Floats::ZERO).min(Floats::splat(1.0));
+            self.gains.push(step * (slope + slope - step * distance));
+            self.slopes[group] = slope;
+            self.distances[group] = distance;
+        }
+    }
+
+    /// Gains with smoothness: only bones that neighbours use gain more than the error alone says.
+    #[inline(always)]
+    fn add_wish(&mut self, wish: Wish<'_>, l: usize) {
+        for &(bone, mean) in &wish.means[l] {
+            self.gains[bone as usize / LANES].0[bone as usize % LANES] += wish.strength as f32 * mean * mean;
+        }
+    }
+
+    /// Adds the bones of best gain to the candidates.
+    #[inline(always)]
+    fn let_in(&mut self, own: &mut Candidates, b: usize, least_gain: f64) {
+        for &j in &own.bones {
+            self.gains[j / LANES].0[j % LANES] = 0.0;
+        }
+        let least = least_gain.max(0.0) as f32;
+        for _ in 0..self.params.newcomers {
+            let best = self.gains.iter().fold(Floats::splat(least), |best, gains| best.max(*gains));
+            let best = best.0.into_iter().fold(least, f32::max);
+            if best <= least {
+                break;
+            }
+            let all = self.gains.iter_mut().flat_map(|gains| &mut gains.0).take(b);
+            if let Some((j, gain)) = all.enumerate().find(|(_, gain)| **gain == best) {
+                own.bones.push(j);
+                own.weights.push(0.0);
+                *gain = 0.0;
+            }
+        }
+    }
+
+    /// The single best bone; the present one if none is better.
+    #[inline(always)]
+    fn best_single(&self, b: usize, present: Option<usize>) -> usize {
+        // |v - a_j|^2 - |r|^2 = |d|^2 - 2 r . d
+        let error = |j: usize| self.distances[j / LANES].0[j % LANES] - 2.0 * self.slopes[j / LANES].0[j % LANES];
+        let mut best = present.unwrap_or(0);
+        for j in 0..b {
+            if error(j) < error(best) {
+                best = j;
+            }
+        }
+        best
+    }
+
+    /// Hands the candidates to the simplex solver.
+    #[inline(always)]
+    fn load(&mut self, view: BatchView<'_>, rest: &[DVec3]) {
+        let simplices = &mut self.simplices;
+        simplices.size = self.candidates[..rest.len()].iter().map(|c| c.bones.len()).max().unwrap_or(0);
+        simplices.clear();
+        for (l, rest) in rest.iter().enumerate() {
+            let u = [rest.x, rest.y, rest.z, 1.0];
+            let outer = Mat4::outer(&u, &u);
+            let own = &self.candidates[l];
+            for (p, &j) in own.bones.iter().enumerate() {
+                let y = &own.y[p];
+                simplices.weights[p].0[l] = own.weights[p];
+                simplices.allowed[p].0[l] = 1.0;
+                simplices.linear[p].0[l] = (u[0] * y[0] + u[1] * y[1]) + (u[2] * y[2] + y[3]);
+                for q in steps(p + 1) {
+                    let at = simplices.at(p, q);
+                    simplices.gram[at].0[l] = view.pairs.block(j, own.bones[q]).dot(&outer);
+                }
+                if let Some(wish) = view.wish {
+                    let at = simplices.at(p, p);
+                    simplices.gram[at].0[l] += wish.strength;
+                    simplices.linear[p].0[l] += wish.strength * wish.of(l, j);
+                }
+            }
+        }
+    }
+
+    /// Best weights over all candidates, then without the least useful ones until few enough are left; where that is
+    /// worse than before, best weights over the bones that the vertex had.
+    #[inline(always)]
+    fn choose(&mut self, n: usize) {
+        let simplices = &mut self.simplices;
+        simplices.center();
+        simplices.keep_start();
+        simplices.solve(Lanes::ONE);
+        let most = Lanes::splat(self.params.slots as f64);
+        let mut crowded = most.below(simplices.take_out_zeros(Lanes::ONE));
+        while crowded.any() {
+            simplices.drop_least(crowded);
+            simplices.solve(crowded);
+            crowded = most.below(simplices.take_out_zeros(crowded));
+        }
+        let worse = Lanes::ZERO.below(simplices.value());
+        if worse.any() {
+            for p in 0..simplices.size {
+                let present = Lanes::from_fn(|l| if l < n && p < self.candidates[l].present { 1.0 } else { 0.0 });
+                simplices.allowed[p] = worse.select(present, simplices.allowed[p]);
+            }
+            simplices.take_start(worse);
+            simplices.solve(worse);
+            simplices.take_out_zeros(worse);
+        }
+    }
+
+    /// Takes the weights back; bones without any leave.
+    #[inline(always)]
+    fn unload(&mut self, n: usize) {
+        for (l, own) in self.candidates[..n].iter_mut().enumerate() {
+            let mut used = 0;
+            for p in 0..own.bones.len() {
+                let w = self.simplices.weights[p].0[l];
+                if w > 0.0 {
+                    own.bones[used] = own.bones[p];
+                    own.y[used] = own.y[p];
+                    own.weights[used] = w;
+                    used += 1;
+                }
+            }
+            own.bones.truncate(used);
+            own.weights.truncate(used);
+        }
+    }
+
+    /// Adds to `costs[j]` by how much the error would rise without bone `j`, others and the most promising newcomers
+    /// refitted; a vertex with one bone goes to the best mix of newcomers.
+    #[inline(always)]
+    fn removal_costs(
+        &mut self,
+        view: BatchView<'_>,
+        bones: &[u16],
+        weights: &[f64],
+        rest: &[DVec3],
+        costs: &mut [f64],
+    ) {
+        let (slots, b) = (self.params.slots, view.pairs.bones);
+        if b < 2 {
+            return;
+        }
+        for (l, rest) in rest.iter().enumerate() {
+            let row = l * slots..(l + 1) * slots;
+            let u = [rest.x, rest.y, rest.z, 1.0];
+            let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
+            let mut own = std::mem::take(&mut self.candidates[l]);
+            own.load_present(&bones[row.clone()], &weights[row]);
+            self.look_around(view.pairs, along, &own, &u);
+            self.let_in(&mut own, b, 0.0);
+            if own.bones.len() == 1 {
+                own.bones.push(usize::from(own.bones[0] == 0));
+                own.weights.push(0.0);
+            }
+            own.find_y(view.pairs, along, &u, 0);
+            self.candidates[l] = own;
+        }
+        self.load(view, rest);
+        self.simplices.center();
+        self.simplices.keep_start();
+        let most = self.candidates[..rest.len()].iter().map(|own| own.present).max().unwrap_or(0);
+        for out in 0..most {
+            self.simplices.take_start(Lanes::ONE);
+            let affected = Lanes::from_fn(|l| match l < rest.len() && out < self.candidates[l].present {
+                true => 1.0,
+                false => 0.0,
+            });
+            self.simplices.forbid(out, affected);
+            self.simplices.solve(affected);
+            let rise = self.simplices.value() * self.simplices.unit;
+            for (l, own) in self.candidates[..rest.len()].iter().enumerate() {
+                if out < own.present {
+                    costs[own.bones[out]] += rise.0[l].max(0.0);
+                }
+            }
+            self.simplices.allow(out, affected);
+        }
+    }
+}
+
+impl Candidates {
+    /// The bones that the vertex has.
+    #[inline(always)]
+    fn load_present(&mut self, bones: &[u16], weights: &[f64]) {
+        self.bones.clear();
+        self.weights.clear();
+        for (&j, &w) in bones.iter().zip(weights).take_while(|(_, w)| **w > 0.0) {
+            self.bones.push(j as usize);
+            self.weights.push(w);
+        }
+        self.present = self.bones.len();
+    }
+
+    /// `Y_j = T_j^T v = T_j^T residual + T_j^T pred` of the candidates from number `from` on.
+    #[inline(always)]
+    fn find_y(&mut self, pairs: &BonePairs, along: &[f32], u: &[f64; 4], from: usize) {
+        self.y.clear();
+        for &j in &self.bones[from..] {
+            let mut mixed = Mat4::default();
+            for k in steps(self.present) {
+                mixed.add_scaled(self.weights[k], pairs.block(j, self.bones[k]));
+            }
+            let mut y = mixed.times(u);
+            (0..4).for_each(|c| y[c] += f64::from(along[c * pairs.bones + j]));
+            self.y.push(y);
+        }
+    }
+
+    /// Rest position of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].
+    ///
+    /// A small ridge keeps the vertex where it is in directions that no frame sees.
+    #[inline(always)]
+    fn best_rest(&self, pairs: &BonePairs, rest: DVec3) -> DVec3 {
+        let mut normal = Mat4::default();
+        let mut right = DVec3::ZERO;
+        for (p, (&j, &wj)) in self.bones.iter().zip(&self.weights).enumerate() {
+            right += wj * DVec3::new(self.y[p][0], self.y[p][1], self.y[p][2]);
+            for k in steps(self.bones.len()) {
+                normal.add_scaled(wj * self.weights[k], pairs.block(j, self.bones[k]));
+            }
+        }
+        let column = |d: usize| DVec3::new(normal.get(0, d), normal.get(1, d), normal.get(2, d));
+        let matrix = DMat3::from_cols(column(0), column(1), column(2));
+        let ridge = 1e-6 * (matrix.x_axis.x + matrix.y_axis.y + matrix.z_axis.z) + 1e-12;
+        let gradient = right - matrix * rest - column(3);
+        rest + (matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * gradient
+    }
+}
+
+/// Quadratic forms of eight bones.
+#[inline(always)]
+fn evaluate(forms: &Forms, x: &[f32; 10]) -> Floats {
+    let term = |p: usize| Floats::splat(x[p]) * forms[p];
+    let (first, second) = ((term(0) + term(1)) + (term(2) + term(3)), (term(4) + term(5)) + (term(6) + term(7)));
+    (first + second) + (term(8) + term(9))
+}

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use bonesmith_core::metrics::{self, Metrics, MetricsError};
-use bonesmith_core::{Basis, Clip, DdmRig, MeshSequence, Rig, ShapedRig, TwoLayerRig, ddm, deform};
+use bonesmith_core::{Basis, Clip, DdmRig, MeshSequence, Rig, ShapedRig, TwoLayerRig, deform};
 use bonesmith_io::{LoadOptions, Loaded};
 use bonesmith_report::Shape;
 
@@ -94,7 +94,7 @@ impl AnyModel {
         Ok(metrics::compare(sequence, |t| match (self, clip) {
             (Self::Lbs(rig), Some(clip)) => deform::lbs(&rig.rest, &rig.weights, clip.frame(t)),
             (Self::TwoLayer(two), Some(clip)) => deform::two_layer(two, clip.frame(t)),
-            (Self::Ddm(rig), Some(clip)) => ddm::evaluate(rig, clip.frame(t)),
+            (Self::Ddm(rig), Some(clip)) => bonesmith_core::deform::ddm_f64(rig, clip.frame(t)),
             (Self::Shaped(shaped), Some(clip)) => shaped.posed(place(&shaped.rig, clip), t),
             (Self::Basis(own), _) => own.frame(t),
             (Self::Sequence(own), _) => own.frame(t).to_vec(),

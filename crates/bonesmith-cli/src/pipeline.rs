@@ -63,7 +63,7 @@ pub fn fit_and_export(
     let started = Instant::now();
     session.stage("preparing")?;
     let (mut fitted, skeleton_info) = job.fit(sequence, session)?;
-    let shaped = job.eigenskin.map(|rank| correct::eigenskin(&fitted.rig, sequence, rank, session)).transpose()?;
+    let shaped = job.eigenskin.map(|rank| corrective::eigenskin(&fitted.rig, sequence, rank, session)).transpose()?;
     let memory = Memory::so_far();
     let fit_wall_secs = started.elapsed().as_secs_f64();
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bonesmith_core::fit::{FitInfo, StopReason, Warning};
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::skeleton::{SkeletonInfo, SkeletonParams};
-use bonesmith_core::{BoneKind, MeshSequence, Rig, ShapedRig, corrective};
+use bonesmith_core::{BoneKind, MeshSequence, Rig, ShapedRig};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -134,7 +134,8 @@ impl Summary {
 
     /// Measures a rig with shapes again, shapes included.
     pub fn add_shapes(&mut self, shaped: &ShapedRig, clip: usize, sequence: &MeshSequence) -> anyhow::Result<()> {
-        let without = std::mem::replace(&mut self.metrics, correct::evaluate(shaped, clip, sequence)?);
+        let without =
+            std::mem::replace(&mut self.metrics, bonesmith_core::metrics::evaluate_shaped(shaped, clip, sequence)?);
         let (rank, bytes) = (shaped.shapes.len(), shaped.shape_bytes());
         self.shapes = Some(ShapePart { rank, e_rms_without: without.e_rms, bytes });
         self.storage_bytes += bytes;

@@ -43,3 +43,4 @@ pub use model::two_layer::TwoLayerRig;
 pub use model::weights::SparseWeights;
 pub use observer::{Observer, Progress, Silent};
 pub use skinning::poses::PoseError;
+pub use solve::transform;

@@ -1,7 +1,7 @@
 //! How the bones of a pose lie in memory.
 
 use bonesmith_core::Rig;
-use bonesmith_core::model::transform::nearest_rotation;
+use bonesmith_core::transform::nearest_rotation;
 use glam::{DAffine3, DMat3, DQuat, DVec3};
 use serde::Serialize;
 

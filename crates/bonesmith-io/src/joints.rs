@@ -8,7 +8,7 @@
 //! Values are rounded to float32 here, and every child is expressed relative to the *rounded* parent: rounding
 //! does not add up along chains.
 
-use bonesmith_core::model::transform::{Trs, continue_signs, nearest_rotation, rotation_svd};
+use bonesmith_core::transform::{Trs, continue_signs, nearest_rotation, rotation_svd};
 use bonesmith_core::{BoneKind, Clip, Rig};
 use glam::{DAffine3, DMat3, DQuat, DVec3};
 

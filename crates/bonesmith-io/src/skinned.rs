@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use bonesmith_core::{Bone, BoneKind, Clip, SparseWeights};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 

@@ -46,7 +46,7 @@ fn compressed(z: usize) -> DdmRig {
 }
 
 fn posed(ddm: &DdmRig) -> Vec<Vec3> {
-    evaluate(ddm, ddm.rig.clips[0].frame(3))
+    ddm_f64(ddm, ddm.rig.clips[0].frame(3))
 }
 
 fn nearly(a: &[Vec3], b: &[Vec3], tolerance: f32) -> bool {

@@ -37,7 +37,7 @@ fn small(full: &DdmRig, change: impl FnOnce(&mut DdmCompressParams)) -> (DdmRig,
 fn cesium_man_with_his_own_skeleton() {
     let Some(data) = common::data() else { return };
     let full = soft(&load_rig(&data.join("files/CesiumMan.glb")).unwrap());
-    let error = |made: &DdmRig| off(&full.rig, 5, |pose| evaluate(&full, pose), |pose| deform::ddm(made, pose));
+    let error = |made: &DdmRig| off(&full.rig, 5, |pose| ddm_f64(&full, pose), |pose| deform::ddm(made, pose));
     let (made, info) = small(&full, |_| ());
     assert!(!info.found_tree && info.history.windows(2).all(|e| e[1] <= e[0]));
     let best = error(&made);
@@ -51,7 +51,7 @@ fn cesium_man_with_his_own_skeleton() {
     );
     assert!(best < loose && best < uniform, "{best} {loose} {uniform}");
     let plain = |pose: &[DAffine3]| deform::lbs(&full.rig.rest, &full.rig.weights, pose);
-    let plain = off(&full.rig, 5, |pose| evaluate(&full, pose), plain);
+    let plain = off(&full.rig, 5, |pose| ddm_f64(&full, pose), plain);
     // He moves little: even the hard binding is off by 0.16 % only.
     assert!(best < 0.7 * plain, "{best} {plain}");
 }
@@ -66,7 +66,7 @@ fn michelle_reaches_the_targets_of_size_and_error() {
         params.max_rounds = 4;
     });
     assert!(info.found_tree && info.history.windows(2).all(|e| e[1] <= e[0]));
-    let error = off(&full.rig, 6, |pose| evaluate(&full, pose), |pose| deform::ddm(&made, pose));
+    let error = off(&full.rig, 6, |pose| ddm_f64(&full, pose), |pose| deform::ddm(&made, pose));
     let ratio = full.bytes() as f64 / made.bytes() as f64;
     println!("Michelle: {error:.4} %, {ratio:.1} x smaller");
     assert!(error < 0.25 && ratio > 8.0, "{error} {ratio}");

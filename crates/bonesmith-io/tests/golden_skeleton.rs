@@ -52,7 +52,7 @@ fn turning(rig: &Rig, j: usize, p: usize) -> f64 {
         .flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)))
         .map(|frame| frame[p].matrix3.transpose() * frame[j].matrix3)
         .collect();
-    let mean = bonesmith_core::model::transform::nearest_rotation(&relative.iter().copied().sum());
+    let mean = bonesmith_core::transform::nearest_rotation(&relative.iter().copied().sum());
     let away = |r: &DMat3| {
         let turn = mean.transpose() * *r;
         ((turn.x_axis.x + turn.y_axis.y + turn.z_axis.z - 1.0) / 2.0).clamp(-1.0, 1.0).acos().to_degrees()

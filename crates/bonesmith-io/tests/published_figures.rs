@@ -2,10 +2,9 @@
 
 mod common;
 
-use bonesmith_core::corrective::{self, eigenskin, posed_residual};
+use bonesmith_core::corrective::{eigenskin, posed_residual};
 use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method};
 use bonesmith_core::methods::fit;
-use bonesmith_core::model::basis;
 use bonesmith_core::{BoneKind, MeshSequence, Silent, metrics};
 use bonesmith_io::{LoadOptions, load_sequence};
 
@@ -76,7 +75,13 @@ fn near(name: &str, method: Method, kind: BoneKind, bones: usize, published: [f6
     let (fitted, plain) = rig(&sequence, name, &params);
     let corrected = match rigid {
         true => {
-            correct::evaluate(&eigenskin(&fitted.rig, &sequence, 5, &mut Silent).unwrap(), 0, &sequence).unwrap().e_rms
+            bonesmith_core::metrics::evaluate_shaped(
+                &eigenskin(&fitted.rig, &sequence, 5, &mut Silent).unwrap(),
+                0,
+                &sequence,
+            )
+            .unwrap()
+            .e_rms
         }
         false => posed_residual(&fitted.rig, &sequence, 10, &mut Silent).unwrap(),
     };
@@ -125,8 +130,8 @@ fn sma_beats_sad_on_stiff_pieces() {
 /// A basis' error over the published one.
 fn basis_ratio(name: &str, method: Method, bones: usize, published: f64) -> Option<f64> {
     let sequence = sequence(name)?;
-    let found = basis::represent(&sequence, &params(method, bones), &mut Silent).unwrap();
-    let measured = basis::evaluate(&found.basis, &sequence).unwrap().e_rms;
+    let found = bonesmith_core::methods::represent(&sequence, &params(method, bones), &mut Silent).unwrap();
+    let measured = bonesmith_core::metrics::evaluate_basis(&found.basis, &sequence).unwrap().e_rms;
     told(&format!("{name} {}", method.name()), measured, &found.info);
     Some(measured / published)
 }

@@ -5,7 +5,7 @@ mod common;
 use bonesmith_core::corrective::eigenskin;
 use bonesmith_core::fit::{BoneCount, FitParams, Method};
 use bonesmith_core::methods::fit;
-use bonesmith_core::model::basis::{self, Basis};
+use bonesmith_core::model::basis::Basis;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, ShapedRig, Silent};
 use bonesmith_io::{
@@ -92,7 +92,7 @@ fn files_without_shapes_have_none_and_wrong_ones_are_refused() {
 
 fn represented(method: Method) -> Basis {
     let params = FitParams { bones: BoneCount::Exact(3), method, ..FitParams::default() };
-    basis::represent(&animation(), &params, &mut Silent).unwrap().basis
+    bonesmith_core::methods::represent(&animation(), &params, &mut Silent).unwrap().basis
 }
 
 #[test]

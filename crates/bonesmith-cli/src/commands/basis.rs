@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bonesmith_core::fit::FitParams;
 use bonesmith_core::metrics::Metrics;
-use bonesmith_core::model::basis::{self, Basis};
+use bonesmith_core::model::basis::Basis;
 use bonesmith_core::{BoneKind, MeshSequence};
 use bonesmith_report::Shape;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
     let sequence = load::animation(&input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     let started = Instant::now();
-    let mut found = basis::represent(&sequence, &params, session)?;
+    let mut found = bonesmith_core::methods::represent(&sequence, &params, session)?;
     let memory = Memory::so_far();
     let fit_wall_secs = started.elapsed().as_secs_f64();
     session.stage("writing")?;
@@ -48,7 +48,7 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
     let started = Instant::now();
     let stored = bonesmith_io::load_basis(&output).context("reading back what was written")?;
     let stored = stored.context("what was written is no basis")?;
-    let metrics = basis::evaluate(&stored, &sequence).context("measuring what was written")?;
+    let metrics = bonesmith_core::metrics::evaluate_basis(&stored, &sequence).context("measuring what was written")?;
     let mut summary = summary(&stored, &sequence, metrics);
     summary.seconds = Seconds {
         load: load_secs,

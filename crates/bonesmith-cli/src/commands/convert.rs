@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bonesmith_core::{DdmRig, RawSequence, Rig, ShapedRig, TwoLayerRig, ddm, deform};
+use bonesmith_core::{DdmRig, RawSequence, Rig, ShapedRig, TwoLayerRig, deform};
 use bonesmith_io::{Format, IoError, LoadOptions, Loaded};
 
 use crate::args::ConvertArgs;
@@ -122,7 +122,7 @@ pub fn load_any(paths: &[PathBuf], options: &LoadOptions) -> Result<Loaded, IoEr
 fn baked(found: Found) -> Result<RawSequence, Usage> {
     let baked = match found {
         Found::TwoLayer(two) => two.master.animation(|t| deform::two_layer(&two, two.master.clips[0].frame(t))),
-        Found::Ddm(ddm) => ddm.rig.animation(|t| ddm::evaluate(&ddm, ddm.rig.clips[0].frame(t))),
+        Found::Ddm(ddm) => ddm.rig.animation(|t| bonesmith_core::deform::ddm_f64(&ddm, ddm.rig.clips[0].frame(t))),
         Found::Shaped(shaped) => shaped.rig.animation(|t| shaped.posed(0, t)),
         Found::Rig(rig) => rig.animation(|t| deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t))),
         Found::Sequence(raw) => Some(raw),

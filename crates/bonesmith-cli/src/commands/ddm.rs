@@ -64,7 +64,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.heed(|| save(&made, shape, &output))?;
     let export = started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
-    let reference = poses(&full.rig, |t| evaluate(&full, full.rig.clips[0].frame(t)))?;
+    let reference = poses(&full.rig, |t| ddm_f64(&full, full.rig.clips[0].frame(t)))?;
     let measured = reference.as_ref().map(|sequence| models::measure_written(&output, sequence)).transpose()?;
     let seconds = Seconds { load, prepare, fit, export, total: load + prepare + fit + export, ..Default::default() };
     let mut report = Report {
@@ -152,7 +152,7 @@ fn save(made: &DdmRig, shape: ShapeArg, output: &Path) -> anyhow::Result<()> {
         (ShapeArg::Runtime, _) => bonesmith_io::save_ddm(made, output)?,
         (ShapeArg::Baked, Some(baked)) => bonesmith_io::save_rig(&baked, output)?,
         (ShapeArg::Baked, None) => {
-            let frames = poses(&made.rig, |t| evaluate(made, made.rig.clips[0].frame(t)))?;
+            let frames = poses(&made.rig, |t| ddm_f64(made, made.rig.clips[0].frame(t)))?;
             let frames = frames.ok_or_else(|| Usage::new("--shape baked: the rig has no animation to bake"))?;
             bonesmith_io::save_sequence(&frames, output)?;
         }

@@ -26,7 +26,6 @@ use crate::cluster::spectral;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::BoneKind;
-use crate::model::transform::nearest_rotation;
 use crate::observer::Observer;
 use crate::skinning::bone_step::BoneModel;
 use crate::skinning::descent::State;
@@ -37,6 +36,7 @@ use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::solve::nnls::Nnls;
+use crate::solve::transform::nearest_rotation;
 
 /// Vertices between which affinities are held: a matrix of their square, 18 MB, and its eigenvectors. More only where
 /// there are more bones than this, at most [`crate::skinning::params::MAX_BONES`]: 34 MB.

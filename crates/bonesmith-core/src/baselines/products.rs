@@ -8,7 +8,6 @@ use faer::{Accum, MatMut, MatRef, Par};
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::model::transform::rotation_svd;
 use crate::skinning::motion::Motion;
 use crate::skinning::pass::gram;
 use crate::skinning::problem::Problem;
@@ -16,6 +15,7 @@ use crate::skinning::products::BoneProducts;
 use crate::skinning::quadratic;
 use crate::skinning::skin::Skin;
 use crate::solve::kernels::squared;
+use crate::solve::transform::rotation_svd;
 
 /// Vertices that are projected on the bones at once.
 const BLOCK: usize = 64;

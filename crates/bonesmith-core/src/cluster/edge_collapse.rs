@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use glam::{DMat3, DVec3};
 
 use crate::mesh::topology::Topology;
-use crate::model::transform::rotation_svd;
 use crate::skinning::problem::Problem;
+use crate::solve::transform::rotation_svd;
 
 /// Frames that decide about merging.
 const MOST_FRAMES: usize = 16;
@@ -194,7 +194,7 @@ mod tests {
             let (cu, cv) =
                 (members.iter().map(|&i| u(i)).sum::<DVec3>() / n, members.iter().map(|&i| v(i)).sum::<DVec3>() / n);
             let h: DMat3 = members.iter().map(|&i| outer(v(i) - cv, u(i) - cu)).sum();
-            let r = crate::model::transform::nearest_rotation(&h);
+            let r = crate::solve::transform::nearest_rotation(&h);
             direct += members.iter().map(|&i| (v(i) - cv).distance_squared(r * (u(i) - cu))).sum::<f64>();
         }
         assert!((sums.error() - direct).abs() < 1e-6 * direct.max(1.0), "{} {direct}", sums.error());

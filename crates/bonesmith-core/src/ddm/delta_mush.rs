@@ -15,7 +15,7 @@ use crate::mesh::normals::vertex_normals;
 use crate::mesh::sphere::smallest_enclosing_sphere;
 use crate::mesh::topology::Topology;
 use crate::model::rig::Rig;
-use crate::model::transform::nearest_rotation;
+use crate::solve::transform::nearest_rotation;
 
 /// Residual at which a solve ends, relative to the right side.
 const TOLERANCE: f64 = 1e-12;

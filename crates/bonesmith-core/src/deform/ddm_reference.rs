@@ -7,7 +7,7 @@ use crate::mesh::normals::vertex_normals;
 use crate::model::ddm::{DdmRig, Variant};
 use crate::model::multi_weights::MultiWeights;
 use crate::model::rig::{Bone, BoneKind, Clip, Rig};
-use crate::model::transform::nearest_rotation;
+use crate::solve::transform::{inverse, nearest_rotation};
 
 /// One frame: bones about the model's origin, at rest and posed. Differences of far-away points are taken here, once per
 /// bone and in float64, so that nothing after it sees large numbers.
@@ -151,13 +151,6 @@ impl DdmRig {
             ..self.rig.clone()
         })
     }
-}
-
-/// Inverse of a symmetric positive matrix; what is singular gives the identity rather than infinities.
-pub(crate) fn inverse(m: &DMat3) -> DMat3 {
-    let det = m.determinant();
-    let size = (m.x_axis.x + m.y_axis.y + m.z_axis.z).abs() / 3.0;
-    if det.abs() > 1e-18 * size * size * size && det != 0.0 { m.inverse() } else { DMat3::IDENTITY }
 }
 
 /// [N] posed vertices of one frame, in float64 before the final rounding.

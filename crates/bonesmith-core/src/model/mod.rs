@@ -5,6 +5,5 @@ pub mod corrective;
 pub mod ddm;
 pub mod multi_weights;
 pub mod rig;
-pub mod transform;
 pub mod two_layer;
 pub mod weights;

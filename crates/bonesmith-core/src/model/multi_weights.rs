@@ -184,7 +184,7 @@ impl MultiWeights {
             let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(v[4 + at]));
             sum += DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
         }
-        let m = crate::deform::inverse(&sum);
+        let m = crate::solve::transform::inverse(&sum);
         [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32)
     }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::mesh::sequence::RawSequence;
 use crate::mesh::surface::Surface;
-use crate::model::transform::nearest_rotation;
 use crate::model::weights::{SparseWeights, WeightError};
+use crate::solve::transform::nearest_rotation;
 
 /// What a bone's transform may do.
 ///

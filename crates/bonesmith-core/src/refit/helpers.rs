@@ -4,7 +4,6 @@ use glam::{DAffine3, DMat3, DVec3};
 use rayon::prelude::*;
 
 use crate::model::rig::{Bone, BoneKind, Rig};
-use crate::model::transform::nearest_rotation;
 use crate::refit::fitting::Fitting;
 use crate::refit::moments::Moments;
 use crate::refit::params::RefitParams;
@@ -14,6 +13,7 @@ use crate::skinning::motion::Motion;
 use crate::skinning::params::{FitError, StopReason};
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
+use crate::solve::transform::nearest_rotation;
 
 /// Helpers come in so many portions: those of a later one see what the earlier ones left.
 const PORTIONS: usize = 4;

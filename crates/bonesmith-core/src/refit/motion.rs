@@ -15,9 +15,9 @@ use glam::{DMat3, DQuat, DVec3};
 use rayon::prelude::*;
 
 use crate::model::rig::BoneKind;
-use crate::model::transform::nearest_rotation;
 use crate::refit::moments::{Block, Columns, Moments, inner, subtract_product};
 use crate::skinning::motion::Motion;
+use crate::solve::transform::nearest_rotation;
 
 /// Squared weight below which a bone has nothing to be fitted to; it follows its parent instead.
 pub(super) const EMPTY: f64 = 0.02;

@@ -4,8 +4,8 @@ use glam::DAffine3;
 
 use crate::mesh::sequence::typical_step;
 use crate::model::rig::{Clip, Rig};
-use crate::model::transform::Trs;
 use crate::refit::space::parents_first;
+use crate::solve::transform::Trs;
 
 /// How the frames of a sequence are found in a clip.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,6 @@ use glam::{DAffine3, DMat3, DVec3};
 
 use crate::mesh::sphere::Sphere;
 use crate::model::rig::{Bone, Clip, Rig};
-use crate::model::transform::nearest_rotation;
 use crate::model::weights::SparseWeights;
 use crate::refit::fitting::Fitting;
 use crate::refit::helpers;
@@ -12,6 +11,7 @@ use crate::refit::params::{Locks, Subject};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
+use crate::solve::transform::nearest_rotation;
 
 /// All subjects in the unit of the first.
 pub(super) fn problems(subjects: &[Subject]) -> Vec<Problem> {

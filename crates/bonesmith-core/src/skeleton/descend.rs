@@ -2,7 +2,6 @@
 
 use glam::{DMat3, DVec3};
 
-use crate::model::transform::nearest_rotation;
 use crate::skeleton::graph::Graph;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::solve::Quadratic;
@@ -14,6 +13,7 @@ use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::skinning::smooth::Smoothness;
 use crate::skinning::vertex_step::LocalParams;
+use crate::solve::transform::nearest_rotation;
 
 /// Largest momentum: how far ahead of the last step the next one starts.
 const MAX_MOMENTUM: f64 = 0.95;

@@ -15,9 +15,9 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use glam::{DMat3, DVec3};
 
-use crate::model::transform::nearest_rotation;
 use crate::skeleton::tree::Tree;
 use crate::skinning::motion::Motion;
+use crate::solve::transform::nearest_rotation;
 
 /// A tree of bones in all frames.
 #[derive(Clone)]

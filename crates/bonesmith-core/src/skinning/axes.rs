@@ -8,10 +8,10 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::model::transform::nearest_rotation;
 use crate::skinning::bone_step::{BoneModel, EMPTY, centred_covariance, own_moments};
 use crate::skinning::motion::Motion;
 use crate::skinning::pass::Moments;
+use crate::solve::transform::nearest_rotation;
 
 /// Frames that are looked at, spread evenly.
 const MOST_FRAMES: usize = 64;

@@ -20,11 +20,11 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::model::rig::BoneKind;
-use crate::model::transform::rotation_svd;
 use crate::skinning::motion::Motion;
 use crate::skinning::pass::Moments;
 use crate::solve::kernels::{Spread, TileBone, mix4};
 use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
+use crate::solve::transform::rotation_svd;
 
 /// Smallest and largest scale of a trs bone along an axis.
 const SCALE_RANGE: (f64, f64) = (0.02, 50.0);

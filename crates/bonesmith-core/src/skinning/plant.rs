@@ -3,10 +3,10 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::model::transform::{nearest_rotation, rotation_svd};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
+use crate::solve::transform::{nearest_rotation, rotation_svd};
 
 /// Adds `count` bones, each moving rigidly with a patch of `patch` vertices around a vertex of large error.
 ///

@@ -10,3 +10,4 @@ pub(crate) mod random;
 pub(crate) mod simplex;
 pub(crate) mod simplices;
 pub(crate) mod sparse_spd;
+pub mod transform;

@@ -10,7 +10,7 @@
 
 use glam::{DMat3, DVec3};
 
-use crate::model::transform::nearest_rotation;
+use crate::solve::transform::nearest_rotation;
 
 /// Matrices per batch: one AVX-512 register, two AVX2 registers of float64.
 pub(crate) const LANES: usize = 8;

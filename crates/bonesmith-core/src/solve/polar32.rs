@@ -8,7 +8,7 @@
 
 use glam::{DMat3, DVec3};
 
-use crate::model::transform::nearest_rotation;
+use crate::solve::transform::nearest_rotation;
 
 /// Matrices per batch: one AVX-512 register of float32.
 pub(crate) const LANES: usize = 16;

@@ -224,7 +224,7 @@ mod tests {
     use crate::mesh::sequence::MeshSequence;
     use crate::mesh::topology::Adjacency;
     use crate::metrics::evaluate;
-    use crate::model::transform::Trs;
+    use crate::solve::transform::Trs;
 
     #[test]
     fn the_rig_is_sound_and_makes_its_sequence() {

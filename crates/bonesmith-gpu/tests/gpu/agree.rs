@@ -5,7 +5,7 @@ use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
 use bonesmith_core::deform::ddm_with_normals_f64;
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
-use bonesmith_core::{DdmRig, Rig, Silent, TwoLayerRig, deform, metrics};
+use bonesmith_core::{DdmRig, Rig, Silent, TwoLayerRig, deform};
 use bonesmith_gpu::{Batch, Bones, GpuOptions, Model, Tuning};
 use glam::{DAffine3, DVec3, Vec3};
 

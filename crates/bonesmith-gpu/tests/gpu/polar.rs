@@ -2,7 +2,7 @@
 
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::model::multi_weights::MultiWeights;
-use bonesmith_core::model::transform::nearest_rotation;
+use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{DdmRig, SparseWeights};
 use bonesmith_gpu::{Gpu, GpuOptions, Model, Tuning};
 use glam::{DAffine3, DMat3, DVec3, Vec3};

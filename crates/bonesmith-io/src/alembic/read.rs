@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bonesmith_core::model::transform::nearest_rotation;
+use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{RawFrame, RawSequence, Space, Surface, UpAxis};
 use glam::{DAffine3, Vec3};
 

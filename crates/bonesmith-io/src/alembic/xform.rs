@@ -1,6 +1,6 @@
 //! Transforms in the hierarchy: stacks of operations, each channel possibly animated.
 
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use glam::{DAffine3, DMat4, DVec3};
 
 use super::archive::{Archive, Object, Property};

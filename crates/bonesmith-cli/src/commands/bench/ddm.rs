@@ -55,7 +55,7 @@ fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Resul
     let full = precompute(&rigid_bind(given), &DdmParams::default(), &DdmMaps::default(), session)?;
     let precompute_secs = started.elapsed().as_secs_f64();
     let n = full.vertex_count();
-    let truth: Vec<Vec<Vec3>> = frames(&full).map(|pose| evaluate(&full, pose)).collect();
+    let truth: Vec<Vec<Vec3>> = frames(&full).map(|pose| ddm_f64(&full, pose)).collect();
     let per_vertex = full.weights.influences() as f64 / n as f64;
     let mut text = format!(
         "\n**{}**: {n} vertices, {} bones, {} frames; {per_vertex:.2} multi-weights per vertex, precomputed in {precompute_secs:.2} s.\n\n\

@@ -167,7 +167,9 @@ impl Cast {
             e_rms(&|pose| deform::two_layer(&self.two, pose), &|pose| {
                 deform::lbs(&self.rig.rest, &self.rig.weights, pose)
             }),
-            e_rms(&|pose| ddm::evaluate(&self.small, pose), &|pose| ddm::evaluate(&self.full, pose)),
+            e_rms(&|pose| bonesmith_core::deform::ddm_f64(&self.small, pose), &|pose| {
+                bonesmith_core::deform::ddm_f64(&self.full, pose)
+            }),
         ]
     }
 

@@ -168,7 +168,7 @@ fn row_json(row: &Row, figures: &[(&Published, Value)]) -> Value {
 /// E_RMS of a rig that was written, with corrections of the posed frames.
 fn posed_residual(rig: &Path, sequence: &Path, rank: usize, session: &mut Session) -> anyhow::Result<f64> {
     let sequence = load::check(bonesmith_io::load_sequence(&[sequence.to_owned()], &Default::default())?)?;
-    Ok(correct::posed_residual(&bonesmith_io::load_rig(rig)?, &sequence, rank, session)?)
+    Ok(corrective::posed_residual(&bonesmith_io::load_rig(rig)?, &sequence, rank, session)?)
 }
 
 /// Runs one fit in a process of its own; why it could not, as a note.

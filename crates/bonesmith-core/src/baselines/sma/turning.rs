@@ -6,9 +6,9 @@ use rayon::prelude::*;
 use crate::cluster::mean_shift::Points;
 use crate::cluster::region_growing::{THINNEST, thinness, triangle_frame};
 use crate::mesh::topology::Topology;
-use crate::model::transform::nearest_rotation;
 use crate::skinning::params::FitError;
 use crate::skinning::problem::Problem;
+use crate::solve::transform::nearest_rotation;
 
 /// Triangles that make a bone: with so many the published bandwidth gives the published numbers of bones.
 const LEAST_TRIANGLES: f64 = 40.0;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use glam::{DAffine3, DMat3, Vec3};
 
 use crate::mesh::sequence::{MeshSequence, SequenceError};
-use crate::model::transform::nearest_rotation;
+use crate::solve::transform::nearest_rotation;
 
 /// One clip within a joined sequence.
 #[derive(Clone, Debug, PartialEq)]

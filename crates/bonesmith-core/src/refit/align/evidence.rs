@@ -5,13 +5,13 @@ use glam::{DAffine3, DMat3, DVec3, Vec3};
 use crate::mesh::sequence::{MeshSequence, typical_step};
 use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere};
 use crate::model::rig::{Clip, Rig};
-use crate::model::transform::{nearest_rotation, rotation_svd};
 use crate::model::weights::SparseWeights;
 use crate::refit::align::{Correction, SignedAxes};
 use crate::refit::resample::{self, Timing};
 use crate::refit::space;
 use crate::refit::weights::{Part, Prior, Search, solve};
 use crate::skinning::problem::Problem;
+use crate::solve::transform::{nearest_rotation, rotation_svd};
 
 /// Vertices that a sample has, at most.
 const VERTICES: usize = 128;

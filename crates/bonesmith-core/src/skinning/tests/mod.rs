@@ -16,7 +16,6 @@ use glam::{DMat3, DQuat, DVec3};
 
 use crate::mesh::sphere::Sphere;
 use crate::model::rig::BoneKind;
-use crate::model::transform::nearest_rotation;
 use crate::skinning::bone_step::BoneModel;
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
@@ -24,6 +23,7 @@ use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
 use crate::skinning::vertex_step::LocalParams;
 use crate::solve::random::Random;
+use crate::solve::transform::nearest_rotation;
 
 /// Sizes of a random case.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::model::transform::nearest_rotation;
+use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{Bone, SparseWeights, Surface};
 use glam::{DAffine3, DVec3, Vec3};
 use ufbx::{Mesh, Node, SkinDeformer, SkinningMethod};

@@ -3,7 +3,7 @@
 use std::io;
 
 use bonesmith_core::Clip;
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use glam::{DMat3, DQuat};
 
 use super::binary::{Properties, Record};

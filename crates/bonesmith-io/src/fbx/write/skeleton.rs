@@ -3,7 +3,7 @@
 use std::io;
 
 use bonesmith_core::Rig;
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use glam::{DAffine3, DVec3};
 
 use super::animation::degrees;

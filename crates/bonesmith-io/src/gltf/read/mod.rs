@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::model::transform::nearest_rotation;
+use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{Bone, Clip, DdmRig, RawFrame, RawSequence, Rig, ShapedRig, Space, TwoLayerRig};
 use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;

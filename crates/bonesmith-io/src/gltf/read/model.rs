@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::model::transform::nearest_rotation;
+use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{SparseWeights, Surface};
 use glam::{DAffine3, DMat4, Vec3};
 use gltf_json::animation::Property;

@@ -1,6 +1,6 @@
 //! The tree of nodes and where it puts things.
 
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use glam::{DAffine3, DMat4, DQuat, DVec3};
 use gltf_json::Node;
 

@@ -1,6 +1,6 @@
 //! Clips as animations: one channel per node and property that moves.
 
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use gltf_json::animation::{Animation, Channel, Interpolation, Property, Sampler, Target};
 use gltf_json::validation::Checked;
 use gltf_json::{Accessor, Index, Node};

@@ -17,8 +17,8 @@ mod split;
 use std::borrow::Cow;
 use std::path::Path;
 
-use bonesmith_core::model::transform::Trs;
 use bonesmith_core::model::two_layer::Blends;
+use bonesmith_core::transform::Trs;
 use bonesmith_core::{BlendShape, DdmRig, MeshSequence, Rig, ShapedRig, Space, SparseWeights, TwoLayerRig};
 use glam::{DAffine3, DMat3, DVec3};
 use gltf_json::animation::Property;

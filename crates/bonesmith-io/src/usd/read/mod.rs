@@ -13,7 +13,7 @@ mod xform;
 use std::path::Path;
 use std::sync::Arc;
 
-use bonesmith_core::model::transform::nearest_rotation;
+use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, ShapedRig, SparseWeights};
 use glam::{DAffine3, DVec3};
 

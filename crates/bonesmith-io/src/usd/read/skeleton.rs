@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use glam::{DAffine3, DVec3};
 
 use crate::IoError;

@@ -1,6 +1,6 @@
 //! A rig as a `SkelRoot`: skeleton, animations, skinned mesh, blend shapes.
 
-use bonesmith_core::model::transform::Trs;
+use bonesmith_core::transform::Trs;
 use bonesmith_core::{Clip, Rig};
 use glam::{DAffine3, DMat4};
 

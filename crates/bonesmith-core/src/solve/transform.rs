@@ -116,6 +116,13 @@ pub fn nearest_rotation(m: &DMat3) -> DMat3 {
     svd.u * svd.v.transpose()
 }
 
+/// Inverse of a symmetric positive matrix; what is singular gives the identity rather than infinities.
+pub(crate) fn inverse(m: &DMat3) -> DMat3 {
+    let det = m.determinant();
+    let size = (m.x_axis.x + m.y_axis.y + m.z_axis.z).abs() / 3.0;
+    if det.abs() > 1e-18 * size * size * size && det != 0.0 { m.inverse() } else { DMat3::IDENTITY }
+}
+
 /// Makes consecutive quaternions of one bone lie on one hemisphere, so that they interpolate the short way.
 pub fn continue_signs(rotations: &mut [DQuat]) {
     for t in 1..rotations.len() {

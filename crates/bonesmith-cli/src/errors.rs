@@ -3,11 +3,9 @@
 use std::process::ExitCode;
 
 use bonesmith_core::SequenceError;
-use bonesmith_core::compress::CompressError;
-use bonesmith_core::corrective::EigenSkinError;
-use bonesmith_core::ddm::DdmError;
 use bonesmith_core::fit::FitError;
 use bonesmith_core::metrics::MetricsError;
+use bonesmith_core::observer::Cancelled;
 use bonesmith_core::reduce::ReduceError;
 
 /// How a command that did not fail ended.
@@ -45,18 +43,6 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The user pressed Ctrl-C.
-#[derive(Debug)]
-pub struct Cancelled;
-
-impl std::fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("cancelled")
-    }
-}
-
-impl std::error::Error for Cancelled {}
-
 /// Prints what went wrong, if anything, and turns it into the exit code of the program.
 pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
     let error = match result {
@@ -76,14 +62,7 @@ pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
 }
 
 fn is_cancel(error: &anyhow::Error) -> bool {
-    error.chain().any(|e| {
-        e.is::<Cancelled>()
-            || matches!(e.downcast_ref(), Some(FitError::Cancelled))
-            || matches!(e.downcast_ref(), Some(EigenSkinError::Cancelled))
-            || matches!(e.downcast_ref(), Some(ReduceError::Cancelled))
-            || matches!(e.downcast_ref(), Some(CompressError::Cancelled))
-            || matches!(e.downcast_ref(), Some(DdmError::Cancelled))
-    })
+    error.chain().any(|e| e.is::<Cancelled>())
 }
 
 /// The whole chain on one line; a cause that its parent has already quoted is not said twice.

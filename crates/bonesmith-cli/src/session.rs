@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::args::GlobalArgs;
-use crate::errors::Cancelled;
+use bonesmith_core::observer::Cancelled;
 
 /// Lines on a pipe come no faster than this within a stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);

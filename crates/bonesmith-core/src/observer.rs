@@ -1,4 +1,4 @@
-//! How a long stage tells what it is doing, and is asked to stop.
+//! Progress of long stages, and how they are cancelled.
 
 use std::ops::ControlFlow;
 
@@ -15,20 +15,67 @@ pub struct Progress {
     pub e_rms: Option<f64>,
 }
 
-/// Told about progress; may ask to stop by returning [`ControlFlow::Break`].
+/// Receives progress; returns [`ControlFlow::Break`] to cancel.
 ///
-/// A stage that is told to stop returns its `Cancelled` error and writes nothing.
+/// A cancelled stage returns an error whose source is [`Cancelled`], and changes nothing.
 pub trait Observer: Send {
-    /// Called a few times per second at most by well-behaved stages, from one thread.
+    /// Called from one thread, at least once a second by any stage that takes longer than that.
     fn report(&mut self, progress: &Progress) -> ControlFlow<()>;
 }
 
-/// An observer that says nothing and never stops.
+/// The observer cancelled the stage. The only such type: every error of a stage has it as its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cancelled")]
+pub struct Cancelled;
+
+/// An observer that ignores progress and never cancels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
 impl Observer for Silent {
     fn report(&mut self, _: &Progress) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+}
+
+/// Counts the steps of one stage after another and reports them.
+pub(crate) struct Stages<'a> {
+    observer: &'a mut dyn Observer,
+    /// The present stage.
+    pub stage: &'static str,
+    step: usize,
+    steps: Option<usize>,
+}
+
+impl<'a> Stages<'a> {
+    pub fn new(observer: &'a mut dyn Observer) -> Self {
+        Self { observer, stage: "", step: 0, steps: None }
+    }
+
+    /// Begins a stage of about `steps` steps.
+    pub fn begin(&mut self, stage: &'static str, steps: Option<usize>) -> Result<(), Cancelled> {
+        (self.stage, self.step, self.steps) = (stage, 0, steps);
+        self.report(None)
+    }
+
+    /// One more step is done; there may turn out to be more than expected.
+    pub fn step(&mut self, e_rms: Option<f64>) -> Result<(), Cancelled> {
+        self.step += 1;
+        self.steps = self.steps.map(|steps| steps.max(self.step));
+        self.report(e_rms)
+    }
+
+    /// Work goes on within a step.
+    pub fn report(&mut self, e_rms: Option<f64>) -> Result<(), Cancelled> {
+        let progress = Progress { stage: self.stage, step: self.step, steps: self.steps, e_rms };
+        match self.observer.report(&progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Cancelled),
+        }
+    }
+
+    /// The observer itself, for a stage inside this one.
+    pub fn observer(&mut self) -> &mut dyn Observer {
+        self.observer
     }
 }

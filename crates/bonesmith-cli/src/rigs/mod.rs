@@ -15,7 +15,7 @@ use bonesmith_core::Rig;
 use bonesmith_core::fit::{FitInfo, Warning};
 use bonesmith_core::methods::fit;
 use bonesmith_core::refit::subjects::transferred_binds;
-use bonesmith_core::refit::{GivenError, Locks, Refitted, Solve, Subject, refit};
+use bonesmith_core::refit::{Locks, RefitError, Refitted, Solve, Subject, refit};
 
 use crate::args::FitArgs;
 use crate::commands;
@@ -101,7 +101,7 @@ fn share(rig: &Rig, bodies: &[Body], locks: &Locks, plan: &Plan, session: &mut S
         .collect();
     // A cancel must be seen as one, however deep it lies.
     refit(rig, &subjects, locks, &plan.refit, session).map_err(|error| match error {
-        GivenError::Fit(error) => error.into(),
+        RefitError::Fit(error) => error.into(),
         error => error.into(),
     })
 }

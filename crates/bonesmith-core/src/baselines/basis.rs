@@ -58,7 +58,7 @@ pub fn represent(
     check_bones(sequence, params)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
-    let problem = run.timed("normalise", || Problem::centered(sequence));
+    let problem = run.timed("normalise", || Problem::new(sequence));
     let mut warnings = Vec::new();
     let vertices = sequence.vertex_count();
     let (mixed, prepare_secs) = match params.method {
@@ -97,11 +97,11 @@ pub fn represent(
 
 /// Back to model units, frame by frame.
 fn basis(sequence: &MeshSequence, problem: &Problem, mixed: Mixed) -> Basis {
-    let (f, radius, center) = (problem.frames(), problem.sphere.radius, problem.sphere.center);
+    let (f, space) = (problem.frames(), &problem.space);
     let by_frame =
         |row: &[f64]| -> Vec<DVec3> { (0..f).map(|t| DVec3::new(row[t], row[f + t], row[2 * f + t])).collect() };
     let numbers = |p: DVec3| p.as_vec3().to_array();
-    let mean = (0..f).flat_map(|t| numbers(problem.shift(t) * radius + center));
+    let mean = (0..f).flat_map(|t| numbers(space.model_point(space.shift(t))));
     let columns =
         mixed.columns.chunks_exact(problem.length).flat_map(|row| by_frame(row).into_iter().flat_map(numbers));
     Basis {
@@ -113,7 +113,7 @@ fn basis(sequence: &MeshSequence, problem: &Problem, mixed: Mixed) -> Basis {
         dimension: mixed.dimension,
         mean: mean.collect(),
         columns: columns.collect(),
-        coefficients: mixed.coefficients.iter().map(|x| (x * radius) as f32).collect(),
+        coefficients: mixed.coefficients.iter().map(|x| (x * space.sphere.radius) as f32).collect(),
         clusters: mixed.clusters,
         params_json: String::new(),
     }

@@ -51,7 +51,7 @@ pub(super) enum Rest {
 
 /// A sequence as a method works with it, each frame moved back to the middle of the input's rest pose.
 pub(super) fn prepare(sequence: &MeshSequence, params: &FitParams, rest: Rest) -> Problem {
-    let mut problem = Problem::centered(sequence);
+    let mut problem = Problem::new(sequence);
     if rest == Rest::FirstFrame && !params.keep_rest {
         problem.rest = problem.first_frame();
     }

@@ -29,9 +29,10 @@ use crate::model::rig::BoneKind;
 use crate::observer::Observer;
 use crate::skinning::bone_step::BoneModel;
 use crate::skinning::descent::State;
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::params::{FitError, FitParams, Fitted};
-use crate::skinning::pass::{self, Moments};
+use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
@@ -156,7 +157,8 @@ fn sparse_weights(problem: &Problem, motion: &Motion, skin: &mut Skin) {
 fn soft_rotations(motion: &mut Motion, moments: &Moments) {
     let (b, length) = (motion.bones, motion.length);
     let side = 4 * b;
-    let second = MatRef::from_row_major_slice(&moments.second, side, side);
+    let dense = moments.second.dense();
+    let second = MatRef::from_row_major_slice(&dense, side, side);
     // The pull acts on the linear part alone: rows 0 to 3 B.
     let pull: Vec<f64> = (0..3 * b).map(|r| STIFFNESS * second[(3 * b + r % b, 3 * b + r % b)]).collect();
     let mut system = second.to_owned();
@@ -190,8 +192,8 @@ fn linear(m: &[[f64; 4]; 3]) -> DMat3 {
 
 /// Makes bones rotations about the centres of what hangs on them, which stay where they were.
 fn rotations(motion: &mut Motion, moments: &Moments) {
-    let (b, side) = (motion.bones, 4 * motion.bones);
-    let entry = |c: usize, j: usize| moments.second[(3 * b + j) * side + c * b + j];
+    let b = motion.bones;
+    let entry = |c: usize, j: usize| moments.second.of[j].own[3][c];
     let frames = motion.frames();
     for (j, t) in (0..b).flat_map(|j| (0..frames).map(move |t| (j, t))) {
         let weight = entry(3, j);

@@ -20,9 +20,10 @@ use crate::model::rig::BoneKind;
 use crate::observer::Observer;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::State;
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::params::{FitError, FitParams, Fitted};
-use crate::skinning::pass::{self, Moments, gram};
+use crate::skinning::pass::{self, gram};
 use crate::skinning::plant;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BoneProducts;
@@ -164,8 +165,8 @@ fn update_weights(problem: &Problem, motion: &Motion, skin: &mut Skin) -> f64 {
 
 /// Bones with hardly any weight move with the surroundings of the worst vertices; how many [Course2014 s.1.5.2].
 fn reinitialise(problem: &Problem, motion: &mut Motion, skin: &Skin, moments: &Moments, most: usize) -> usize {
-    let (b, side) = (motion.bones, 4 * motion.bones);
-    let weight = |j: usize| moments.second[(3 * b + j) * side + 3 * b + j];
+    let b = motion.bones;
+    let weight = |j: usize| moments.second.mass(j);
     // Of few vertices nothing is significant by this measure: then less will do.
     let least = INSIGNIFICANT.min(0.5 * problem.vertices() as f64 / b as f64);
     let mut errors = moments.per_vertex.clone();

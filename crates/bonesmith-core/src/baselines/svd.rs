@@ -1,7 +1,7 @@
 //! Truncated singular value decomposition [Alexa2000, as Kavan2010 s.5 compares with it]: `4 P` columns for the whole
 //! mesh, as many numbers in every frame as P affine bones have.
 //!
-//! Trajectories are taken about the mean of all vertices in each frame (`Problem::centered`), which is one trajectory
+//! Trajectories are taken about the mean of all vertices in each frame ([`UnitSpace`](crate::skinning::unit::UnitSpace)), which is one trajectory
 //! more. Singular vectors are the eigenvectors of the sum of the trajectories' products, [3 F, 3 F] in float64: values
 //! below 1e-8 of the largest are lost in rounding, which is less than float32 positions hold. Animations too long for
 //! that matrix are refused.

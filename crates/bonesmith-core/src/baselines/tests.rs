@@ -206,7 +206,11 @@ fn what_a_method_does_not_know_is_refused_and_a_wish_to_stop_is_heard() {
     for method in METHODS {
         let smooth = FitParams { smooth: 0.5, ..params(method, 3) };
         assert!(matches!(fit(&sequence, &smooth, &mut Silent), Err(FitError::Unsupported(_))), "{method:?}");
-        assert_eq!(fit(&sequence, &params(method, 3), &mut Stop).unwrap_err(), FitError::Cancelled, "{method:?}");
+        assert_eq!(
+            fit(&sequence, &params(method, 3), &mut Stop).unwrap_err(),
+            FitError::Cancelled(crate::observer::Cancelled),
+            "{method:?}"
+        );
     }
     for method in [Method::Ssdr, Method::Lssp] {
         let affine = FitParams { bone_kind: BoneKind::Affine, ..params(method, 3) };

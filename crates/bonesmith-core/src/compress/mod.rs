@@ -128,7 +128,7 @@ impl Stage<'_> {
         let e_rms = error.filter(|_| self.with_examples);
         match self.observer.report(&Progress { stage: self.name, step, steps, e_rms }) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(CompressError::Cancelled),
+            ControlFlow::Break(()) => Err(crate::observer::Cancelled.into()),
         }
     }
 }

@@ -126,5 +126,5 @@ pub enum CompressError {
     Poses(#[from] PoseError),
     /// The observer asked to stop.
     #[error("cancelled")]
-    Cancelled,
+    Cancelled(#[from] crate::observer::Cancelled),
 }

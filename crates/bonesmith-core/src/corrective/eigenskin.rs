@@ -43,7 +43,7 @@ pub enum EigenSkinError {
     TooLarge(String),
     /// The observer asked to stop.
     #[error("cancelled")]
-    Cancelled,
+    Cancelled(#[from] crate::observer::Cancelled),
 }
 
 /// Adds at most `rank` shapes that correct the rig's first clip to the sequence.
@@ -65,7 +65,7 @@ pub fn eigenskin(
 /// Says which round it is; whether to go on.
 pub(super) fn tell(observer: &mut dyn Observer, round: usize) -> Result<(), EigenSkinError> {
     let progress = Progress { stage: "corrective shapes", step: round, steps: Some(refine::ROUNDS), e_rms: None };
-    if observer.report(&progress).is_break() { Err(EigenSkinError::Cancelled) } else { Ok(()) }
+    if observer.report(&progress).is_break() { Err(crate::observer::Cancelled.into()) } else { Ok(()) }
 }
 
 /// What the first clip of a rig misses of a sequence.

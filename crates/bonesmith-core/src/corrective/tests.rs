@@ -86,7 +86,10 @@ fn wrong_input_is_told() {
             ControlFlow::Break(())
         }
     }
-    assert_eq!(eigenskin(&rig, &sequence, 2, &mut Stop).unwrap_err(), EigenSkinError::Cancelled);
+    assert_eq!(
+        eigenskin(&rig, &sequence, 2, &mut Stop).unwrap_err(),
+        EigenSkinError::Cancelled(crate::observer::Cancelled)
+    );
 }
 
 /// A rig with too few affine bones for a sequence that is pressed flat, frame by frame.

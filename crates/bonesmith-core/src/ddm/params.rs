@@ -106,7 +106,7 @@ pub enum DdmError {
     Empty,
     /// The observer asked to stop.
     #[error("cancelled")]
-    Cancelled,
+    Cancelled(#[from] crate::observer::Cancelled),
 }
 
 /// Largest lambda and kappa.

@@ -48,7 +48,7 @@ pub fn precompute(
         let progress =
             Progress { stage: "smoothing weights", step: done * BATCH, steps: Some(bones.len()), e_rms: None };
         if observer.report(&progress) == ControlFlow::Break(()) {
-            return Err(DdmError::Cancelled);
+            return Err(crate::observer::Cancelled.into());
         }
         field.smooth_bones(batch, params, &mut influences);
     }

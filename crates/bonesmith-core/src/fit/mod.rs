@@ -51,7 +51,7 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     run.stage("prepare", None)?;
     // Smoothness looks at neighbours in any order; little is soon copied.
     let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
-    let problem = if stored { Problem::centered(sequence) } else { Problem::streamed(sequence) };
+    let problem = if stored { Problem::new(sequence) } else { Problem::streamed(sequence) };
     let prepare_secs = run.seconds();
     let mut warnings = Vec::new();
     let (state, stop) = match params.bones {

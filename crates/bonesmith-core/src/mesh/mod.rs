@@ -1,5 +1,6 @@
 //! What goes in: a mesh animation, its surface and its neighbourhoods.
 
+pub mod frames;
 pub mod laplacian;
 pub mod normals;
 pub mod sequence;

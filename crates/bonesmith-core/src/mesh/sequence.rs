@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use glam::Vec3;
 
+use crate::mesh::frames::{Frames, FramesInMemory};
 use crate::mesh::surface::{Surface, SurfaceError};
 use crate::mesh::topology::Topology;
 
@@ -64,7 +65,7 @@ pub struct MeshSequence {
     name: String,
     rest: Vec<Vec3>,
     /// Shared, so that a copy of a sequence costs nothing.
-    frames: Vec<Arc<Vec<Vec3>>>,
+    frames: FramesInMemory,
     times_secs: Vec<f64>,
     surface: Arc<Surface>,
 }
@@ -160,10 +161,10 @@ impl TryFrom<RawSequence> for MeshSequence {
         }
         raw.surface.check(n)?;
         let times_secs = times_or_fps(raw.times_secs, raw.frames.len(), raw.fps)?;
-        let frames: Vec<Arc<Vec<Vec3>>> = raw.frames.into_iter().map(|f| Arc::new(f.positions)).collect();
+        let frames = FramesInMemory(raw.frames.into_iter().map(|f| Arc::new(f.positions)).collect());
         let rest = match raw.rest {
             Some(rest) => rest.positions,
-            None => frames[0].to_vec(),
+            None => frames.0[0].to_vec(),
         };
         Ok(Self { name: raw.name, rest, frames, times_secs, surface: Arc::new(raw.surface) })
     }
@@ -232,7 +233,7 @@ impl MeshSequence {
 
     /// F.
     pub fn frame_count(&self) -> usize {
-        self.frames.len()
+        self.frames.0.len()
     }
 
     /// [N] rest pose in model units.
@@ -240,14 +241,14 @@ impl MeshSequence {
         &self.rest
     }
 
-    /// [N] positions of frame `t` in model units. The one access path to frames.
+    /// [N] positions of frame `t` in model units.
     pub fn frame(&self, t: usize) -> &[Vec3] {
-        &self.frames[t]
+        &self.frames.0[t]
     }
 
-    /// [F] all frames, to hold on to.
-    pub(crate) fn shared_frames(&self) -> Vec<Arc<Vec<Vec3>>> {
-        self.frames.clone()
+    /// All frames as a source of positions.
+    pub fn frames(&self) -> Arc<dyn Frames> {
+        Arc::new(self.frames.clone())
     }
 
     /// [F] seconds of each frame.
@@ -278,8 +279,8 @@ impl MeshSequence {
     /// If the range does not.
     pub fn with_frames(mut self, range: std::ops::Range<usize>) -> Self {
         assert!(range.start < range.end && range.end <= self.frame_count(), "frames {range:?}");
-        self.frames.truncate(range.end);
-        self.frames.drain(..range.start);
+        self.frames.0.truncate(range.end);
+        self.frames.0.drain(..range.start);
         self.times_secs = self.times_secs[range].to_vec();
         self
     }

@@ -104,7 +104,7 @@ impl Stage<'_> {
     fn report(&mut self, step: usize, steps: Option<usize>, e_rms: Option<f64>) -> Result<(), ReduceError> {
         match self.observer.report(&Progress { stage: self.name, step, steps, e_rms }) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(ReduceError::Cancelled),
+            ControlFlow::Break(()) => Err(crate::observer::Cancelled.into()),
         }
     }
 }

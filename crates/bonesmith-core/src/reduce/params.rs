@@ -115,16 +115,18 @@ pub enum ReduceError {
     Target(crate::mesh::sequence::SequenceError),
     /// Bones could not be refitted.
     #[error("motion cannot be refitted: {0}")]
-    Refit(crate::refit::GivenError),
+    Refit(crate::refit::RefitError),
     /// The observer asked to stop.
     #[error("cancelled")]
-    Cancelled,
+    Cancelled(#[from] crate::observer::Cancelled),
 }
 
-impl From<crate::refit::GivenError> for ReduceError {
-    fn from(error: crate::refit::GivenError) -> Self {
+impl From<crate::refit::RefitError> for ReduceError {
+    fn from(error: crate::refit::RefitError) -> Self {
         match error {
-            crate::refit::GivenError::Fit(crate::skinning::params::FitError::Cancelled) => Self::Cancelled,
+            crate::refit::RefitError::Fit(crate::skinning::params::FitError::Cancelled(cancelled)) => {
+                Self::Cancelled(cancelled)
+            }
             error => Self::Refit(error),
         }
     }

@@ -4,6 +4,7 @@ use glam::DMat3;
 
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::{BoneKind, Rig};
+use crate::observer::Cancelled;
 use crate::refit::moments::Moments;
 use crate::refit::motion::{self, EMPTY, Freedom};
 use crate::refit::params::{Locks, RefitParams, Solve, Subject};
@@ -13,7 +14,7 @@ use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::State;
 use crate::skinning::finish;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, StopReason};
+use crate::skinning::params::StopReason;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
@@ -72,10 +73,10 @@ pub(super) struct Fitting {
 impl Fitting {
     pub fn new(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -> Self {
         let problems = space::problems(subjects);
-        let sphere = problems[0].sphere;
         let given: Vec<Motion> = subjects
             .iter()
-            .map(|s| space::motion(s.motion, rig.bone_count(), s.sequence.frame_count(), &sphere))
+            .zip(&problems)
+            .map(|(s, p)| space::motion(s.motion, rig.bone_count(), p.frames(), &p.space))
             .collect();
         let (b, n) = (rig.bone_count(), rig.vertex_count());
         let own = Some(rig.weights.max_influences()).filter(|k| INFLUENCES.contains(k)).unwrap_or(*INFLUENCES.start());
@@ -128,7 +129,7 @@ impl Fitting {
     }
 
     /// Rounds over what is to be fitted, as the parameters say.
-    pub fn descend(&mut self, params: &RefitParams, run: &mut Run<'_>) -> Result<StopReason, FitError> {
+    pub fn descend(&mut self, params: &RefitParams, run: &mut Run<'_>) -> Result<StopReason, Cancelled> {
         match params.solve {
             Solve::Weights => {
                 run.stage("weights", Some(self.passes()))?;
@@ -156,7 +157,7 @@ impl Fitting {
     ///
     /// Turn by turn creeps along curved valleys, so the bones are carried on in the direction they moved, as in
     /// [`crate::fit`]. Weights are optimal for any motion, so this is safe: where the error rises, it is taken back.
-    pub fn rounds(&mut self, rounds: usize, tolerance: f64, run: &mut Run<'_>) -> Result<StopReason, FitError> {
+    pub fn rounds(&mut self, rounds: usize, tolerance: f64, run: &mut Run<'_>) -> Result<StopReason, Cancelled> {
         let mut momentum = Momentum::default();
         let mut last = f64::INFINITY;
         let mut poor = 0;
@@ -200,7 +201,7 @@ impl Fitting {
         if self.smoothness.is_some() { SMOOTH_PASSES } else { 1 }
     }
 
-    fn fit_weights(&mut self, run: &mut Run<'_>) -> Result<(), FitError> {
+    fn fit_weights(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
         for _ in 0..self.passes() {
             self.solve_weights(Search::Whole, run);
             run.round(self.bones(), self.e_rms())?;

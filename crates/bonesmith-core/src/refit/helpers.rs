@@ -4,13 +4,14 @@ use glam::{DAffine3, DMat3, DVec3};
 use rayon::prelude::*;
 
 use crate::model::rig::{Bone, BoneKind, Rig};
+use crate::observer::Cancelled;
 use crate::refit::fitting::Fitting;
 use crate::refit::moments::Moments;
 use crate::refit::params::RefitParams;
 use crate::refit::space::{affine, rows};
 use crate::refit::weights::Search;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, StopReason};
+use crate::skinning::params::StopReason;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::solve::transform::nearest_rotation;
@@ -39,7 +40,7 @@ pub(super) fn add(
     count: usize,
     params: &RefitParams,
     run: &mut Run<'_>,
-) -> Result<StopReason, FitError> {
+) -> Result<StopReason, Cancelled> {
     let first = fitting.bones();
     let portion = count.div_ceil(PORTIONS);
     let rounds = params.max_iterations.unwrap_or(ROUNDS);
@@ -85,7 +86,7 @@ fn plant(fitting: &mut Fitting, bones: &[usize]) {
 }
 
 /// Helpers that no vertex took get another chance elsewhere.
-fn replant_useless(fitting: &mut Fitting, first: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+fn replant_useless(fitting: &mut Fitting, first: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
     let mut mass = vec![0.0; fitting.bones()];
     for i in 0..fitting.skin.rest.len() {
         fitting.skin.of(i).for_each(|(j, w)| mass[j] += w * w);
@@ -151,7 +152,7 @@ pub(super) fn bones(rig: &Rig, fitting: &Fitting, s: usize) -> Vec<Bone> {
     let moments = Moments::new(&fitting.problems[s], &fitting.skin, fitting.bones());
     // Parents are one for all subjects.
     let first = if s == 0 { None } else { Some(Moments::new(&fitting.problems[0], &fitting.skin, fitting.bones())) };
-    let sphere = fitting.problems[0].sphere;
+    let space = &fitting.problems[0].space;
     let mut names = free_names(rig);
     (given..fitting.bones())
         .map(|h| {
@@ -160,7 +161,7 @@ pub(super) fn bones(rig: &Rig, fitting: &Fitting, s: usize) -> Vec<Bone> {
                 BoneKind::Trs => DMat3::IDENTITY,
                 _ => parent.map_or(DMat3::IDENTITY, |p| rig.bones[p].world_from_bind.matrix3),
             };
-            let translation = moments.center(h) * sphere.radius + sphere.center;
+            let translation = space.model_point(moments.center(h));
             let name = names.next().unwrap_or_default();
             Bone { name, parent, world_from_bind: DAffine3 { matrix3, translation }, tip: None }
         })

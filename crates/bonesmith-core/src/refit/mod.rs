@@ -33,7 +33,7 @@ use crate::skinning::run::Run;
 
 use fitting::Fitting;
 
-pub use params::{GivenError, Locks, RefitParams, Solve, Subject};
+pub use params::{Locks, RefitError, RefitParams, Solve, Subject};
 
 /// A rig for each subject, with the same weights, and how they came about.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub fn refit(
     locks: &Locks,
     params: &RefitParams,
     observer: &mut dyn Observer,
-) -> Result<Refitted, GivenError> {
+) -> Result<Refitted, RefitError> {
     params.validate()?;
     check(rig, subjects, locks, params)?;
     let fit_params = params.as_fit();
@@ -83,15 +83,15 @@ pub fn refit(
 }
 
 /// Refuses what does not belong together.
-fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -> Result<(), GivenError> {
+fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -> Result<(), RefitError> {
     rig.check()?;
     let (n, b) = (rig.vertex_count(), rig.bone_count());
     let sized = |what, found, expected| match found == expected {
         true => Ok(()),
-        false => Err(GivenError::Size { what, found, expected }),
+        false => Err(RefitError::Size { what, found, expected }),
     };
     if subjects.is_empty() {
-        return Err(GivenError::NoSubject);
+        return Err(RefitError::NoSubject);
     }
     if b + params.add_bones > MAX_BONES {
         let what = format!("{b} bones and {} more; at most {MAX_BONES} can be fitted", params.add_bones);
@@ -100,11 +100,11 @@ fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -
     for Subject { sequence, motion, binds } in subjects {
         let name = || sequence.name().to_owned();
         if sequence.vertex_count() != n {
-            return Err(GivenError::VertexCount { rig: n, sequence: sequence.vertex_count(), name: name() });
+            return Err(RefitError::VertexCount { rig: n, sequence: sequence.vertex_count(), name: name() });
         }
         match motion {
             Some(motion) => sized("motion", motion.len(), b * sequence.frame_count())?,
-            None if params.solve == Solve::Weights => return Err(GivenError::NoMotion { name: name() }),
+            None if params.solve == Solve::Weights => return Err(RefitError::NoMotion { name: name() }),
             None => {}
         }
         sized("binds", binds.map_or(b, <[_]>::len), b)?;
@@ -116,7 +116,7 @@ fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -
     sized("locked bones", if locks.bones.is_empty() { b } else { locks.bones.len() }, b)?;
     sized("vertex mask", if locks.vertices.is_empty() { n } else { locks.vertices.len() }, n)?;
     match locks.vertices.iter().position(|m| !(0.0..=1.0).contains(m)) {
-        Some(vertex) => Err(GivenError::Mask { vertex, value: locks.vertices[vertex] }),
+        Some(vertex) => Err(RefitError::Mask { vertex, value: locks.vertices[vertex] }),
         None => Ok(()),
     }
 }

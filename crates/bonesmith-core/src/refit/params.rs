@@ -78,7 +78,7 @@ pub struct Subject<'a> {
 
 /// Why a fit that starts from a rig was refused or did not finish.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum GivenError {
+pub enum RefitError {
     /// The rig itself is wrong.
     #[error(transparent)]
     Rig(#[from] RigError),
@@ -130,6 +130,9 @@ pub enum GivenError {
     /// Everything else that a fit can refuse.
     #[error(transparent)]
     Fit(#[from] FitError),
+    /// The observer cancelled it.
+    #[error("cancelled")]
+    Cancelled(#[from] crate::observer::Cancelled),
 }
 
 impl RefitParams {

@@ -2,7 +2,6 @@
 
 use glam::{DAffine3, DMat3, DVec3};
 
-use crate::mesh::sphere::Sphere;
 use crate::model::rig::{Bone, Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::refit::fitting::Fitting;
@@ -11,6 +10,7 @@ use crate::refit::params::{Locks, Subject};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
+use crate::skinning::unit::UnitSpace;
 use crate::solve::transform::nearest_rotation;
 
 /// All subjects in the unit of the first.
@@ -19,30 +19,19 @@ pub(super) fn problems(subjects: &[Subject]) -> Vec<Problem> {
     let others: Vec<Problem> = subjects[1..]
         .iter()
         .map(|Subject { sequence, .. }| {
-            let vertices: Vec<u32> = (0..sequence.vertex_count() as u32).collect();
-            let frames: Vec<u32> = (0..sequence.frame_count() as u32).collect();
-            first.subset(sequence, &vertices, &frames)
+            Problem::in_space(sequence, UnitSpace::with_sphere(sequence, first.space.sphere))
         })
         .collect();
     std::iter::once(first).chain(others).collect()
 }
 
-/// A clip's transforms in sphere units; bones at rest where there are none.
-pub(super) fn motion(transforms: Option<&[DAffine3]>, bones: usize, frames: usize, sphere: &Sphere) -> Motion {
+/// A clip's transforms in the unit space; bones at rest where there are none.
+pub(super) fn motion(transforms: Option<&[DAffine3]>, bones: usize, frames: usize, space: &UnitSpace) -> Motion {
     let mut motion = Motion::identity(bones, frames);
     for (at, m) in transforms.unwrap_or_default().iter().enumerate() {
-        let shift = (m.transform_point3(sphere.center) - sphere.center) / sphere.radius;
-        let columns = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, shift];
-        motion.set(at % bones, at / bones, &std::array::from_fn(|a| columns.map(|c| c[a])));
+        motion.set(at % bones, at / bones, &space.matrix(at / bones, m));
     }
     motion
-}
-
-/// A motion's matrix in model units.
-fn model_units(motion: &Motion, j: usize, t: usize, sphere: &Sphere) -> DAffine3 {
-    let m = affine(&motion.get(j, t));
-    let translation = m.translation * sphere.radius + sphere.center - m.matrix3 * sphere.center;
-    DAffine3 { matrix3: m.matrix3, translation }
 }
 
 /// Rows `[a][c]` as a transform.
@@ -97,13 +86,12 @@ pub(super) fn parents_first(parents: &[Option<usize>]) -> Vec<usize> {
 /// A rig for each subject. What was not fitted is the input's, to the bit.
 pub(super) fn rigs(rig: &Rig, subjects: &[Subject], locks: &Locks, fitting: &Fitting) -> Vec<Rig> {
     let weights = weights(rig, locks, fitting);
-    let sphere = fitting.problems[0].sphere;
     let given_bones = rig.bone_count();
     let rig_of = |(s, (subject, motion)): (usize, (&Subject, &Motion))| {
         let given = subject.motion.unwrap_or_default();
         let transform = |t: usize, j: usize| match given.get(t * given_bones + j) {
             Some(given) if j < given_bones && !fitting.free[j] => *given,
-            _ => model_units(motion, j, t, &sphere),
+            _ => fitting.problems[s].space.model_transform(t, &motion.get(j, t)),
         };
         let frames = subject.sequence.frame_count();
         let posed_from_rest =

@@ -2,12 +2,13 @@
 
 use glam::{DMat3, DVec3};
 
+use crate::observer::Cancelled;
 use crate::skeleton::graph::Graph;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::solve::Quadratic;
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::FitError;
-use crate::skinning::pass::{self, Moments};
+use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
@@ -52,7 +53,7 @@ impl<'a> JointDescent<'a> {
     }
 
     /// Up to `count` rounds, fewer when time is up.
-    pub fn rounds(&mut self, body: &mut Body, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn rounds(&mut self, body: &mut Body, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         for _ in 0..count {
             self.round(body, run)?;
             if run.is_over() {
@@ -64,7 +65,7 @@ impl<'a> JointDescent<'a> {
     }
 
     /// One round; [`JointDescent::settle`] takes the look ahead back.
-    pub fn round(&mut self, body: &mut Body, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn round(&mut self, body: &mut Body, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let mut motion = body.pose.to_motion();
         self.moments = run.timed("vertices", || self.solve_vertices(&motion, &mut body.skin));
         if self.moments.squared_error > self.squared_error

@@ -16,8 +16,8 @@ use glam::{DMat3, DVec3};
 
 use crate::skeleton::pose::split;
 use crate::skeleton::tree::Edge;
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::Moments;
 
 /// Pull of a joint towards its anchor, in squared radians per frame [Le2014 eq. 3.4: mu].
 const PULL: f64 = 1e-3;
@@ -69,7 +69,7 @@ impl Graph {
     pub fn new(motion: &Motion, moments: &Moments) -> Self {
         let (bones, frames) = (motion.bones, motion.frames());
         let transforms = (0..bones).flat_map(|j| (0..frames).map(move |t| split(&motion.get(j, t)))).collect();
-        let second = moments.second.clone();
+        let second = moments.second.dense();
         let mut graph = Self { bones, frames, motion: transforms, second, bodies: Vec::new() };
         graph.bodies = (0..bones).map(|j| graph.inertia(j)).collect();
         graph

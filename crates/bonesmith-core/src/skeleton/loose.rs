@@ -3,11 +3,12 @@
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::BoneKind;
+use crate::observer::Cancelled;
 use crate::skeleton::start;
 use crate::skeleton::worth::Worth;
 use crate::skinning::bone_step::BoneModel;
 use crate::skinning::descent::{Descent, State};
-use crate::skinning::params::{Effort, FitError};
+use crate::skinning::params::Effort;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::sample::Sample;
@@ -34,7 +35,7 @@ pub(crate) struct Ground<'a> {
 
 impl Ground<'_> {
     /// Rigid bones of connected patches as seen by the sample, with growing influences.
-    pub fn over_complete(&self, clusters: usize, run: &mut Run<'_>) -> Result<State, FitError> {
+    pub fn over_complete(&self, clusters: usize, run: &mut Run<'_>) -> Result<State, Cancelled> {
         let (vertices, frames) = self.sample.picked();
         let (motion, labels) = run.timed("start", || {
             let all: Vec<u32> = (0..self.sequence.vertex_count() as u32).collect();
@@ -61,7 +62,7 @@ impl Ground<'_> {
         worth: Worth,
         effort: Effort,
         run: &mut Run<'_>,
-    ) -> Result<(State, f64), FitError> {
+    ) -> Result<(State, f64), Cancelled> {
         let schedule = Schedule { cycles: Schedule::new(effort).cycles, ..Schedule::new(Effort::Balanced) };
         let mut explorer = Explorer::resume(self.coarse, state, self.local, schedule, 0);
         explorer.descend(1, run)?;

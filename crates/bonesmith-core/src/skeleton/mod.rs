@@ -163,11 +163,11 @@ fn dressed(
     found: Skeleton,
 ) -> Result<(Rig, SkeletonInfo, State), FitError> {
     let Skeleton { body: Body { pose, skin }, mut info, .. } = found;
-    let sphere = ground.problem.sphere;
+    let space = &ground.problem.space;
     let centroids = shape::centroids(&skin, pose.bones());
     let middle = shape::middle(&ground.problem.rest, &ground.sequence.surface().topology);
     let plane = params.symmetry.then(|| names::symmetry(&ground.problem.rest)).flatten();
-    let root = shape::root_bone(&params.root, &centroids, middle, |p| (p - sphere.center) / sphere.radius);
+    let root = shape::root_bone(&params.root, &centroids, middle, |p| space.point(p.as_vec3()));
     let mut pose = shape::rooted(&pose, root, &centroids);
     let label = |pose: &pose::Pose| {
         let order = shape::chain_order(&pose.tree);
@@ -205,8 +205,7 @@ fn rig(
     let model = BoneModel::new(BoneKind::Rigid, pose.bones(), 1);
     let state = State { motion: pose.to_motion(), skin, model };
     let mut rig = finish::rig(ground.sequence, ground.problem, &state, String::new());
-    let sphere = ground.problem.sphere;
-    let model_units = |p: DVec3| p * sphere.radius + sphere.center;
+    let model_units = |p: DVec3| ground.problem.space.model_point(p);
     for (j, bone) in rig.bones.iter_mut().enumerate() {
         bone.name.clone_from(&names[order[j]]);
         bone.parent = pose.tree.parents[j];

@@ -13,6 +13,7 @@ use glam::DVec3;
 
 use crate::cluster::split;
 use crate::model::rig::BoneKind;
+use crate::observer::Cancelled;
 use crate::skeleton::descend::{Body, JointDescent};
 use crate::skeleton::graph::Graph;
 use crate::skeleton::loose::Ground;
@@ -25,7 +26,7 @@ use crate::skeleton::worth::Worth;
 use crate::skeleton::{Skeleton, rigging};
 use crate::skinning::bone_step::BoneModel;
 use crate::skinning::descent::State;
-use crate::skinning::params::{BoneCount, Effort, FitError, FitParams, StopReason};
+use crate::skinning::params::{BoneCount, Effort, FitParams, StopReason};
 use crate::skinning::pass;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
@@ -85,7 +86,7 @@ pub(crate) fn multipass(
     fit: &FitParams,
     params: &SkeletonParams,
     run: &mut Run<'_>,
-) -> Result<Skeleton, FitError> {
+) -> Result<Skeleton, Cancelled> {
     let asked = match fit.bones {
         BoneCount::Exact(bones) => Some(bones),
         _ => None,
@@ -133,7 +134,7 @@ fn starts(asked: usize, bones: usize, fixed: &[usize]) -> Vec<usize> {
 }
 
 /// The whole as one rigid part, where it moves like one.
-fn one_bone(ground: &Ground<'_>, run: &mut Run<'_>) -> Result<Option<Body>, FitError> {
+fn one_bone(ground: &Ground<'_>, run: &mut Run<'_>) -> Result<Option<Body>, Cancelled> {
     let (motion, labels) = split::split(ground.coarse, 1);
     let skin = Skin::rigid(ground.local.slots, &labels, ground.coarse.rest.clone());
     let body = joined(ground, State { motion, skin, model: BoneModel::new(BoneKind::Rigid, 1, 1) });
@@ -150,7 +151,7 @@ fn first_tree<'a>(
     worth: Worth,
     effort: Effort,
     run: &mut Run<'_>,
-) -> Result<(Search<'a>, SkeletonInfo), FitError> {
+) -> Result<(Search<'a>, SkeletonInfo), Cancelled> {
     run.stage("loose bones", None)?;
     let state = ground.over_complete(clusters, run)?;
     let start_bones = state.bones();
@@ -201,7 +202,7 @@ fn improve_tree(
     worth: Worth,
     info: &mut SkeletonInfo,
     run: &mut Run<'_>,
-) -> Result<(), FitError> {
+) -> Result<(), Cancelled> {
     run.stage("search", Some(cycles))?;
     let mut best = (search.price(worth), search.body.clone());
     let mut failures = 0;
@@ -265,7 +266,7 @@ pub(crate) fn finish(
     body: Body,
     info: SkeletonInfo,
     run: &mut Run<'_>,
-) -> Result<Skeleton, FitError> {
+) -> Result<Skeleton, Cancelled> {
     let model = BoneModel::new(BoneKind::Rigid, body.pose.bones(), 3);
     let seen = body.skin.clone();
     let state = State { motion: body.pose.to_motion(), skin: body.skin, model };

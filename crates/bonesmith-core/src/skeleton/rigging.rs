@@ -6,15 +6,16 @@
 //! built anew in every round: while joints are soft, bones that were wrong about their neighbours can still change
 //! their minds. Once the tree stands, joints are held exactly (`solve`).
 
+use crate::observer::Cancelled;
 use crate::skeleton::graph::Graph;
 use crate::skeleton::loose::Ground;
 use crate::skeleton::pose::split;
 use crate::skeleton::tree::Edge;
 use crate::skinning::bone_step;
 use crate::skinning::descent::State;
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::FitError;
-use crate::skinning::pass::{self, Moments};
+use crate::skinning::pass;
 use crate::skinning::run::Run;
 
 /// Weight of a joint in the first round, as a share of all vertices.
@@ -27,7 +28,7 @@ const GROWTH: f64 = 2.0;
 const ROUNDS: usize = 10;
 
 /// Draws loose bones together along the joints of their spanning tree.
-pub(crate) fn rig(ground: &Ground<'_>, state: &mut State, run: &mut Run<'_>) -> Result<(), FitError> {
+pub(crate) fn rig(ground: &Ground<'_>, state: &mut State, run: &mut Run<'_>) -> Result<(), Cancelled> {
     let mut lambda = FIRST_LAMBDA * ground.coarse.vertices() as f64;
     for _ in 0..ROUNDS {
         let State { motion, skin, model } = state;
@@ -47,17 +48,14 @@ pub(crate) fn rig(ground: &Ground<'_>, state: &mut State, run: &mut Run<'_>) -> 
 /// Adds every joint to the moments as a vertex that should stay in the origin.
 pub(crate) fn add_joints(moments: &mut Moments, motion: &Motion, edges: &[Edge], weight: f64) {
     let (b, f) = (motion.bones, motion.frames());
-    let (side, length) = (4 * b, 3 * f);
+    let length = 3 * f;
     for edge in edges {
         let c = [edge.joint.x, edge.joint.y, edge.joint.z, 1.0];
         let ends = [(edge.bones.0, 1.0), (edge.bones.1, -1.0)];
         for (j, sign_j) in ends {
             for (k, sign_k) in ends {
-                for (r, x) in c.iter().enumerate() {
-                    for (s, y) in c.iter().enumerate() {
-                        moments.second[(r * b + j) * side + s * b + k] += weight * sign_j * sign_k * x * y;
-                    }
-                }
+                let block = c.map(|x| c.map(|y| weight * sign_j * sign_k * x * y));
+                moments.second.add(j, k, &block);
             }
         }
         for t in 0..f {

@@ -10,6 +10,7 @@
 //! * *regraft*: where a joint strains, the subtree below it is let loose for a moment; its motion then tells which
 //!   pair of bones should share the joint.
 
+use crate::observer::Cancelled;
 use crate::skeleton::descend::{Body, JointDescent, improve};
 use crate::skeleton::graph::Graph;
 use crate::skeleton::pose::Pose;
@@ -17,7 +18,6 @@ use crate::skeleton::solve::Quadratic;
 use crate::skeleton::tree::{Edge, Tree};
 use crate::skeleton::worth::Worth;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::FitError;
 use crate::skinning::run::Run;
 use crate::skinning::{pass, plant};
 
@@ -52,12 +52,12 @@ impl<'a> Search<'a> {
         worth.limit(self.descent.e_rms(), self.bones())
     }
 
-    pub fn settle(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn settle(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         self.descent.rounds(&mut self.body, rounds, run)
     }
 
     /// Takes out the least useful bones, a share of the excess at a time, until `count` are left.
-    pub fn thin_out(&mut self, count: usize, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn thin_out(&mut self, count: usize, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         while self.bones() > count {
             let batch = (self.bones() - count).div_ceil(3);
             let costs = run.timed("removal costs", || self.removal_costs());
@@ -69,7 +69,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes out bones, one at a time, as long as none is missed.
-    pub fn prune(&mut self, worth: Worth, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn prune(&mut self, worth: Worth, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         while self.bones() > 1 && !run.is_over() {
             let before = (self.descent.e_rms(), self.body.clone(), self.descent.squared_error);
             let costs = run.timed("removal costs", || self.removal_costs());
@@ -106,7 +106,7 @@ impl<'a> Search<'a> {
     }
 
     /// Plants bones in the worst regions.
-    pub fn plant(&mut self, extra: usize, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn plant(&mut self, extra: usize, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         run.timed("plant", || self.plant_loose(extra));
         self.descent.restart();
         self.settle(rounds, run)

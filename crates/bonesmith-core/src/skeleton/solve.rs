@@ -24,8 +24,8 @@ use rayon::prelude::*;
 
 use crate::skeleton::graph::Graph;
 use crate::skeleton::pose::{Pose, joint_map, product};
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::Moments;
 
 /// Pull of a joint towards its anchor, in squared radians: a joint that turns by less than the root of this is placed
 /// by its anchor more than by its motion.
@@ -37,6 +37,8 @@ const SMALL_GAIN: f64 = 1e-5;
 /// The error around a pose as a quadratic in the bones' matrices.
 pub(crate) struct Quadratic<'a> {
     moments: &'a Moments,
+    /// [4 B, 4 B] `S`.
+    second: Vec<f64>,
     motion: Motion,
     /// [4 B, L] residual moments of `motion`.
     residual: Vec<f64>,
@@ -49,6 +51,7 @@ impl<'a> Quadratic<'a> {
     pub fn new(moments: &'a Moments, motion: &Motion) -> Self {
         Self {
             moments,
+            second: moments.second.dense(),
             motion: motion.clone(),
             residual: moments.residual.clone(),
             squared_error: moments.squared_error,
@@ -62,7 +65,7 @@ impl<'a> Quadratic<'a> {
         }
         let side = 4 * motion.bones;
         let step: Vec<f64> = motion.rows.iter().zip(&self.motion.rows).map(|(new, old)| new - old).collect();
-        let explained = product(&self.moments.second, side, side, &step, motion.length, false);
+        let explained = product(&self.second, side, side, &step, motion.length, false);
         let mut gain = 0.0;
         for ((d, r), s) in step.iter().zip(&mut self.residual).zip(&explained) {
             gain += d * (2.0 * *r - s);
@@ -79,7 +82,7 @@ impl<'a> Quadratic<'a> {
         let (side, rows) = (4 * b, 3 * b + 1);
         let map = joint_map(&pose.tree);
         // M = C S C^T and G = C D.
-        let half = product(&map, rows, side, &self.moments.second, side, false);
+        let half = product(&map, rows, side, &self.second, side, false);
         let second = product(&half, rows, side, &map, rows, true);
         let along = product(&map, rows, side, &self.residual, 3 * f, false);
         let level = self.squared_error / f as f64;
@@ -220,9 +223,8 @@ struct Subtrees {
 impl Subtrees {
     fn new(pose: &Pose, moments: &Moments, residual: &[f64]) -> Self {
         let (b, f) = (pose.bones(), pose.frames());
-        let (side, length) = (4 * b, 3 * f);
-        let mut overlap: Vec<f64> =
-            (0..b * b).map(|at| moments.second[(3 * b + at / b) * side + 3 * b + at % b]).collect();
+        let length = 3 * f;
+        let mut overlap: Vec<f64> = (0..b * b).map(|at| moments.second.shared_mass(at / b, at % b)).collect();
         let mut sums: Vec<DVec3> = (0..b * f)
             .map(|at| {
                 let row = &residual[(3 * b + at / f) * length..][..length];

@@ -20,7 +20,7 @@ fn known() -> (Problem, Pose, Skin) {
     let known = jointed_body(3, 9, 1);
     let sequence = MeshSequence::try_from(known.sequence).unwrap();
     let problem = Problem::new(&sequence);
-    let (center, radius) = (problem.sphere.center, problem.sphere.radius);
+    let (center, radius) = (problem.space.sphere.center, problem.space.sphere.radius);
     let unit = |p: DVec3| (p - center) / radius;
     let bones = &known.rig.bones;
     let joint = |j: usize| unit(bones[j].world_from_bind.translation);

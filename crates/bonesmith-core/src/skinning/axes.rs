@@ -8,9 +8,9 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::skinning::bone_step::{BoneModel, EMPTY, centred_covariance, own_moments};
+use crate::skinning::bone_step::{BoneModel, EMPTY};
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::Moments;
 use crate::solve::transform::nearest_rotation;
 
 /// Frames that are looked at, spread evenly.
@@ -48,11 +48,12 @@ pub(crate) fn turned(motion: &Motion, moments: &Moments, model: &BoneModel) -> V
 impl Wanted {
     fn new(motion: &Motion, moments: &Moments, j: usize) -> Option<Self> {
         let (bones, frames) = (motion.bones, motion.frames());
-        let own = own_moments(moments, bones, j);
+        let coupling = &moments.second.of[j];
+        let own = &coupling.own;
         if own[3][3] < EMPTY {
             return None;
         }
-        let covariance = centred_covariance(&own);
+        let covariance = coupling.covariance();
         let trace = covariance.x_axis.x + covariance.y_axis.y + covariance.z_axis.z;
         let ridge = 1e-5 * trace + 1e-6 * own[3][3];
         let softened = (covariance + DMat3::from_diagonal(DVec3::splat(ridge))).inverse();

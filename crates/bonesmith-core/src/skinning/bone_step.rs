@@ -20,8 +20,8 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::model::rig::BoneKind;
+use crate::skinning::moments::{Coupling, Moments};
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::Moments;
 use crate::solve::kernels::{Spread, TileBone, mix4};
 use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
 use crate::solve::transform::rotation_svd;
@@ -60,7 +60,7 @@ const COLUMNS: usize = 192;
 fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
     let (side, length) = (4 * motion.bones, motion.length);
     let right = MatRef::from_row_major_slice(&moments.residual, side, length);
-    let Some((factor, ridge)) = regular(&moments.second, side) else { return 0.0 };
+    let Some((factor, ridge)) = regular(&moments.second.dense(), side) else { return 0.0 };
     let mut gain = 0.0;
     for first in (0..length).step_by(COLUMNS) {
         let count = COLUMNS.min(length - first);
@@ -98,28 +98,6 @@ fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>, f
     gain
 }
 
-/// A bone's second moments with itself and with every bone it shares vertices with.
-struct Coupling {
-    own: [[f64; 4]; 4],
-    /// (k, S_jk)
-    others: Vec<(usize, [[f64; 4]; 4])>,
-}
-
-fn couplings(moments: &Moments, bones: usize) -> Vec<Coupling> {
-    let side = 4 * bones;
-    let block = |j: usize, k: usize| -> [[f64; 4]; 4] {
-        std::array::from_fn(|c| std::array::from_fn(|d| moments.second[(c * bones + j) * side + d * bones + k]))
-    };
-    // Joints between bones count as negative sharing (`skeleton::rigging`).
-    let shares = |j: usize, k: usize| j != k && moments.second[(3 * bones + j) * side + 3 * bones + k] != 0.0;
-    (0..bones)
-        .map(|j| Coupling {
-            own: block(j, j),
-            others: (0..bones).filter(|&k| shares(j, k)).map(|k| (k, block(j, k))).collect(),
-        })
-        .collect()
-}
-
 /// The twelve lanes of a bone end to end.
 #[inline(always)]
 fn flat(bone: &TileBone) -> &[f64] {
@@ -144,7 +122,7 @@ struct Tile {
 }
 
 fn update_one_by_one(motion: &mut Motion, moments: &Moments, model: &BoneModel) -> f64 {
-    let couplings = couplings(moments, motion.bones);
+    let couplings = &moments.second.of;
     let (bones, frames) = (motion.bones, motion.frames());
     let tiles: Vec<(Tile, f64)> = (0..frames.div_ceil(LANES))
         .into_par_iter()
@@ -153,8 +131,8 @@ fn update_one_by_one(motion: &mut Motion, moments: &Moments, model: &BoneModel) 
             let mut gain = 0.0;
             for _ in 0..model.sweeps {
                 gain += match model.kind {
-                    BoneKind::Trs => sweep_trs(&mut tile, &couplings, &model.axes),
-                    _ => sweep_rigid(&mut tile, &couplings),
+                    BoneKind::Trs => sweep_trs(&mut tile, couplings, &model.axes),
+                    _ => sweep_rigid(&mut tile, couplings),
                 };
             }
             (tile, gain)
@@ -291,7 +269,7 @@ fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
         let q = &axes[j];
         let p = target(&tile.motion[j], &tile.residual[j], &coupling.own);
         let h = times(&centred(&p, &coupling.own), q);
-        let spread = spread_along(&coupling.own, q);
+        let spread = spread_along(coupling, q);
         let mut scale = tile.scale[j];
         let mut rotation = times(&[tile.motion[j][0], tile.motion[j][1], tile.motion[j][2]], q);
         orthonormalise(&mut rotation);
@@ -350,26 +328,14 @@ fn times(m: &LaneMat, q: &DMat3) -> LaneMat {
 }
 
 /// Second moment about the weighted centre along the axes of `q`.
-fn spread_along(own: &[[f64; 4]; 4], q: &DMat3) -> [f64; 3] {
-    let covariance = centred_covariance(own);
+fn spread_along(coupling: &Coupling, q: &DMat3) -> [f64; 3] {
+    let covariance = coupling.covariance();
     [q.x_axis, q.y_axis, q.z_axis].map(|axis| axis.dot(covariance * axis).max(0.0))
 }
 
-/// Second moment about the weighted centre.
-pub(crate) fn centred_covariance(own: &[[f64; 4]; 4]) -> DMat3 {
-    let entry = |r: usize, c: usize| own[c][r] - own[3][r] * own[c][3] / own[3][3].max(1e-300);
-    DMat3::from_cols_array_2d(&std::array::from_fn(|c| std::array::from_fn(|r| entry(r, c))))
-}
-
-/// `S_jj`.
-pub(crate) fn own_moments(moments: &Moments, bones: usize, j: usize) -> [[f64; 4]; 4] {
-    let side = 4 * bones;
-    std::array::from_fn(|c| std::array::from_fn(|d| moments.second[(c * bones + j) * side + d * bones + j]))
-}
-
 /// Principal axes of what hangs on each bone: where scale acts for trs bones to begin with.
-pub(crate) fn principal_axes(moments: &Moments, bones: usize) -> Vec<DMat3> {
-    (0..bones).map(|j| rotation_svd(&centred_covariance(&own_moments(moments, bones, j))).v).collect()
+pub(crate) fn principal_axes(moments: &Moments) -> Vec<DMat3> {
+    moments.second.of.iter().map(|coupling| rotation_svd(&coupling.covariance()).v).collect()
 }
 
 /// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.

@@ -3,12 +3,13 @@
 use glam::DMat3;
 
 use crate::model::rig::BoneKind;
+use crate::observer::Cancelled;
 use crate::skinning::axes;
 use crate::skinning::basins::Basins;
 use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::FitError;
-use crate::skinning::pass::{self, Moments};
+use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
@@ -124,7 +125,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Up to `count` rounds, fewer when time is up; leaves `state` as the last error says.
-    pub fn rounds(&mut self, state: &mut State, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn rounds(&mut self, state: &mut State, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         for _ in 0..count {
             self.round(state, run)?;
             if run.is_over() {
@@ -136,7 +137,7 @@ impl<'a> Descent<'a> {
     }
 
     /// One round: vertices, then bones, then a look ahead; [`Descent::settle`] takes that back.
-    pub fn round(&mut self, state: &mut State, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn round(&mut self, state: &mut State, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let State { motion, skin, model } = state;
         self.count += 1;
         let mut local = self.local;

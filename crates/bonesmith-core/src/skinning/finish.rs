@@ -1,16 +1,17 @@
 //! From the fit's numbers back to a rig in model units.
 
-use glam::{DAffine3, DMat3, DVec3, Vec3};
+use glam::{DAffine3, DVec3, Vec3};
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{Bone, Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::skinning::descent::State;
-use crate::skinning::problem::{Problem, normalise};
+use crate::skinning::problem::Problem;
+use crate::skinning::unit::UnitSpace;
 
 /// The rig that a state stands for; normalisation is undone here and nowhere else.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
-    let (center, radius) = (problem.sphere.center, problem.sphere.radius);
+    let space = &problem.space;
     let mut weights = SparseWeights::new(problem.vertices(), state.skin.slots);
     let mut influences = Vec::new();
     for i in 0..problem.vertices() {
@@ -20,18 +21,14 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
     }
     let posed_from_rest = (0..state.motion.frames())
         .flat_map(|t| (0..state.bones()).map(move |j| (t, j)))
-        .map(|(t, j)| {
-            let mut m = state.motion.get(j, t);
-            (0..3).for_each(|a| m[a][3] += problem.shift(t)[a]);
-            model_units(&m, center, radius)
-        })
+        .map(|(t, j)| space.model_transform(t, &state.motion.get(j, t)))
         .collect();
     Rig {
         name: sequence.name().to_owned(),
         rest: rest(sequence, problem, state),
         surface: sequence.surface().clone(),
         weights,
-        bones: bones(state, center, radius),
+        bones: bones(state, space),
         kind: state.model.kind,
         clips: vec![Clip {
             name: sequence.name().to_owned(),
@@ -44,21 +41,16 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
 
 /// Rest positions in model units; those that were not moved are the input's to the bit.
 fn rest(sequence: &MeshSequence, problem: &Problem, state: &State) -> Vec<Vec3> {
-    let model_units = |u: DVec3| (u * problem.sphere.radius + problem.sphere.center).as_vec3();
-    let kept = |u: DVec3, input: Vec3| u == normalise(problem.sphere, input);
-    let moved = state.skin.rest.iter().zip(sequence.rest());
-    moved.map(|(u, input)| if kept(*u, *input) { *input } else { model_units(*u) }).collect()
-}
-
-/// `x' = center + radius T((x - center) / radius)`.
-fn model_units(m: &[[f64; 4]; 3], center: DVec3, radius: f64) -> DAffine3 {
-    let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
-    let matrix3 = DMat3::from_cols(column(0), column(1), column(2));
-    DAffine3 { matrix3, translation: column(3) * radius + center - matrix3 * center }
+    let space = &problem.space;
+    let position = |(u, input): (&DVec3, &Vec3)| match *u == space.point(*input) {
+        true => *input,
+        false => space.model_point(*u).as_vec3(),
+    };
+    state.skin.rest.iter().zip(sequence.rest()).map(position).collect()
 }
 
 /// Loose bones, each bound where its vertices are, along the axes it scales in.
-fn bones(state: &State, center: DVec3, radius: f64) -> Vec<Bone> {
+fn bones(state: &State, space: &UnitSpace) -> Vec<Bone> {
     let mut sums = vec![(DVec3::ZERO, 0.0); state.bones()];
     for (i, u) in state.skin.rest.iter().enumerate() {
         for (j, w) in state.skin.of(i) {
@@ -73,7 +65,7 @@ fn bones(state: &State, center: DVec3, radius: f64) -> Vec<Bone> {
         .map(|(j, sum)| Bone {
             name: format!("bone_{j:0digits$}"),
             parent: None,
-            world_from_bind: DAffine3 { matrix3: state.model.axes[j], translation: place(sum) * radius + center },
+            world_from_bind: DAffine3 { matrix3: state.model.axes[j], translation: space.model_point(place(sum)) },
             tip: None,
         })
         .collect()

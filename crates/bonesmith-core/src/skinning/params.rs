@@ -257,7 +257,7 @@ pub enum FitError {
     Unsuited(String),
     /// The observer asked to stop.
     #[error("cancelled")]
-    Cancelled,
+    Cancelled(#[from] crate::observer::Cancelled),
 }
 
 impl FitParams {

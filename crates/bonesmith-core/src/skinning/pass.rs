@@ -13,6 +13,7 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::skinning::guess::Guess;
+use crate::skinning::moments::{Moments, SecondMoments};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BonePairs;
@@ -29,19 +30,6 @@ const BLOCK: usize = 64;
 
 /// Numbers that one task adds up over all lanes.
 const SUMMED: usize = 4096;
-
-/// What the bones need to know about all vertices.
-#[derive(Default)]
-pub(crate) struct Moments {
-    /// [4 B, L] `D = sum_i x_i r_i^T` with the residuals of the present motion.
-    pub residual: Vec<f64>,
-    /// [4 B, 4 B] `S = sum_i x_i x_i^T`.
-    pub second: Vec<f64>,
-    /// `sum_i |r_i|^2`.
-    pub squared_error: f64,
-    /// [N] `|r_i|^2`.
-    pub per_vertex: Vec<f32>,
-}
 
 /// Bones' motion in the forms that the pass reads.
 struct Shared<'a> {
@@ -104,8 +92,12 @@ pub(crate) fn smooth_pass(
         .collect();
     // Lanes and their sum are the most there is at once.
     drop(shared);
-    let mut moments =
-        Moments { residual: vec![0.0; 4 * b * length], second: vec![0.0; 16 * b * b], squared_error: 0.0, per_vertex };
+    let mut moments = Moments {
+        residual: vec![0.0; 4 * b * length],
+        second: SecondMoments::default(),
+        squared_error: 0.0,
+        per_vertex,
+    };
     let mut second = vec![Mat4::default(); b * (b + 1) / 2];
     // Each number over all lanes, in their order.
     moments.residual.par_chunks_mut(SUMMED).enumerate().for_each(|(at, sums)| {
@@ -118,7 +110,7 @@ pub(crate) fn smooth_pass(
         second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
         moments.squared_error += lane.squared_error;
     }
-    spread(&second, b, &mut moments.second);
+    moments.second = SecondMoments::from_triangle(b, &second);
     moments
 }
 
@@ -240,23 +232,6 @@ pub(crate) fn gram(motion: &Motion) -> Vec<f64> {
         matmul(to, Accum::Replace, rows.subrows(32 * at, count), rows.transpose(), 1.0, Par::Seq);
     });
     out
-}
-
-/// [4 B, 4 B] from blocks of the lower triangle.
-fn spread(blocks: &[Mat4], bones: usize, matrix: &mut [f64]) {
-    let side = 4 * bones;
-    for j in 0..bones {
-        for k in 0..=j {
-            let block = &blocks[j * (j + 1) / 2 + k];
-            for c in 0..4 {
-                for d in 0..4 {
-                    let entry = block.get(c, d);
-                    matrix[(c * bones + j) * side + d * bones + k] = entry;
-                    matrix[(d * bones + k) * side + c * bones + j] = entry;
-                }
-            }
-        }
-    }
 }
 
 /// One lane's buffers and sums.

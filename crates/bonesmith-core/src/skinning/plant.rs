@@ -3,6 +3,7 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
+use crate::skinning::moments::SecondMoments;
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
@@ -101,14 +102,13 @@ pub(crate) fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize])
 }
 
 /// Bones that can go: least cost first, at most `count`, no two of which share vertices noticeably.
-pub(crate) fn least_useful(costs: &[f64], second: &[f64], count: usize) -> Vec<usize> {
+pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, count: usize) -> Vec<usize> {
     let b = costs.len();
     let mut order: Vec<usize> = (0..b).collect();
     order.sort_by(|&x, &y| costs[x].total_cmp(&costs[y]).then(x.cmp(&y)));
-    let shared = |j: usize, k: usize| second[(3 * b + j) * 4 * b + 3 * b + k];
     let mut out: Vec<usize> = Vec::new();
     for j in order {
-        let close = |&k: &usize| shared(j, k) > 0.05 * shared(j, j).min(shared(k, k));
+        let close = |&k: &usize| second.shared_mass(j, k) > 0.05 * second.mass(j).min(second.mass(k));
         if out.len() < count && !out.iter().any(close) {
             out.push(j);
         }

@@ -1,22 +1,30 @@
-//! What accompanies a running fit: clock, observer, history.
+//! What accompanies a running fit: clock, progress, history.
 
 use std::time::{Duration, Instant};
 
-use crate::observer::{Observer, Progress};
-use crate::skinning::params::{FitError, FitParams, Round};
+use crate::observer::{Cancelled, Observer, Stages};
+use crate::skinning::params::{FitInfo, FitParams, Round, StopReason, Warning};
 
-/// Clock, observer and record of one fit.
+/// Clock, progress and record of one fit.
 pub(crate) struct Run<'a> {
-    observer: &'a mut dyn Observer,
+    stages: Stages<'a>,
     start: Instant,
     deadline: Option<Instant>,
+    /// Seconds until the preparation was done.
+    prepare_secs: f64,
     /// Rounds so far.
     pub history: Vec<Round>,
     /// (part, seconds), in order of first appearance.
     pub profile: Vec<(&'static str, f64)>,
-    stage: &'static str,
-    step: usize,
-    steps: Option<usize>,
+}
+
+/// How a fit ended.
+pub(crate) struct Ending {
+    pub stop: StopReason,
+    /// Rounds over weights and bones; `None`: all that were recorded.
+    pub iterations: Option<usize>,
+    pub warnings: Vec<Warning>,
+    pub jitter_ratio: Option<f64>,
 }
 
 impl<'a> Run<'a> {
@@ -27,7 +35,8 @@ impl<'a> Run<'a> {
             .max_seconds
             .and_then(|s| Duration::try_from_secs_f64(s).ok())
             .and_then(|limit| start.checked_add(limit));
-        Self { observer, start, deadline, history: Vec::new(), profile: Vec::new(), stage: "", step: 0, steps: None }
+        let stages = Stages::new(observer);
+        Self { stages, start, deadline, prepare_secs: 0.0, history: Vec::new(), profile: Vec::new() }
     }
 
     /// Seconds since the fit began.
@@ -40,34 +49,25 @@ impl<'a> Run<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// Marks the end of the preparation.
+    pub fn prepared(&mut self) {
+        self.prepare_secs = self.seconds();
+    }
+
     /// Begins a stage of about `steps` rounds.
-    pub fn stage(&mut self, stage: &'static str, steps: Option<usize>) -> Result<(), FitError> {
-        (self.stage, self.step, self.steps) = (stage, 0, steps);
-        self.tell(None)
+    pub fn stage(&mut self, stage: &'static str, steps: Option<usize>) -> Result<(), Cancelled> {
+        self.stages.begin(stage, steps)
     }
 
-    /// Notes a round and lets the observer stop the fit.
-    pub fn round(&mut self, bones: usize, e_rms: f64) -> Result<(), FitError> {
-        self.step += 1;
-        if self.steps.is_some_and(|steps| self.step > steps) {
-            self.steps = Some(self.step);
-        }
-        self.history.push(Round { stage: self.stage, bones, e_rms });
-        self.tell(Some(e_rms))
+    /// Records a round.
+    pub fn round(&mut self, bones: usize, e_rms: f64) -> Result<(), Cancelled> {
+        self.history.push(Round { stage: self.stages.stage, bones, e_rms });
+        self.stages.step(Some(e_rms))
     }
 
-    /// Notes a step that has no error of its own and lets the observer stop the fit.
-    pub fn step(&mut self) -> Result<(), FitError> {
-        self.step += 1;
-        self.tell(None)
-    }
-
-    fn tell(&mut self, e_rms: Option<f64>) -> Result<(), FitError> {
-        let progress = Progress { stage: self.stage, step: self.step, steps: self.steps, e_rms };
-        match self.observer.report(&progress) {
-            std::ops::ControlFlow::Continue(()) => Ok(()),
-            std::ops::ControlFlow::Break(()) => Err(FitError::Cancelled),
-        }
+    /// A step that has no error of its own.
+    pub fn step(&mut self) -> Result<(), Cancelled> {
+        self.stages.step(None)
     }
 
     /// Runs a part and adds its time to the profile.
@@ -80,5 +80,19 @@ impl<'a> Run<'a> {
             None => self.profile.push((part, seconds)),
         }
         result
+    }
+
+    /// The record of the fit.
+    pub fn finish(self, ending: Ending) -> FitInfo {
+        FitInfo {
+            iterations: ending.iterations.unwrap_or(self.history.len()),
+            stop: ending.stop,
+            warnings: ending.warnings,
+            prepare_secs: self.prepare_secs,
+            fit_secs: self.seconds() - self.prepare_secs,
+            jitter_ratio: ending.jitter_ratio,
+            history: self.history,
+            profile: self.profile,
+        }
     }
 }

@@ -6,10 +6,10 @@
 //! The same two moves find the number of bones for a target error, without ever starting again.
 
 use crate::model::rig::BoneKind;
+use crate::observer::Cancelled;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::motion::Motion;
-use crate::skinning::params::FitError;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::schedule::Schedule;
@@ -55,7 +55,7 @@ impl<'a> Explorer<'a> {
         let mut model = BoneModel::new(kind, motion.bones, schedule.sweeps);
         if kind == BoneKind::Trs {
             let moments = pass::pass(problem, &motion, &mut skin, None);
-            model.axes = bone_step::principal_axes(&moments, motion.bones);
+            model.axes = bone_step::principal_axes(&moments);
         }
         let random = (seed != 0).then(|| Random::new(seed));
         Self { schedule, random, descent: Descent::new(problem, local), state: State { motion, skin, model } }
@@ -73,7 +73,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Settles, then replants `schedule.cycles` times; keeps the best.
-    pub fn search(&mut self, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn search(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let Schedule { warm_up, settle, cycles, .. } = self.schedule;
         let count = self.state.bones();
         run.stage("search", Some(warm_up + cycles * (2 * settle + 3)))?;
@@ -96,7 +96,7 @@ impl<'a> Explorer<'a> {
 
     /// Adds bones until the error is at most `target`, there are `limit`, or more of them no longer help; then takes
     /// out what is not needed.
-    pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, FitError> {
+    pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
         run.stage("number of bones", None)?;
         self.descend(self.schedule.settle.max(self.schedule.warm_up), run)?;
         let growth = self.grow(target, limit, run)?;
@@ -116,7 +116,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Plants a quarter more bones at a time.
-    fn grow(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, FitError> {
+    fn grow(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
         let mut stalls = 0;
         while self.e_rms() > target && !run.is_over() {
             let (bones, before) = (self.state.bones(), self.e_rms());
@@ -136,12 +136,12 @@ impl<'a> Explorer<'a> {
         Ok(Growth::Reached)
     }
 
-    pub fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         self.descent.rounds(&mut self.state, rounds, run)
     }
 
     /// Plants `extra` bones in the worst regions and lets them find their vertices.
-    fn plant(&mut self, extra: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    fn plant(&mut self, extra: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let problem = self.descent.problem;
         let share = problem.vertices() as f64 / (self.state.bones() + extra) as f64;
         let patch = ((share * self.schedule.patch) as usize).max(4);
@@ -161,7 +161,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Takes out the least useful bones, a share of the excess at a time, until `count` are left.
-    pub fn thin_out(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), FitError> {
+    pub fn thin_out(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let (problem, local) = (self.descent.problem, self.descent.local);
         while self.state.bones() > count {
             let excess = self.state.bones() - count;

@@ -25,7 +25,8 @@ use rayon::prelude::*;
 
 use crate::skinning::bone_step;
 use crate::skinning::descent::State;
-use crate::skinning::pass::{self, Moments};
+use crate::skinning::moments::Moments;
+use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BonePairs;
 use crate::skinning::skin::Skin;
@@ -130,7 +131,7 @@ impl<'a> System<'a> {
             skin,
             pairs: BonePairs::new(state.bones(), &gram),
             gram,
-            inverse: bone_step::regular(&moments.second, side)?.0.solve(Mat::<f64>::identity(side, side)),
+            inverse: bone_step::regular(&moments.second.dense(), side)?.0.solve(Mat::<f64>::identity(side, side)),
             stride,
             move_rest,
             right: Vec::new(),

@@ -38,7 +38,7 @@ fn a_cancel_is_obeyed_at_once() {
         for left in [0, 1, 2, 3, 5, 8, 13, 21] {
             let mut patience = Patience { left, seen: Vec::new() };
             match fit(&sequence, &params, &mut patience) {
-                Err(FitError::Cancelled) => assert_eq!(patience.seen.len(), left + 1),
+                Err(FitError::Cancelled(_)) => assert_eq!(patience.seen.len(), left + 1),
                 Ok(_) => assert!(patience.seen.len() <= left, "{count:?}: went on after {left} reports"),
                 Err(other) => panic!("{other}"),
             }

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use super::methods_published::{KAVAN2, Published, Row, SSDR1};
 use super::sheet::{Ledger, Sheet, jobs, publish};
 use crate::args::BenchTableArgs;
-use crate::errors::{Cancelled, Outcome};
+use crate::errors::Outcome;
 use crate::load;
 use crate::output::{bytes, figure};
 use crate::session::Session;
+use bonesmith_core::observer::Cancelled;
 
 /// A table of methods.
 struct Contest {

@@ -30,10 +30,11 @@ use serde_json::{Value, json};
 use self::published::{DEMO_ROWS, ROWS, Row};
 use self::table::Measured;
 use crate::args::{BenchFitArgs, MethodArg};
-use crate::errors::{Cancelled, Outcome, Usage};
+use crate::errors::{Outcome, Usage};
 use crate::output::write_json;
 use crate::session::Session;
 use crate::{load, settings};
+use bonesmith_core::observer::Cancelled;
 
 /// A row and the file it is run on.
 type Job = (Row, PathBuf);

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::sheet::{self, Ledger, Sheet};
 use crate::args::BenchSkeletonArgs;
-use crate::errors::{Cancelled, Outcome};
+use crate::errors::Outcome;
 use crate::session::Session;
+use bonesmith_core::observer::Cancelled;
 
 /// A sequence and its published figures.
 struct Row {

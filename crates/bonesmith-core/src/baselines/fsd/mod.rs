@@ -114,7 +114,7 @@ impl Reduced {
         })?;
         run.profile.push(("subspace", run.seconds() - start));
         let coordinates = std::mem::take(&mut subspace.coordinates);
-        let problem = Problem::stored(subspace.dimension, full.rest.clone(), coordinates, full.sphere);
+        let problem = Problem::stored(subspace.dimension, full.rest.clone(), coordinates, full.space.clone());
         Ok(Self { full, moves, problem, subspace })
     }
 

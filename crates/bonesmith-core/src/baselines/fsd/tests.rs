@@ -155,7 +155,10 @@ fn the_observer_hears_every_round_and_can_stop() {
         }
     }
     let mut stopper = Stopper(0);
-    assert_eq!(fit(&known(3, 2), &params(3), &mut stopper).unwrap_err(), FitError::Cancelled);
+    assert_eq!(
+        fit(&known(3, 2), &params(3), &mut stopper).unwrap_err(),
+        FitError::Cancelled(crate::observer::Cancelled)
+    );
     assert_eq!(stopper.0, 3);
     let hurried = FitParams { max_seconds: Some(1e-9), ..params(3) };
     let (fitted, _) = checked(&known(3, 2), &hurried);

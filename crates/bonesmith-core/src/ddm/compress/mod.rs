@@ -85,7 +85,7 @@ impl Stage<'_> {
     fn report(&mut self, stage: &'static str, step: usize, steps: Option<usize>) -> Result<(), DdmError> {
         match self.observer.report(&Progress { stage, step, steps, e_rms: None }) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(DdmError::Cancelled),
+            ControlFlow::Break(()) => Err(crate::observer::Cancelled.into()),
         }
     }
 }

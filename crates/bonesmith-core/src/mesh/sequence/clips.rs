@@ -53,7 +53,7 @@ impl MeshSequence {
             let start = sequence.times_secs.last().copied().unwrap_or_default() + typical_step(&clip.times_secs);
             let first = clip.times_secs.first().copied().unwrap_or_default();
             sequence.times_secs.extend(clip.times_secs.iter().map(|t| start + (t - first)));
-            sequence.frames.extend(clip.frames);
+            sequence.frames.0.extend(clip.frames.0);
         }
         Ok(Joined { sequence, spans })
     }
@@ -72,7 +72,7 @@ impl MeshSequence {
     pub fn placed(mut self, target_from_source: DAffine3) -> Result<Self, SequenceError> {
         let place = |p: &mut Vec3| *p = target_from_source.transform_point3(p.as_dvec3()).as_vec3();
         self.rest.iter_mut().for_each(place);
-        self.frames.iter_mut().flat_map(Arc::make_mut).for_each(place);
+        self.frames.0.iter_mut().flat_map(Arc::make_mut).for_each(place);
         let turn = nearest_rotation(&target_from_source.matrix3);
         if self.surface.normals.is_some() && turn != DMat3::IDENTITY {
             Arc::make_mut(&mut self.surface).turn(turn);
@@ -82,7 +82,7 @@ impl MeshSequence {
             crate::mesh::sequence::check_frame(&frame, name, positions.len(), &self.surface.topology)
         };
         check(&self.rest, "the rest pose")?;
-        for (t, frame) in self.frames.iter().enumerate() {
+        for (t, frame) in self.frames.0.iter().enumerate() {
             check(frame, &format!("frame {t}"))?;
         }
         Ok(self)

@@ -11,6 +11,7 @@ use crate::refit::resample::{self, Timing};
 use crate::refit::space;
 use crate::refit::weights::{Part, Prior, Search, solve};
 use crate::skinning::problem::Problem;
+use crate::skinning::unit::UnitSpace;
 use crate::solve::transform::{nearest_rotation, rotation_svd};
 
 /// Vertices that a sample has, at most.
@@ -167,9 +168,10 @@ impl<'a> Track<'a> {
             }
         }
         let b = self.bones;
-        let problem = Problem::stored(3 * f, self.rest.clone(), trajectories, self.sphere);
+        let unit = UnitSpace::fixed(self.sphere);
+        let problem = Problem::stored(3 * f, self.rest.clone(), trajectories, unit.clone());
         let frames = pairs.iter().flat_map(|&(_, t)| self.transforms[t * b..(t + 1) * b].iter().copied());
-        let motion = space::motion(Some(&frames.collect::<Vec<_>>()), b, f, &self.sphere);
+        let motion = space::motion(Some(&frames.collect::<Vec<_>>()), b, f, &unit);
         let slots = INFLUENCES.min(b);
         let mut skin = space::skin(&SparseWeights::new(self.rest.len(), slots), slots, self.rest.clone());
         let prior = Prior { weights: &self.weights, strength: 1e-10 * (3 * f) as f64 };

@@ -36,7 +36,7 @@ fn moments_give_the_error_and_the_solve_is_a_minimum() {
         let free: Vec<bool> = (0..7).map(|j| j != 3).collect();
         let axes = vec![DMat3::IDENTITY; 7];
         let freedom = Freedom { kind, free: &free, axes: &axes, steps: 100, tolerance: 1e-12 };
-        let mut motion = space::motion(None, 7, problem.frames(), &problem.sphere);
+        let mut motion = space::motion(None, 7, problem.frames(), &problem.space);
         let held = motion.select(&[3]);
         start(&mut motion, &moments, &freedom, false);
         let told = solve(&mut motion, &moments, &freedom);
@@ -85,7 +85,7 @@ fn bones_stay_what_their_kind_allows() {
     let axes: Vec<DMat3> = rig.bones.iter().map(|bone| bone.world_from_bind.matrix3).collect();
     for kind in [BoneKind::Rigid, BoneKind::Trs] {
         let freedom = Freedom { kind, free: &[true; 7], axes: &axes, steps: 30, tolerance: 1e-6 };
-        let mut motion = space::motion(None, 7, problem.frames(), &problem.sphere);
+        let mut motion = space::motion(None, 7, problem.frames(), &problem.space);
         start(&mut motion, &moments, &freedom, false);
         solve(&mut motion, &moments, &freedom);
         for (j, t) in (0..7).flat_map(|j| (0..problem.frames()).map(move |t| (j, t))) {

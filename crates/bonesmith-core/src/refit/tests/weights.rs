@@ -8,6 +8,7 @@ use crate::model::weights::SparseWeights;
 use crate::refit::space;
 use crate::refit::weights::{Part, Prior, Search, solve};
 use crate::skinning::problem::Problem;
+use crate::skinning::unit::UnitSpace;
 
 const SPHERE: Sphere = Sphere { center: DVec3::ZERO, radius: 1.0 };
 
@@ -20,7 +21,7 @@ fn problem(numbers: &[f64], bones: usize, frames: usize, vertices: usize) -> (Pr
         .collect();
     let rest: Vec<DVec3> = (0..vertices).map(|_| vector()).collect();
     let trajectories = (0..vertices * frames).flat_map(|_| vector().to_array()).map(|x| x as f32).collect();
-    (Problem::stored(3 * frames, rest, trajectories, SPHERE), transforms)
+    (Problem::stored(3 * frames, rest, trajectories, UnitSpace::fixed(SPHERE)), transforms)
 }
 
 /// Squared error of weights, straight from the definition.

@@ -10,6 +10,7 @@ use crate::skinning::pass;
 use crate::skinning::products::BonePairs;
 use crate::skinning::run::Run;
 use crate::skinning::tests::*;
+use crate::skinning::unit::UnitSpace;
 
 const SIZES: Sizes = Sizes { vertices: 150, bones: 7, frames: 9, slots: 4 };
 
@@ -144,7 +145,7 @@ fn cloth() -> Problem {
         (0..3).flat_map(|a| frames.iter().map(|p| p[a] as f32).collect::<Vec<_>>()).collect::<Vec<_>>()
     };
     let trajectories = rest.iter().flat_map(trajectory).collect();
-    Problem::stored(3 * FRAMES, rest, trajectories, Sphere { center: DVec3::ZERO, radius: 1.0 })
+    Problem::stored(3 * FRAMES, rest, trajectories, UnitSpace::fixed(Sphere { center: DVec3::ZERO, radius: 1.0 }))
 }
 
 /// With as many steps over everything, vertices that look further end lower.

@@ -3,11 +3,13 @@
 use crate::observer::Silent;
 use crate::skinning::bone_step;
 use crate::skinning::descent::Descent;
+use crate::skinning::moments::Moments;
 use crate::skinning::params::FitParams;
-use crate::skinning::pass::{self, Moments};
+use crate::skinning::pass;
 use crate::skinning::run::Run;
 use crate::skinning::tests::*;
 use crate::skinning::together::System;
+use crate::skinning::unit::UnitSpace;
 
 const SIZES: Sizes = Sizes { vertices: 120, bones: 5, frames: 7, slots: 3 };
 
@@ -64,7 +66,7 @@ fn curvature_is_what_the_bones_cannot_follow() {
         };
         let changes = (0..SIZES.vertices).flat_map(change).collect();
         let sphere = Sphere { center: DVec3::ZERO, radius: 1.0 };
-        let followed = Problem::stored(problem.length, problem.rest.clone(), changes, sphere);
+        let followed = Problem::stored(problem.length, problem.rest.clone(), changes, UnitSpace::fixed(sphere));
         let mut motion = state.motion.clone();
         motion.rows.fill(0.0);
         let moments = pass::pass(&followed, &motion, &mut state.skin.clone(), None);

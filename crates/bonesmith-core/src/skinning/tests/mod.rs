@@ -21,6 +21,7 @@ use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
+use crate::skinning::unit::UnitSpace;
 use crate::skinning::vertex_step::LocalParams;
 use crate::solve::random::Random;
 use crate::solve::transform::nearest_rotation;
@@ -59,7 +60,7 @@ fn case(seed: u64, sizes: Sizes, kind: BoneKind) -> Case {
         trajectories.extend(naive::posed(&truth, &skin, i).iter().map(|x| (x + NOISE * random.signed()) as f32));
     }
     let sphere = Sphere { center: DVec3::ZERO, radius: 1.0 };
-    let problem = Problem::stored(3 * frames, rest.clone(), trajectories, sphere);
+    let problem = Problem::stored(3 * frames, rest.clone(), trajectories, UnitSpace::fixed(sphere));
     let mut motion = Motion::identity(bones, frames);
     let nudge = random_motion(random, &model, frames, 0.1);
     for j in 0..bones {

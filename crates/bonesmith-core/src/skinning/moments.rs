@@ -1,0 +1,135 @@
+//! What the bones need to know about all vertices, for fixed weights and rest positions.
+//!
+//! With homogeneous rest positions `u_i` (4), `x_i[c B + j] = w_ij u_ic` and residuals `r_i` of the present motion, a change `d` of
+//! the bones' matrices changes the squared error by `-2 <d, D> + <d S, d>` with
+//!
+//! ```text
+//! D = sum_i x_i r_i^T  [4 B, L]      S = sum_i x_i x_i^T  [4 B, 4 B],  S_jk = sum_i w_ij w_ik u_i u_i^T (4x4, shared by all frames)
+//! ```
+//!
+//! [Kavan2010 s.4.2] with residuals in place of positions: small numbers. Most pairs of bones share no vertex, so `S` is kept as
+//! the blocks of those that do.
+
+use glam::{DMat3, DVec3};
+
+use crate::solve::lanes::Mat4;
+
+/// A 4x4 second moment.
+pub(crate) type Block = [[f64; 4]; 4];
+
+/// Sums over all vertices.
+#[derive(Default)]
+pub(crate) struct Moments {
+    /// [4 B, L] `D`, of the motion that the sums were made with.
+    pub residual: Vec<f64>,
+    /// `S`.
+    pub second: SecondMoments,
+    /// `sum_i |r_i|^2`.
+    pub squared_error: f64,
+    /// [N] `|r_i|^2`.
+    pub per_vertex: Vec<f32>,
+}
+
+/// `S` as blocks.
+#[derive(Clone, Default)]
+pub(crate) struct SecondMoments {
+    /// [B]
+    pub of: Vec<Coupling>,
+}
+
+/// The blocks of one bone `j`.
+#[derive(Clone, Default)]
+pub(crate) struct Coupling {
+    /// `S_jj`; zero where no vertex has the bone.
+    pub own: Block,
+    /// `(k, S_jk)` of every bone that shares vertices with it, ascending.
+    pub others: Vec<(usize, Block)>,
+}
+
+impl SecondMoments {
+    /// From [B (B + 1) / 2] blocks of the lower triangle. Blocks without any shared weight are left out.
+    pub fn from_triangle(bones: usize, triangle: &[Mat4]) -> Self {
+        let block = |j: usize, k: usize| -> Block {
+            let (row, column) = (j.max(k), j.min(k));
+            let found = &triangle[row * (row + 1) / 2 + column];
+            std::array::from_fn(|c| std::array::from_fn(|d| if j >= k { found.get(c, d) } else { found.get(d, c) }))
+        };
+        let shares = |j: usize, k: usize| {
+            let (row, column) = (j.max(k), j.min(k));
+            j != k && triangle[row * (row + 1) / 2 + column].get(3, 3) != 0.0
+        };
+        let coupling = |j: usize| Coupling {
+            own: block(j, j),
+            others: (0..bones).filter(|&k| shares(j, k)).map(|k| (k, block(j, k))).collect(),
+        };
+        Self { of: (0..bones).map(coupling).collect() }
+    }
+
+    /// B.
+    pub fn bones(&self) -> usize {
+        self.of.len()
+    }
+
+    /// Sum of the squared weights of bone `j`.
+    pub fn mass(&self, j: usize) -> f64 {
+        self.of[j].own[3][3]
+    }
+
+    /// `sum_i w_ij w_ik`.
+    pub fn shared_mass(&self, j: usize, k: usize) -> f64 {
+        if j == k { self.mass(j) } else { self.of[j].get(k).map_or(0.0, |block| block[3][3]) }
+    }
+
+    /// Adds to `S_jk`; with `j != k` the caller adds the transpose to `S_kj`.
+    pub fn add(&mut self, j: usize, k: usize, block: &Block) {
+        let Coupling { own, others } = &mut self.of[j];
+        let to = if j == k {
+            own
+        } else {
+            let at = match others.binary_search_by_key(&k, |(k, _)| *k) {
+                Ok(at) => at,
+                Err(at) => {
+                    others.insert(at, (k, Block::default()));
+                    at
+                }
+            };
+            &mut others[at].1
+        };
+        to.as_flattened_mut().iter_mut().zip(block.as_flattened()).for_each(|(sum, x)| *sum += x);
+    }
+
+    /// [4 B, 4 B] as one matrix; entry (c B + j, d B + k) is entry (c, d) of `S_jk`.
+    pub fn dense(&self) -> Vec<f64> {
+        let (b, side) = (self.bones(), 4 * self.bones());
+        let mut matrix = vec![0.0; side * side];
+        for (j, coupling) in self.of.iter().enumerate() {
+            for (k, block) in std::iter::once((j, &coupling.own)).chain(coupling.others.iter().map(|(k, s)| (*k, s))) {
+                for (c, row) in block.iter().enumerate() {
+                    for (d, entry) in row.iter().enumerate() {
+                        matrix[(c * b + j) * side + d * b + k] = *entry;
+                    }
+                }
+            }
+        }
+        matrix
+    }
+}
+
+impl Coupling {
+    /// `S_jk` of another bone, where there is one.
+    pub fn get(&self, k: usize) -> Option<&Block> {
+        self.others.binary_search_by_key(&k, |(k, _)| *k).ok().map(|at| &self.others[at].1)
+    }
+
+    /// Where the vertices of the bone are, counted by squared weight [Le2014 eq. 3.21].
+    pub fn centre(&self) -> DVec3 {
+        DVec3::new(self.own[0][3], self.own[1][3], self.own[2][3]) / self.own[3][3].max(1e-300)
+    }
+
+    /// Second moment about the centre.
+    pub fn covariance(&self) -> DMat3 {
+        let own = &self.own;
+        let entry = |r: usize, c: usize| own[c][r] - own[3][r] * own[c][3] / own[3][3].max(1e-300);
+        DMat3::from_cols_array_2d(&std::array::from_fn(|c| std::array::from_fn(|r| entry(r, c))))
+    }
+}

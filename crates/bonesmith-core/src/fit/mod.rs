@@ -27,11 +27,12 @@ use crate::skinning::finish;
 use crate::skinning::motion::Motion;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
 use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
+use crate::skinning::run::{Ending, Run};
 use crate::skinning::sample::Sample;
 use crate::skinning::schedule::Schedule;
 use crate::skinning::search::{Explorer, Growth};
 use crate::skinning::smooth::Smoothness;
+use crate::skinning::stop::StopRule;
 use crate::skinning::vertex_step::LocalParams;
 
 pub use crate::skinning::params::*;
@@ -52,7 +53,7 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     // Smoothness looks at neighbours in any order; little is soon copied.
     let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
     let problem = if stored { Problem::new(sequence) } else { Problem::streamed(sequence) };
-    let prepare_secs = run.seconds();
+    run.prepared();
     let mut warnings = Vec::new();
     let (state, stop) = match params.bones {
         BoneCount::Exact(count) => fit_count(sequence, &problem, count, params, &mut run)?,
@@ -69,16 +70,8 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
         warnings.push(Warning::NoMotion);
     }
     let rig = finish::rig(sequence, &problem, &state, String::new());
-    let info = FitInfo {
-        iterations: run.history.len(),
-        stop,
-        warnings,
-        prepare_secs,
-        jitter_ratio: finish::jitter_ratio(&problem, &state),
-        fit_secs: run.seconds() - prepare_secs,
-        history: run.history,
-        profile: run.profile,
-    };
+    let jitter_ratio = finish::jitter_ratio(&problem, &state);
+    let info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
     Ok(Fitted { rig, info })
 }
 
@@ -285,28 +278,13 @@ fn polish(
     });
     let descent = Descent::new(problem, local).smoothed(smoothness).jointly(schedule.jointly, state);
     let mut descent = descent.far_sighted(schedule.far_sighted);
-    let mut last = f64::INFINITY;
-    let mut stop = StopReason::MaxIterations;
-    let mut poor = 0;
-    for _ in 0..rounds {
+    let mut rule = StopRule::new(rounds, tolerance, 2);
+    let stop = loop {
         descent.round(state, run)?;
-        // Two poor rounds in a row: momentum makes single ones look worse than they are.
-        let now = problem.e_rms(descent.objective());
-        poor = if now > last * (1.0 - tolerance) { poor + 1 } else { 0 };
-        last = now;
-        if descent.e_rms() < 1e-6 {
-            stop = StopReason::Exact;
-            break;
+        if let Some(stop) = rule.after_round(problem.e_rms(descent.objective()), descent.e_rms(), run) {
+            break stop;
         }
-        if poor == 2 {
-            stop = StopReason::Converged;
-            break;
-        }
-        if run.is_over() {
-            stop = StopReason::MaxSeconds;
-            break;
-        }
-    }
+    };
     descent.settle(state);
     Ok(stop)
 }

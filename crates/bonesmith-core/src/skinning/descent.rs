@@ -8,6 +8,7 @@ use crate::skinning::axes;
 use crate::skinning::basins::Basins;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::moments::Moments;
+use crate::skinning::momentum::Momentum;
 use crate::skinning::motion::Motion;
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
@@ -37,11 +38,8 @@ const AXES_EVERY: usize = 3;
 
 /// Alternates on one problem; remembers the last motions to look ahead.
 ///
-/// Each round solves all vertices for the present bones, then moves the bones. Block descent creeps along curved
-/// valleys, so the bones are first carried on in the direction they moved (Nesterov's schedule, brought back to
-/// rotations where bones are rigid). Vertices are optimal for *any* bones, so this is safe; where the error rises,
-/// the look-ahead is dropped and momentum starts again. Where it pays, steps over everything at once take its place
-/// (`joint`), and vertices look further than the nearest minimum (`basins`).
+/// Each round solves all vertices for the present bones, then moves the bones, with momentum. Where it pays, steps over everything at
+/// once take its place (`together`), and vertices try more than the nearest minimum (`basins`).
 pub(crate) struct Descent<'a> {
     pub problem: &'a Problem,
     pub local: LocalParams,
@@ -53,14 +51,7 @@ pub(crate) struct Descent<'a> {
     penalty: f64,
     /// What the last round left: errors of vertices, second moments of bones.
     pub moments: Moments,
-    /// Motion after the last round.
-    last: Option<Motion>,
-    /// Whether the state's motion is ahead of `last`.
-    ahead: bool,
-    /// Largest momentum; 0: none.
-    max_momentum: f64,
-    /// Rounds since momentum started.
-    age: f64,
+    momentum: Momentum<Motion>,
     /// Rounds so far.
     count: usize,
     /// Moves vertices and affine bones together after each round, instead of momentum.
@@ -78,10 +69,7 @@ impl<'a> Descent<'a> {
             squared_error: f64::INFINITY,
             penalty: 0.0,
             moments: Moments::default(),
-            last: None,
-            ahead: false,
-            max_momentum: MAX_MOMENTUM,
-            age: 0.0,
+            momentum: Momentum::new(MAX_MOMENTUM),
             count: 0,
             joint: None,
             basins: None,
@@ -111,7 +99,7 @@ impl<'a> Descent<'a> {
     /// Without momentum, to compare with.
     #[cfg(test)]
     pub fn plain(self) -> Self {
-        Self { max_momentum: 0.0, ..self }
+        Self { momentum: Momentum::new(0.0), ..self }
     }
 
     /// E_RMS after the last round.
@@ -148,8 +136,8 @@ impl<'a> Descent<'a> {
         self.moments = Moments::default();
         let before = self.smoothness.as_ref().map(|_| skin.clone());
         let mut penalty = run.timed("vertices", || self.solve_vertices(motion, skin, local));
-        if self.ahead && self.moments.squared_error + penalty > self.objective() {
-            self.step_back(motion);
+        if self.momentum.is_ahead() && self.moments.squared_error + penalty > self.objective() {
+            self.momentum.step_back(motion);
             if let Some(before) = before {
                 *skin = before;
             }
@@ -160,7 +148,7 @@ impl<'a> Descent<'a> {
             let gain = self.update_bones(motion, model);
             self.squared_error = (self.moments.squared_error - gain).max(0.0);
             if self.joint.is_none() {
-                self.look_ahead(motion, model);
+                self.momentum.look_ahead(motion, |new, old, beta| bone_step::extrapolate(new, old, beta, model));
             }
         });
         if let Some(joint) = &mut self.joint {
@@ -203,43 +191,15 @@ impl<'a> Descent<'a> {
         gain_turned
     }
 
-    fn look_ahead(&mut self, motion: &mut Motion, model: &BoneModel) {
-        self.age += 1.0;
-        let momentum = ((self.age - 1.0) / (self.age + 2.0)).min(self.max_momentum);
-        self.ahead = momentum > 0.0 && self.last.is_some();
-        self.last = Some(match self.last.take() {
-            Some(last) if self.ahead => {
-                std::mem::replace(motion, bone_step::extrapolate(motion, last, momentum, model))
-            }
-            _ => motion.clone(),
-        });
-    }
-
     /// Takes the look-ahead back, so that `state` is what the last error belongs to.
     pub fn settle(&mut self, state: &mut State) {
-        self.step_back(&mut state.motion);
-    }
-
-    /// Back to the motion after the last round; momentum starts again.
-    fn step_back(&mut self, motion: &mut Motion) {
-        if let Some(last) = self.last.take()
-            && self.ahead
-        {
-            *motion = last;
-        }
-        self.forget_momentum();
-    }
-
-    fn forget_momentum(&mut self) {
-        self.last = None;
-        self.ahead = false;
-        self.age = 0.0;
+        self.momentum.step_back(&mut state.motion);
     }
 
     /// Forgets the error after bones were added or taken out.
     pub fn restart(&mut self) {
         self.squared_error = f64::INFINITY;
-        self.forget_momentum();
+        self.momentum.forget();
     }
 }
 

@@ -73,7 +73,7 @@ proptest! {
     #[test]
     fn all_bones_reach_the_optimum(numbers in prop::collection::vec(-1.0..1.0f64, 97), bones in 2usize..6) {
         let (problem, transforms) = problem(&numbers, bones, 3, 5);
-        let motion = space::motion(Some(&transforms), bones, 3, &SPHERE);
+        let motion = space::motion(Some(&transforms), bones, 3, &UnitSpace::fixed(SPHERE));
         let mut skin = space::skin(&SparseWeights::new(5, bones), bones, problem.rest.clone());
         let prior = Prior { weights: &vec![Vec::new(); 5], strength: 0.0 };
         let part = Part { problem: &problem, motion: &motion };
@@ -95,7 +95,7 @@ proptest! {
     fn two_bones_are_the_best_two(numbers in prop::collection::vec(-1.0..1.0f64, 89)) {
         let bones = 5;
         let (problem, transforms) = problem(&numbers, bones, 3, 4);
-        let motion = space::motion(Some(&transforms), bones, 3, &SPHERE);
+        let motion = space::motion(Some(&transforms), bones, 3, &UnitSpace::fixed(SPHERE));
         let mut skin = space::skin(&SparseWeights::new(4, 2), 2, problem.rest.clone());
         let prior = Prior { weights: &vec![Vec::new(); 4], strength: 0.0 };
         let part = Part { problem: &problem, motion: &motion };
@@ -131,7 +131,7 @@ fn ties_go_to_the_weights_that_are_known() {
             (0..3).for_each(|a| problem.trajectories[i * 12 + a * 4 + t] = p[a] as f32);
         }
     }
-    let motion = space::motion(Some(&transforms), 3, 4, &SPHERE);
+    let motion = space::motion(Some(&transforms), 3, 4, &UnitSpace::fixed(SPHERE));
     let mut skin = space::skin(&SparseWeights::new(4, 3), 3, problem.rest.clone());
     let told = vec![vec![(0u16, 0.4f32), (1, 0.15), (2, 0.45)]; 4];
     let prior = Prior { weights: &told, strength: 1e-8 };

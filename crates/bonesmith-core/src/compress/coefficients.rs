@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::compress::dictionary::Dictionary;
 use crate::compress::graph::Graph;
 use crate::skinning::quadratic::Metric;
-use crate::skinning::subset::SubsetSolver;
+use crate::skinning::choice::{DenseForm, InfluenceSolver};
 
 /// An offer is taken if it lowers the error of a vertex by this share; the rest is rounding.
 const LEAST_GAIN: f64 = 1e-7;
@@ -270,13 +270,14 @@ pub(crate) struct VertexSolver {
     /// [atoms, atoms] products of the atoms, and with the target.
     gram: Vec<f64>,
     linear: Vec<f64>,
-    subset: SubsetSolver,
+    choice: InfluenceSolver<DenseForm>,
     bones: usize,
 }
 
 impl VertexSolver {
     pub fn new(bones: usize) -> Self {
-        Self { images: Vec::new(), gram: Vec::new(), linear: Vec::new(), subset: SubsetSolver::new(1), bones }
+        let choice = InfluenceSolver::dense_form();
+        Self { images: Vec::new(), gram: Vec::new(), linear: Vec::new(), choice, bones }
     }
 
     /// Best blend of at most `k` of the atoms `candidates` for vertex `i`.
@@ -342,11 +343,11 @@ impl VertexSolver {
     }
 
     fn best_of_many(&mut self, m: usize, k: usize) -> (Vec<(usize, f64)>, f64) {
-        self.subset.load_form(m, &self.gram);
-        let mut row = self.subset.dense(&self.linear, &self.best_single(m).0);
-        self.subset.shrink(&self.linear, k, &mut row);
-        self.subset.exchange(&self.linear, k, &mut row);
-        let value = self.subset.value(&self.linear, &row);
+        self.choice.load(&self.linear, |gram| gram.copy_from_slice(&self.gram));
+        let mut row = self.choice.dense(&self.best_single(m).0);
+        self.choice.shrink(k, &mut row);
+        self.choice.exchange(k, &mut row);
+        let value = self.choice.value(&row);
         (row, value)
     }
 }

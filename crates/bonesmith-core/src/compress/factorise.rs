@@ -15,7 +15,7 @@ use crate::compress::graph::Graph;
 use crate::compress::params::{CompressError, CompressStop, TwoLayerParams};
 use crate::compress::{Growth, Ideal, Stage};
 use crate::skinning::quadratic::Metric;
-use crate::skinning::subset::{Row as DenseRow, SubsetSolver};
+use crate::skinning::choice::{InfluenceSolver, Row as DenseRow};
 
 /// Rounds after each batch but the last.
 const BATCH_ROUNDS: usize = 2;
@@ -105,9 +105,9 @@ impl<'a> Solver<'a> {
     fn ideal_atom(&self, i: usize) -> Vec<f64> {
         let mut row = self.ideal.rows[i].clone();
         if row.len() > self.dictionary.slots {
-            let mut solver = SubsetSolver::new(self.metric.bones);
-            solver.load(self.metric, i);
-            solver.shrink(self.metric.linear(i), self.dictionary.slots, &mut row);
+            let mut solver = InfluenceSolver::dense_form();
+            solver.load_vertex(self.metric, i);
+            solver.shrink(self.dictionary.slots, &mut row);
         }
         let mut atom = vec![0.0; self.metric.bones];
         row.iter().for_each(|&(j, w)| atom[j] = w);

@@ -41,7 +41,7 @@ use crate::observer::{Observer, Progress};
 use crate::reduce::{ReduceMethod, ReduceParams, reduce};
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::Metric;
-use crate::skinning::subset::{Row as DenseRow, SubsetSolver};
+use crate::skinning::choice::{InfluenceSolver, Row as DenseRow};
 
 use factorise::Solver;
 use graph::Graph;
@@ -148,14 +148,14 @@ impl Ideal {
         if !with_examples {
             return Self { rows: (0..n).map(given).collect(), errors: vec![0.0; n] };
         }
-        let solve = |solver: &mut SubsetSolver, i: usize| {
-            solver.load(metric, i);
-            let row = solver.dense(metric.linear(i), &given(i));
+        let solve = |solver: &mut InfluenceSolver<_>, i: usize| {
+            solver.load_vertex(metric, i);
+            let row = solver.dense(&given(i));
             let error = metric.error(i, row.iter().copied());
             (row, error)
         };
-        let solver = || SubsetSolver::new(metric.bones);
-        let (rows, errors) = (0..n).into_par_iter().map_init(solver, solve).collect::<Vec<_>>().into_iter().unzip();
+        let solved = (0..n).into_par_iter().map_init(InfluenceSolver::dense_form, solve).collect::<Vec<_>>();
+        let (rows, errors) = solved.into_iter().unzip();
         Self { rows, errors }
     }
 }

@@ -38,7 +38,7 @@ use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::{self, Metric};
 
 use crate::mesh::laplacian::LaplacianRows;
-use crate::skinning::subset::{Row, SubsetSolver, normalise};
+use crate::skinning::choice::{Form, InfluenceSolver, Row, normalise};
 use ours::Ours;
 use simplex_qp::{QpInfo, SimplexQp};
 
@@ -121,20 +121,19 @@ fn largest(rig: &Rig, k: usize) -> Vec<Row> {
 
 /// The K bones that alone predict best, and the best weights on them.
 fn geometric(rig: &Rig, metric: &Metric, k: usize) -> Vec<Row> {
-    let solve = |solver: &mut SubsetSolver, i: usize| {
-        solver.load(metric, i);
+    let solve = |solver: &mut InfluenceSolver<_>, i: usize| {
+        solver.load_vertex(metric, i);
         let q = metric.linear(i);
         // [Course2014 eq. 37] less |v|^2, which all bones share.
         let mut errors: Vec<(f64, usize)> =
-            rig.weights.of(i).map(|(j, _)| (solver.form(j, j) - 2.0 * q[j], j)).collect();
+            rig.weights.of(i).map(|(j, _)| (solver.form.diagonal(j) - 2.0 * q[j], j)).collect();
         errors.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         errors.truncate(k);
         let mut row: Row = errors.iter().enumerate().map(|(at, &(_, j))| (j, f64::from(at == 0))).collect();
-        solver.reweigh(q, &mut row);
+        solver.reweigh(&mut row);
         row
     };
-    let solver = || SubsetSolver::new(metric.bones);
-    (0..metric.vertices()).into_par_iter().map_init(solver, solve).collect()
+    (0..metric.vertices()).into_par_iter().map_init(InfluenceSolver::dense_form, solve).collect()
 }
 
 /// Bones of the K largest; weights whose Laplacian is that of the original weights.

@@ -1,46 +1,36 @@
 //! Bones that move to suit the fewer weights.
 //!
-//! Affine bones have their best motion for given weights in one linear solve [Kavan2010 s.4.2]; it alternates with sweeps
-//! over the weights. Other kinds of bones are left to [`crate::refit::refit`].
+//! Affine bones have their best motion for fixed weights in one linear solve [Kavan2010 s.4.2]; it alternates with sweeps over the
+//! weights. Other kinds alternate between exact weights and motion ([`Alternation`]), then errors are smoothed once more.
 
-use faer::linalg::solvers::Solve as _;
-use faer::{Mat, MatMut, MatRef, Side};
-use rayon::prelude::*;
+use glam::DVec3;
 
-use crate::deform;
-use crate::mesh::sequence::{MeshSequence, RawSequence};
+use crate::mesh::sequence::MeshSequence;
+use crate::mesh::sphere::Sphere;
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::{BoneKind, Rig};
 use crate::reduce::ours::Ours;
 use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, Stage, with_rows};
-use crate::refit::{Locks, RefitParams, Subject, refit};
-use crate::skinning::poses::{PoseError, Poses};
-use crate::skinning::subset::Row;
+use crate::skinning::alternation::{Alternation, Bones};
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::choice::Row;
+use crate::skinning::motion::Motion;
+use crate::skinning::params::FitParams;
+use crate::skinning::pass;
+use crate::skinning::poses::Poses;
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
+use crate::skinning::unit::UnitSpace;
 
-/// Rounds over motion and weights.
-const ROUNDS: usize = 16;
-/// Pull towards the present motion, relative to the mean of the diagonal: what no vertex sees stays.
-const RIDGE: f64 = 1e-9;
-/// Frames whose motion is solved at once, as columns.
-const COLUMNS: usize = 64;
+/// Rounds over motion and weights: of affine bones, and of others.
+const AFFINE_ROUNDS: usize = 16;
+const ROUNDS: usize = 12;
+/// Rounds of other bones stop when one lowers the error by less than this share.
+const TOLERANCE: f64 = 1e-3;
 
 /// `rig` with at most `k` influences and the motion of its first clip refitted, from the weights `rows` on.
 pub(crate) fn refit_motion(
-    rig: &Rig,
-    rows: Vec<Row>,
-    examples: Option<&MeshSequence>,
-    k: usize,
-    params: &ReduceParams,
-    info: &mut ReduceInfo,
-    stage: &mut Stage<'_>,
-) -> Result<Rig, ReduceError> {
-    match rig.kind {
-        BoneKind::Affine => affine(rig, rows, examples, k, params, info, stage),
-        _ => other(rig, rows, examples, k, params, info, stage),
-    }
-}
-
-fn affine(
     rig: &Rig,
     mut rows: Vec<Row>,
     examples: Option<&MeshSequence>,
@@ -50,99 +40,73 @@ fn affine(
     stage: &mut Stage<'_>,
 ) -> Result<Rig, ReduceError> {
     let mut poses = Poses::new(rig, examples)?;
-    for round in 0..ROUNDS {
-        solve(&mut poses, &rows);
+    let with_motion = |rows: &[Row], poses: &Poses| {
+        let mut moved = with_rows(rig, rows, k);
+        moved.clips.iter_mut().take(1).for_each(|clip| clip.posed_from_rest = poses.posed_from_rest());
+        moved
+    };
+    if rig.kind != BoneKind::Affine {
+        alternate(rig, &mut rows, &mut poses, k, info, stage)?;
+        let moved = with_motion(&rows, &poses);
+        let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stage)?;
+        return Ok(with_rows(&moved, &rows, k));
+    }
+    stage.name = "weights and bones";
+    for round in 0..AFFINE_ROUNDS {
+        solve(&mut poses, &rows, k);
         let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
         let ours = Ours::new(poses, adjacency, params.smooth);
-        stage.name = "weights and bones";
-        stage.report(round, Some(ROUNDS), Some(ours.e_rms(&rows)))?;
+        stage.report(round, Some(AFFINE_ROUNDS), Some(ours.e_rms(&rows)))?;
         ours.together(&mut rows, k, 1, |_, _| Ok::<(), ReduceError>(()))?;
         poses = ours.into_poses();
     }
-    info.iterations += ROUNDS;
-    let mut reduced = with_rows(rig, &rows, k);
-    if let Some(clip) = reduced.clips.first_mut() {
-        clip.posed_from_rest = poses.posed_from_rest();
-    }
-    Ok(reduced)
+    info.iterations += AFFINE_ROUNDS;
+    Ok(with_motion(&rows, &poses))
 }
 
-/// Best motion for given weights: `(X X^T) H = X V` with `x_i[c B + j] = w_ij u_ic`.
-fn solve(poses: &mut Poses, rows: &[Row]) {
-    let (b, length) = (poses.bones, poses.length);
-    let side = 4 * b;
-    let columns = |i: usize| -> Vec<(usize, f64)> {
-        let of_bone = |&(j, w): &(usize, f64)| (0..4).map(move |c| (c, j, w));
-        rows[i].iter().flat_map(of_bone).map(|(c, j, w)| (c * b + j, w * poses.rest[i][c])).collect()
-    };
-    let mut left = vec![0.0; side * side];
-    for i in 0..rows.len() {
-        let x = columns(i);
-        for &(p, xp) in &x {
-            x.iter().for_each(|&(q, xq)| left[p * side + q] += xp * xq);
-        }
-    }
-    let trace: f64 = (0..side).map(|p| left[p * side + p]).sum();
-    let ridge = RIDGE * trace / side as f64 + 1e-300;
-    (0..side).for_each(|p| left[p * side + p] += ridge);
-    let Ok(factor) = MatRef::from_row_major_slice(&left, side, side).llt(Side::Lower) else { return };
-    // By blocks of columns: the same sums whoever makes them.
-    let starts: Vec<usize> = (0..length).step_by(COLUMNS).collect();
-    let solved: Vec<Mat<f64>> = starts
-        .par_iter()
-        .map(|&start| {
-            let width = COLUMNS.min(length - start);
-            let mut right: Vec<f64> =
-                (0..side * width).map(|at| ridge * poses.rows[(at / width) * length + start + at % width]).collect();
-            for i in 0..rows.len() {
-                let target = &poses.target(i)[start..start + width];
-                for (p, x) in columns(i) {
-                    let out = &mut right[p * width..(p + 1) * width];
-                    out.iter_mut().zip(target).for_each(|(sum, v)| *sum += x * f64::from(*v));
-                }
-            }
-            let mut right = MatMut::from_row_major_slice_mut(&mut right, side, width).to_owned();
-            factor.solve_in_place(right.as_mut());
-            right
-        })
-        .collect();
-    for (&start, block) in starts.iter().zip(&solved) {
-        for p in 0..side {
-            (0..block.ncols()).for_each(|c| poses.rows[p * length + start + c] = block[(p, c)]);
-        }
-    }
+/// Best motion of affine bones for fixed weights.
+fn solve(poses: &mut Poses, rows: &[Row], k: usize) {
+    let (problem, mut motion) = take(poses);
+    let moments = pass::pass(&problem, &motion, &mut skin(&problem, rows, k), None);
+    bone_step::update(&mut motion, &moments, &BoneModel::new(BoneKind::Affine, poses.bones, 1));
+    (poses.targets, poses.rows) = (problem.trajectories, motion.rows);
 }
 
-/// Rigid and trs bones: the fit that starts from a rig, then errors smoothed once more.
-fn other(
+/// Rigid and trs bones: weights and motion in turn.
+fn alternate(
     rig: &Rig,
-    rows: Vec<Row>,
-    examples: Option<&MeshSequence>,
+    rows: &mut [Row],
+    poses: &mut Poses,
     k: usize,
-    params: &ReduceParams,
     info: &mut ReduceInfo,
     stage: &mut Stage<'_>,
-) -> Result<Rig, ReduceError> {
-    let Some(clip) = rig.clips.first() else { return Err(PoseError::NoClip.into()) };
-    let positions = |t: usize| match examples {
-        Some(examples) => examples.frame(t).to_vec(),
-        None => deform::lbs(&rig.rest, &rig.weights, clip.frame(t)),
-    };
-    // The rest pose of the rig, which weights and bones belong to, not that of the examples.
-    let target = RawSequence { times_secs: Vec::new(), ..rig.animation(positions).unwrap_or_default() };
-    let target = MeshSequence::try_from(target).map_err(ReduceError::Target)?;
-    let mut moved = with_rows(rig, &rows, k);
-    let subject = Subject { sequence: &target, motion: Some(&clip.posed_from_rest), binds: None };
-    let refit_params = RefitParams { influences: Some(k), ..RefitParams::default() };
-    let refitted = refit(&moved, &[subject], &Locks::default(), &refit_params, stage.observer)?;
-    info.iterations += refitted.info.iterations;
-    if let Some(found) = refitted.rigs.into_iter().next() {
-        moved.weights = found.weights;
-        if let (Some(own), Some(new)) = (moved.clips.first_mut(), found.clips.into_iter().next()) {
-            own.posed_from_rest = new.posed_from_rest;
-        }
-    }
-    let poses = Poses::new(&moved, Some(&target))?;
-    let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stage)?;
-    Ok(with_rows(&moved, &rows, k))
+) -> Result<(), ReduceError> {
+    let (problem, motion) = take(poses);
+    let skin = skin(&problem, rows, k);
+    let axes = rig.bones.iter().map(|bone| bone.world_from_bind.matrix3).collect();
+    let parents = rig.bones.iter().map(|bone| bone.parent).collect();
+    let bones = Bones::new(rig.kind, axes, vec![true; poses.bones], parents);
+    let mut fitting = Alternation::new(vec![problem], vec![Some(motion)], skin, bones, k);
+    let mut run = Run::new(&FitParams::default(), stage.observer);
+    run.stage("weights and motion", Some(ROUNDS))?;
+    fitting.rounds(ROUNDS, TOLERANCE, &mut run)?;
+    info.iterations += run.history.len();
+    rows.iter_mut().enumerate().for_each(|(i, row)| *row = fitting.skin.of(i).collect());
+    (poses.targets, poses.rows) = (fitting.problems.remove(0).trajectories, fitting.motions.remove(0).rows);
+    Ok(())
+}
+
+/// Targets and bones as a problem and a motion; the poses are left without them.
+fn take(poses: &mut Poses) -> (Problem, Motion) {
+    let rest = poses.rest.iter().map(|u| DVec3::from_slice(&u[..3])).collect();
+    // Nothing leaves the unit of the poses here.
+    let unit = UnitSpace::fixed(Sphere { center: DVec3::ZERO, radius: 1.0 });
+    let problem = Problem::stored(poses.length, rest, std::mem::take(&mut poses.targets), unit);
+    (problem, Motion { bones: poses.bones, length: poses.length, rows: std::mem::take(&mut poses.rows) })
+}
+
+fn skin(problem: &Problem, rows: &[Row], k: usize) -> Skin {
+    let mut skin = Skin::empty(k, problem.rest.clone());
+    rows.iter().enumerate().for_each(|(i, row)| skin.set(i, row.iter().copied()));
+    skin
 }

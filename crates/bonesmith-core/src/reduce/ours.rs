@@ -8,7 +8,7 @@
 //!
 //! over at most K bones per vertex. The first term is geometric reduction's; the second asks neighbours to err alike, so
 //! that edges, and with them normals, keep their directions: Poisson reduction's aim, with edges in place of the
-//! Laplacian. Unlike both, the bones are chosen for this sum, by `subset`: all bones, dropped one by one, then
+//! Laplacian. Unlike both, the bones are chosen for this sum, by `choice`: all bones, dropped one by one, then
 //! exchanged; first vertex by vertex without the second term, then in sweeps in which each vertex sees its
 //! neighbours' errors. Vertices of one colour share no edge and are solved side by side; each solve lowers the sum.
 //!
@@ -18,9 +18,9 @@
 use rayon::prelude::*;
 
 use crate::mesh::topology::Adjacency;
+use crate::skinning::choice::{DenseForm, InfluenceSolver, Row};
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::{self, Metric};
-use crate::skinning::subset::{Row, SubsetSolver};
 use crate::solve::kernels::squared;
 
 /// Sweeps stop when one lowers the sum by less than this share.
@@ -59,16 +59,14 @@ impl Ours {
 
     /// Best rows of at most `k` bones, each vertex for itself.
     pub fn alone(&self, start: &[Row], k: usize) -> Vec<Row> {
-        let solve = |solver: &mut SubsetSolver, i: usize| {
-            solver.load(&self.metric, i);
-            let q = self.metric.linear(i);
-            let mut row = solver.dense(q, &start[i]);
-            solver.shrink(q, k, &mut row);
-            solver.exchange(q, k, &mut row);
+        let solve = |solver: &mut InfluenceSolver<_>, i: usize| {
+            solver.load_vertex(&self.metric, i);
+            let mut row = solver.dense(&start[i]);
+            solver.shrink(k, &mut row);
+            solver.exchange(k, &mut row);
             row
         };
-        let solver = || SubsetSolver::new(self.metric.bones);
-        (0..start.len()).into_par_iter().map_init(solver, solve).collect()
+        (0..start.len()).into_par_iter().map_init(InfluenceSolver::dense_form, solve).collect()
     }
 
     /// Sweeps with the neighbours' errors in view; `observe` is told each sweep's E_RMS and may say stop.
@@ -86,9 +84,9 @@ impl Ours {
         for sweep in 0..sweeps {
             observe(sweep, self.e_rms(rows))?;
             for colour in &self.colours {
-                let solver = || SubsetSolver::new(self.metric.bones);
-                let solve = |solver: &mut SubsetSolver, &i: &u32| self.solve(solver, i as usize, k, rows, &errors);
-                let found: Vec<(Row, Vec<f32>)> = colour.par_iter().map_init(solver, solve).collect();
+                let solve = |solver: &mut _, &i: &u32| self.solve(solver, i as usize, k, rows, &errors);
+                let found: Vec<(Row, Vec<f32>)> =
+                    colour.par_iter().map_init(InfluenceSolver::dense_form, solve).collect();
                 for (&i, (row, error)) in colour.iter().zip(found) {
                     rows[i as usize] = row;
                     errors[i as usize * side..][..side].copy_from_slice(&error);
@@ -104,7 +102,14 @@ impl Ours {
     }
 
     /// Vertex `i` with its neighbours' errors in view: `(1 + n s) |r|^2 - 2 s r . sum_k r_k`.
-    fn solve(&self, solver: &mut SubsetSolver, i: usize, k: usize, rows: &[Row], errors: &[f32]) -> (Row, Vec<f32>) {
+    fn solve(
+        &self,
+        solver: &mut InfluenceSolver<DenseForm>,
+        i: usize,
+        k: usize,
+        rows: &[Row],
+        errors: &[f32],
+    ) -> (Row, Vec<f32>) {
         let (b, u) = (self.metric.bones, &self.poses.rest[i]);
         let neighbours = self.adjacency.of(i);
         let share = self.edge / (1.0 + self.edge * neighbours.len() as f64);
@@ -116,10 +121,10 @@ impl Ours {
                 *q += share * (u[0] * h(0) + u[1] * h(1) + u[2] * h(2) + u[3] * h(3));
             }
         }
-        solver.load(&self.metric, i);
+        solver.load(&q, |gram| self.metric.gram(self.metric.features(i), gram));
         let mut row = rows[i].clone();
-        solver.reweigh(&q, &mut row);
-        solver.exchange(&q, k, &mut row);
+        solver.reweigh(&mut row);
+        solver.exchange(k, &mut row);
         let mut error = vec![0f32; 4 * b];
         self.project_error(i, &row, &mut error);
         (row, error)

@@ -43,7 +43,7 @@ pub struct ReduceParams {
     /// error.
     pub smooth: f64,
     /// Bonesmith's method: let the bones of the first clip move too, to suit the fewer weights. For loose bones that a fit
-    /// made; the motion of an animator's skeleton is better left alone. Up to 16 influences.
+    /// made; the motion of an animator's skeleton is better left alone.
     pub refit_motion: bool,
     /// Bonesmith's method: most sweeps over the mesh.
     pub max_sweeps: usize,
@@ -110,24 +110,7 @@ pub enum ReduceError {
     /// Rig and examples do not go together.
     #[error(transparent)]
     Poses(#[from] PoseError),
-    /// The poses make no sound sequence to refit motion to.
-    #[error("motion cannot be refitted: {0}")]
-    Target(crate::mesh::sequence::SequenceError),
-    /// Bones could not be refitted.
-    #[error("motion cannot be refitted: {0}")]
-    Refit(crate::refit::RefitError),
     /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
-}
-
-impl From<crate::refit::RefitError> for ReduceError {
-    fn from(error: crate::refit::RefitError) -> Self {
-        match error {
-            crate::refit::RefitError::Fit(crate::skinning::params::FitError::Cancelled(cancelled)) => {
-                Self::Cancelled(cancelled)
-            }
-            error => Self::Refit(error),
-        }
-    }
 }

@@ -4,7 +4,7 @@ use glam::DAffine3;
 
 use crate::mesh::sequence::typical_step;
 use crate::model::rig::{Clip, Rig};
-use crate::refit::space::parents_first;
+use crate::skinning::alternation::parents_first;
 use crate::solve::transform::Trs;
 
 /// How the frames of a sequence are found in a clip.

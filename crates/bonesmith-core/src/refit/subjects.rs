@@ -3,7 +3,7 @@
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use crate::model::rig::Rig;
-use crate::refit::space::parents_first;
+use crate::skinning::alternation::parents_first;
 use crate::solve::transform::nearest_rotation;
 
 /// Squared weight that a joint's surroundings must have, at least, to be judged by them.

@@ -27,7 +27,7 @@ pub(crate) struct State {
 }
 
 /// Largest momentum: how far ahead of the last step the next one starts.
-const MAX_MOMENTUM: f64 = 0.97;
+pub(super) const MAX_MOMENTUM: f64 = 0.97;
 
 /// Every so many rounds all promising bones are let in at each vertex, however little each promises alone: some
 /// vertices are stuck with bones of which two would have to be changed at once.

@@ -4,7 +4,6 @@ use glam::{DAffine3, DVec3, Vec3};
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{Bone, Clip, Rig};
-use crate::model::weights::SparseWeights;
 use crate::skinning::descent::State;
 use crate::skinning::problem::Problem;
 use crate::skinning::unit::UnitSpace;
@@ -12,13 +11,6 @@ use crate::skinning::unit::UnitSpace;
 /// The rig that a state stands for; normalisation is undone here and nowhere else.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
     let space = &problem.space;
-    let mut weights = SparseWeights::new(problem.vertices(), state.skin.slots);
-    let mut influences = Vec::new();
-    for i in 0..problem.vertices() {
-        influences.clear();
-        influences.extend(state.skin.of(i));
-        weights.set(i, &influences);
-    }
     let posed_from_rest = (0..state.motion.frames())
         .flat_map(|t| (0..state.bones()).map(move |j| (t, j)))
         .map(|(t, j)| space.model_transform(t, &state.motion.get(j, t)))
@@ -27,7 +19,7 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
         name: sequence.name().to_owned(),
         rest: rest(sequence, problem, state),
         surface: sequence.surface().clone(),
-        weights,
+        weights: state.skin.to_weights(),
         bones: bones(state, space),
         kind: state.model.kind,
         clips: vec![Clip {

@@ -1,5 +1,7 @@
 //! Motion of all bones over all frames.
 
+use glam::{DAffine3, DMat3, DVec3};
+
 /// Bones' motion over all frames as one matrix, so that blending a vertex is one sparse product.
 ///
 /// Row `c B + j` holds coordinate `c` (0..3, 3 = translation) of bone `j`; column `a F + t` holds axis `a` in
@@ -59,6 +61,21 @@ impl Motion {
         }
     }
 
+    /// Transform of bone `j` in frame `t`.
+    pub fn affine(&self, j: usize, t: usize) -> DAffine3 {
+        to_affine(&self.get(j, t))
+    }
+
+    /// Sets the transform of bone `j` in frame `t`.
+    pub fn set_affine(&mut self, j: usize, t: usize, m: &DAffine3) {
+        self.set(j, t, &to_rows(m));
+    }
+
+    /// Sets the matrices of bone `j` in all frames.
+    pub fn set_bone(&mut self, j: usize, matrices: &[[[f64; 4]; 3]]) {
+        matrices.iter().enumerate().for_each(|(t, m)| self.set(j, t, m));
+    }
+
     /// A copy with bones picked from this one, in the order given.
     pub fn select(&self, picked: &[usize]) -> Self {
         let mut out =
@@ -70,4 +87,16 @@ impl Motion {
         }
         out
     }
+}
+
+/// A matrix `[a][c]` as a transform.
+pub(crate) fn to_affine(m: &[[f64; 4]; 3]) -> DAffine3 {
+    let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
+    DAffine3 { matrix3: DMat3::from_cols(column(0), column(1), column(2)), translation: column(3) }
+}
+
+/// A transform as a matrix `[a][c]`.
+pub(crate) fn to_rows(m: &DAffine3) -> [[f64; 4]; 3] {
+    let columns = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, m.translation];
+    std::array::from_fn(|a| columns.map(|c| c[a]))
 }

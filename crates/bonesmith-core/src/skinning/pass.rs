@@ -43,6 +43,26 @@ struct Shared<'a> {
     params: Option<LocalParams>,
     /// Price of disagreeing with neighbours, and what they have.
     smooth: Option<(f64, Means)>,
+    /// Whether the errors of frames are found.
+    per_frame: bool,
+}
+
+impl<'a> Shared<'a> {
+    /// Without vertices to solve.
+    fn new(problem: &'a Problem, motion: &'a Motion) -> Self {
+        let rows = motion.rows.iter().map(|&x| x as f32).collect();
+        Self { problem, motion, rows, arch: Arch::new(), pairs: None, params: None, smooth: None, per_frame: false }
+    }
+
+    fn solving(self, params: LocalParams) -> Self {
+        let pairs = Some(BonePairs::new(self.motion.bones, &gram(self.motion)));
+        Self { pairs, params: Some(params), ..self }
+    }
+}
+
+/// The moments of a motion and a skin, with the errors of frames.
+pub(crate) fn gather(problem: &Problem, motion: &Motion, skin: &mut Skin) -> Moments {
+    run(Shared { per_frame: true, ..Shared::new(problem, motion) }, skin)
 }
 
 /// Solves all vertices for fixed bones (unless `params` is `None`) and gathers the moments of the result.
@@ -61,12 +81,17 @@ pub(crate) fn smooth_pass(
     params: Option<LocalParams>,
     smoothness: Option<&Smoothness>,
 ) -> Moments {
-    let (b, length) = (motion.bones, problem.length);
-    let pairs = params.map(|_| BonePairs::new(b, &gram(motion)));
-    let rows = motion.rows.iter().map(|&x| x as f32).collect();
+    let shared = Shared::new(problem, motion);
+    let shared = match params {
+        Some(params) => shared.solving(params),
+        None => shared,
+    };
     let smooth = smoothness.map(|smoothness| (smoothness.strength, smoothness.means(skin)));
-    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs, params, smooth };
-    let n = problem.vertices();
+    run(Shared { smooth, ..shared }, skin)
+}
+
+fn run(shared: Shared, skin: &mut Skin) -> Moments {
+    let (n, b, length) = (shared.problem.vertices(), shared.motion.bones, shared.problem.length);
     let lanes = lane_count(n, b, length);
     // Whole blocks: a part of one costs nearly as much.
     let per_lane = (n / lanes / BLOCK).max(1) * BLOCK;
@@ -91,12 +116,14 @@ pub(crate) fn smooth_pass(
         })
         .collect();
     // Lanes and their sum are the most there is at once.
+    let per_frame = shared.per_frame;
     drop(shared);
     let mut moments = Moments {
         residual: vec![0.0; 4 * b * length],
         second: SecondMoments::default(),
         squared_error: 0.0,
         per_vertex,
+        per_frame: vec![0.0; if per_frame { length / 3 } else { 0 }],
     };
     let mut second = vec![Mat4::default(); b * (b + 1) / 2];
     // Each number over all lanes, in their order.
@@ -109,6 +136,9 @@ pub(crate) fn smooth_pass(
     for lane in results {
         second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
         moments.squared_error += lane.squared_error;
+        for squares in lane.squares.chunks_exact(length / 3) {
+            moments.per_frame.iter_mut().zip(squares).for_each(|(sum, x)| *sum += x);
+        }
     }
     moments.second = SecondMoments::from_triangle(b, &second);
     moments
@@ -116,8 +146,7 @@ pub(crate) fn smooth_pass(
 
 /// [N, K] products of each vertex's residual with the rows of its own bones.
 pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 4]> {
-    let rows = motion.rows.iter().map(|&x| x as f32).collect();
-    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs: None, params: None, smooth: None };
+    let shared = Shared::new(problem, motion);
     let (b, slots) = (motion.bones, skin.slots);
     let mut out = vec![[0.0; 4]; problem.vertices() * slots];
     out.par_chunks_mut(BLOCK * slots).enumerate().for_each_init(
@@ -152,8 +181,7 @@ pub(crate) fn revise<R: Default>(
     skin: &mut Skin,
     choose: impl Fn(&mut R, Seen<'_>) -> Guess + Sync,
 ) {
-    let rows = motion.rows.iter().map(|&x| x as f32).collect();
-    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs: None, params: None, smooth: None };
+    let shared = Shared::new(problem, motion);
     let (side, slots) = (4 * motion.bones, skin.slots);
     let blocks = skin.bones.par_chunks_mut(BLOCK * slots).zip(skin.weights.par_chunks_mut(BLOCK * slots));
     blocks.zip(skin.rest.par_chunks_mut(BLOCK)).enumerate().for_each_init(
@@ -178,9 +206,7 @@ pub(crate) fn revise<R: Default>(
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
 pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: LocalParams) -> Vec<f64> {
     let b = motion.bones;
-    let pairs = Some(BonePairs::new(b, &gram(motion)));
-    let rows = motion.rows.iter().map(|&x| x as f32).collect();
-    let shared = Shared { problem, motion, rows, arch: Arch::new(), pairs, params: Some(params), smooth: None };
+    let shared = Shared::new(problem, motion).solving(params);
     let (n, slots) = (problem.vertices(), skin.slots);
     let blocks: Vec<Vec<f64>> = (0..n.div_ceil(BLOCK))
         .into_par_iter()
@@ -259,13 +285,16 @@ struct Sums {
     /// [B (B + 1) / 2] lower triangle of `S`, a block for each pair of bones.
     second: Vec<Mat4>,
     squared_error: f64,
+    /// [L] squares of the residuals, where the errors of frames are found.
+    squares: Vec<f64>,
 }
 
 impl Sums {
     fn new(shared: &Shared) -> Self {
         let (b, length) = (shared.motion.bones, shared.problem.length);
         let second = vec![Mat4::default(); b * (b + 1) / 2];
-        Self { residual: vec![0.0; 4 * b * length], second, squared_error: 0.0 }
+        let squares = vec![0.0; if shared.per_frame { length } else { 0 }];
+        Self { residual: vec![0.0; 4 * b * length], second, squared_error: 0.0, squares }
     }
 }
 
@@ -404,6 +433,11 @@ impl Lane {
         let residuals = &self.residuals[..n * shared.problem.length];
         let (terms, ends) = (&self.terms, &self.ends);
         shared.arch.dispatch(AddMoments { table: &mut self.sums.residual, residuals, terms, ends });
+        if shared.per_frame {
+            for row in residuals.chunks_exact(shared.problem.length) {
+                self.sums.squares.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
+            }
+        }
         for (at, u) in rest.iter().enumerate() {
             errors[at] = self.errors[at] as f32;
             self.sums.squared_error += self.errors[at];

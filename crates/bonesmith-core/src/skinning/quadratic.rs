@@ -183,14 +183,29 @@ pub(crate) fn products(poses: &Poses) -> Vec<f64> {
 /// [N, 4 B] products of each vertex's target with the bones' rows.
 pub(crate) fn project(poses: &Poses) -> Vec<f64> {
     let (side, length) = (4 * poses.bones, poses.length);
-    let rows = MatRef::from_row_major_slice(&poses.rows, side, length);
     let mut out = vec![0.0; poses.vertices() * side];
-    out.par_chunks_mut(BLOCK * side).zip(poses.targets.par_chunks(BLOCK * length)).for_each(|(out, targets)| {
-        let targets: Vec<f64> = targets.iter().map(|&x| f64::from(x)).collect();
-        let count = targets.len() / length;
-        let targets = MatRef::from_row_major_slice(&targets, count, length);
-        let out = MatMut::from_row_major_slice_mut(out, count, side);
-        matmul(out, Accum::Replace, targets, rows.transpose(), 1.0, Par::Seq);
-    });
+    let blocks = out.par_chunks_mut(BLOCK * side).zip(poses.targets.par_chunks(BLOCK * length));
+    blocks.for_each_init(Vec::new, |wide, (out, targets)| project_block(&poses.rows, length, targets, wide, out));
     out
+}
+
+/// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.
+pub(crate) fn project_block(
+    rows: &[f64],
+    length: usize,
+    trajectories: &[f32],
+    wide: &mut Vec<f64>,
+    out: &mut [f64],
+) {
+    let (n, side) = (trajectories.len() / length, rows.len() / length);
+    wide.clear();
+    wide.extend(trajectories.iter().map(|&x| f64::from(x)));
+    matmul(
+        MatMut::from_row_major_slice_mut(out, n, side),
+        Accum::Replace,
+        MatRef::from_row_major_slice(wide, n, length),
+        MatRef::from_row_major_slice(rows, side, length).transpose(),
+        1.0,
+        Par::Seq,
+    );
 }

@@ -92,7 +92,7 @@ fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>, f
         for l in first..first + step.ncols() {
             let d = step[(r, l - first)];
             gain += d * (moments.residual[r * length + l] + ridge * d);
-            motion.rows[r * length + l] += d;
+            motion.rows_mut()[r * length + l] += d;
         }
     }
     gain
@@ -341,7 +341,7 @@ pub(crate) fn principal_axes(moments: &Moments) -> Vec<DMat3> {
 /// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.
 pub(crate) fn extrapolate(new: &Motion, old: Motion, beta: f64, model: &BoneModel) -> Motion {
     let mut ahead = old;
-    ahead.rows.iter_mut().zip(&new.rows).for_each(|(x, new)| *x = new + beta * (new - *x));
+    ahead.rows_mut().iter_mut().zip(new.rows()).for_each(|(x, new)| *x = new + beta * (new - *x));
     if model.kind != BoneKind::Affine {
         let frames = new.frames();
         let tiles = |j: usize| (0..frames).step_by(LANES).map(move |start| (j, start));

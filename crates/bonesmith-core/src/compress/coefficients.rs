@@ -14,8 +14,8 @@ use rayon::prelude::*;
 
 use crate::compress::dictionary::Dictionary;
 use crate::compress::graph::Graph;
-use crate::skinning::quadratic::Metric;
 use crate::skinning::choice::{DenseForm, InfluenceSolver};
+use crate::skinning::quadratic::Metric;
 
 /// An offer is taken if it lowers the error of a vertex by this share; the rest is rounding.
 const LEAST_GAIN: f64 = 1e-7;

@@ -14,8 +14,8 @@ use crate::compress::fewest::PROMISE;
 use crate::compress::graph::Graph;
 use crate::compress::params::{CompressError, CompressStop, TwoLayerParams};
 use crate::compress::{Growth, Ideal, Stage};
-use crate::skinning::quadratic::Metric;
 use crate::skinning::choice::{InfluenceSolver, Row as DenseRow};
+use crate::skinning::quadratic::Metric;
 
 /// Rounds after each batch but the last.
 const BATCH_ROUNDS: usize = 2;

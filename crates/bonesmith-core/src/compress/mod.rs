@@ -39,9 +39,9 @@ use crate::model::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
 use crate::model::weights::SparseWeights;
 use crate::observer::{Observer, Progress};
 use crate::reduce::{ReduceMethod, ReduceParams, reduce};
+use crate::skinning::choice::{InfluenceSolver, Row as DenseRow};
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::Metric;
-use crate::skinning::choice::{InfluenceSolver, Row as DenseRow};
 
 use factorise::Solver;
 use graph::Graph;

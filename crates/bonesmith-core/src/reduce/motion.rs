@@ -67,9 +67,9 @@ pub(crate) fn refit_motion(
 /// Best motion of affine bones for fixed weights.
 fn solve(poses: &mut Poses, rows: &[Row], k: usize) {
     let (problem, mut motion) = take(poses);
-    let moments = pass::pass(&problem, &motion, &mut skin(&problem, rows, k), None);
+    let moments = pass::gather(&problem, &motion, &skin(&problem, rows, k));
     bone_step::update(&mut motion, &moments, &BoneModel::new(BoneKind::Affine, poses.bones, 1));
-    (poses.targets, poses.rows) = (problem.trajectories, motion.rows);
+    (poses.targets, poses.rows) = (problem.trajectories, motion.rows().to_vec());
 }
 
 /// Rigid and trs bones: weights and motion in turn.
@@ -92,7 +92,7 @@ fn alternate(
     fitting.rounds(ROUNDS, TOLERANCE, &mut run)?;
     info.iterations += run.history.len();
     rows.iter_mut().enumerate().for_each(|(i, row)| *row = fitting.skin.of(i).collect());
-    (poses.targets, poses.rows) = (fitting.problems.remove(0).trajectories, fitting.motions.remove(0).rows);
+    (poses.targets, poses.rows) = (fitting.problems.remove(0).trajectories, fitting.motions[0].rows().to_vec());
     Ok(())
 }
 
@@ -102,7 +102,7 @@ fn take(poses: &mut Poses) -> (Problem, Motion) {
     // Nothing leaves the unit of the poses here.
     let unit = UnitSpace::fixed(Sphere { center: DVec3::ZERO, radius: 1.0 });
     let problem = Problem::stored(poses.length, rest, std::mem::take(&mut poses.targets), unit);
-    (problem, Motion { bones: poses.bones, length: poses.length, rows: std::mem::take(&mut poses.rows) })
+    (problem, Motion::from_rows(poses.bones, poses.length, std::mem::take(&mut poses.rows)))
 }
 
 fn skin(problem: &Problem, rows: &[Row], k: usize) -> Skin {

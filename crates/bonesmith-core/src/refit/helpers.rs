@@ -134,7 +134,7 @@ fn variance(motion: &Motion, h: usize, p: usize, points: &[DVec3; 4]) -> f64 {
     let f = motion.frames();
     let (mut sum, mut squared) = ([DVec3::ZERO; 4], 0.0);
     for t in 0..f {
-        let seen = motion.affine(p, t).inverse() * motion.affine(h, t);
+        let seen = motion.transform(p, t).inverse() * motion.transform(h, t);
         if !seen.is_finite() {
             return f64::INFINITY;
         }

@@ -219,8 +219,9 @@ impl Alternation {
 
     /// Sums over the vertices of subject `s`, with the errors of its frames.
     pub fn moments(&mut self, s: usize) -> Moments {
-        let rest = std::mem::replace(&mut self.skin.rest, self.problems[s].rest.clone());
-        let moments = pass::gather(&self.problems[s], &self.motions[s], &mut self.skin);
+        let problem = &self.problems[s];
+        let rest = std::mem::replace(&mut self.skin.rest, problem.rest.clone());
+        let moments = pass::gather_frames(problem, &self.motions[s], &self.skin);
         self.skin.rest = rest;
         moments
     }
@@ -231,9 +232,9 @@ impl Alternation {
         for j in parents_first(&self.bones.parents) {
             let Some(p) = self.bones.parents[j].filter(|_| self.bones.free[j] && !fitted[j]) else { continue };
             for t in 0..if j.max(p) < given.bones { motion.frames() } else { 0 } {
-                let parent_from_own = given.affine(p, t).inverse() * given.affine(j, t);
+                let parent_from_own = given.transform(p, t).inverse() * given.transform(j, t);
                 if parent_from_own.is_finite() {
-                    motion.set_affine(j, t, &(motion.affine(p, t) * parent_from_own));
+                    motion.set_transform(j, t, &(motion.transform(p, t) * parent_from_own));
                 }
             }
         }
@@ -285,9 +286,9 @@ fn ahead(new: &[Motion], old: Vec<Motion>, beta: f64, bones: &Bones) -> Vec<Moti
 fn remove_scale(motion: &mut Motion, free: &[bool]) {
     for j in (0..motion.bones).filter(|&j| free[j]) {
         for t in 0..motion.frames() {
-            let mut m = motion.affine(j, t);
+            let mut m = motion.transform(j, t);
             m.matrix3 = nearest_rotation(&m.matrix3);
-            motion.set_affine(j, t, &m);
+            motion.set_transform(j, t, &m);
         }
     }
 }

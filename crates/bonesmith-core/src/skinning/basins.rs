@@ -9,7 +9,7 @@
 use glam::DVec3;
 use multiversion::multiversion;
 
-use crate::skinning::guess::{self, Guess, MOST, Patience, Sight, affine_mix};
+use crate::skinning::guess::{self, Guess, MAX_BONES, Patience, Sight, affine_mix};
 use crate::skinning::motion::Motion;
 use crate::skinning::pass::{self, Seen};
 use crate::skinning::problem::Problem;
@@ -45,7 +45,7 @@ pub(crate) struct Basins {
 #[derive(Clone, Copy)]
 pub(super) struct Set {
     count: usize,
-    members: [usize; MOST],
+    members: [usize; MAX_BONES],
 }
 
 /// What all vertices of a round share.
@@ -80,15 +80,15 @@ impl Basins {
         Self { order, place }
     }
 
-    /// Moves every vertex to the best of what it tries in round `number`; bones stay. At most [`MOST`] influences.
+    /// Moves every vertex to the best of what it tries in round `number`; bones stay. At most [`MAX_BONES`] influences.
     pub fn improve(&self, problem: &Problem, motion: &Motion, skin: &mut Skin, number: usize) {
         let before = skin.clone();
-        let pairs = BonePairs::new(motion.bones, &pass::gram(motion));
+        let pairs = motion.pairs();
         let sets = match number.is_multiple_of(SETS_EVERY) {
             true => all_sets(motion.bones.min(CANDIDATES), skin.slots),
             false => Vec::new(),
         };
-        let round = Round { basins: self, problem, skin: &before, pairs: &pairs, sets, number };
+        let round = Round { basins: self, problem, skin: &before, pairs, sets, number };
         pass::revise(problem, motion, skin, |room, seen| best(&round, room, seen));
     }
 
@@ -103,14 +103,14 @@ impl Basins {
 /// All sets of at most `slots` of `candidates` bones.
 pub(super) fn all_sets(candidates: usize, slots: usize) -> Vec<Set> {
     let of = |bits: u32| {
-        let mut set = Set { count: 0, members: [0; MOST] };
+        let mut set = Set { count: 0, members: [0; MAX_BONES] };
         for member in (0..candidates).filter(|member| bits >> member & 1 == 1) {
             set.members[set.count] = member;
             set.count += 1;
         }
         set
     };
-    (1..1u32 << candidates).filter(|bits| bits.count_ones() as usize <= slots.min(MOST)).map(of).collect()
+    (1..1u32 << candidates).filter(|bits| bits.count_ones() as usize <= slots.min(MAX_BONES)).map(of).collect()
 }
 
 /// The best that a vertex finds.
@@ -201,7 +201,7 @@ pub(super) fn best_sets(sight: Sight<'_>, sets: &[Set], ranked: &[usize], u: [f6
     let mut best: [Option<Guess>; BEST_SETS] = [None; BEST_SETS];
     for set in sets {
         let n = set.count;
-        let (mut own, mut slopes) = ([[0.0; MOST]; MOST], [0.0; MOST]);
+        let (mut own, mut slopes) = ([[0.0; MAX_BONES]; MAX_BONES], [0.0; MAX_BONES]);
         for (a, &p) in set.members.iter().enumerate().take(n) {
             slopes[a] = linear[p];
             set.members.iter().enumerate().take(a + 1).for_each(|(b, &q)| own[a][b] = gram[p][q]);
@@ -223,7 +223,7 @@ impl Round<'_> {
     #[inline(always)]
     fn guess_of(&self, of: usize, i: usize) -> Guess {
         let mut guess =
-            Guess { count: 0, bones: [0; MOST], weights: [0.0; MOST], u: self.rest_like(of, i), value: 0.0 };
+            Guess { count: 0, bones: [0; MAX_BONES], weights: [0.0; MAX_BONES], u: self.rest_like(of, i), value: 0.0 };
         for (j, w) in self.skin.of(of) {
             (guess.bones[guess.count], guess.weights[guess.count]) = (j, w);
             guess.count += 1;

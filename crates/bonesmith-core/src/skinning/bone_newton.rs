@@ -135,7 +135,7 @@ impl Frame {
         let of = |rows: &[f64], j: usize| -> Columns {
             std::array::from_fn(|c| std::array::from_fn(|a| rows[(c * b + j) * length + a * f + t]))
         };
-        let pose = (0..b).map(|j| of(&motion.rows, j)).collect();
+        let pose = (0..b).map(|j| of(motion.rows(), j)).collect();
         let residual = (0..b).map(|j| of(&moments.residual, j)).collect();
         Self { t, pose, residual, error: moments.per_frame[t], damping: 1e-6, done: false }
     }
@@ -242,7 +242,8 @@ impl<'a> System<'a> {
     /// Damped step by preconditioned conjugate gradients, to a thousandth of the gradient.
     fn solve(&self, damping: f64) -> Steps {
         const ROUNDS: usize = 60;
-        let factors: Vec<Cholesky> = self.blocks.iter().map(|row| Cholesky::new(row[0].1, damping, self.count)).collect();
+        let factors: Vec<Cholesky> =
+            self.blocks.iter().map(|row| Cholesky::new(row[0].1, damping, self.count)).collect();
         let mut step: Steps = vec![[0.0; MAX_PARAMETERS]; self.bones.len()];
         let mut residual = self.gradient.clone();
         let precondition =

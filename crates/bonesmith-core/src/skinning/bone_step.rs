@@ -74,7 +74,7 @@ pub(super) fn update_affine(motion: &mut Motion, moments: &Moments, is_free: imp
         // `<d, 2 D - S d> = <d, D + ridge d>`.
         let mut part = 0.0;
         for (at, &r) in free.iter().enumerate() {
-            for (l, x) in motion.rows[r * length..][columns.clone()].iter_mut().enumerate() {
+            for (l, x) in motion.rows_mut()[r * length..][columns.clone()].iter_mut().enumerate() {
                 let d = step[(at, l)];
                 part += d * (right[(at, l)] + ridge * d);
                 *x += d;
@@ -342,7 +342,7 @@ pub(crate) fn principal_axes(moments: &Moments) -> Vec<DMat3> {
 /// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.
 pub(crate) fn extrapolate(new: &Motion, old: Motion, beta: f64, model: &BoneModel) -> Motion {
     let mut ahead = old;
-    ahead.rows.iter_mut().zip(&new.rows).for_each(|(x, new)| *x = new + beta * (new - *x));
+    ahead.rows_mut().iter_mut().zip(new.rows()).for_each(|(x, new)| *x = new + beta * (new - *x));
     if model.kind != BoneKind::Affine {
         let frames = new.frames();
         let tiles = |j: usize| (0..frames).step_by(LANES).map(move |start| (j, start));

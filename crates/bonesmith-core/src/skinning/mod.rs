@@ -2,13 +2,15 @@
 
 pub(crate) mod alternation;
 pub(crate) mod axes;
-mod basins;
+pub(crate) mod basins;
 pub(crate) mod bone_newton;
 pub(crate) mod bone_step;
 pub(crate) mod choice;
 pub(crate) mod descent;
+pub(crate) mod device;
 pub(crate) mod finish;
-mod guess;
+pub(crate) mod guess;
+pub(crate) mod loss;
 pub(crate) mod moments;
 pub(crate) mod momentum;
 pub(crate) mod motion;
@@ -22,14 +24,13 @@ pub(crate) mod quadratic;
 pub(crate) mod rates;
 pub(crate) mod run;
 pub(crate) mod sample;
-pub(crate) mod schedule;
 pub(crate) mod search;
 pub(crate) mod skin;
 pub(crate) mod smooth;
 pub(crate) mod stop;
 #[cfg(test)]
 mod tests;
-mod together;
+pub(crate) mod together;
 pub(crate) mod unit;
 pub(crate) mod vertex_step;
 pub(crate) mod weights;

@@ -28,7 +28,7 @@ pub(crate) struct Moments {
     pub squared_error: f64,
     /// [N] `|r_i|^2`.
     pub per_vertex: Vec<f32>,
-    /// [F] squared error of each frame; only [`crate::skinning::pass::gather`] finds it.
+    /// [F] squared error of each frame; only [`crate::skinning::pass::gather_frames`] finds it.
     pub per_frame: Vec<f64>,
 }
 

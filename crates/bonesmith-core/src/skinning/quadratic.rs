@@ -190,13 +190,7 @@ pub(crate) fn project(poses: &Poses) -> Vec<f64> {
 }
 
 /// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.
-pub(crate) fn project_block(
-    rows: &[f64],
-    length: usize,
-    trajectories: &[f32],
-    wide: &mut Vec<f64>,
-    out: &mut [f64],
-) {
+pub(crate) fn project_block(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
     let (n, side) = (trajectories.len() / length, rows.len() / length);
     wide.clear();
     wide.extend(trajectories.iter().map(|&x| f64::from(x)));

@@ -23,12 +23,13 @@ use glam::{DMat3, DVec3};
 use multiversion::multiversion;
 
 use crate::skinning::products::{BonePairs, Forms, PAIRS};
+use crate::skinning::skin::{SkinRows, SkinView};
 use crate::solve::lanes::{Floats, LANES, Lanes, Mat4, steps};
 use crate::solve::simplices::Simplices;
 
 /// Settings of the vertex solve.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LocalParams {
+pub(crate) struct VertexParams {
     /// K: most influences.
     pub slots: usize,
     /// Bones let in beyond the present ones, each round.
@@ -49,34 +50,24 @@ pub(crate) struct BatchView<'a> {
     pub along: &'a [f32],
     /// [n] squared lengths of the residuals.
     pub errors: &'a [f64],
-    /// Weights to agree with, and the price of not doing so.
-    pub wish: Option<Wish<'a>>,
+    /// Smoothness, if any.
+    pub pull: Option<Pull<'a>>,
 }
 
-/// Smoothness as vertices see it: `strength |w - mean|^2` is added to the error.
+/// Smoothness of weights: `strength |w - mean|^2` is added to the error.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct Pull<'a> {
     /// [n] (bone, mean weight of the neighbours).
     pub means: &'a [Vec<(u16, f32)>],
     pub strength: f64,
 }
 
-impl Wish<'_> {
+impl Pull<'_> {
     /// Mean weight of bone `j` around vertex `l`.
     #[inline(always)]
     fn of(&self, l: usize, j: usize) -> f64 {
         self.means[l].iter().find(|(bone, _)| *bone as usize == j).map_or(0.0, |(_, w)| f64::from(*w))
     }
-}
-
-/// Weights of up to eight vertices.
-pub(crate) struct SkinRows<'a> {
-    /// [n, K] bones; slots in use come first.
-    pub bones: &'a mut [u16],
-    /// [n, K] weights; 0 = not in use.
-    pub weights: &'a mut [f64],
-    /// [n] rest positions.
-    pub rest: &'a mut [DVec3],
 }
 
 /// Bones that one vertex chooses from.
@@ -91,8 +82,8 @@ struct Candidates {
 }
 
 /// Solves batches of vertices one after another with shared buffers.
-pub(crate) struct LocalSolver {
-    params: LocalParams,
+pub(crate) struct VertexSolver {
+    params: VertexParams,
     simplices: Simplices,
     /// [8]
     candidates: Vec<Candidates>,
@@ -106,25 +97,23 @@ pub(crate) struct LocalSolver {
 
 /// Improves influences and rest positions of up to eight vertices.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(crate) fn solve_vertices(solver: &mut LocalSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
+pub(crate) fn solve_vertices(solver: &mut VertexSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
     solver.solve(view, skin);
 }
 
 /// Adds to `costs[j]` by how much the error of up to eight vertices would rise without bone `j`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn add_removal_costs(
-    solver: &mut LocalSolver,
+    solver: &mut VertexSolver,
     view: BatchView<'_>,
-    bones: &[u16],
-    weights: &[f64],
-    rest: &[DVec3],
+    rows: &SkinView<'_>,
     costs: &mut [f64],
 ) {
-    solver.removal_costs(view, bones, weights, rest, costs);
+    solver.removal_costs(view, rows, costs);
 }
 
-impl LocalSolver {
-    pub fn new(params: LocalParams) -> Self {
+impl VertexSolver {
+    pub fn new(params: VertexParams) -> Self {
         let capacity = (params.slots + params.newcomers).max(2);
         Self {
             params,
@@ -138,12 +127,10 @@ impl LocalSolver {
 
     #[inline(always)]
     fn solve(&mut self, view: BatchView<'_>, skin: SkinRows<'_>) {
-        let SkinRows { bones, weights, rest } = skin;
-        let slots = self.params.slots;
-        for (l, u) in rest.iter().enumerate() {
-            let row = l * slots..(l + 1) * slots;
-            self.gather(view, l, &bones[row.clone()], &weights[row], *u);
+        for l in 0..skin.rest.len() {
+            self.gather(view, l, &skin.view());
         }
+        let SkinRows { slots, bones, weights, rest } = skin;
         self.load(view, rest);
         self.choose(rest.len());
         self.unload(rest.len());
@@ -174,12 +161,12 @@ impl LocalSolver {
 
     /// Candidates of vertex `l`: its bones and the most promising others. A vertex without bones gets its best one.
     #[inline(always)]
-    fn gather(&mut self, view: BatchView<'_>, l: usize, bones: &[u16], weights: &[f64], rest: DVec3) {
-        let b = view.pairs.bones;
+    fn gather(&mut self, view: BatchView<'_>, l: usize, rows: &SkinView<'_>) {
+        let (b, rest) = (view.pairs.bones, rows.rest[l]);
         let u = [rest.x, rest.y, rest.z, 1.0];
         let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
         let mut own = std::mem::take(&mut self.candidates[l]);
-        own.load_present(bones, weights);
+        own.load_present(rows.of(l));
         self.look_around(view.pairs, along, &own, &u);
         if own.bones.is_empty() || self.params.slots == 1 {
             let best = self.best_single(b, own.bones.first().copied());
@@ -189,8 +176,8 @@ impl LocalSolver {
             own.weights.clear();
             own.weights.push(1.0);
         } else {
-            if let Some(wish) = view.wish {
-                self.add_wish(wish, l);
+            if let Some(pull) = view.pull {
+                self.add_pull(pull, l);
             }
             self.let_in(&mut own, b, self.params.min_gain * view.errors[l]);
             own.find_y(view.pairs, along, &u, 0);
@@ -250,9 +237,9 @@ impl LocalSolver {
 
     /// Gains with smoothness: only bones that neighbours use gain more than the error alone says.
     #[inline(always)]
-    fn add_wish(&mut self, wish: Wish<'_>, l: usize) {
-        for &(bone, mean) in &wish.means[l] {
-            self.gains[bone as usize / LANES].0[bone as usize % LANES] += wish.strength as f32 * mean * mean;
+    fn add_pull(&mut self, pull: Pull<'_>, l: usize) {
+        for &(bone, mean) in &pull.means[l] {
+            self.gains[bone as usize / LANES].0[bone as usize % LANES] += pull.strength as f32 * mean * mean;
         }
     }
 
@@ -311,10 +298,10 @@ impl LocalSolver {
                     let at = simplices.at(p, q);
                     simplices.gram[at].0[l] = view.pairs.block(j, own.bones[q]).dot(&outer);
                 }
-                if let Some(wish) = view.wish {
+                if let Some(pull) = view.pull {
                     let at = simplices.at(p, p);
-                    simplices.gram[at].0[l] += wish.strength;
-                    simplices.linear[p].0[l] += wish.strength * wish.of(l, j);
+                    simplices.gram[at].0[l] += pull.strength;
+                    simplices.linear[p].0[l] += pull.strength * pull.of(l, j);
                 }
             }
         }
@@ -369,24 +356,16 @@ impl LocalSolver {
     /// Adds to `costs[j]` by how much the error would rise without bone `j`, others and the most promising newcomers
     /// refitted; a vertex with one bone goes to the best mix of newcomers.
     #[inline(always)]
-    fn removal_costs(
-        &mut self,
-        view: BatchView<'_>,
-        bones: &[u16],
-        weights: &[f64],
-        rest: &[DVec3],
-        costs: &mut [f64],
-    ) {
-        let (slots, b) = (self.params.slots, view.pairs.bones);
+    fn removal_costs(&mut self, view: BatchView<'_>, rows: &SkinView<'_>, costs: &mut [f64]) {
+        let (rest, b) = (rows.rest, view.pairs.bones);
         if b < 2 {
             return;
         }
         for (l, rest) in rest.iter().enumerate() {
-            let row = l * slots..(l + 1) * slots;
             let u = [rest.x, rest.y, rest.z, 1.0];
             let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
             let mut own = std::mem::take(&mut self.candidates[l]);
-            own.load_present(&bones[row.clone()], &weights[row]);
+            own.load_present(rows.of(l));
             self.look_around(view.pairs, along, &own, &u);
             self.let_in(&mut own, b, 0.0);
             if own.bones.len() == 1 {
@@ -422,11 +401,11 @@ impl LocalSolver {
 impl Candidates {
     /// The bones that the vertex has.
     #[inline(always)]
-    fn load_present(&mut self, bones: &[u16], weights: &[f64]) {
+    fn load_present(&mut self, influences: impl Iterator<Item = (usize, f64)>) {
         self.bones.clear();
         self.weights.clear();
-        for (&j, &w) in bones.iter().zip(weights).take_while(|(_, w)| **w > 0.0) {
-            self.bones.push(j as usize);
+        for (j, w) in influences {
+            self.bones.push(j);
             self.weights.push(w);
         }
         self.present = self.bones.len();

@@ -11,9 +11,9 @@ use rayon::prelude::*;
 
 use crate::skinning::choice::{Form, InfluenceSolver, Row, normalise};
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::gram;
 use crate::skinning::problem::Problem;
-use crate::skinning::quadratic::{PAIRS, project_block};
+use crate::skinning::products::{PAIRS, monomials};
+use crate::skinning::quadratic::project_block;
 use crate::skinning::skin::Skin;
 use crate::solve::kernels::{add_scaled, combine4, squared};
 
@@ -56,21 +56,13 @@ pub(crate) struct Task<'a> {
 pub(crate) struct Subject<'a> {
     problem: &'a Problem,
     motion: &'a Motion,
-    /// [4 B, 4 B] `T T^T`.
-    gram: Vec<f64>,
     /// [10, B] coefficients of `u^T K_jj u` by monomial.
     own: Vec<f64>,
 }
 
 impl<'a> Subject<'a> {
     pub fn new(problem: &'a Problem, motion: &'a Motion) -> Self {
-        let (gram, b) = (gram(motion), motion.bones);
-        let entry = |(c, d): (usize, usize), j: usize| {
-            let entry = gram[(c * b + j) * 4 * b + d * b + j];
-            if c == d { entry } else { 2.0 * entry }
-        };
-        let own = PAIRS.into_iter().flat_map(|pair| (0..b).map(move |j| (pair, j))).map(|(p, j)| entry(p, j)).collect();
-        Self { problem, motion, gram, own }
+        Self { problem, motion, own: monomials(motion.bones, motion.gram()) }
     }
 
     /// B.
@@ -149,7 +141,7 @@ impl GramRows<'_> {
         let row = &mut self.rows[at..];
         for (subject, u) in self.subjects.iter().zip(&self.rest) {
             for (c, uc) in u.iter().enumerate() {
-                let source = &subject.gram[(c * b + j) * side..][..side];
+                let source = &subject.motion.gram()[(c * b + j) * side..][..side];
                 combine4(row, u.map(|ud| uc * ud), std::array::from_fn(|d| &source[d * b..(d + 1) * b]));
             }
         }
@@ -193,7 +185,7 @@ impl<'a> VertexSolver<'a> {
             let length = problem.length;
             let source = &problem.trajectories[vertices.start * length..vertices.end * length];
             let out = &mut along[..vertices.len() * 4 * motion.bones];
-            project_block(&motion.rows, length, source, &mut self.wide, out);
+            project_block(motion.rows(), length, source, &mut self.wide, out);
         }
     }
 

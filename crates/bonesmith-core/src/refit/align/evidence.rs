@@ -15,16 +15,16 @@ use crate::skinning::unit::UnitSpace;
 use crate::skinning::weights::{Prior, Search, Subject, Task, solve};
 use crate::solve::transform::{nearest_rotation, rotation_svd};
 
-/// Vertices that a sample has, at most.
+/// Maximum number of vertices of a sample.
 const VERTICES: usize = 128;
 
-/// Frames that a sample has, at most.
+/// Maximum number of frames of a sample.
 const FRAMES: usize = 12;
 
 /// Influences of a sampled vertex.
 const INFLUENCES: usize = 4;
 
-/// Offsets tried in one go; longer clips are searched coarsely first.
+/// Maximum number of offsets tried at once; longer clips are searched coarsely first.
 const OFFSETS: usize = 128;
 
 /// Units that people mix up: the ratios of metre, decimetre, centimetre, millimetre, inch and foot.
@@ -186,7 +186,7 @@ impl<'a> Track<'a> {
         problem.e_rms(errors.iter().sum())
     }
 
-    /// Size of the rig over that of the sequence, as far as the rig's own weights know.
+    /// Size of the rig over that of the sequence, by the rig's own weights.
     pub fn scale(&self) -> f64 {
         let (mut rig, mut own) = (0.0, 0.0);
         for (t, clip_frame) in self.pairs(&Correction::NONE) {
@@ -264,7 +264,7 @@ fn spread(points: &[DVec3]) -> f64 {
     points.iter().map(|p| p.distance_squared(center)).sum()
 }
 
-/// Vertices that hang mostly on one bone, each such group beside itself in some frames of a sequence.
+/// Groups of vertices with mostly one bone: rest pose and some frames of a sequence.
 pub(super) struct Parts {
     /// Covariance of rest and frame, and their spreads, of each group in each frame.
     groups: Vec<(DMat3, f64, f64)>,
@@ -313,14 +313,14 @@ impl Parts {
         if moved > 0.0 { (own / moved).sqrt() } else { 1.0 }
     }
 
-    /// Y up and Z up exchanged, where all groups in all frames say so: turned about x by about a right angle.
+    /// Y up and Z up exchanged, where all groups in all frames agree: rotated about x by about a right angle.
     pub fn tipped(&self) -> Option<SignedAxes> {
         let (mut mean, mut total) = (DMat3::ZERO, 0.0);
         for (covariance, own, _) in &self.groups {
             mean += nearest_rotation(covariance) * *own;
             total += own;
         }
-        // 1 where every group is turned just so, 1/3 a right angle away.
+        // 1 where every group is rotated exactly so, 1/3 a right angle away.
         let agreement = |axes: &SignedAxes| {
             let product = axes.matrix().transpose() * mean;
             (product.x_axis.x + product.y_axis.y + product.z_axis.z) / (3.0 * total.max(1e-300))
@@ -329,7 +329,7 @@ impl Parts {
         SignedAxes::TIPPED.into_iter().find(|axes| agreement(axes) > 0.75 && upright < 0.45)
     }
 
-    /// What is left when every group is scaled, moved and turned (mirrored first, if asked) as well as it can be.
+    /// The error after the best scale, translation and rotation of every group, optionally mirrored first.
     pub fn error(&self, scale: f64, mirrored: bool) -> f64 {
         if self.points == 0 {
             return 0.0;

@@ -1,7 +1,7 @@
 //! Bones that move to suit the fewer weights.
 //!
 //! Affine bones have their best motion for fixed weights in one linear solve [Kavan2010 s.4.2]; it alternates with sweeps over the
-//! weights. Other kinds alternate between exact weights and motion ([`Alternation`]), then errors are smoothed once more.
+//! weights. Other kinds alternate between exact weights and motion, then errors are smoothed once more.
 
 use glam::DVec3;
 

@@ -3,12 +3,10 @@
 //! Minimises the same error as [`crate::fit`], `sum_it |v_it - sum_j w_ij T_jt u_i|^2`, but the rest pose `u`, the bones,
 //! their tree, names and bind poses are those of a given rig, and so are `w` or `T` where they are not to be fitted:
 //!
-//! 1. `space`: rig and subjects in one unit space; `fitting`: what is fitted, as an [`Alternation`];
-//! 2. [`Alternation`]: exact weights for known motion, motion of all free bones for known weights, in turn;
+//! 1. `space`: rig and subjects in one unit space; `fitting`: what is fitted;
+//! 2. `skinning::alternation`: exact weights for known motion, motion of all free bones for known weights, in turn;
 //! 3. `helpers`: bones planted where the error is, and their parents;
 //! 4. `space` again: back to rigs, one per subject; what was locked is copied to the bit.
-//!
-//! [`Alternation`]: crate::skinning::alternation::Alternation
 //!
 //! Around it: `resample` brings clips to other times, [`align`] detects that rig and sequence do not share units,
 //! axes or frames, `subjects` moves the joints of a rig into another body.

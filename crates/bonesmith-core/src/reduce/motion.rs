@@ -11,11 +11,13 @@ use crate::deform;
 use crate::mesh::sequence::{MeshSequence, RawSequence};
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::{BoneKind, Rig};
-use crate::reduce::ours::Ours;
-use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, Stage, with_rows};
+use crate::model::weights::Row;
+use crate::observer::Stages;
+use crate::reduce::smooth_residuals::SmoothResiduals;
+use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, with_rows};
 use crate::refit::{Locks, RefitParams, Subject, refit};
 use crate::skinning::poses::{PoseError, Poses};
-use crate::skinning::subset::Row;
+
 
 /// Rounds over motion and weights.
 const ROUNDS: usize = 16;
@@ -32,11 +34,11 @@ pub(crate) fn refit_motion(
     k: usize,
     params: &ReduceParams,
     info: &mut ReduceInfo,
-    stage: &mut Stage<'_>,
+    stages: &mut Stages<'_>,
 ) -> Result<Rig, ReduceError> {
     match rig.kind {
-        BoneKind::Affine => affine(rig, rows, examples, k, params, info, stage),
-        _ => other(rig, rows, examples, k, params, info, stage),
+        BoneKind::Affine => affine(rig, rows, examples, k, params, info, stages),
+        _ => other(rig, rows, examples, k, params, info, stages),
     }
 }
 
@@ -47,33 +49,33 @@ fn affine(
     k: usize,
     params: &ReduceParams,
     info: &mut ReduceInfo,
-    stage: &mut Stage<'_>,
+    stages: &mut Stages<'_>,
 ) -> Result<Rig, ReduceError> {
     let mut poses = Poses::new(rig, examples)?;
+    stages.begin("weights and bones", Some(ROUNDS))?;
     for round in 0..ROUNDS {
         solve(&mut poses, &rows);
         let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
-        let ours = Ours::new(poses, adjacency, params.smooth);
-        stage.name = "weights and bones";
-        stage.report(round, Some(ROUNDS), Some(ours.e_rms(&rows)))?;
-        ours.together(&mut rows, k, 1, |_, _| Ok::<(), ReduceError>(()))?;
-        poses = ours.into_poses();
+        let residuals = SmoothResiduals::new(poses, adjacency, params.smooth, stages)?;
+        stages.at(round, Some(residuals.e_rms(&rows)))?;
+        residuals.sweep(&mut rows, k, 1, stages)?;
+        poses = residuals.poses;
     }
     info.iterations += ROUNDS;
     let mut reduced = with_rows(rig, &rows, k);
     if let Some(clip) = reduced.clips.first_mut() {
-        clip.posed_from_rest = poses.posed_from_rest();
+        clip.posed_from_rest = poses.motion.transforms(&poses.problem.space);
     }
     Ok(reduced)
 }
 
 /// Best motion for given weights: `(X X^T) H = X V` with `x_i[c B + j] = w_ij u_ic`.
 fn solve(poses: &mut Poses, rows: &[Row]) {
-    let (b, length) = (poses.bones, poses.length);
+    let (b, length) = (poses.motion.bones, poses.problem.length);
     let side = 4 * b;
     let columns = |i: usize| -> Vec<(usize, f64)> {
         let of_bone = |&(j, w): &(usize, f64)| (0..4).map(move |c| (c, j, w));
-        rows[i].iter().flat_map(of_bone).map(|(c, j, w)| (c * b + j, w * poses.rest[i][c])).collect()
+        rows[i].iter().flat_map(of_bone).map(|(c, j, w)| (c * b + j, w * poses.rest(i)[c])).collect()
     };
     let mut left = vec![0.0; side * side];
     for i in 0..rows.len() {
@@ -93,9 +95,9 @@ fn solve(poses: &mut Poses, rows: &[Row]) {
         .map(|&start| {
             let width = COLUMNS.min(length - start);
             let mut right: Vec<f64> =
-                (0..side * width).map(|at| ridge * poses.rows[(at / width) * length + start + at % width]).collect();
+                (0..side * width).map(|at| ridge * poses.motion.rows[(at / width) * length + start + at % width]).collect();
             for i in 0..rows.len() {
-                let target = &poses.target(i)[start..start + width];
+                let target = &poses.problem.trajectory(i)[start..start + width];
                 for (p, x) in columns(i) {
                     let out = &mut right[p * width..(p + 1) * width];
                     out.iter_mut().zip(target).for_each(|(sum, v)| *sum += x * f64::from(*v));
@@ -108,7 +110,7 @@ fn solve(poses: &mut Poses, rows: &[Row]) {
         .collect();
     for (&start, block) in starts.iter().zip(&solved) {
         for p in 0..side {
-            (0..block.ncols()).for_each(|c| poses.rows[p * length + start + c] = block[(p, c)]);
+            (0..block.ncols()).for_each(|c| poses.motion.rows[p * length + start + c] = block[(p, c)]);
         }
     }
 }
@@ -121,7 +123,7 @@ fn other(
     k: usize,
     params: &ReduceParams,
     info: &mut ReduceInfo,
-    stage: &mut Stage<'_>,
+    stages: &mut Stages<'_>,
 ) -> Result<Rig, ReduceError> {
     let Some(clip) = rig.clips.first() else { return Err(PoseError::NoClip.into()) };
     let positions = |t: usize| match examples {
@@ -134,7 +136,7 @@ fn other(
     let mut moved = with_rows(rig, &rows, k);
     let subject = Subject { sequence: &target, motion: Some(&clip.posed_from_rest), binds: None };
     let refit_params = RefitParams { influences: Some(k), ..RefitParams::default() };
-    let refitted = refit(&moved, &[subject], &Locks::default(), &refit_params, stage.observer)?;
+    let refitted = refit(&moved, &[subject], &Locks::default(), &refit_params, stages.observer())?;
     info.iterations += refitted.info.iterations;
     if let Some(found) = refitted.rigs.into_iter().next() {
         moved.weights = found.weights;
@@ -143,6 +145,6 @@ fn other(
         }
     }
     let poses = Poses::new(&moved, Some(&target))?;
-    let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stage)?;
+    let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stages)?;
     Ok(with_rows(&moved, &rows, k))
 }

@@ -27,11 +27,7 @@ pub(super) fn problems(subjects: &[Subject]) -> Vec<Problem> {
 
 /// A clip's transforms in the unit space; bones at rest where there are none.
 pub(super) fn motion(transforms: Option<&[DAffine3]>, bones: usize, frames: usize, space: &UnitSpace) -> Motion {
-    let mut motion = Motion::identity(bones, frames);
-    for (at, m) in transforms.unwrap_or_default().iter().enumerate() {
-        motion.set(at % bones, at / bones, &space.matrix(at / bones, m));
-    }
-    motion
+    Motion::of_transforms(transforms.unwrap_or_default(), bones, frames, space)
 }
 
 /// Rows `[a][c]` as a transform.

@@ -11,7 +11,6 @@ use crate::skinning::unit::UnitSpace;
 
 /// The rig that a state stands for; normalisation is undone here and nowhere else.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
-    let space = &problem.space;
     let mut weights = SparseWeights::new(problem.vertices(), state.skin.slots);
     let mut influences = Vec::new();
     for i in 0..problem.vertices() {
@@ -19,16 +18,13 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
         influences.extend(state.skin.of(i));
         weights.set(i, &influences);
     }
-    let posed_from_rest = (0..state.motion.frames())
-        .flat_map(|t| (0..state.bones()).map(move |j| (t, j)))
-        .map(|(t, j)| space.model_transform(t, &state.motion.get(j, t)))
-        .collect();
+    let posed_from_rest = state.motion.transforms(&problem.space);
     Rig {
         name: sequence.name().to_owned(),
         rest: rest(sequence, problem, state),
         surface: sequence.surface().clone(),
         weights,
-        bones: bones(state, space),
+        bones: bones(state, &problem.space),
         kind: state.model.kind,
         clips: vec![Clip {
             name: sequence.name().to_owned(),

@@ -2,6 +2,8 @@
 
 use glam::DVec3;
 
+use crate::model::weights::{Row, keep_largest};
+
 /// Weights and rest positions of all vertices while they are being fitted.
 #[derive(Clone)]
 pub(crate) struct Skin {
@@ -43,9 +45,8 @@ impl Skin {
         let n = self.rest.len();
         let mut out = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest: self.rest.clone() };
         for i in 0..n {
-            let mut own: Vec<(usize, f64)> = self.of(i).collect();
-            own.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            own.truncate(slots);
+            let mut own: Row = self.of(i).collect();
+            keep_largest(&mut own, slots);
             let total: f64 = own.iter().map(|(_, w)| w).sum();
             for (k, (j, w)) in own.into_iter().enumerate() {
                 (out.bones[i * slots + k], out.weights[i * slots + k]) = (j as u16, w / total);

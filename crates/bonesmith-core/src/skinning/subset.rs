@@ -3,11 +3,9 @@
 //! The exact choice is a search over all subsets. Here: solve with all bones, drop the bone whose loss raises the error
 //! least until K are left, each time solving again, then exchange bones one for one while that helps.
 
+use crate::model::weights::{Row, normalise};
 use crate::skinning::quadratic::Metric;
 use crate::solve::simplex::SimplexSolver;
-
-/// Weights of one vertex: (bone, weight), no order, positive, sum 1.
-pub(crate) type Row = Vec<(usize, f64)>;
 
 /// Exchange partners tried for each bone.
 const PARTNERS: usize = 4;
@@ -110,6 +108,12 @@ impl SubsetSolver {
         all
     }
 
+    /// At most `k` bones and their weights, starting from the bones of `row`.
+    pub fn choose(&mut self, q: &[f64], k: usize, row: &mut Row) {
+        self.shrink(q, k, row);
+        self.exchange(q, k, row);
+    }
+
     /// Drops bones from `row` until at most `k` are left.
     pub fn shrink(&mut self, q: &[f64], k: usize, row: &mut Row) {
         self.reweigh(q, row);
@@ -178,11 +182,4 @@ impl SubsetSolver {
         }
         self.gains.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     }
-}
-
-/// Scales weights to sum 1; with nothing there, equal shares.
-pub(crate) fn normalise(row: &mut Row) {
-    let sum: f64 = row.iter().map(|&(_, w)| w).sum();
-    let share = 1.0 / row.len() as f64;
-    row.iter_mut().for_each(|(_, w)| *w = if sum > 1e-12 { *w / sum } else { share });
 }

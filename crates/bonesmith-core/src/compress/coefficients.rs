@@ -302,7 +302,14 @@ impl BlendSolver {
     }
 
     /// Best blend of at most `k` of the atoms `candidates` for vertex `i`.
-    pub fn best(&mut self, metric: &Metric, dictionary: &Dictionary, i: usize, candidates: &[usize], k: usize) -> Blend {
+    pub fn best(
+        &mut self,
+        metric: &Metric,
+        dictionary: &Dictionary,
+        i: usize,
+        candidates: &[usize],
+        k: usize,
+    ) -> Blend {
         let m = candidates.len();
         let (features, q) = (metric.features(i), metric.linear(i));
         self.image.resize(metric.bones, 0.0);

@@ -105,11 +105,7 @@ pub fn compress(
 ///
 /// The rig's own animation shows which weights matter where. The weights themselves count a little, so that other animation
 /// stays sound too. Weights alone with `weights_only`, or if nothing moves.
-fn own_metric(
-    rig: &Rig,
-    params: &TwoLayerParams,
-    stages: &mut Stages<'_>,
-) -> Result<(Metric, f64), CompressError> {
+fn own_metric(rig: &Rig, params: &TwoLayerParams, stages: &mut Stages<'_>) -> Result<(Metric, f64), CompressError> {
     let animated = rig.clips.first().is_some_and(|clip| clip.frame_count() > 0);
     if params.weights_only || !animated {
         return Ok((Metric::of_weights(&rig.weights, rig.bone_count()), 0.0));

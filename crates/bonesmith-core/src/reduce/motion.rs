@@ -18,7 +18,6 @@ use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, with_rows};
 use crate::refit::{Locks, RefitParams, Subject, refit};
 use crate::skinning::poses::{PoseError, Poses};
 
-
 /// Rounds over motion and weights.
 const ROUNDS: usize = 16;
 /// Pull towards the present motion, relative to the mean of the diagonal: what no vertex sees stays.
@@ -94,8 +93,9 @@ fn solve(poses: &mut Poses, rows: &[Row]) {
         .par_iter()
         .map(|&start| {
             let width = COLUMNS.min(length - start);
-            let mut right: Vec<f64> =
-                (0..side * width).map(|at| ridge * poses.motion.rows[(at / width) * length + start + at % width]).collect();
+            let mut right: Vec<f64> = (0..side * width)
+                .map(|at| ridge * poses.motion.rows[(at / width) * length + start + at % width])
+                .collect();
             for i in 0..rows.len() {
                 let target = &poses.problem.trajectory(i)[start..start + width];
                 for (p, x) in columns(i) {

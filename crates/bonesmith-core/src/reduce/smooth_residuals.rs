@@ -45,12 +45,7 @@ pub(crate) struct SmoothResiduals {
 }
 
 impl SmoothResiduals {
-    pub fn new(
-        poses: Poses,
-        adjacency: Adjacency,
-        smooth: f64,
-        stages: &mut Stages<'_>,
-    ) -> Result<Self, Cancelled> {
+    pub fn new(poses: Poses, adjacency: Adjacency, smooth: f64, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
         let (gram, projections) = (gram(&poses.motion), project(&poses, stages)?);
         let metric = Metric::from_products(&poses, &gram, &projections);
         let ends: usize = (0..adjacency.len()).map(|i| adjacency.of(i).len()).sum();

@@ -1,6 +1,13 @@
 //! Progress of long stages, and how they are cancelled.
 
 use std::ops::ControlFlow;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+
+/// Work between two reports takes about this long.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// One report from a running stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +72,52 @@ impl<'a> Stages<'a> {
         self.report(e_rms)
     }
 
+    /// `step` steps are done.
+    pub fn at(&mut self, step: usize, e_rms: Option<f64>) -> Result<(), Cancelled> {
+        self.step = step;
+        self.report(e_rms)
+    }
+
+    /// `solve` of 0 to `count - 1`, side by side within blocks, with a report after each block. How large the blocks are depends on the
+    /// time that they take, the result does not.
+    pub fn map<S, T: Send>(
+        &mut self,
+        count: usize,
+        scratch: impl Fn() -> S + Send + Sync,
+        solve: impl Fn(&mut S, usize) -> T + Send + Sync,
+    ) -> Result<Vec<T>, Cancelled> {
+        let (mut solved, mut block) = (Vec::with_capacity(count), rayon::current_num_threads());
+        while solved.len() < count {
+            let (begin, clock) = (solved.len(), Instant::now());
+            let end = (begin + block).min(count);
+            solved.par_extend((begin..end).into_par_iter().map_init(&scratch, &solve));
+            self.report(None)?;
+            match clock.elapsed() {
+                taken if taken < REPORT_EVERY / 2 => block *= 2,
+                taken if taken > REPORT_EVERY * 2 => block = (block / 2).max(1),
+                _ => {}
+            }
+        }
+        Ok(solved)
+    }
+
+    /// Runs one long piece of work that cannot report itself on a thread of its own. After a cancellation the thread goes on until
+    /// the work is done, and its result is dropped.
+    pub fn wait<T: Send + 'static>(&mut self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Cancelled> {
+        let (sender, receiver) = sync_channel(1);
+        let thread = std::thread::spawn(move || drop(sender.send(work())));
+        loop {
+            match receiver.recv_timeout(REPORT_EVERY) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Timeout) => self.report(None)?,
+                Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                    Err(panic) => std::panic::resume_unwind(panic),
+                    Ok(()) => unreachable!("the result is sent before the thread ends"),
+                },
+            }
+        }
+    }
+
     /// Work goes on within a step.
     pub fn report(&mut self, e_rms: Option<f64>) -> Result<(), Cancelled> {
         let progress = Progress { stage: self.stage, step: self.step, steps: self.steps, e_rms };
@@ -77,5 +130,37 @@ impl<'a> Stages<'a> {
     /// The observer itself, for a stage inside this one.
     pub fn observer(&mut self) -> &mut dyn Observer {
         self.observer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cancels at the report of this number.
+    struct CancelAt(usize);
+
+    impl Observer for CancelAt {
+        fn report(&mut self, _: &Progress) -> ControlFlow<()> {
+            self.0 = self.0.saturating_sub(1);
+            if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+
+    #[test]
+    fn maps_are_in_order_and_cancelled_between_blocks() {
+        let squares = Stages::new(&mut Silent).map(1000, || 0, |_, i| i * i).unwrap();
+        assert!(squares.iter().enumerate().all(|(i, square)| *square == i * i) && squares.len() == 1000);
+        let slow = |_: &mut (), _| std::thread::sleep(REPORT_EVERY);
+        assert_eq!(Stages::new(&mut CancelAt(2)).map(1_000_000, || (), slow), Err(Cancelled));
+    }
+
+    #[test]
+    fn long_work_is_waited_for_or_left_behind() {
+        assert_eq!(Stages::new(&mut Silent).wait(|| 7), Ok(7));
+        let (sender, receiver) = sync_channel::<()>(1);
+        let endless = move || receiver.recv().is_ok();
+        assert_eq!(Stages::new(&mut CancelAt(2)).wait(endless), Err(Cancelled));
+        drop(sender);
     }
 }

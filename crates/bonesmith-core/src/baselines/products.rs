@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
-use crate::skinning::products::BoneProducts;
+use crate::skinning::products::{BoneProducts, PAIRS};
 use crate::skinning::quadratic;
 use crate::skinning::skin::Skin;
 use crate::solve::kernels::squared;
@@ -142,7 +142,7 @@ impl Quadratic {
 
     /// `G` [B, B] and `q` [B] of a vertex.
     pub fn load(&self, y: &[f64], u: &[f64; 4], g: &mut [f64], q: &mut [f64]) {
-        quadratic::mix(&self.matrices, &quadratic::PAIRS.map(|(c, d)| u[c] * u[d]), g);
+        quadratic::mix(&self.matrices, &PAIRS.map(|(c, d)| u[c] * u[d]), g);
         let b = self.bones;
         for (j, q) in q.iter_mut().enumerate() {
             *q = (0..4).map(|c| u[c] * y[c * b + j]).sum();

@@ -1,24 +1,25 @@
 //! The coefficients A: which virtual bones a vertex blends, and their update from neighbour to neighbour.
 //!
-//! [Le2014 alg. 4] spreads recursively: a vertex that improves offers its atoms to its neighbours. Here the vertices that
-//! improved wait in a queue, first come first served, and each is in it once: no recursion, and a vertex that
-//! improves twice before its turn offers its latest atoms only.
+//! [Le2014 alg. 4] spreads recursively: when a vertex improves, its atoms become candidates of its neighbours. Here the vertices
+//! that improved wait in a queue, first in first out, each once: no recursion, and a vertex that improves twice
+//! before its turn passes on its latest atoms only.
 //!
-//! Deviation: coefficients are convex by default, not affine (eq. 4.6). What a vertex blends is then what every engine
-//! and the glTF format call weights, and a virtual bone lies among its vertices; the atoms, which stay
-//! affine, move outward to make up for it.
+//! Deviation: coefficients are convex, not affine (eq. 4.6): every engine and the glTF format need such weights. A virtual
+//! bone then lies among its vertices; the atoms, which stay affine, move outward to compensate.
 
 use std::collections::VecDeque;
 
-use rayon::prelude::*;
-
 use crate::compress::dictionary::Dictionary;
 use crate::compress::graph::Graph;
+use crate::model::weights::Row;
+use crate::observer::{Cancelled, Stages};
 use crate::skinning::choice::{DenseForm, InfluenceSolver};
 use crate::skinning::quadratic::Metric;
 
-/// An offer is taken if it lowers the error of a vertex by this share; the rest is rounding.
-const LEAST_GAIN: f64 = 1e-7;
+/// A blend replaces another if it lowers the error of a vertex by this share; less is rounding.
+const MIN_GAIN: f64 = 1e-7;
+/// Vertices between two reports while atoms spread.
+const VERTICES_PER_REPORT: usize = 256;
 
 /// At most k atoms for each vertex.
 #[derive(Clone)]
@@ -83,28 +84,23 @@ impl Coefficients {
         Users { starts, vertices }
     }
 
-    fn set(&mut self, i: usize, choice: &Choice) {
-        let row = i * self.slots..(i + 1) * self.slots;
-        self.atoms[row.clone()].fill(0);
-        self.weights[row.clone()].fill(0.0);
-        for ((atom, weight), (r, w)) in
-            self.atoms[row.clone()].iter_mut().zip(&mut self.weights[row]).zip(&choice.blend)
-        {
-            (*atom, *weight) = (*r as u32, *w);
+    fn set(&mut self, i: usize, (blend, error): &Blend) {
+        let mut blend = blend.iter();
+        for at in i * self.slots..(i + 1) * self.slots {
+            let (r, w) = blend.next().copied().unwrap_or((0, 0.0));
+            (self.atoms[at], self.weights[at]) = (r as u32, w);
         }
-        self.errors[i] = choice.error;
+        self.errors[i] = *error;
     }
 
     /// Best blend of vertex `i` without the atoms `gone`, from its other atoms and its neighbours'.
     fn without(
         &self,
-        metric: &Metric,
-        dictionary: &Dictionary,
-        graph: &Graph,
-        solver: &mut VertexSolver,
+        (metric, dictionary, graph): Known<'_>,
+        solver: &mut BlendSolver,
         i: usize,
         gone: impl Fn(usize) -> bool,
-    ) -> Option<Choice> {
+    ) -> Option<Blend> {
         let mut candidates: Vec<usize> = Vec::new();
         let near = graph.of(i).iter().flat_map(|&n| self.of(n as usize));
         for (r, _) in self.of(i).chain(near) {
@@ -116,36 +112,35 @@ impl Coefficients {
     }
 
     /// [q] by how much the error would rise without each atom.
-    pub fn removal_costs(&self, metric: &Metric, dictionary: &Dictionary, graph: &Graph) -> Vec<f64> {
-        let solver = || VertexSolver::new(metric.bones);
-        let of_vertex = |solver: &mut VertexSolver, i: usize| -> Vec<(usize, f64)> {
+    pub fn removal_costs(&self, known: Known<'_>, stages: &mut Stages<'_>) -> Result<Vec<f64>, Cancelled> {
+        let of_vertex = |solver: &mut BlendSolver, i: usize| -> Row {
             self.of(i)
                 .map(|(r, _)| {
-                    let choice = self.without(metric, dictionary, graph, solver, i, |s| s == r);
-                    (r, choice.map_or(f64::INFINITY, |c| (c.error - self.errors[i]).max(0.0)))
+                    let blend = self.without(known, solver, i, |s| s == r);
+                    (r, blend.map_or(f64::INFINITY, |(_, error)| (error - self.errors[i]).max(0.0)))
                 })
                 .collect()
         };
-        let all: Vec<Vec<(usize, f64)>> = (0..self.errors.len()).into_par_iter().map_init(solver, of_vertex).collect();
-        let mut costs = vec![0.0; dictionary.len()];
+        let all = stages.map(self.errors.len(), BlendSolver::new, of_vertex)?;
+        let mut costs = vec![0.0; known.1.len()];
         all.into_iter().flatten().for_each(|(r, cost)| costs[r] += cost);
-        costs
+        Ok(costs)
     }
 
-    /// Vertices let go of freed atoms.
-    pub fn release(&mut self, metric: &Metric, dictionary: &Dictionary, graph: &Graph, freed: &[bool]) {
-        let mut solver = VertexSolver::new(metric.bones);
-        let held: Vec<usize> = (0..self.errors.len()).filter(|&i| self.of(i).any(|(r, _)| freed[r])).collect();
-        let choices: Vec<Option<Choice>> =
-            held.iter().map(|&i| self.without(metric, dictionary, graph, &mut solver, i, |r| freed[r])).collect();
-        for (i, choice) in held.into_iter().zip(choices) {
-            if let Some(choice) = choice {
-                self.set(i, &choice);
+    /// Replaces the `freed` atoms in the blends of all vertices that have others to choose from.
+    pub fn release(&mut self, known: Known<'_>, freed: &[bool], stages: &mut Stages<'_>) -> Result<(), Cancelled> {
+        let users: Vec<usize> = (0..self.errors.len()).filter(|&i| self.of(i).any(|(r, _)| freed[r])).collect();
+        let solve = |solver: &mut BlendSolver, at: usize| self.without(known, solver, users[at], |r| freed[r]);
+        let blends = stages.map(users.len(), BlendSolver::new, solve)?;
+        for (i, blend) in users.into_iter().zip(blends) {
+            if let Some(blend) = blend {
+                self.set(i, &blend);
             }
         }
+        Ok(())
     }
 
-    /// Numbers of the atoms after those that are `freed`, which no vertex uses any more, are gone.
+    /// Renumbers the atoms after those that are `freed`, which no vertex uses any more, were removed.
     pub fn renumber(&mut self, freed: &[bool]) {
         let mut left = 0;
         let mut number = |freed: &bool| {
@@ -159,36 +154,41 @@ impl Coefficients {
             .for_each(|(r, w)| *r = if *w == 0.0 { 0 } else { number[*r as usize] });
     }
 
-    /// Solves every vertex again on its own atoms, after the dictionary has moved.
-    pub fn refresh(&mut self, metric: &Metric, dictionary: &Dictionary) {
-        let this = &*self;
-        let solve = |solver: &mut VertexSolver, i: usize| {
-            let own: Vec<usize> = this.of(i).map(|(r, _)| r).collect();
-            solver.best(metric, dictionary, i, &own, this.slots)
+    /// Solves every vertex again on its own atoms, after the dictionary has changed.
+    pub fn refresh(
+        &mut self,
+        metric: &Metric,
+        dictionary: &Dictionary,
+        stages: &mut Stages<'_>,
+    ) -> Result<(), Cancelled> {
+        let solve = |solver: &mut BlendSolver, i: usize| {
+            let own: Vec<usize> = self.of(i).map(|(r, _)| r).collect();
+            solver.best(metric, dictionary, i, &own, self.slots)
         };
-        let solver = || VertexSolver::new(metric.bones);
-        let choices: Vec<Choice> = (0..self.errors.len()).into_par_iter().map_init(solver, solve).collect();
-        choices.iter().enumerate().for_each(|(i, choice)| self.set(i, choice));
+        let blends = stages.map(self.errors.len(), BlendSolver::new, solve)?;
+        blends.iter().enumerate().for_each(|(i, blend)| self.set(i, blend));
+        Ok(())
     }
 }
 
-/// A way to blend one vertex.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
-    pub blend: Vec<(usize, f64)>,
-    pub error: f64,
-}
+/// What coefficients depend on.
+pub(crate) type Known<'a> = (&'a Metric, &'a Dictionary, &'a Graph);
+
+/// The blend of one vertex, (atom, weight), and its squared error.
+pub(crate) type Blend = (Row, f64);
 
 /// Passes atoms from vertex to vertex.
 pub(crate) struct Spreader<'a> {
     metric: &'a Metric,
     graph: &'a Graph,
-    solver: VertexSolver,
+    solver: BlendSolver,
     queue: VecDeque<u32>,
     waiting: Vec<bool>,
     /// Vertices whose error changed since it was last emptied.
     pub changed: Vec<u32>,
-    offered: Vec<usize>,
+    candidates: Vec<usize>,
+    /// Vertices that passed their atoms on.
+    spread: usize,
 }
 
 impl<'a> Spreader<'a> {
@@ -196,28 +196,41 @@ impl<'a> Spreader<'a> {
         Self {
             metric,
             graph,
-            solver: VertexSolver::new(metric.bones),
+            solver: BlendSolver::new(),
             queue: VecDeque::new(),
             waiting: vec![false; metric.vertices()],
             changed: Vec::new(),
-            offered: Vec::new(),
+            candidates: Vec::new(),
+            spread: 0,
         }
     }
 
-    /// Offers atoms to vertex `i`, and spreads from there.
-    pub fn seed(&mut self, dictionary: &Dictionary, coefficients: &mut Coefficients, i: usize, atoms: &[usize]) {
-        self.offered.clear();
-        self.offered.extend_from_slice(atoms);
-        if self.offer(dictionary, coefficients, i) {
+    /// Tries atoms at vertex `i`, and spreads them from there.
+    pub fn seed(
+        &mut self,
+        dictionary: &Dictionary,
+        coefficients: &mut Coefficients,
+        i: usize,
+        atoms: &[usize],
+        stages: &mut Stages<'_>,
+    ) -> Result<(), Cancelled> {
+        self.candidates.clear();
+        self.candidates.extend_from_slice(atoms);
+        if self.improve(dictionary, coefficients, i) {
             self.enqueue(i);
         }
-        self.drain(dictionary, coefficients);
+        self.drain(dictionary, coefficients, stages)
     }
 
-    /// Every vertex offers its atoms to its neighbours, until nobody takes any.
-    pub fn spread_all(&mut self, dictionary: &Dictionary, coefficients: &mut Coefficients) {
+    /// Every vertex passes its atoms to its neighbours, until no blend changes.
+    pub fn spread_all(
+        &mut self,
+        dictionary: &Dictionary,
+        coefficients: &mut Coefficients,
+        stages: &mut Stages<'_>,
+    ) -> Result<(), Cancelled> {
         (0..coefficients.errors.len()).for_each(|i| self.enqueue(i));
-        self.drain(dictionary, coefficients);
+        self.drain(dictionary, coefficients, stages)
     }
 
     fn enqueue(&mut self, i: usize) {
@@ -226,37 +239,47 @@ impl<'a> Spreader<'a> {
         }
     }
 
-    fn drain(&mut self, dictionary: &Dictionary, coefficients: &mut Coefficients) {
+    fn drain(
+        &mut self,
+        dictionary: &Dictionary,
+        coefficients: &mut Coefficients,
+        stages: &mut Stages<'_>,
+    ) -> Result<(), Cancelled> {
         while let Some(i) = self.queue.pop_front() {
+            self.spread += 1;
+            if self.spread.is_multiple_of(VERTICES_PER_REPORT) {
+                stages.report(None)?;
+            }
             self.waiting[i as usize] = false;
             for &n in self.graph.of(i as usize) {
-                self.offered.clear();
-                self.offered.extend(coefficients.of(i as usize).map(|(r, _)| r));
-                if self.offer(dictionary, coefficients, n as usize) {
+                self.candidates.clear();
+                self.candidates.extend(coefficients.of(i as usize).map(|(r, _)| r));
+                if self.improve(dictionary, coefficients, n as usize) {
                     self.enqueue(n as usize);
                 }
             }
         }
+        Ok(())
     }
 
-    /// Lets vertex `i` choose among its own atoms and those offered; true if it is better off.
-    fn offer(&mut self, dictionary: &Dictionary, coefficients: &mut Coefficients, i: usize) -> bool {
-        let own = self.offered.len();
+    /// Best blend of vertex `i` from its own atoms and the candidates; true if its error falls.
+    fn improve(&mut self, dictionary: &Dictionary, coefficients: &mut Coefficients, i: usize) -> bool {
+        let new = self.candidates.len();
         for (r, _) in coefficients.of(i) {
-            if !self.offered.contains(&r) {
-                self.offered.push(r);
+            if !self.candidates.contains(&r) {
+                self.candidates.push(r);
             }
         }
-        // Nothing new among them: its own were solved when they were taken.
-        if self.offered[..own].iter().all(|r| coefficients.of(i).any(|(s, _)| s == *r))
+        // Without new candidates the present blend is the best one already.
+        if self.candidates[..new].iter().all(|r| coefficients.of(i).any(|(s, _)| s == *r))
             && coefficients.errors[i].is_finite()
         {
             return false;
         }
-        let choice = self.solver.best(self.metric, dictionary, i, &self.offered, coefficients.slots);
-        let better = choice.error < coefficients.errors[i] * (1.0 - LEAST_GAIN);
+        let blend = self.solver.best(self.metric, dictionary, i, &self.candidates, coefficients.slots);
+        let better = blend.1 < coefficients.errors[i] * (1.0 - MIN_GAIN);
         if better {
-            coefficients.set(i, &choice);
+            coefficients.set(i, &blend);
             self.changed.push(i as u32);
         }
         better
@@ -264,20 +287,18 @@ impl<'a> Spreader<'a> {
 }
 
 /// Finds the best blend of a few atoms, with shared buffers.
-pub(crate) struct VertexSolver {
-    /// [atoms, B] images of the atoms at the vertex.
-    images: Vec<f64>,
+pub(crate) struct BlendSolver {
+    /// [B] image of one atom at the vertex.
+    image: Vec<f64>,
     /// [atoms, atoms] products of the atoms, and with the target.
     gram: Vec<f64>,
     linear: Vec<f64>,
     choice: InfluenceSolver<DenseForm>,
-    bones: usize,
 }
 
-impl VertexSolver {
-    pub fn new(bones: usize) -> Self {
-        let choice = InfluenceSolver::dense_form();
-        Self { images: Vec::new(), gram: Vec::new(), linear: Vec::new(), choice, bones }
+impl BlendSolver {
+    pub fn new() -> Self {
+        Self { image: Vec::new(), gram: Vec::new(), linear: Vec::new(), choice: InfluenceSolver::dense_form() }
     }
 
     /// Best blend of at most `k` of the atoms `candidates` for vertex `i`.
@@ -288,17 +309,16 @@ impl VertexSolver {
         i: usize,
         candidates: &[usize],
         k: usize,
-    ) -> Choice {
-        let (b, m) = (self.bones, candidates.len());
+    ) -> Blend {
+        let m = candidates.len();
         let (features, q) = (metric.features(i), metric.linear(i));
-        self.images.resize(m * b, 0.0);
+        self.image.resize(metric.bones, 0.0);
         self.gram.resize(m * m, 0.0);
         self.linear.clear();
         for (p, &r) in candidates.iter().enumerate() {
-            let image = &mut self.images[p * b..(p + 1) * b];
-            dictionary.image(r, features, image);
+            dictionary.image(r, features, &mut self.image);
             for (s, &other) in candidates[..=p].iter().enumerate() {
-                let product = dot(dictionary.atom(other), image);
+                let product = dot(dictionary.atom(other), &self.image);
                 self.gram[p * m + s] = product;
                 self.gram[s * m + p] = product;
             }
@@ -310,23 +330,23 @@ impl VertexSolver {
             _ => self.best_of_many(m, k),
         };
         let blend = blend.into_iter().filter(|(_, w)| *w != 0.0).map(|(p, w)| (candidates[p], w)).collect();
-        Choice { blend, error: (metric.energy[i] + value).max(0.0) }
+        (blend, (metric.energy[i] + value).max(0.0))
     }
 
-    fn best_single(&self, m: usize) -> (Vec<(usize, f64)>, f64) {
+    fn best_single(&self, m: usize) -> (Row, f64) {
         let value = |p: usize| self.gram[p * m + p] - 2.0 * self.linear[p];
         let best = (1..m).fold(0, |best, p| if value(p) < value(best) { p } else { best });
         (vec![(best, 1.0)], value(best))
     }
 
     /// [Le2014 eq. 4.6] for every pair.
-    fn best_pair(&self, m: usize) -> (Vec<(usize, f64)>, f64) {
+    fn best_pair(&self, m: usize) -> (Row, f64) {
         let (mut blend, mut least) = self.best_single(m);
         for r in 0..m {
             for s in r + 1..m {
                 let (rr, rs, ss) = (self.gram[r * m + r], self.gram[r * m + s], self.gram[s * m + s]);
                 let distance = rr - 2.0 * rs + ss;
-                // Two atoms that are one to rounding have no difference to divide by.
+                // Two equal atoms, up to rounding: no difference to divide by.
                 if distance <= 1e-12 * (rr + ss) {
                     continue;
                 }
@@ -342,11 +362,10 @@ impl VertexSolver {
         (blend, least)
     }
 
-    fn best_of_many(&mut self, m: usize, k: usize) -> (Vec<(usize, f64)>, f64) {
+    fn best_of_many(&mut self, m: usize, k: usize) -> (Row, f64) {
         self.choice.load(&self.linear, |gram| gram.copy_from_slice(&self.gram));
         let mut row = self.choice.dense(&self.best_single(m).0);
-        self.choice.shrink(k, &mut row);
-        self.choice.exchange(k, &mut row);
+        self.choice.choose(k, &mut row);
         let value = self.choice.value(&row);
         (row, value)
     }

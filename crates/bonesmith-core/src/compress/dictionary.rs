@@ -10,15 +10,16 @@
 //! ```
 //!
 //! which cannot raise the error. Where at most c bones are allowed, the atom is cut down to those with most effect and
-//! solved again, and taken only if it is better than it was.
+//! solved again, and accepted only if it lowers the error.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 
 use crate::compress::coefficients::Coefficients;
+use crate::observer::{Cancelled, Stages};
 use crate::skinning::quadratic::Metric;
 
-/// Pull towards the present atom, relative to the mean of the diagonal: directions that no vertex sees stay.
+/// Pull towards the present atom, relative to the mean of the diagonal: directions that change no vertex stay.
 const RIDGE: f64 = 1e-7;
 
 /// Atoms and their products with the metric's matrices.
@@ -30,7 +31,7 @@ pub(crate) struct Dictionary {
     atoms: Vec<f64>,
     /// [q, P, B] `M_p d`.
     images: Vec<f64>,
-    /// c: most bones of an atom.
+    /// c: maximum of bones of an atom.
     pub slots: usize,
 }
 
@@ -56,7 +57,7 @@ impl Dictionary {
         self.refresh(metric, self.len() - 1);
     }
 
-    /// Lets go of the atoms that are `freed`; those after them move up.
+    /// Removes the atoms that are `freed`; those after them move up.
     pub fn drop(&mut self, freed: &[bool]) {
         let rows = |values: &[f64], width: usize| -> Vec<f64> {
             let kept = values.chunks_exact(width).zip(freed).filter(|(_, freed)| !**freed);
@@ -84,7 +85,7 @@ impl Dictionary {
         }
     }
 
-    /// `out = sum_p f_p M_p d_r`, the atom as a vertex with these features sees it.
+    /// `out = sum_p f_p M_p d_r`.
     #[inline]
     pub fn image(&self, r: usize, features: &[f64], out: &mut [f64]) {
         let b = self.bones;
@@ -98,16 +99,23 @@ impl Dictionary {
 
     /// One pass over all atoms, each moved to its best place; with `choose` among all bones, else among those it blends.
     /// Errors of vertices are stale afterwards.
-    pub fn update(&mut self, metric: &Metric, coefficients: &Coefficients, choose: bool) {
+    pub fn update(
+        &mut self,
+        metric: &Metric,
+        coefficients: &Coefficients,
+        choose: bool,
+        stages: &mut Stages<'_>,
+    ) -> Result<(), Cancelled> {
         let users = coefficients.users(self.len());
         let mut step = AtomStep::new(self.bones, self.forms);
-        for r in 0..self.len() {
-            if step.gather(self, metric, coefficients, r, users.of(r))
-                && let Some(atom) = step.solve(self.atom(r), self.slots, choose)
-            {
+        for r in (0..self.len()).filter(|&r| !users.of(r).is_empty()) {
+            stages.report(None)?;
+            step.gather(self, metric, coefficients, r, users.of(r));
+            if let Some(atom) = step.solve(self.atom(r), self.slots, choose) {
                 self.set(metric, r, &atom);
             }
         }
+        Ok(())
     }
 }
 
@@ -132,7 +140,7 @@ impl AtomStep {
         }
     }
 
-    /// Sums over the users of atom `r`; false if it has none.
+    /// Sums over the users of atom `r`.
     fn gather(
         &mut self,
         dictionary: &Dictionary,
@@ -140,7 +148,7 @@ impl AtomStep {
         coefficients: &Coefficients,
         r: usize,
         users: &[u32],
-    ) -> bool {
+    ) {
         self.features.fill(0.0);
         self.right.fill(0.0);
         for &i in users {
@@ -154,11 +162,7 @@ impl AtomStep {
                 self.right.iter_mut().zip(&self.image).for_each(|(sum, x)| *sum -= a * other * x);
             }
         }
-        if users.is_empty() {
-            return false;
-        }
         metric.gram(&self.features, &mut self.form);
-        true
     }
 
     /// The best atom of at most `slots` bones; `None` if the present one is no worse.
@@ -169,7 +173,7 @@ impl AtomStep {
             let costs = self.removal_costs(&atom, &support)?;
             let mut order: Vec<usize> = (0..support.len()).collect();
             order.sort_by(|&x, &y| costs[y].total_cmp(&costs[x]).then(x.cmp(&y)));
-            // Half of what is too much at a time: costs change as others go.
+            // Half of the surplus at a time: costs change with each removal.
             order.truncate(slots + (support.len() - slots) / 2);
             order.sort_unstable();
             support = order.into_iter().map(|p| support[p]).collect();

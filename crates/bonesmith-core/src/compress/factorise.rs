@@ -1,8 +1,8 @@
 //! The loop of [Le2014 alg. 3]: atoms are added where the error is largest, dictionary and coefficients optimised in turn.
 //!
-//! Beyond the paper: atoms are planted where a neighbourhood errs most, not a single vertex; when all are there, those that
-//! would be missed least are moved to where they promise most, as long as that pays (`trade`), and more are added than
-//! there may be and taken away again (`overshoot`). Every step lowers the error or is undone.
+//! Beyond the paper: atoms are planted where the error of a neighbourhood is largest, not of a single vertex. When all are
+//! there, the most dispensable ones are moved to where their gain is largest, as long as that lowers the error (`trade`), and
+//! more atoms than the limit are added and removed again (`overshoot`). Every step lowers the error or is undone.
 
 use std::collections::BinaryHeap;
 
@@ -10,31 +10,35 @@ use rayon::prelude::*;
 
 use crate::compress::coefficients::{Coefficients, Spreader};
 use crate::compress::dictionary::Dictionary;
-use crate::compress::fewest::PROMISE;
 use crate::compress::graph::Graph;
-use crate::compress::params::{CompressError, CompressStop, TwoLayerParams};
-use crate::compress::{Growth, Ideal, Stage};
-use crate::skinning::choice::{InfluenceSolver, Row as DenseRow};
+use crate::compress::params::CompressStop;
+use crate::compress::target_error::OPTIMISATION_GAIN;
+use crate::compress::{Growth, Ideal};
+use crate::model::weights::Row;
+use crate::observer::{Cancelled, Stages};
+use crate::skinning::choice::InfluenceSolver;
 use crate::skinning::quadratic::Metric;
 
 /// Rounds after each batch but the last.
 const BATCH_ROUNDS: usize = 2;
-/// Which bones an atom blends is chosen anew every so many rounds; in between their weights are.
+/// The bones of an atom are chosen again every so many rounds; in the others only their weights change.
 const CHOOSE_EVERY: usize = 4;
 /// One atom in so many is moved in a trade.
 const TRADE_SHARE: usize = 10;
-/// One atom for so many is added beyond what there may be, and taken away again.
+/// One atom for so many is added beyond the limit, and removed again.
 const OVERSHOOT_SHARE: usize = 5;
-/// Rounds after a trade, before it is judged.
+/// Rounds after a trade, before its error is compared.
 const TRADE_ROUNDS: usize = 3;
 
-/// The factorisation under way.
-pub(super) struct Solver<'a> {
-    pub metric: &'a Metric,
-    /// What a squared distance of the weights counts in the metric beside poses, and not in the error; 0 where it does not.
+/// The factorisation while it is optimised.
+pub(super) struct Factorisation<'a> {
+    metric: &'a Metric,
+    /// Factor of the squared distance of the weights in the metric, which is no part of the error; 0 without that distance.
     own_weights: f64,
     ideal: &'a Ideal,
-    pub graph: &'a Graph,
+    graph: &'a Graph,
+    pub growth: Growth,
+    pub stages: Stages<'a>,
     pub dictionary: Dictionary,
     pub coefficients: Coefficients,
     spreader: Spreader<'a>,
@@ -60,45 +64,47 @@ impl PartialOrd for Candidate {
     }
 }
 
-impl<'a> Solver<'a> {
-    /// Two atoms: the most decided weights there are, and those that share least with them.
+impl<'a> Factorisation<'a> {
+    /// Two atoms: the weights with the largest norm, and those with the smallest product with them.
     pub fn new(
         metric: &'a Metric,
         own_weights: f64,
         ideal: &'a Ideal,
         graph: &'a Graph,
-        slots: usize,
-        influences: usize,
-    ) -> Self {
-        let mut solver = Self {
+        growth: Growth,
+        stages: Stages<'a>,
+    ) -> Result<Self, Cancelled> {
+        let mut this = Self {
             metric,
             own_weights,
             ideal,
             graph,
-            dictionary: Dictionary::new(metric, slots),
-            coefficients: Coefficients::new(metric.vertices(), influences),
+            dictionary: Dictionary::new(metric, growth.slots),
+            coefficients: Coefficients::new(metric.vertices(), growth.influences),
+            growth,
+            stages,
             spreader: Spreader::new(metric, graph),
             history: Vec::new(),
         };
-        let norm = |row: &DenseRow| row.iter().map(|(_, w)| w * w).sum::<f64>();
-        let most = |of: &dyn Fn(&DenseRow) -> f64| {
+        let norm = |row: &Row| row.iter().map(|(_, w)| w * w).sum::<f64>();
+        let most = |of: &dyn Fn(&Row) -> f64| {
             let better = |best: usize, i: usize| if of(&ideal.rows[i]) > of(&ideal.rows[best]) { i } else { best };
             (1..ideal.rows.len()).fold(0, better)
         };
         let first = most(&norm);
-        let shared = |row: &DenseRow| {
+        let shared = |row: &Row| {
             let other = |j: usize| ideal.rows[first].iter().find(|(k, _)| *k == j).map_or(0.0, |(_, w)| *w);
             row.iter().map(|&(j, w)| w * other(j)).sum::<f64>()
         };
         let second = most(&|row| -shared(row));
         for i in [first, second] {
-            let atom = solver.ideal_atom(i);
-            solver.dictionary.push(metric, &atom);
+            let atom = this.ideal_atom(i);
+            this.dictionary.push(metric, &atom);
         }
         for i in 0..metric.vertices() {
-            solver.spreader.seed(&solver.dictionary, &mut solver.coefficients, i, &[0, 1]);
+            this.spreader.seed(&this.dictionary, &mut this.coefficients, i, &[0, 1], &mut this.stages)?;
         }
-        solver
+        Ok(this)
     }
 
     /// Weights of vertex `i` as an atom, cut down to c bones.
@@ -119,7 +125,7 @@ impl<'a> Solver<'a> {
         self.metric.rms(self.squared_error())
     }
 
-    /// The part of the error that better layers could take away, as [`Self::error`].
+    /// The part of the error above that of the ideal, as [`Self::error`].
     pub fn excess(&self) -> f64 {
         self.metric.rms(self.squared_error() - self.ideal.errors.iter().sum::<f64>())
     }
@@ -129,224 +135,200 @@ impl<'a> Solver<'a> {
         if self.own_weights == 0.0 {
             return total;
         }
+        let Self { metric, ideal, coefficients, dictionary, .. } = self;
         let of_vertex = |row: &mut Vec<f64>, i: usize| {
             row.clear();
-            row.resize(self.metric.bones, 0.0);
-            self.ideal.rows[i].iter().for_each(|&(j, w)| row[j] = -w);
-            for (r, a) in self.coefficients.of(i) {
-                row.iter_mut().zip(self.dictionary.atom(r)).for_each(|(x, d)| *x += a * d);
+            row.resize(metric.bones, 0.0);
+            ideal.rows[i].iter().for_each(|&(j, w)| row[j] = -w);
+            for (r, a) in coefficients.of(i) {
+                row.iter_mut().zip(dictionary.atom(r)).for_each(|(x, d)| *x += a * d);
             }
             row.iter().map(|x| x * x).sum::<f64>()
         };
-        let apart: Vec<f64> = (0..self.metric.vertices()).into_par_iter().map_init(Vec::new, of_vertex).collect();
+        let apart: Vec<f64> = (0..metric.vertices()).into_par_iter().map_init(Vec::new, of_vertex).collect();
         total - self.own_weights * apart.iter().sum::<f64>()
     }
 
-    /// What an atom planted at vertex `i` could win: the excess error of the vertex, and half that of its neighbours.
+    /// The error for progress: E_RMS, with examples only.
+    fn e_rms(&self) -> Option<f64> {
+        self.growth.with_examples.then(|| self.error())
+    }
+
+    /// Estimated gain of an atom placed at vertex `i`: the excess error of the vertex, and half that of its neighbours.
     ///
-    /// The paper takes the vertex alone (eq. 4.2), which chases single vertices; an error in a neighbourhood is worth more.
-    fn promise(&self, i: usize) -> f64 {
+    /// The paper takes the vertex alone (eq. 4.2), which favours single vertices; an error of a neighbourhood counts more.
+    fn gain(&self, i: usize) -> f64 {
         let excess = |i: usize| self.coefficients.errors[i] - self.ideal.errors[i];
         excess(i) + 0.5 * self.graph.of(i).iter().map(|&n| excess(n as usize)).sum::<f64>()
     }
 
     /// [Le2014 alg. 3] from line 3 on.
-    pub fn grow(
-        &mut self,
-        growth: &Growth,
-        params: &TwoLayerParams,
-        stage: &mut Stage<'_>,
-    ) -> Result<CompressStop, CompressError> {
-        stage.name = "virtual bones";
+    pub fn grow(&mut self) -> Result<CompressStop, Cancelled> {
+        self.stages.begin("virtual bones", Some(self.growth.limit))?;
+        let (target, rounds) = (self.growth.target, self.growth.rounds);
         loop {
             let atoms = self.dictionary.len();
-            stage.report(atoms, Some(growth.limit), Some(self.error()))?;
+            self.stages.at(atoms, self.e_rms())?;
             let excess = self.excess();
-            let batch = growth.batch(excess, atoms);
-            if growth.target > 0.0 && (batch == 0 || excess <= growth.target * (1.0 + PROMISE)) {
-                return self.fewest(growth, params, stage);
+            let batch = self.growth.batch(excess, atoms);
+            if target > 0.0 && (batch == 0 || excess <= target * (1.0 + OPTIMISATION_GAIN)) {
+                return self.reach_target();
             }
             if batch == 0 {
-                self.finish(growth, params, stage)?;
-                let mut overshoots = growth.overshoots;
-                while overshoots > 0 && self.overshoot(growth, params, stage)? {
+                self.finish()?;
+                let mut overshoots = self.growth.overshoots;
+                while overshoots > 0 && self.overshoot()? {
                     overshoots -= 1;
                 }
                 return Ok(CompressStop::Full);
             }
-            if self.add(batch) < batch {
-                self.optimise(growth.rounds, params.tolerance, growth, stage)?;
-                return if growth.target > 0.0 { self.fewest(growth, params, stage) } else { Ok(CompressStop::Exact) };
+            if self.add(batch)? < batch {
+                self.optimise(rounds)?;
+                return if target > 0.0 { self.reach_target() } else { Ok(CompressStop::Exact) };
             }
-            if self.dictionary.len() < growth.limit {
-                self.optimise(BATCH_ROUNDS.min(growth.rounds), params.tolerance, growth, stage)?;
+            if self.dictionary.len() < self.growth.limit {
+                self.optimise(BATCH_ROUNDS.min(rounds))?;
             }
         }
     }
 
-    /// All that can be done with the atoms there are.
-    pub fn finish(
-        &mut self,
-        growth: &Growth,
-        params: &TwoLayerParams,
-        stage: &mut Stage<'_>,
-    ) -> Result<(), CompressError> {
-        self.optimise(growth.rounds, params.tolerance, growth, stage)?;
-        let mut trades = growth.trades;
-        while trades > 0 && self.trade(growth, params.tolerance, stage)? {
+    /// Optimises and trades with the present number of atoms.
+    pub fn finish(&mut self) -> Result<(), Cancelled> {
+        self.optimise(self.growth.rounds)?;
+        let mut trades = self.growth.trades;
+        while trades > 0 && self.trade()? {
             trades -= 1;
         }
         Ok(())
     }
 
-    /// Adds atoms where the error is largest; fewer when no vertex has any left.
-    pub fn add(&mut self, count: usize) -> usize {
+    /// Adds atoms where the error is largest; fewer when no vertex has an error left. Returns how many.
+    pub fn add(&mut self, count: usize) -> Result<usize, Cancelled> {
         let mut heap = self.heap();
         for added in 0..count {
-            let Some(i) = self.worst(&mut heap) else { return added };
+            let Some(i) = self.worst(&mut heap) else { return Ok(added) };
             let atom = self.ideal_atom(i);
             self.dictionary.push(self.metric, &atom);
-            self.plant(&mut heap, i, self.dictionary.len() - 1);
+            self.plant(&mut heap, i, self.dictionary.len() - 1)?;
         }
-        count
+        Ok(count)
     }
 
-    /// The vertex of largest excess error, if it is one worth an atom.
+    /// The vertex with the largest gain, if an atom there would help.
     fn worst(&self, heap: &mut BinaryHeap<Candidate>) -> Option<usize> {
-        while let Some(Candidate(excess, i)) = heap.pop() {
+        while let Some(Candidate(gain, i)) = heap.pop() {
             let i = i as usize;
             // Entries from before the vertex improved are stale.
-            if excess == self.promise(i) {
-                return (excess > 1e-12 * self.metric.energy[i]).then_some(i);
+            if gain == self.gain(i) {
+                return (gain > 1e-12 * self.metric.energy[i]).then_some(i);
             }
         }
         None
     }
 
     /// Spreads atom `r` from vertex `i`.
-    fn plant(&mut self, heap: &mut BinaryHeap<Candidate>, i: usize, r: usize) {
+    fn plant(&mut self, heap: &mut BinaryHeap<Candidate>, i: usize, r: usize) -> Result<(), Cancelled> {
+        self.stages.report(None)?;
         self.spreader.changed.clear();
-        self.spreader.seed(&self.dictionary, &mut self.coefficients, i, &[r]);
+        self.spreader.seed(&self.dictionary, &mut self.coefficients, i, &[r], &mut self.stages)?;
         for &i in &self.spreader.changed {
             for &n in self.graph.of(i as usize).iter().chain([&i]) {
-                heap.push(Candidate(self.promise(n as usize), n));
+                heap.push(Candidate(self.gain(n as usize), n));
             }
         }
+        Ok(())
     }
 
-    /// Alternates dictionary and coefficients until that no longer pays.
-    fn optimise(
-        &mut self,
-        rounds: usize,
-        tolerance: f64,
-        growth: &Growth,
-        stage: &mut Stage<'_>,
-    ) -> Result<(), CompressError> {
+    /// Alternates dictionary and coefficients until the error hardly falls.
+    fn optimise(&mut self, rounds: usize) -> Result<(), Cancelled> {
         for round in 0..rounds {
             let before = self.coefficients.total();
-            self.dictionary.update(self.metric, &self.coefficients, round % CHOOSE_EVERY == 0);
-            self.coefficients.refresh(self.metric, &self.dictionary);
-            self.spreader.spread_all(&self.dictionary, &mut self.coefficients);
-            self.replant();
+            let (metric, stages) = (self.metric, &mut self.stages);
+            self.dictionary.update(metric, &self.coefficients, round % CHOOSE_EVERY == 0, stages)?;
+            self.coefficients.refresh(metric, &self.dictionary, stages)?;
+            self.spreader.spread_all(&self.dictionary, &mut self.coefficients, stages)?;
+            self.move_atoms(&self.unused())?;
             let after = self.coefficients.total();
             debug_assert!(after <= before * (1.0 + 1e-6) + 1e-12, "{before} {after}");
             self.history.push((self.dictionary.len(), self.error()));
-            stage.report(self.dictionary.len(), Some(growth.limit), Some(self.error()))?;
-            if after >= before * (1.0 - tolerance) {
+            self.stages.at(self.dictionary.len(), self.e_rms())?;
+            if after >= before * (1.0 - self.growth.tolerance) {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Atoms that no vertex uses start anew where the error is largest.
-    fn replant(&mut self) {
+    /// Atoms that no vertex uses.
+    fn unused(&self) -> Vec<usize> {
         let users = self.coefficients.users(self.dictionary.len());
-        let idle: Vec<usize> = (0..self.dictionary.len()).filter(|&r| users.of(r).is_empty()).collect();
-        self.move_atoms(&idle);
+        (0..self.dictionary.len()).filter(|&r| users.of(r).is_empty()).collect()
     }
 
-    /// Atoms start anew where the error is largest.
-    fn move_atoms(&mut self, atoms: &[usize]) {
+    /// Moves atoms to where the error is largest.
+    fn move_atoms(&mut self, atoms: &[usize]) -> Result<(), Cancelled> {
         if atoms.is_empty() {
-            return;
+            return Ok(());
         }
         let mut heap = self.heap();
         for &r in atoms {
-            let Some(i) = self.worst(&mut heap) else { return };
+            let Some(i) = self.worst(&mut heap) else { break };
             let atom = self.ideal_atom(i);
             self.dictionary.set(self.metric, r, &atom);
-            self.plant(&mut heap, i, r);
+            self.plant(&mut heap, i, r)?;
         }
+        Ok(())
     }
 
     fn heap(&self) -> BinaryHeap<Candidate> {
-        (0..self.metric.vertices()).map(|i| Candidate(self.promise(i), i as u32)).collect()
+        (0..self.metric.vertices()).map(|i| Candidate(self.gain(i), i as u32)).collect()
     }
 
-    /// Takes a step and undoes it if the error is higher then, or the step says that it failed. Whether it paid.
-    fn attempt(
-        &mut self,
-        tolerance: f64,
-        step: impl FnOnce(&mut Self) -> Result<bool, CompressError>,
-    ) -> Result<bool, CompressError> {
-        let (before, told) = (self.coefficients.total(), self.history.len());
+    /// Takes a step, and undoes it if it returns false or the error is higher. Returns whether the error fell.
+    fn attempt(&mut self, step: impl FnOnce(&mut Self) -> Result<bool, Cancelled>) -> Result<bool, Cancelled> {
+        let (before, rounds) = (self.coefficients.total(), self.history.len());
         let saved = (self.dictionary.clone(), self.coefficients.clone());
         let done = step(self)?;
-        // What happened in between is not over: the history has the outcome only.
-        self.history.truncate(told);
+        // The history has the outcome only.
+        self.history.truncate(rounds);
         let after = self.coefficients.total();
         if !done || after > before {
             (self.dictionary, self.coefficients) = saved;
         }
         self.history.push((self.dictionary.len(), self.error()));
-        Ok(done && after < before * (1.0 - tolerance))
+        Ok(done && after < before * (1.0 - self.growth.tolerance))
     }
 
-    /// Moves the atoms that would be missed least to where they promise most, and optimises. False if that does not pay.
-    fn trade(&mut self, growth: &Growth, tolerance: f64, stage: &mut Stage<'_>) -> Result<bool, CompressError> {
-        self.attempt(tolerance, |solver| {
-            let idle = solver.dispensable(solver.dictionary.len() / TRADE_SHARE);
-            let mut freed = vec![false; solver.dictionary.len()];
-            idle.iter().for_each(|&r| freed[r] = true);
-            solver.coefficients.release(solver.metric, &solver.dictionary, solver.graph, &freed);
-            solver.move_atoms(&idle);
-            solver.optimise(TRADE_ROUNDS, tolerance, growth, stage)?;
+    /// Moves the most dispensable atoms to where their gain is largest, and optimises. False if the error does not fall.
+    fn trade(&mut self) -> Result<bool, Cancelled> {
+        self.attempt(|this| {
+            let (atoms, _) = this.release(this.dictionary.len() / TRADE_SHARE)?;
+            this.move_atoms(&atoms)?;
+            this.optimise(TRADE_ROUNDS)?;
             Ok(true)
         })
     }
 
-    /// Adds more atoms than there may be, optimises, and takes away those that would be missed least: a choice among more, and
-    /// among atoms that know each other. False if that does not pay.
-    fn overshoot(
-        &mut self,
-        growth: &Growth,
-        params: &TwoLayerParams,
-        stage: &mut Stage<'_>,
-    ) -> Result<bool, CompressError> {
-        self.attempt(params.tolerance, |solver| {
-            let added = solver.add((solver.dictionary.len() / OVERSHOOT_SHARE).max(1));
-            solver.optimise(BATCH_ROUNDS, params.tolerance, growth, stage)?;
-            if solver.take_away(added) < added {
+    /// Adds more atoms than the limit, optimises, and removes the most dispensable ones: a choice among more atoms that were
+    /// optimised together. False if the error does not fall.
+    fn overshoot(&mut self) -> Result<bool, Cancelled> {
+        self.attempt(|this| {
+            let added = this.add((this.dictionary.len() / OVERSHOOT_SHARE).max(1))?;
+            this.optimise(BATCH_ROUNDS)?;
+            if this.remove(added)? < added {
                 return Ok(false);
             }
-            solver.finish(growth, params, stage)?;
+            this.finish()?;
             Ok(true)
         })
     }
 
-    /// Takes away the atoms that would be missed least; how many it could.
-    pub fn take_away(&mut self, count: usize) -> usize {
-        let mut gone = 0;
-        while gone < count {
-            let idle = self.dispensable(count - gone);
-            if idle.is_empty() {
-                break;
-            }
-            let mut freed = vec![false; self.dictionary.len()];
-            idle.iter().for_each(|&r| freed[r] = true);
-            self.coefficients.release(self.metric, &self.dictionary, self.graph, &freed);
-            // A vertex that knows no other atom keeps its own.
+    /// Removes the most dispensable atoms; returns how many could be removed.
+    pub fn remove(&mut self, count: usize) -> Result<usize, Cancelled> {
+        let mut removed = 0;
+        while removed < count {
+            let (_, mut freed) = self.release(count - removed)?;
+            // A vertex without another candidate keeps its atom.
             let users = self.coefficients.users(freed.len());
             freed.iter_mut().enumerate().for_each(|(r, freed)| *freed &= users.of(r).is_empty());
             let now = freed.iter().filter(|freed| **freed).count();
@@ -355,25 +337,36 @@ impl<'a> Solver<'a> {
             }
             self.dictionary.drop(&freed);
             self.coefficients.renumber(&freed);
-            gone += now;
+            removed += now;
         }
-        gone
+        Ok(removed)
     }
 
-    /// At most `most` atoms whose removal would raise the error least, no two of them near each other.
-    pub fn dispensable(&self, most: usize) -> Vec<usize> {
+    /// Replaces at most `count` dispensable atoms in the blends of their vertices. Returns them, as a list and by atom.
+    fn release(&mut self, count: usize) -> Result<(Vec<usize>, Vec<bool>), Cancelled> {
+        let atoms = self.dispensable(count)?;
+        let mut freed = vec![false; self.dictionary.len()];
+        atoms.iter().for_each(|&r| freed[r] = true);
+        let known = (self.metric, &self.dictionary, self.graph);
+        self.coefficients.release(known, &freed, &mut self.stages)?;
+        Ok((atoms, freed))
+    }
+
+    /// At most `count` atoms whose removal would raise the error least, no two of them near each other.
+    fn dispensable(&mut self, count: usize) -> Result<Vec<usize>, Cancelled> {
         let atoms = self.dictionary.len();
-        let costs = self.coefficients.removal_costs(self.metric, &self.dictionary, self.graph);
+        let known = (self.metric, &self.dictionary, self.graph);
+        let costs = self.coefficients.removal_costs(known, &mut self.stages)?;
         let mut order: Vec<usize> = (0..atoms).collect();
         order.sort_by(|&a, &b| costs[a].total_cmp(&costs[b]).then(a.cmp(&b)));
         let users = self.coefficients.users(atoms);
         let mut touched = vec![false; self.metric.vertices()];
         let mut chosen = Vec::new();
         for r in order {
-            if chosen.len() >= most {
+            if chosen.len() >= count {
                 break;
             }
-            // Its vertices turn to their neighbours' atoms, which must stay.
+            // Its vertices need the atoms of their neighbours, which must stay.
             if costs[r].is_finite() && users.of(r).iter().all(|&i| !touched[i as usize]) {
                 for &i in users.of(r) {
                     self.graph.of(i as usize).iter().chain([&i]).for_each(|&n| touched[n as usize] = true);
@@ -381,6 +374,6 @@ impl<'a> Solver<'a> {
                 chosen.push(r);
             }
         }
-        chosen
+        Ok(chosen)
     }
 }

@@ -1,4 +1,4 @@
-//! Who is whose neighbour: mesh edges, and bridges where the mesh has none.
+//! Neighbours of vertices: mesh edges, and bridges between the components of the mesh.
 
 use crate::mesh::topology::{Adjacency, Topology};
 
@@ -10,8 +10,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Mesh edges. One vertex of each component is chained to the next component's, so that atoms can cross: points
-    /// without faces are components too. `order` says which components should be neighbours.
+    /// Mesh edges. One vertex of each component is connected to one of the next component, so that atoms can cross; points
+    /// without faces are components too. Components are sorted by `order`.
     pub fn new(topology: &Topology, vertices: usize, order: impl Fn(usize, usize) -> std::cmp::Ordering) -> Self {
         let adjacency = Adjacency::new(topology, vertices);
         let (component, count) = adjacency.components();

@@ -1,7 +1,7 @@
 //! Two-layer compression: weights as a product of two sparse matrices [Le2014 ch. 4, Course2014 s.3.5].
 //!
 //! `W ~ D A`: virtual bones blend at most c master bones (columns of D), vertices blend at most k virtual bones (columns
-//! of A). [`compress`] is [Le2014 alg. 3]; what is minimised is the distance of the weights, or with examples that of
+//! of A). [`compress`] is [Le2014 alg. 3]; it minimises the distance of the weights, or with examples that of
 //! the poses, both as a [`Metric`].
 //!
 //! | paper | here |
@@ -15,53 +15,48 @@
 //!
 //! Deviations. The dictionary update with examples is exact in the metric of the poses (see `dictionary`), so that
 //! the error never rises. With a number of virtual bones and no target, eq. 4.3 has no epsilon: batches double
-//! the dictionary. Where the number is given, more are added in the end and those that would be missed least taken away
-//! (see `factorise`); a target error ends with the fewest virtual bones found for it, optimised (see `fewest`). `c` is
-//! never above the number of bones, so that the cost that is promised is the cost. Atoms that no vertex uses are planted
-//! anew where the error is largest.
+//! the dictionary. For a given number, more are added at the end and the most dispensable ones removed
+//! (see `factorise`); a target error ends with the fewest virtual bones found for it, optimised (see `target_error`). `c` is
+//! never above the number of bones, so that the stated cost is the cost. Atoms that no vertex uses are planted
+//! again where the error is largest.
 
 mod coefficients;
 mod dictionary;
 mod factorise;
-mod fewest;
 mod graph;
 mod params;
+mod target_error;
 #[cfg(test)]
 mod tests;
-
-use std::ops::ControlFlow;
-
-use rayon::prelude::*;
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::Rig;
 use crate::model::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
-use crate::model::weights::SparseWeights;
-use crate::observer::{Observer, Progress};
-use crate::reduce::{ReduceMethod, ReduceParams, reduce};
-use crate::skinning::choice::{InfluenceSolver, Row as DenseRow};
+use crate::model::weights::{Row, SparseWeights};
+use crate::observer::{Cancelled, Observer, Stages};
+use crate::skinning::choice::{DenseForm, InfluenceSolver};
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::Metric;
 
-use factorise::Solver;
+use factorise::Factorisation;
 use graph::Graph;
 
 pub use params::*;
 
-/// Most virtual bones for a target error, as a share of the vertices.
+/// Maximum of virtual bones for a target error, as a share of the vertices.
 const MAX_VIRTUAL_SHARE: usize = 4;
-/// Without examples: how much weights count beside the rig's own poses.
+/// Without examples: factor of the distance of the weights beside that of the rig's own poses.
 const WEIGHT_SHARE: f64 = 0.01;
-/// Most master bones of a virtual bone, unless told, where poses say which ones matter: more and leaner virtual bones beat
-/// fewer and fuller ones of the same cost. Where only weights are known, leaving some out costs more than it brings.
+/// Default maximum of master bones of a virtual bone, where poses show which ones matter: more virtual bones with fewer
+/// bones each beat fewer with more of the same cost. With weights alone the opposite is true.
 const LEAN_SLOTS: usize = 16;
-/// Most trades and overshoots: later ones hardly pay.
+/// Maximum of trades and overshoots: later ones hardly help.
 const THOROUGH: (usize, usize) = (10, 3);
-/// The same in a hurry: an overshoot for a given number, which finds more than the trade it takes the time of.
+/// The same in a hurry: an overshoot for a given number, which finds more than trades in the same time.
 const QUICK: (usize, usize) = (0, 1);
-/// And for a target error, which is all about adding and taking away.
+/// And for a target error, which adds and removes atoms anyway.
 const QUICK_TARGET: (usize, usize) = (1, 0);
-/// Influences of the single-layer weights that players without layers use.
+/// Influences of the single-layer weights for players without layers.
 const FALLBACK_INFLUENCES: usize = 4;
 
 /// Compresses the weights of a rig, in the metric of the poses of `examples` or without them in that of the weights.
@@ -72,117 +67,108 @@ pub fn compress(
     observer: &mut dyn Observer,
 ) -> Result<Compressed, CompressError> {
     params.validate()?;
-    let mut stage = Stage { name: "preparing", with_examples: examples.is_some(), observer };
-    stage.report(0, None, None)?;
+    rig.check()?;
+    if rig.rest.is_empty() {
+        return Err(CompressError::Empty);
+    }
+    let mut stages = Stages::new(observer);
+    stages.begin("preparing", None)?;
     let (metric, own_weights) = match examples {
-        Some(_) => (Metric::of_poses(&Poses::new(rig, examples)?), 0.0),
-        None => own_metric(rig, params)?,
+        Some(_) => (Metric::of_poses(&Poses::new(rig, examples)?, &mut stages)?, 0.0),
+        None => own_metric(rig, params, &mut stages)?,
     };
-    let params = &TwoLayerParams { thorough: params.thorough || examples.is_some(), ..params.clone() };
-    let ideal = Ideal::new(rig, &metric, examples.is_some());
+    let ideal = Ideal::new(rig, &metric, examples.is_some(), &mut stages)?;
     let graph = Graph::new(&rig.surface.topology, rig.vertex_count(), |a, b| {
         let main = |i: usize| rig.weights.of(i).next().map_or(0, |(j, _)| j);
         main(a).cmp(&main(b)).then(rig.rest[a].x.total_cmp(&rig.rest[b].x))
     });
-    let growth = Growth::new(rig, &metric, &ideal, params);
-    let mut solver = Solver::new(&metric, own_weights, &ideal, &graph, growth.slots, params.influences);
-    let stop = solver.grow(&growth, params, &mut stage)?;
-    let error = solver.error();
+    let growth = Growth::new(rig, &metric, &ideal, params, examples.is_some());
+    let mut layers = Factorisation::new(&metric, own_weights, &ideal, &graph, growth, stages)?;
+    let stop = layers.grow()?;
     let missed = match params.size {
-        TwoLayerSize::TargetError(target) => (error > target).then_some(target),
+        TwoLayerSize::TargetError(target) => (layers.error() > target).then_some(target),
         _ => None,
     };
     let info = CompressInfo {
-        rounds: solver.history.len(),
+        rounds: layers.history.len(),
         stop,
         dense_optimum: examples.map(|_| metric.rms(ideal.errors.iter().sum())),
         missed,
-        history: std::mem::take(&mut solver.history),
+        history: std::mem::take(&mut layers.history),
     };
-    let rig = finish(rig, examples, &solver, &mut stage)?;
-    Ok(Compressed { rig, info })
+    let master = Rig { weights: single_layer(rig, &metric, &ideal, &mut layers)?, ..rig.clone() };
+    let (blends, weights) = tables(&layers);
+    Ok(Compressed { rig: TwoLayerRig { master, blends, weights }, info })
 }
 
-/// Without examples: the rig's own animation shows which weights matter where, and the weights themselves count a little,
-/// so that other animation stays sound too; how much beside a unit of the poses is told as well. Weights alone if that is
-/// asked for, or nothing moves.
-fn own_metric(rig: &Rig, params: &TwoLayerParams) -> Result<(Metric, f64), CompressError> {
+/// The metric without examples, and the factor of the weights in it.
+///
+/// The rig's own animation shows which weights matter where. The weights themselves count a little, so that other animation
+/// stays sound too. Weights alone with `weights_only`, or if nothing moves.
+fn own_metric(rig: &Rig, params: &TwoLayerParams, stages: &mut Stages<'_>) -> Result<(Metric, f64), CompressError> {
     let animated = rig.clips.first().is_some_and(|clip| clip.frame_count() > 0);
     if params.weights_only || !animated {
         return Ok((Metric::of_weights(&rig.weights, rig.bone_count()), 0.0));
     }
-    let mut metric = Metric::of_poses(&Poses::new(rig, None)?);
+    let mut metric = Metric::of_poses(&Poses::new(rig, None)?, stages)?;
     let strength = metric.add_weights(&rig.weights, WEIGHT_SHARE);
     Ok((metric, strength))
 }
 
-/// Progress out, a wish to stop in.
-struct Stage<'a> {
-    name: &'static str,
-    with_examples: bool,
-    observer: &'a mut dyn Observer,
-}
-
-impl Stage<'_> {
-    fn report(&mut self, step: usize, steps: Option<usize>, error: Option<f64>) -> Result<(), CompressError> {
-        let e_rms = error.filter(|_| self.with_examples);
-        match self.observer.report(&Progress { stage: self.name, step, steps, e_rms }) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(crate::observer::Cancelled.into()),
-        }
-    }
-}
-
-/// What dense weights could do: W and errors of 0, or with examples the optimum `W*` [Le2014 eq. 4.7c].
+/// The limit of dense weights: W and errors of 0, or with examples the optimum `W*` [Le2014 eq. 4.7c].
 struct Ideal {
     /// [N].
-    rows: Vec<DenseRow>,
+    rows: Vec<Row>,
     /// [N] squared errors.
     errors: Vec<f64>,
 }
 
 impl Ideal {
-    fn new(rig: &Rig, metric: &Metric, with_examples: bool) -> Self {
-        let n = rig.vertex_count();
-        let given = |i: usize| -> DenseRow { rig.weights.of(i).map(|(j, w)| (j, f64::from(w))).collect() };
+    fn new(rig: &Rig, metric: &Metric, with_examples: bool, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
+        let (rows, n) = (rig.weights.rows(), rig.vertex_count());
         if !with_examples {
-            return Self { rows: (0..n).map(given).collect(), errors: vec![0.0; n] };
+            return Ok(Self { rows, errors: vec![0.0; n] });
         }
-        let solve = |solver: &mut InfluenceSolver<_>, i: usize| {
+        let solve = |solver: &mut InfluenceSolver<DenseForm>, i: usize| {
             solver.load_vertex(metric, i);
-            let row = solver.dense(&given(i));
+            let row = solver.dense(&rows[i]);
             let error = metric.error(i, row.iter().copied());
             (row, error)
         };
-        let solved = (0..n).into_par_iter().map_init(InfluenceSolver::dense_form, solve).collect::<Vec<_>>();
+        let solved = stages.map(n, InfluenceSolver::dense_form, solve)?;
         let (rows, errors) = solved.into_iter().unzip();
-        Self { rows, errors }
+        Ok(Self { rows, errors })
     }
 }
 
 /// How far and how fast the dictionary grows.
+#[derive(Clone)]
 struct Growth {
-    /// Sigma: most atoms.
+    /// Sigma: maximum of atoms.
     limit: usize,
     /// epsilon, as excess over the ideal; 0 without a target.
     target: f64,
     /// c.
     slots: usize,
-    /// Most rounds once all atoms are there.
+    /// k.
+    influences: usize,
+    /// Maximum of rounds once all atoms are there.
     rounds: usize,
-    /// Most trades after them.
+    /// Maximum of trades after them.
     trades: usize,
-    /// Most overshoots after those.
+    /// Maximum of overshoots after those.
     overshoots: usize,
+    /// Rounds, trades and overshoots end when one lowers the squared error by less than this share.
+    tolerance: f64,
+    with_examples: bool,
 }
 
 impl Growth {
-    fn new(rig: &Rig, metric: &Metric, ideal: &Ideal, params: &TwoLayerParams) -> Self {
+    fn new(rig: &Rig, metric: &Metric, ideal: &Ideal, params: &TwoLayerParams, with_examples: bool) -> Self {
         let n = rig.vertex_count();
         let poses = metric.forms > 1;
         let usual = (rig.weights.max_influences() + 1).min(if poses { LEAN_SLOTS } else { usize::MAX });
         let slots = params.master_influences.unwrap_or(usual).min(rig.bone_count()).max(1);
-        let most = MAX_VIRTUAL_BONES.min(n).max(2);
         let (limit, target) = match params.size {
             TwoLayerSize::VirtualBones(count) => (count, 0.0),
             TwoLayerSize::Equivalent(k) => (((k - params.influences as f64) * n as f64 / slots as f64) as usize, 0.0),
@@ -191,13 +177,23 @@ impl Growth {
                 (n / MAX_VIRTUAL_SHARE, (error * error - optimum * optimum).max(0.0).sqrt())
             }
         };
-        let rounds = params.max_rounds.unwrap_or(if params.thorough { 15 } else { 4 });
-        let (trades, overshoots) = match params.thorough {
+        let thorough = params.thorough || with_examples;
+        let (trades, overshoots) = match thorough {
             true => THOROUGH,
             false if target > 0.0 => QUICK_TARGET,
             false => QUICK,
         };
-        Self { limit: limit.clamp(2, most), target, slots, rounds, trades, overshoots }
+        Self {
+            limit: limit.clamp(2, MAX_VIRTUAL_BONES.min(n).max(2)),
+            target,
+            slots,
+            influences: params.influences,
+            rounds: params.max_rounds.unwrap_or(if thorough { 15 } else { 4 }),
+            trades,
+            overshoots,
+            tolerance: params.tolerance,
+            with_examples,
+        }
     }
 
     /// Atoms to add before the next joint optimisation [Le2014 eq. 4.3].
@@ -208,39 +204,49 @@ impl Growth {
     }
 }
 
-/// Float32 tables, and single-layer weights beside them.
-fn finish(
-    rig: &Rig,
-    examples: Option<&MeshSequence>,
-    solver: &Solver<'_>,
-    stage: &mut Stage<'_>,
-) -> Result<TwoLayerRig, CompressError> {
-    stage.name = "single-layer weights";
-    stage.report(0, None, None)?;
-    let users = solver.coefficients.users(solver.dictionary.len());
-    // In the order of the vertices that blend them: those near each other find theirs near each other in memory.
+/// Float32 tables of both layers.
+fn tables(layers: &Factorisation<'_>) -> (Blends, SparseWeights) {
+    let Factorisation { dictionary, coefficients, .. } = layers;
+    let users = coefficients.users(dictionary.len());
+    // In the order of their vertices: virtual bones of near vertices are near in memory.
     let place = |r: usize| users.of(r).iter().map(|&i| u64::from(i)).sum::<u64>() / users.of(r).len() as u64;
-    let mut used: Vec<usize> = (0..solver.dictionary.len()).filter(|&r| !users.of(r).is_empty()).collect();
+    let mut used: Vec<usize> = (0..dictionary.len()).filter(|&r| !users.of(r).is_empty()).collect();
     used.sort_by_key(|&r| place(r));
-    let mut number = vec![0; solver.dictionary.len()];
+    let mut number = vec![0; dictionary.len()];
     used.iter().enumerate().for_each(|(n, &r)| number[r] = n);
-    let row = |&r: &usize| -> DenseRow {
-        let atom = solver.dictionary.atom(r).iter().enumerate();
+    let atom = |&r: &usize| -> Row {
+        let atom = dictionary.atom(r).iter().enumerate();
         atom.filter(|(_, w)| **w != 0.0).map(|(j, &w)| (j, w)).collect()
     };
-    let rows: Vec<DenseRow> = used.iter().map(row).collect();
-    let slots = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let blends = Blends::from_rows(slots, rows.iter().map(Vec::as_slice));
-    let mut weights = SparseWeights::new(rig.vertex_count(), solver.coefficients.slots);
-    for i in 0..rig.vertex_count() {
-        let row: DenseRow = solver.coefficients.of(i).map(|(r, w)| (number[r], w)).collect();
-        weights.set(i, &row);
+    let atoms: Vec<Row> = used.iter().map(atom).collect();
+    let slots = atoms.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let blends = Blends::from_rows(slots, atoms.iter().map(Vec::as_slice));
+    let row = |i: usize| coefficients.of(i).map(|(r, w)| (number[r], w)).collect();
+    let rows: Vec<Row> = (0..coefficients.errors.len()).map(row).collect();
+    (blends, SparseWeights::from_rows(coefficients.slots, &rows))
+}
+
+/// Single-layer weights of at most [`FALLBACK_INFLUENCES`]: with examples the best choice for the poses, else the largest.
+fn single_layer(
+    rig: &Rig,
+    metric: &Metric,
+    ideal: &Ideal,
+    layers: &mut Factorisation<'_>,
+) -> Result<SparseWeights, Cancelled> {
+    layers.stages.begin("single-layer weights", None)?;
+    if rig.weights.max_influences() <= FALLBACK_INFLUENCES {
+        return Ok(rig.weights.clone());
     }
-    let method = if examples.is_some() { ReduceMethod::Bonesmith } else { ReduceMethod::KLargest };
-    let fallback = ReduceParams { influences: FALLBACK_INFLUENCES, method, smooth: 0.0, ..ReduceParams::default() };
-    let master = match reduce(rig, examples, &fallback, &mut crate::observer::Silent) {
-        Ok(reduced) => reduced.rig,
-        Err(_) => unreachable!("rig and examples were checked, and nobody stops a silent reduction"),
+    let k = FALLBACK_INFLUENCES.min(rig.bone_count());
+    if !layers.growth.with_examples {
+        return Ok(SparseWeights::from_rows(k, &rig.weights.largest(k)));
+    }
+    let choose = |solver: &mut InfluenceSolver<DenseForm>, i: usize| {
+        solver.load_vertex(metric, i);
+        let mut row = ideal.rows[i].clone();
+        solver.choose(k, &mut row);
+        row
     };
-    Ok(TwoLayerRig { master, blends, weights })
+    let rows = layers.stages.map(rig.vertex_count(), InfluenceSolver::dense_form, choose)?;
+    Ok(SparseWeights::from_rows(k, &rows))
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::rig::RigError;
 use crate::model::two_layer::TwoLayerRig;
 use crate::skinning::poses::PoseError;
 
@@ -18,22 +19,22 @@ pub enum TwoLayerSize {
     TargetError(f64),
 }
 
-/// What `compress` is asked to do. `Default` is the recommended set.
+/// Parameters of `compress`. `Default` is the recommended set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TwoLayerParams {
     /// How large the model may get.
     pub size: TwoLayerSize,
     /// k: virtual bones that a vertex blends, 1 to 4. Default 2. Raised: lower error, slower at run time.
     pub influences: usize,
-    /// c: master bones that a virtual bone blends; `None` for one more than the most influences of the input, and at
-    /// most all. Lowered: cheaper virtual bones, so more of them for the same cost.
+    /// c: master bones that a virtual bone blends, not more than there are. `None`: one more than the maximum of influences of the
+    /// input, at most 16 where poses are used. Lowered: cheaper virtual bones, so more of them for the same cost.
     pub master_influences: Option<usize>,
-    /// Without examples: look at the weights alone, as published, and not at the rig's own animation.
+    /// Without examples: use the weights alone, as published, and not the rig's own animation.
     pub weights_only: bool,
     /// More rounds, and virtual bones that are moved once all are there: a few percent less error for several times the
     /// work. Always on with examples.
     pub thorough: bool,
-    /// Most rounds over dictionary and coefficients once all virtual bones are there; `None`: 4, or 15 when thorough.
+    /// Maximum of rounds over dictionary and coefficients once all virtual bones are there; `None`: 4, or 15 when thorough.
     pub max_rounds: Option<usize>,
     /// Stop when a round lowers the error by less than this share.
     pub tolerance: f64,
@@ -114,17 +115,16 @@ pub struct CompressInfo {
 
 /// Why a compression was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum CompressError {
-    /// A parameter out of its range.
     #[error("{what}")]
-    BadParameter {
-        /// Which, its value and its range.
-        what: String,
-    },
-    /// Rig and examples do not go together.
+    BadParameter { what: String },
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    #[error("the rig has no vertices")]
+    Empty,
     #[error(transparent)]
     Poses(#[from] PoseError),
-    /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
 }

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use crate::compress::*;
 use crate::mesh::surface::Surface;
 use crate::model::rig::BoneKind;
-use crate::observer::Silent;
+use crate::observer::{Progress, Silent};
+use crate::reduce::{ReduceParams, reduce};
 use crate::synthetic::{PosedRigParams, posed_rig};
 use crate::{deform, metrics};
 
@@ -41,8 +42,10 @@ fn four_influences_worth_of_two_layers_beat_four_influences() {
     let told = with.info.history.last().unwrap().1;
     let seen = e_rms(&with.rig, &sequence);
     assert!((told - seen).abs() < 1e-2 * seen + 1e-3, "{told} {seen}");
-    // Single-layer weights beside it are sound as well.
-    assert!(with.rig.master.weights.max_influences() <= 4);
+    // Single-layer weights beside it are those of the reduction without smoothness, or the largest.
+    let rough = ReduceParams { smooth: 0.0, ..ReduceParams::default() };
+    assert_eq!(with.rig.master.weights, reduce(&rig, Some(&sequence), &rough, &mut Silent).unwrap().rig.weights);
+    assert_eq!(without.rig.master.weights, SparseWeights::from_rows(4, &rig.weights.largest(4)));
     assert!(metrics::evaluate(&with.rig.master, &sequence).unwrap().e_rms < 1.05 * single);
 }
 
@@ -69,16 +72,17 @@ fn the_error_never_rises() {
 fn overshooting_pays() {
     let (rig, sequence) = sample();
     let params = TwoLayerParams { size: TwoLayerSize::VirtualBones(20), thorough: true, ..TwoLayerParams::default() };
-    let metric = Metric::of_poses(&Poses::new(&rig, Some(&sequence)).unwrap());
-    let ideal = Ideal::new(&rig, &metric, true);
+    let poses = Poses::new(&rig, Some(&sequence)).unwrap();
+    let metric = Metric::of_poses(&poses, &mut Stages::new(&mut Silent)).unwrap();
+    let ideal = Ideal::new(&rig, &metric, true, &mut Stages::new(&mut Silent)).unwrap();
     let graph = Graph::new(&rig.surface.topology, rig.vertex_count(), |a, b| a.cmp(&b));
     let error = |overshoots: usize| {
-        let growth = Growth { overshoots, ..Growth::new(&rig, &metric, &ideal, &params) };
-        let mut solver = Solver::new(&metric, 0.0, &ideal, &graph, growth.slots, params.influences);
-        let mut stage = Stage { name: "test", with_examples: true, observer: &mut Silent };
-        solver.grow(&growth, &params, &mut stage).unwrap();
-        assert_eq!(solver.dictionary.len(), 20);
-        solver.error()
+        let growth = Growth { overshoots, ..Growth::new(&rig, &metric, &ideal, &params, true) };
+        let mut silent = Silent;
+        let mut layers = Factorisation::new(&metric, 0.0, &ideal, &graph, growth, Stages::new(&mut silent)).unwrap();
+        layers.grow().unwrap();
+        assert_eq!(layers.dictionary.len(), 20);
+        layers.error()
     };
     let (without, with) = (error(0), error(3));
     assert!(with < 0.999 * without, "{with} with, {without} without");
@@ -211,6 +215,65 @@ fn bad_parameters_name_the_number() {
     bad(TwoLayerParams { size: TwoLayerSize::VirtualBones(1), ..Default::default() }, "1");
     bad(TwoLayerParams { size: TwoLayerSize::TargetError(f64::NAN), ..Default::default() }, "NaN");
     bad(TwoLayerParams { master_influences: Some(0), ..Default::default() }, "at least 1");
+}
+
+#[test]
+fn unsound_rigs_are_refused() {
+    let (rig, sequence) = sample();
+    let (n, slots) = (rig.vertex_count(), rig.weights.slots());
+    let (bones, weights) = (rig.weights.bone_table().to_vec(), rig.weights.weight_table().to_vec());
+    let of = |bones, weights| SparseWeights::from_tables(slots, bones, weights).unwrap();
+    let (mut not_a_number, mut beyond) = (weights.clone(), bones.clone());
+    not_a_number[3] = f32::NAN;
+    beyond[0] = 10;
+    let mut broken = vec![rig.clone(); 4];
+    broken[0].weights = of(bones, not_a_number);
+    broken[1].weights = of(beyond, weights);
+    broken[2].clips[0].posed_from_rest.pop();
+    broken[3].weights = SparseWeights::new(n - 1, slots);
+    for rig in &broken {
+        for examples in [None, Some(&sequence)] {
+            let refused = compress(rig, examples, &TwoLayerParams::default(), &mut Silent).unwrap_err();
+            assert!(matches!(refused, CompressError::Rig(_)), "{refused}");
+        }
+    }
+    let nothing = Rig { rest: vec![], surface: Arc::default(), weights: SparseWeights::new(0, 1), ..rig.clone() };
+    let refused = compress(&nothing, None, &TwoLayerParams::default(), &mut Silent).unwrap_err();
+    assert_eq!(refused, CompressError::Empty);
+    // Examples of another length; a clip without frames is no animation.
+    let mut short = rig.clone();
+    short.clips[0].times_secs.truncate(5);
+    short.clips[0].posed_from_rest.truncate(5 * rig.bone_count());
+    let refused = compress(&short, Some(&sequence), &TwoLayerParams::default(), &mut Silent).unwrap_err();
+    assert!(matches!(refused, CompressError::Poses(_)), "{refused}");
+    short.clips[0].times_secs.clear();
+    short.clips[0].posed_from_rest.clear();
+    run(&short, None, TwoLayerParams::default());
+}
+
+/// Cancels at a report of this number; collects the stages.
+struct CancelAt(usize, Vec<&'static str>);
+
+impl Observer for CancelAt {
+    fn report(&mut self, progress: &Progress) -> std::ops::ControlFlow<()> {
+        self.1.push(progress.stage);
+        if self.1.len() == self.0 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn every_stage_reports_and_can_be_cancelled() {
+    let (rig, sequence) = sample();
+    let params = TwoLayerParams { size: TwoLayerSize::TargetError(3.0), ..TwoLayerParams::default() };
+    let mut all = CancelAt(0, Vec::new());
+    compress(&rig, Some(&sequence), &params, &mut all).unwrap();
+    let mut stages = all.1.clone();
+    stages.dedup();
+    assert_eq!(stages, ["preparing", "virtual bones", "fewest virtual bones", "single-layer weights"]);
+    for at in [1, all.1.len() / 4, all.1.len() / 2] {
+        let result = compress(&rig, Some(&sequence), &params, &mut CancelAt(at, Vec::new()));
+        assert_eq!(result.unwrap_err(), CompressError::Cancelled(Cancelled));
+    }
 }
 
 #[test]

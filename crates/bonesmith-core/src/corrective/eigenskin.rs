@@ -1,12 +1,15 @@
-//! EigenSkin: few shapes that take back most of what a rig misses [Kry2002, as Le2014 s.2.3.4, s.3.10.2 use it].
+//! EigenSkin: a few shapes that correct most of the error of a rig [Kry2002, as Le2014 s.2.3.4, s.3.10.2 use it].
 //!
-//! What the rig misses in each frame is pulled back to the rest pose by the inverse of each vertex's blended matrix; the
-//! [3 N, F] displacements are cut to rank R by their singular value decomposition: R shapes and their weights over time.
+//! The residual of each frame is pulled back to the rest pose by the inverse of each vertex's blended matrix. The
+//! [3 N, F] displacements are truncated to rank R by their singular value decomposition: R shapes and their weights over time.
 //!
-//! Deviations: where a blended matrix is next to singular (affine bones can make it so) the pull-back is damped, or
-//! displacements would have no bound. The decomposition is where we start: a displacement counts there by its length in
-//! the rest pose, while what is seen is the posed vertex, so `refine` solves weights and shapes in turn for that. Each
+//! Deviations: where a blended matrix is nearly singular (affine bones can make it so) the pull-back is damped, because
+//! displacements would be unbounded. The decomposition is only the start: it measures displacements in the rest pose, while the
+//! error is that of the posed vertices, so `refine` solves weights and shapes in turn for that error. Each
 //! shape is scaled to a largest weight of 1.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use faer::{Mat, Side};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
@@ -14,36 +17,36 @@ use rayon::prelude::*;
 
 use crate::baselines::frame::check_memory;
 use crate::corrective::refine;
+use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::metrics::MetricsError;
 use crate::model::corrective::{BlendShape, ShapedRig};
-use crate::model::rig::Rig;
-use crate::observer::{Observer, Progress};
+use crate::model::rig::{Rig, RigError};
+use crate::observer::{Cancelled, Observer, Stages};
 
-/// Most shapes.
+/// Maximum of shapes.
 pub const MAX_RANK: usize = 256;
 
 /// Damping of the pull-back over the mean squared scale of the blended matrix.
 const DAMPING: f64 = 1e-3;
 
-/// Why there are no shapes.
+/// Vertices that are read at once.
+pub(super) const BLOCK: usize = 1024;
+
+/// Why shapes could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum EigenSkinError {
-    /// Out of range.
     #[error("--eigenskin is {rank}; it must be 1 to {MAX_RANK}")]
-    Rank {
-        /// Shapes asked for.
-        rank: usize,
-    },
-    /// Rig and sequence do not go together.
+    Rank { rank: usize },
+    #[error(transparent)]
+    Rig(#[from] RigError),
     #[error(transparent)]
     Mismatch(#[from] MetricsError),
-    /// Too many frames.
     #[error("--eigenskin: {0}")]
     TooLarge(String),
-    /// The observer asked to stop.
     #[error("cancelled")]
-    Cancelled(#[from] crate::observer::Cancelled),
+    Cancelled(#[from] Cancelled),
 }
 
 /// Adds at most `rank` shapes that correct the rig's first clip to the sequence.
@@ -55,26 +58,22 @@ pub fn eigenskin(
     rank: usize,
     observer: &mut dyn Observer,
 ) -> Result<ShapedRig, EigenSkinError> {
-    let missed = Missed::new(rig, sequence, rank)?;
-    let shapes = decomposed(&missed, rank, observer)?;
-    let (shapes, weights) = refine::refine(&missed, shapes, observer)?;
+    let residuals = Residuals::new(rig, sequence, rank)?;
+    let stages = &mut Stages::new(observer);
+    stages.begin("corrective shapes", Some(refine::ROUNDS))?;
+    let shapes = decomposed(&residuals, rank, stages)?;
+    let (shapes, weights) = refine::refine(&residuals, shapes, stages)?;
     let shape = |(k, offsets): (usize, Vec<DVec3>)| shape(rig, k, offsets, weights.iter().map(|of| of[k] as f32));
     Ok(ShapedRig { rig: rig.clone(), shapes: shapes.into_iter().enumerate().map(shape).collect() })
 }
 
-/// Says which round it is; whether to go on.
-pub(super) fn tell(observer: &mut dyn Observer, round: usize) -> Result<(), EigenSkinError> {
-    let progress = Progress { stage: "corrective shapes", step: round, steps: Some(refine::ROUNDS), e_rms: None };
-    if observer.report(&progress).is_break() { Err(crate::observer::Cancelled.into()) } else { Ok(()) }
+/// The residuals of a rig's first clip.
+pub(super) struct Residuals<'a> {
+    rig: &'a Rig,
+    frames: Arc<dyn Frames>,
 }
 
-/// What the first clip of a rig misses of a sequence.
-pub(super) struct Missed<'a> {
-    pub rig: &'a Rig,
-    pub sequence: &'a MeshSequence,
-}
-
-/// The same for one vertex in one frame.
+/// The residual of one vertex in one frame.
 pub(super) struct Residual {
     /// Linear part of the blended matrix.
     pub posed_from_rest: DMat3,
@@ -82,12 +81,13 @@ pub(super) struct Residual {
     pub missing: DVec3,
 }
 
-impl<'a> Missed<'a> {
-    /// Refuses what does not go together, or is too large.
-    pub fn new(rig: &'a Rig, sequence: &'a MeshSequence, rank: usize) -> Result<Self, EigenSkinError> {
+impl<'a> Residuals<'a> {
+    /// Refuses what does not fit together, or is too large.
+    pub fn new(rig: &'a Rig, sequence: &MeshSequence, rank: usize) -> Result<Self, EigenSkinError> {
         if !(1..=MAX_RANK).contains(&rank) {
             return Err(EigenSkinError::Rank { rank });
         }
+        rig.check()?;
         let clip = rig.clips.first().ok_or(MetricsError::NoClip)?;
         let (n, f) = (rig.vertex_count(), clip.frame_count());
         if n != sequence.vertex_count() {
@@ -98,23 +98,58 @@ impl<'a> Missed<'a> {
             return Err(MetricsError::FrameCount { clip, rig: f, sequence }.into());
         }
         check_memory("products of all pairs of frames", f, f, 8).map_err(EigenSkinError::TooLarge)?;
-        Ok(Self { rig, sequence })
+        Ok(Self { rig, frames: sequence.frames() })
     }
 
-    pub fn of(&self, t: usize, i: usize) -> Residual {
-        let frame = self.rig.clips[0].frame(t);
-        let mut blended = DAffine3 { matrix3: DMat3::ZERO, translation: DVec3::ZERO };
-        for (j, w) in self.rig.weights.of(i) {
-            blended.matrix3 += frame[j].matrix3 * f64::from(w);
-            blended.translation += frame[j].translation * f64::from(w);
-        }
-        let posed = blended.transform_point3(self.rig.rest[i].as_dvec3());
-        Residual { posed_from_rest: blended.matrix3, missing: self.sequence.frame(t)[i].as_dvec3() - posed }
+    /// N.
+    pub fn vertex_count(&self) -> usize {
+        self.rig.vertex_count()
+    }
+
+    /// F.
+    pub fn frame_count(&self) -> usize {
+        self.frames.frame_count()
+    }
+
+    /// Calls `visit` with frame, vertex and residual, frame by frame.
+    pub fn read(&self, frames: Range<usize>, vertices: Range<usize>, visit: &mut dyn FnMut(usize, usize, Residual)) {
+        let numbers: Vec<u32> = frames.map(|t| t as u32).collect();
+        self.frames.read(&numbers, vertices.clone(), &mut |at, positions| {
+            let t = numbers[at] as usize;
+            let pose = self.rig.clips[0].frame(t);
+            for (i, position) in vertices.clone().zip(positions) {
+                let mut blended = DAffine3 { matrix3: DMat3::ZERO, translation: DVec3::ZERO };
+                for (j, w) in self.rig.weights.of(i) {
+                    blended.matrix3 += pose[j].matrix3 * f64::from(w);
+                    blended.translation += pose[j].translation * f64::from(w);
+                }
+                let posed = blended.transform_point3(self.rig.rest[i].as_dvec3());
+                visit(t, i, Residual { posed_from_rest: blended.matrix3, missing: position.as_dvec3() - posed });
+            }
+        });
+    }
+
+    /// [F][N] a vector of each residual.
+    pub fn vectors(
+        &self,
+        vector: impl Fn(Residual) -> DVec3 + Sync,
+        stages: &mut Stages<'_>,
+    ) -> Result<Vec<Vec<Vec3>>, Cancelled> {
+        let of_frame = |t: usize| {
+            let mut all = vec![Vec3::ZERO; self.vertex_count()];
+            all.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
+                let first = block * BLOCK;
+                let vertices = first..first + out.len();
+                self.read(t..t + 1, vertices, &mut |_, i, residual| out[i - first] = vector(residual).as_vec3());
+            });
+            all
+        };
+        stages.map(self.frame_count(), || (), |(), t| of_frame(t))
     }
 }
 
 impl Residual {
-    /// What a displacement in the rest pose costs: posed, and damped.
+    /// The squared length of a displacement in the rest pose once posed, damped.
     pub fn metric(&self) -> DMat3 {
         let product = self.posed_from_rest.transpose() * self.posed_from_rest;
         let damping = DAMPING * (product.x_axis.x + product.y_axis.y + product.z_axis.z) / 3.0;
@@ -126,54 +161,51 @@ impl Residual {
         self.posed_from_rest.transpose() * self.missing
     }
 
-    /// The displacement that takes it back.
+    /// The displacement that corrects it.
     fn pulled_back(&self) -> DVec3 {
         let metric = self.metric();
-        // A matrix of nothing at all moves nothing: no shape can help there.
+        // A zero matrix moves nothing: no shape can help there.
         if metric.determinant() > 0.0 { metric.inverse() * self.along() } else { DVec3::ZERO }
     }
 }
 
-/// [R][N] the printed form: the leading part of what is missing in the rest pose.
+/// [R][N] the published form: leading left singular vectors of the displacements, as long as their singular values.
 pub(super) fn decomposed(
-    missed: &Missed<'_>,
+    residuals: &Residuals<'_>,
     rank: usize,
-    observer: &mut dyn Observer,
-) -> Result<Vec<Vec<DVec3>>, EigenSkinError> {
-    let (n, f) = (missed.rig.vertex_count(), missed.sequence.frame_count());
-    let mut pulled = Vec::with_capacity(f);
-    for t in 0..f {
-        tell(observer, 0)?;
-        pulled.push((0..n).into_par_iter().map(|i| missed.of(t, i).pulled_back().as_vec3()).collect());
-    }
-    Ok(leading(&pulled, rank))
-}
-
-/// [F, F] products of all pairs of frames.
-pub(super) fn products(frames: &[Vec<Vec3>]) -> Mat<f64> {
-    let f = frames.len();
-    let dot = |a: &[Vec3], b: &[Vec3]| a.iter().zip(b).map(|(x, y)| x.as_dvec3().dot(y.as_dvec3())).sum::<f64>();
-    let rows: Vec<Vec<f64>> =
-        (0..f).into_par_iter().map(|t| (0..=t).map(|s| dot(&frames[t], &frames[s])).collect()).collect();
-    Mat::from_fn(f, f, |t, s| if s <= t { rows[t][s] } else { rows[s][t] })
-}
-
-/// Leading left singular vectors of the displacements, as long as their singular values.
-fn leading(pulled: &[Vec<Vec3>], rank: usize) -> Vec<Vec<DVec3>> {
+    stages: &mut Stages<'_>,
+) -> Result<Vec<Vec<DVec3>>, Cancelled> {
+    let pulled = residuals.vectors(|residual| residual.pulled_back(), stages)?;
     let f = pulled.len();
-    let Ok(eigen) = products(pulled).self_adjoint_eigen(Side::Lower) else { return Vec::new() };
-    let squares = eigen.S().column_vector();
+    let products = products(&pulled, stages)?;
+    let Some((squares, vectors)) = stages.wait(move || eigen(&products))? else { return Ok(Vec::new()) };
     let largest = squares[f - 1];
-    let worth = |k: &usize| squares[f - 1 - k] > 1e-12 * largest && largest > 0.0;
-    let column = |k: usize| {
+    let shapes: Vec<usize> =
+        (0..rank.min(f)).filter(|k| squares[f - 1 - k] > 1e-12 * largest && largest > 0.0).collect();
+    let column = |(): &mut (), at: usize| {
         let mut sum = vec![DVec3::ZERO; pulled[0].len()];
         for (t, frame) in pulled.iter().enumerate() {
-            let v = eigen.U()[(t, f - 1 - k)];
+            let v = vectors[(t, f - 1 - shapes[at])];
             sum.iter_mut().zip(frame).for_each(|(s, p)| *s += v * p.as_dvec3());
         }
         sum
     };
-    (0..rank.min(f)).filter(worth).collect::<Vec<_>>().into_par_iter().map(column).collect()
+    stages.map(shapes.len(), || (), column)
+}
+
+/// [F, F] products of all pairs of frames.
+pub(super) fn products(frames: &[Vec<Vec3>], stages: &mut Stages<'_>) -> Result<Mat<f64>, Cancelled> {
+    let f = frames.len();
+    let dot = |a: &[Vec3], b: &[Vec3]| a.iter().zip(b).map(|(x, y)| x.as_dvec3().dot(y.as_dvec3())).sum::<f64>();
+    let row = |(): &mut (), t: usize| -> Vec<f64> { (0..=t).map(|s| dot(&frames[t], &frames[s])).collect() };
+    let rows = stages.map(f, || (), row)?;
+    Ok(Mat::from_fn(f, f, |t, s| if s <= t { rows[t][s] } else { rows[s][t] }))
+}
+
+/// Rising eigenvalues and their vectors.
+pub(super) fn eigen(products: &Mat<f64>) -> Option<(Vec<f64>, Mat<f64>)> {
+    let eigen = products.self_adjoint_eigen(Side::Lower).ok()?;
+    Some((eigen.S().column_vector().iter().copied().collect(), eigen.U().to_owned()))
 }
 
 /// Scales a shape so that its largest weight is 1.

@@ -1,4 +1,4 @@
-//! Shapes that correct what bones cannot do.
+//! Shapes that correct the residual of the bones.
 
 mod eigenskin;
 mod posed;

@@ -1,8 +1,10 @@
 //! Shapes and their weights, solved in turn for the error of the posed vertices.
 //!
 //! `min sum_ti |r_ti - M_ti sum_k c_tk d_ki|^2`: the weights `c_t` of a frame for given shapes, then the displacements `d_i`
-//! of a vertex for given weights, both linear least squares. Displacements are damped like the pull-back that we start
+//! of a vertex for given weights, both linear least squares. Displacements are damped like the pull-back that they start
 //! from, so that those which no frame shows do not grow.
+
+use std::ops::Range;
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::Solve;
@@ -10,20 +12,17 @@ use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 use glam::DVec3;
 use rayon::prelude::*;
 
-use crate::corrective::eigenskin::{EigenSkinError, Missed, tell};
-use crate::observer::Observer;
+use crate::corrective::eigenskin::{BLOCK, Residuals};
+use crate::observer::{Cancelled, Stages};
 
-/// Most rounds.
+/// Maximum of rounds.
 pub(super) const ROUNDS: usize = 8;
 
-/// A round that takes less than this share off the error is the last.
+/// A round that lowers the error by less than this share is the last.
 const TOLERANCE: f64 = 0.01;
 
 /// Above so many shapes there is one round only: systems of three times their number for every vertex take long.
 const MANY_SHAPES: usize = 64;
-
-/// Vertices between two looks at the observer.
-const STRIDE: usize = 8192;
 
 /// Numbers of one block's products: they stay in cache.
 const BLOCK_NUMBERS: usize = 1 << 18;
@@ -31,23 +30,24 @@ const BLOCK_NUMBERS: usize = 1 << 18;
 /// Shapes [R][N] and their weights [F][R].
 type Solution = (Vec<Vec<DVec3>>, Vec<Vec<f64>>);
 
-/// The best weights of the shapes given, then better shapes, and so on.
+/// The best weights of the given shapes, then better shapes, and so on.
 pub(super) fn refine(
-    missed: &Missed<'_>,
+    residuals: &Residuals<'_>,
     shapes: Vec<Vec<DVec3>>,
-    observer: &mut dyn Observer,
-) -> Result<Solution, EigenSkinError> {
+    stages: &mut Stages<'_>,
+) -> Result<Solution, Cancelled> {
     let rounds = match shapes.len() {
         0 => 0,
         1..=MANY_SHAPES => ROUNDS,
         _ => 1,
     };
-    let (weights, mut error) = all_weights(missed, &shapes, 0, observer)?;
+    let (weights, mut error) = all_weights(residuals, &shapes, stages)?;
     let mut best = (shapes, weights);
-    for round in 1..=rounds {
-        let shapes = best_shapes(missed, &best.1, round, observer)?;
-        let (weights, now) = all_weights(missed, &shapes, round, observer)?;
-        // Damping is no part of the error, which may so rise at the end.
+    for _ in 0..rounds {
+        stages.step(None)?;
+        let shapes = best_shapes(residuals, &best.1, stages)?;
+        let (weights, now) = all_weights(residuals, &shapes, stages)?;
+        // The damping is no part of the error, which may rise at the end for that reason.
         let (better, enough) = (now < error, now > error * (1.0 - TOLERANCE).powi(2));
         if better {
             (best, error) = ((shapes, weights), now);
@@ -61,41 +61,33 @@ pub(super) fn refine(
 
 /// [F][R] weights, and the squared error that is left.
 pub(super) fn all_weights(
-    missed: &Missed<'_>,
+    residuals: &Residuals<'_>,
     shapes: &[Vec<DVec3>],
-    round: usize,
-    observer: &mut dyn Observer,
-) -> Result<(Vec<Vec<f64>>, f64), EigenSkinError> {
-    let f = missed.sequence.frame_count();
-    let (mut weights, mut error) = (Vec::with_capacity(f), 0.0);
-    for t in 0..f {
-        tell(observer, round)?;
-        let (solved, left) = best_weights(missed, t, shapes);
-        weights.push(solved);
-        error += left;
-    }
-    Ok((weights, error))
+    stages: &mut Stages<'_>,
+) -> Result<(Vec<Vec<f64>>, f64), Cancelled> {
+    let solved = stages.map(residuals.frame_count(), || (), |(), t| best_weights(residuals, t, shapes))?;
+    let error = solved.iter().map(|(_, left)| left).sum();
+    Ok((solved.into_iter().map(|(weights, _)| weights).collect(), error))
 }
 
 /// [R] weights of the shapes that bring the posed vertices of a frame closest to the truth; the squared error then.
-fn best_weights(missed: &Missed<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (Vec<f64>, f64) {
-    let (n, rank) = (missed.rig.vertex_count(), shapes.len());
-    // Sums over fixed blocks, added in order: the same with any number of threads. The last one is the error without.
-    const BLOCK: usize = 1024;
+fn best_weights(residuals: &Residuals<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (Vec<f64>, f64) {
+    let (n, rank) = (residuals.vertex_count(), shapes.len());
+    // Sums over fixed blocks, added in order: the same with any number of threads. The last one is the error without shapes.
     let width = rank + 1;
     let blocks: Vec<Vec<f64>> = (0..n.div_ceil(BLOCK))
         .into_par_iter()
         .map(|block| {
             let mut sums = vec![0.0; width * width];
             let mut moved = vec![DVec3::ZERO; width];
-            for i in block * BLOCK..((block + 1) * BLOCK).min(n) {
-                let at = missed.of(t, i);
+            let vertices = block * BLOCK..((block + 1) * BLOCK).min(n);
+            residuals.read(t..t + 1, vertices, &mut |_, i, at| {
                 moved.iter_mut().zip(shapes).for_each(|(v, shape)| *v = at.posed_from_rest * shape[i]);
                 moved[rank] = at.missing;
                 for (a, v) in moved.iter().enumerate() {
                     moved[..=a].iter().enumerate().for_each(|(b, w)| sums[a * width + b] += v.dot(*w));
                 }
-            }
+            });
             sums
         })
         .collect();
@@ -117,27 +109,23 @@ fn best_weights(missed: &Missed<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (Vec<f6
 
 /// [R][N] displacements for given weights [F][R].
 pub(super) fn best_shapes(
-    missed: &Missed<'_>,
+    residuals: &Residuals<'_>,
     weights: &[Vec<f64>],
-    round: usize,
-    observer: &mut dyn Observer,
-) -> Result<Vec<Vec<DVec3>>, EigenSkinError> {
-    let (n, f, rank) = (missed.rig.vertex_count(), weights.len(), weights[0].len());
+    stages: &mut Stages<'_>,
+) -> Result<Vec<Vec<DVec3>>, Cancelled> {
+    let (n, f, rank) = (residuals.vertex_count(), weights.len(), weights[0].len());
     let pairs: Vec<(usize, usize)> = (0..rank).flat_map(|a| (0..=a).map(move |b| (a, b))).collect();
     let products = Mat::from_fn(pairs.len(), f, |p, t| weights[t][pairs[p].0] * weights[t][pairs[p].1]);
     let factors = Mat::from_fn(rank, f, |k, t| weights[t][k]);
     let block = (BLOCK_NUMBERS / (9 * f.max(pairs.len()))).clamp(1, 64);
-    let mut shapes = vec![vec![DVec3::ZERO; n]; rank];
-    for start in (0..n).step_by(STRIDE) {
-        tell(observer, round)?;
-        let vertices: Vec<usize> = (start..(start + STRIDE).min(n)).collect();
-        let solved: Vec<Vec<DVec3>> = vertices
-            .par_chunks(block)
-            .flat_map_iter(|vertices| displacements(missed, vertices, products.as_ref(), factors.as_ref()))
-            .collect();
-        for (i, of_vertex) in vertices.into_iter().zip(solved) {
-            shapes.iter_mut().zip(of_vertex).for_each(|(shape, d)| shape[i] = d);
-        }
+    let solve = |(): &mut (), at: usize| {
+        let vertices = at * block..((at + 1) * block).min(n);
+        displacements(residuals, vertices, products.as_ref(), factors.as_ref())
+    };
+    let solved = stages.map(n.div_ceil(block), || (), solve)?;
+    let mut shapes = vec![Vec::with_capacity(n); rank];
+    for of_vertex in solved.into_iter().flatten() {
+        shapes.iter_mut().zip(of_vertex).for_each(|(shape, d)| shape.push(d));
     }
     Ok(shapes)
 }
@@ -147,22 +135,19 @@ const ENTRIES: [(usize, usize); 6] = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2
 
 /// [n][R] displacements of some vertices. `products` are [R (R + 1) / 2, F] products of weights, `factors` [R, F] weights.
 fn displacements(
-    missed: &Missed<'_>,
-    vertices: &[usize],
+    residuals: &Residuals<'_>,
+    vertices: Range<usize>,
     products: MatRef<'_, f64>,
     factors: MatRef<'_, f64>,
 ) -> Vec<Vec<DVec3>> {
     let (n, f, rank) = (vertices.len(), factors.ncols(), factors.nrows());
     let (mut metrics, mut along) = (vec![0.0; f * 6 * n], vec![0.0; f * 3 * n]);
-    for t in 0..f {
-        for (k, &i) in vertices.iter().enumerate() {
-            let at = missed.of(t, i);
-            let metric = at.metric();
-            let entries = ENTRIES.map(|(r, c)| metric.col(c)[r]);
-            metrics[(t * n + k) * 6..][..6].copy_from_slice(&entries);
-            along[(t * n + k) * 3..][..3].copy_from_slice(&at.along().to_array());
-        }
-    }
+    residuals.read(0..f, vertices.clone(), &mut |t, i, at| {
+        let (metric, k) = (at.metric(), i - vertices.start);
+        let entries = ENTRIES.map(|(r, c)| metric.col(c)[r]);
+        metrics[(t * n + k) * 6..][..6].copy_from_slice(&entries);
+        along[(t * n + k) * 3..][..3].copy_from_slice(&at.along().to_array());
+    });
     let sums = times(products, &metrics, 6 * n);
     let right = times(factors, &along, 3 * n);
     let solve = |k: usize| {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use glam::{DVec3, Vec3};
 
-use crate::corrective::eigenskin::{EigenSkinError, Missed};
+use crate::corrective::eigenskin::{EigenSkinError, Residual, Residuals};
 use crate::corrective::{eigenskin, posed_residual, refine};
 use crate::fit::fit;
 use crate::mesh::sequence::MeshSequence;
@@ -12,7 +12,7 @@ use crate::metrics;
 use crate::metrics::evaluate_shaped;
 use crate::model::corrective::{BlendShape, ShapedRig};
 use crate::model::rig::{BoneKind, Rig};
-use crate::observer::{Observer, Progress, Silent};
+use crate::observer::{Observer, Progress, Silent, Stages};
 use crate::skinning::params::{BoneCount, FitParams};
 use crate::synthetic::{PosedRigParams, posed_rig};
 
@@ -75,11 +75,17 @@ fn an_exact_rig_needs_no_shapes_worth_the_name() {
 }
 
 #[test]
-fn wrong_input_is_told() {
+fn wrong_input_is_refused() {
     let (rig, sequence) = known();
     assert_eq!(eigenskin(&rig, &sequence, 0, &mut Silent).unwrap_err(), EigenSkinError::Rank { rank: 0 });
     let still = Rig { clips: Vec::new(), ..rig.clone() };
     assert!(matches!(eigenskin(&still, &sequence, 2, &mut Silent), Err(EigenSkinError::Mismatch(_))));
+    let (mut unsound, mut torn) = (rig.clone(), rig.clone());
+    unsound.rest.pop();
+    torn.clips[0].posed_from_rest.pop();
+    for bad in [unsound, torn] {
+        assert!(matches!(eigenskin(&bad, &sequence, 2, &mut Silent), Err(EigenSkinError::Rig(_))));
+    }
     struct Stop;
     impl Observer for Stop {
         fn report(&mut self, _: &Progress) -> ControlFlow<()> {
@@ -105,43 +111,43 @@ fn flattened() -> (Rig, MeshSequence) {
     (fit(&sequence, &params, &mut Silent).unwrap().rig, sequence)
 }
 
-/// Squared error of shapes [R][N] with weights [F][R], vertex by vertex; `damped`: with what displacements cost.
-fn squared(missed: &Missed<'_>, shapes: &[Vec<DVec3>], weights: &[Vec<f64>], damped: bool) -> f64 {
-    let cost = |t: usize, i: usize| {
-        let at = missed.of(t, i);
+/// Squared error of shapes [R][N] with weights [F][R], vertex by vertex; `damped`: with the cost of displacements.
+fn squared(residuals: &Residuals<'_>, shapes: &[Vec<DVec3>], weights: &[Vec<f64>], damped: bool) -> f64 {
+    let mut sum = 0.0;
+    residuals.read(0..weights.len(), 0..shapes[0].len(), &mut |t, i, at: Residual| {
         let d: DVec3 = shapes.iter().zip(&weights[t]).map(|(shape, w)| shape[i] * *w).sum();
         let posed = at.posed_from_rest * d;
-        (at.missing - posed).length_squared()
-            + if damped { d.dot(at.metric() * d) - posed.length_squared() } else { 0.0 }
-    };
-    (0..weights.len()).map(|t| (0..shapes[0].len()).map(|i| cost(t, i)).sum::<f64>()).sum()
+        sum += (at.missing - posed).length_squared();
+        sum += if damped { d.dot(at.metric() * d) - posed.length_squared() } else { 0.0 };
+    });
+    sum
 }
 
 #[test]
 fn each_half_of_a_round_is_the_best_there_is() {
     let (rig, sequence) = flattened();
-    let missed = Missed::new(&rig, &sequence, 2).unwrap();
+    let residuals = Residuals::new(&rig, &sequence, 2).unwrap();
     let n = rig.vertex_count();
     let start: Vec<Vec<DVec3>> = (1..3)
         .map(|k| (0..n).map(|i| DVec3::new((i * k) as f64, (i + k) as f64, (i * i) as f64).map(f64::sin)).collect())
         .collect();
-    let (mut weights, left) = refine::all_weights(&missed, &start, 0, &mut Silent).unwrap();
-    let error = squared(&missed, &start, &weights, false);
+    let (mut weights, left) = refine::all_weights(&residuals, &start, &mut Stages::new(&mut Silent)).unwrap();
+    let error = squared(&residuals, &start, &weights, false);
     assert!((left - error).abs() < 1e-9 * error, "{left} {error}");
     for (t, k) in [(0, 0), (3, 1), (7, 0)] {
         for step in [-1e-3, 1e-3] {
             weights[t][k] += step;
-            assert!(squared(&missed, &start, &weights, false) > error);
+            assert!(squared(&residuals, &start, &weights, false) > error);
             weights[t][k] -= step;
         }
     }
-    let mut shapes = refine::best_shapes(&missed, &weights, 1, &mut Silent).unwrap();
-    let cost = squared(&missed, &shapes, &weights, true);
-    assert!(cost < squared(&missed, &start, &weights, true));
+    let mut shapes = refine::best_shapes(&residuals, &weights, &mut Stages::new(&mut Silent)).unwrap();
+    let cost = squared(&residuals, &shapes, &weights, true);
+    assert!(cost < squared(&residuals, &start, &weights, true));
     for (k, i, axis) in [(0, 5, DVec3::X), (1, 5, DVec3::Y), (1, n - 1, DVec3::Z)] {
         for step in [-1e-2, 1e-2] {
             shapes[k][i] += step * axis;
-            assert!(squared(&missed, &shapes, &weights, true) > cost, "shape {k}, vertex {i}");
+            assert!(squared(&residuals, &shapes, &weights, true) > cost, "shape {k}, vertex {i}");
             shapes[k][i] -= step * axis;
         }
     }
@@ -150,11 +156,11 @@ fn each_half_of_a_round_is_the_best_there_is() {
 #[test]
 fn where_matrices_are_flat_rounds_beat_the_plain_decomposition() {
     let (rig, sequence) = flattened();
-    let missed = Missed::new(&rig, &sequence, 3).unwrap();
-    let plain = crate::corrective::eigenskin::decomposed(&missed, 3, &mut Silent).unwrap();
-    let (_, before) = refine::all_weights(&missed, &plain, 0, &mut Silent).unwrap();
-    let (shapes, weights) = refine::refine(&missed, plain, &mut Silent).unwrap();
-    let after = squared(&missed, &shapes, &weights, false);
+    let residuals = Residuals::new(&rig, &sequence, 3).unwrap();
+    let plain = crate::corrective::eigenskin::decomposed(&residuals, 3, &mut Stages::new(&mut Silent)).unwrap();
+    let (_, before) = refine::all_weights(&residuals, &plain, &mut Stages::new(&mut Silent)).unwrap();
+    let (shapes, weights) = refine::refine(&residuals, plain, &mut Stages::new(&mut Silent)).unwrap();
+    let after = squared(&residuals, &shapes, &weights, false);
     assert!(after < 0.9 * before, "{before} to {after}");
     // What no frame shows does not grow: no displacement is longer than the model.
     let longest = (0..weights.len())

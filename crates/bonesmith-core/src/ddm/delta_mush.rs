@@ -19,7 +19,7 @@ use crate::solve::transform::nearest_rotation;
 
 /// Residual at which a solve ends, relative to the right side.
 const TOLERANCE: f64 = 1e-12;
-const MOST_ITERATIONS: usize = 2000;
+const MAX_ITERATIONS: usize = 2000;
 
 /// How details find their place on the smoothed surface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct DeltaMush<'a> {
 }
 
 impl<'a> DeltaMush<'a> {
-    /// Prepares a rig. Kappa and alpha play no part; lambda and p are those of Direct Delta Mush.
+    /// Prepares a rig. Kappa and alpha are not used; lambda and p are those of Direct Delta Mush.
     pub fn new(rig: &'a Rig, params: &DdmParams, maps: &DdmMaps, frames: Frames) -> Result<Self, DdmError> {
         params.validate()?;
         rig.check()?;
@@ -77,13 +77,13 @@ impl<'a> DeltaMush<'a> {
         let posed = lbs(&self.rig.rest, &self.rig.weights, pose);
         let posed = self.weld_points(&posed, posed_origin);
         let smooth = self.smooth_points(&posed);
-        let turns = match self.frames {
-            Frames::Tangent => self.tangent_turns(&smooth),
-            Frames::Procrustes => self.procrustes_turns(&posed, &smooth),
+        let rotations = match self.frames {
+            Frames::Tangent => self.tangent_rotations(&smooth),
+            Frames::Procrustes => self.procrustes_rotations(&posed, &smooth),
         };
         let place = |&node: &u32| {
             let i = node as usize;
-            (posed_origin + smooth[i] + turns[i] * (self.rest[i] - self.smooth_rest[i])).as_vec3()
+            (posed_origin + smooth[i] + rotations[i] * (self.rest[i] - self.smooth_rest[i])).as_vec3()
         };
         self.weld.node.iter().map(place).collect()
     }
@@ -136,7 +136,7 @@ impl<'a> DeltaMush<'a> {
         let limit = TOLERANCE * TOLERANCE * dot(b, b);
         let mut p = r.clone();
         let mut rho = dot(&shadow, &r);
-        for _ in 0..MOST_ITERATIONS {
+        for _ in 0..MAX_ITERATIONS {
             if dot(&r, &r) <= limit || rho == 0.0 {
                 break;
             }
@@ -167,7 +167,7 @@ impl<'a> DeltaMush<'a> {
         x
     }
 
-    fn tangent_turns(&self, smooth: &[DVec3]) -> Vec<DMat3> {
+    fn tangent_rotations(&self, smooth: &[DVec3]) -> Vec<DMat3> {
         let triangles = self.topology.vertex_triangles();
         let frames = |points: &[DVec3]| -> Vec<DMat3> {
             let floats: Vec<Vec3> = points.iter().map(|p| p.as_vec3()).collect();
@@ -186,16 +186,16 @@ impl<'a> DeltaMush<'a> {
     }
 
     /// Polar factors of `sum_k b_ik (x_k - q_i)(u_k - p_i)^T`, nine columns smoothed.
-    fn procrustes_turns(&self, posed: &[DVec3], smooth: &[DVec3]) -> Vec<DMat3> {
+    fn procrustes_rotations(&self, posed: &[DVec3], smooth: &[DVec3]) -> Vec<DMat3> {
         let columns: Vec<Vec<f64>> = (0..9)
             .into_par_iter()
             .map(|at| self.smooth(posed.iter().zip(&self.rest).map(|(x, u)| x[at % 3] * u[at / 3]).collect()))
             .collect();
-        let turn = |i: usize| {
+        let rotation = |i: usize| {
             let entries: [f64; 9] =
                 std::array::from_fn(|at| columns[at][i] - smooth[i][at % 3] * self.smooth_rest[i][at / 3]);
             nearest_rotation(&DMat3::from_cols_array(&entries))
         };
-        (0..posed.len()).map(turn).collect()
+        (0..posed.len()).map(rotation).collect()
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! | paper | meaning | here |
 //! |---|---|---|
-//! | `Psi_ij = sum_k b_ik w_kj u_k u_k^T` | what vertex i sees of bone j | `precompute` |
+//! | `Psi_ij = sum_k b_ik w_kj u_k u_k^T` | moments of bone j around vertex i | `precompute` |
 //! | `p_i = sum_k b_ik u_k` | smoothed rest position, the centre of rotation | [`MultiWeights::centre`] |
 //! | `w'_ij` | weights after the weaker smoothing with kappa | `precompute` |
 //! | `Omega_ij = (1 - alpha) Psi_ij + alpha w'_ij [p_i;1][p_i;1]^T` | multi-weight | [`MultiWeights`], centred |
@@ -16,7 +16,7 @@
 //! Deviations. All multi-weights are stored about their own centre `p_i`, as [Le2021 s.5] does for virtual bones, and
 //! everything about one origin in the model: float32 loses nothing to cancellation, wherever the model stands. Each
 //! gets a small isotropic part (see `precompute`), so that rotations are defined for flat, straight and
-//! lone vertices too. Influences too small to matter are dropped and their share given to the others.
+//! lone vertices too. Negligible influences are dropped and their share given to the others.
 
 mod bind;
 pub mod compress;

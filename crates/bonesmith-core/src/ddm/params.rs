@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mesh::laplacian::Laplacian;
+use crate::model::ddm::DdmRigError;
 use crate::model::rig::RigError;
 
 /// What is precomputed. `Default` is the recommended set; nothing in it depends on the model's unit, and with automatic
@@ -24,7 +25,7 @@ pub struct DdmParams {
     pub laplacian: Laplacian,
     /// Influences with a scalar below this are dropped, 0 to 0.1. Raised: smaller and faster, less exact.
     pub threshold: f64,
-    /// Most bones of one vertex, 1 to 256.
+    /// Maximum of bones of one vertex, 1 to 256.
     pub max_influences: usize,
     /// Vertices at exactly one place are smoothed as one: no cracks along the seams of texture coordinates.
     pub weld: bool,
@@ -67,52 +68,28 @@ pub struct DdmMaps {
 
 /// Why multi-weights were refused or not made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum DdmError {
-    /// A parameter out of its range.
     #[error("{what}")]
-    BadParameter {
-        /// Which, its value and its range.
-        what: String,
-    },
-    /// A map of another mesh.
+    BadParameter { what: String },
     #[error("the map {map:?} has {values} values, the mesh has {vertices} vertices")]
-    MapLength {
-        /// Which.
-        map: &'static str,
-        /// Values it has.
-        values: usize,
-        /// Vertices there are.
-        vertices: usize,
-    },
-    /// A value out of range.
+    MapLength { map: &'static str, values: usize, vertices: usize },
     #[error("the map {map:?} is {value} at vertex {vertex}; {least} to {most} are possible")]
-    MapValue {
-        /// Which.
-        map: &'static str,
-        /// Vertex index.
-        vertex: usize,
-        /// The value found.
-        value: f32,
-        /// Smallest possible.
-        least: f64,
-        /// Largest possible.
-        most: f64,
-    },
-    /// The rig is not sound.
+    MapValue { map: &'static str, vertex: usize, value: f32, least: f64, most: f64 },
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// A rig without vertices.
+    #[error(transparent)]
+    Model(#[from] DdmRigError),
     #[error("the rig has no vertices")]
     Empty,
-    /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
 }
 
 /// Largest lambda and kappa.
-pub(super) const MOST_SMOOTH: f64 = 1e4;
+pub(super) const MAX_SMOOTH: f64 = 1e4;
 /// Largest p.
-pub(super) const MOST_STEPS: f64 = 1000.0;
+pub(super) const MAX_STEPS: f64 = 1000.0;
 
 impl DdmParams {
     /// Checks all ranges.
@@ -123,10 +100,10 @@ impl DdmParams {
                 Err(DdmError::BadParameter { what: format!("{what} is {value}, but {least} to {most} are possible") })
             }
         };
-        within("the rotation smoothness", self.rotation_smooth.unwrap_or(0.0), 0.0, MOST_SMOOTH)?;
-        within("the translation smoothness", self.translation_smooth.unwrap_or(0.0), 0.0, MOST_SMOOTH)?;
+        within("the rotation smoothness", self.rotation_smooth.unwrap_or(0.0), 0.0, MAX_SMOOTH)?;
+        within("the translation smoothness", self.translation_smooth.unwrap_or(0.0), 0.0, MAX_SMOOTH)?;
         within("alpha", self.alpha, 0.0, 1.0)?;
-        within("the number of steps", f64::from(self.steps), 1.0, MOST_STEPS)?;
+        within("the number of steps", f64::from(self.steps), 1.0, MAX_STEPS)?;
         within("the threshold", self.threshold, 0.0, 0.1)?;
         within("the most influences of a vertex", self.max_influences as f64, 1.0, 256.0)
     }
@@ -136,10 +113,10 @@ impl DdmMaps {
     /// Checks lengths and ranges for `vertices` vertices.
     pub fn validate(&self, vertices: usize) -> Result<(), DdmError> {
         let maps = [
-            ("rotation_smooth", &self.rotation_smooth, 0.0, MOST_SMOOTH),
-            ("translation_smooth", &self.translation_smooth, 0.0, MOST_SMOOTH),
+            ("rotation_smooth", &self.rotation_smooth, 0.0, MAX_SMOOTH),
+            ("translation_smooth", &self.translation_smooth, 0.0, MAX_SMOOTH),
             ("alpha", &self.alpha, 0.0, 1.0),
-            ("steps", &self.steps, 1.0, MOST_STEPS),
+            ("steps", &self.steps, 1.0, MAX_STEPS),
         ];
         for (map, values, least, most) in maps {
             let Some(values) = values else { continue };

@@ -1,31 +1,29 @@
 //! Multi-weights of a rig [LeLewis2019 s.4].
 //!
 //! One bone after the other: the ten numbers of `w_kj u_k u_k^T` at every node are smoothed, moved to the centres and
-//! kept where they are large enough. Totals over bones come from smoothing `u_k u_k^T` itself, so that what was
-//! dropped is known without having been kept.
-
-use std::ops::ControlFlow;
+//! kept where they are large enough. Totals over all bones come from smoothing `u_k u_k^T` itself, so that the dropped part
+//! is known.
 
 use glam::{DVec3, Vec3};
 use rayon::prelude::*;
 
-use crate::ddm::params::{DdmError, DdmMaps, DdmParams};
+use crate::ddm::params::{DdmError, DdmMaps, DdmParams, MAX_SMOOTH};
 use crate::ddm::smooth::{Neighbours, Smoother};
 use crate::ddm::weld::Weld;
 use crate::mesh::sphere::smallest_enclosing_sphere;
 use crate::mesh::topology::{Adjacency, Topology};
 use crate::model::ddm::{DdmRig, Variant};
-use crate::model::multi_weights::{Moments, MultiWeights};
+use crate::model::multi_weights::{MultiWeight, MultiWeights};
 use crate::model::rig::Rig;
-use crate::model::weights::SparseWeights;
-use crate::observer::{Observer, Progress};
+use crate::model::weights::{Row, SparseWeights, normalise};
+use crate::observer::{Cancelled, Observer, Stages};
 
 /// Isotropic part of every multi-weight, over the squared radius of the model: defines the rotation of vertices whose
-/// surroundings are flat, straight or nothing at all, and is nothing beside the others' moments.
+/// surroundings are flat, straight or empty, and is negligible beside other moments.
 const ISOTROPIC: f64 = 1e-7;
 /// Bones whose translation weights are smoothed side by side.
 const BATCH: usize = 8;
-/// Influences of the plain weights for players that know no multi-weights.
+/// Influences of the plain weights for players without multi-weights.
 const FALLBACK_INFLUENCES: usize = 4;
 
 /// Precomputes multi-weights from a rig's weights (of [`crate::ddm::rigid_bind`] for the classic setup).
@@ -41,37 +39,28 @@ pub fn precompute(
     if rig.rest.is_empty() {
         return Err(DdmError::Empty);
     }
-    let field = Field::new(rig, params, maps);
-    let mut influences: Vec<Vec<(u16, Moments)>> = vec![Vec::new(); field.weld.count()];
+    let stages = &mut Stages::new(observer);
+    stages.begin("smoothing weights", None)?;
+    let field = Field::new(rig, params, maps, stages)?;
+    let mut influences: Vec<Vec<(u16, MultiWeight)>> = vec![Vec::new(); field.weld.count()];
     let bones: Vec<usize> = field.used_bones();
-    for (done, batch) in bones.chunks(BATCH).enumerate() {
-        let progress =
-            Progress { stage: "smoothing weights", step: done * BATCH, steps: Some(bones.len()), e_rms: None };
-        if observer.report(&progress) == ControlFlow::Break(()) {
-            return Err(crate::observer::Cancelled.into());
-        }
-        field.smooth_bones(batch, params, &mut influences);
+    stages.begin("smoothing weights", Some(bones.len()))?;
+    for batch in bones.chunks(BATCH) {
+        field.smooth_bones(batch, params, &mut influences, stages)?;
     }
-    let finished: Vec<Vec<(u16, Moments)>> =
+    let finished: Vec<Vec<(u16, MultiWeight)>> =
         influences.into_par_iter().enumerate().map(|(node, row)| select(row, &field.totals[node], params)).collect();
-    let rows = field.weld.node.iter().map(|&node| {
-        let node = node as usize;
-        (field.centres[node], finished[node].clone())
-    });
-    let weights = MultiWeights::from_rows(rows);
+    let row = |&node: &u32| (field.centres[node as usize], finished[node as usize].clone());
+    let weights = MultiWeights::from_rows(field.weld.node.iter().map(row));
     let rig = Rig { weights: scalars(&weights), ..rig.clone() };
     Ok(DdmRig { rig, origin: field.origin, weights, layer: None, variant: Variant::V0 })
 }
 
 /// Plain weights: the largest scalars.
 pub(super) fn scalars(weights: &MultiWeights) -> SparseWeights {
-    let slots = weights.max_influences().clamp(1, FALLBACK_INFLUENCES);
-    let mut plain = SparseWeights::new(weights.count(), slots);
-    for i in 0..weights.count() {
-        let row: Vec<(usize, f64)> = weights.of(i).map(|(j, values)| (j, f64::from(values[0]))).collect();
-        plain.set(i, &row);
-    }
-    plain
+    let row = |i: usize| weights.of(i).map(|(j, values)| (j, f64::from(values[0]))).collect();
+    let rows: Vec<Row> = (0..weights.count()).map(row).collect();
+    SparseWeights::from_rows(weights.max_influences().clamp(1, FALLBACK_INFLUENCES), &rows)
 }
 
 /// lambda, kappa, alpha and p of every node.
@@ -115,7 +104,7 @@ fn automatic_lambda(topology: &Topology, places: &[DVec3], steps: u32) -> f64 {
     let middle = squares.len() / 2;
     let (_, &mut median, _) = squares.select_nth_unstable_by(middle, f64::total_cmp);
     let reach = DdmParams::REACH * smallest_enclosing_sphere(places.iter().copied()).radius;
-    (reach * reach / (median * f64::from(steps))).min(crate::ddm::params::MOST_SMOOTH)
+    (reach * reach / (median * f64::from(steps))).min(MAX_SMOOTH)
 }
 
 /// Everything that does not depend on the bone.
@@ -124,20 +113,23 @@ struct Field {
     origin: DVec3,
     neighbours: Neighbours,
     settings: Settings,
+    /// Smoothing with lambda, and with kappa.
+    rotation: Smoother,
+    translation: Smoother,
     /// [nodes] relative to `origin`.
     places: Vec<DVec3>,
     /// [nodes] p_i, relative to `origin`.
     centres: Vec<DVec3>,
     /// [nodes] sum over all bones of Psi about the centre, without alpha.
-    totals: Vec<Moments>,
+    totals: Vec<MultiWeight>,
     /// [nodes] (bone, weight), mean over the node's vertices.
-    weights: Vec<Vec<(u16, f64)>>,
+    weights: Vec<Row>,
     /// Isotropic part.
     floor: f64,
 }
 
 impl Field {
-    fn new(rig: &Rig, params: &DdmParams, maps: &DdmMaps) -> Self {
+    fn new(rig: &Rig, params: &DdmParams, maps: &DdmMaps, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
         let weld = Weld::new(&rig.rest, params.weld);
         let sphere = smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3()));
         // A number that float32 holds: positions about it keep every bit they have.
@@ -147,9 +139,10 @@ impl Field {
         let floats: Vec<Vec3> = places.iter().map(|p| p.as_vec3()).collect();
         let neighbours = Neighbours::new(params.laplacian, &topology, &floats);
         let settings = Settings::new(&weld, &topology, &places, params, maps);
-        let smoother = Smoother::new(&neighbours, &settings.lambda, &settings.steps);
-        let squares: Vec<Moments> = places.iter().map(|u| moments(1.0, *u)).collect();
-        let mut totals = smoother.apply(&squares);
+        let rotation = Smoother::new(&neighbours, &settings.lambda, &settings.steps);
+        let translation = Smoother::new(&neighbours, &settings.kappa, &settings.steps);
+        let squares: Vec<MultiWeight> = places.iter().map(|u| moments(1.0, *u)).collect();
+        let mut totals = rotation.apply(&neighbours, &squares, stages)?;
         let centres: Vec<DVec3> = totals.iter().map(|m| DVec3::new(m[1], m[2], m[3])).collect();
         totals.iter_mut().zip(&centres).for_each(|(total, centre)| *total = centred(total, *centre));
         let mut field = Self {
@@ -160,22 +153,24 @@ impl Field {
             origin,
             neighbours,
             settings,
+            rotation,
+            translation,
             places,
             centres,
         };
         field.totals = totals.iter().enumerate().map(|(i, psi)| field.omega(i, psi, 1.0)).collect();
-        field
+        Ok(field)
     }
 
     fn used_bones(&self) -> Vec<usize> {
-        let mut bones: Vec<usize> = self.weights.iter().flatten().map(|(j, _)| usize::from(*j)).collect();
+        let mut bones: Vec<usize> = self.weights.iter().flatten().map(|(j, _)| *j).collect();
         bones.sort_unstable();
         bones.dedup();
         bones
     }
 
     /// [LeLewis2019] Omega about the centre, where `w' [p;1][p;1]^T` is its corner alone; and the isotropic part.
-    fn omega(&self, node: usize, psi: &Moments, slow: f64) -> Moments {
+    fn omega(&self, node: usize, psi: &MultiWeight, slow: f64) -> MultiWeight {
         let alpha = self.settings.alpha[node];
         let mut omega = psi.map(|m| (1.0 - alpha) * m);
         omega[0] += alpha * slow;
@@ -185,69 +180,64 @@ impl Field {
         omega
     }
 
-    /// Smooths what a few bones do, and files what is large enough.
-    fn smooth_bones(&self, bones: &[usize], params: &DdmParams, influences: &mut [Vec<(u16, Moments)>]) {
+    /// Smooths the multi-weights of a few bones, and keeps those that are large enough.
+    fn smooth_bones(
+        &self,
+        bones: &[usize],
+        params: &DdmParams,
+        influences: &mut [Vec<(u16, MultiWeight)>],
+        stages: &mut Stages<'_>,
+    ) -> Result<(), Cancelled> {
         let weight = |node: usize, bone: usize| -> f64 {
-            let found = self.weights[node].iter().find(|(j, _)| usize::from(*j) == bone);
+            let found = self.weights[node].iter().find(|(j, _)| *j == bone);
             found.map_or(0.0, |(_, w)| *w)
         };
-        let slow = Smoother::new(&self.neighbours, &self.settings.kappa, &self.settings.steps);
         let columns: Vec<[f64; BATCH]> = (0..self.weld.count())
             .map(|node| std::array::from_fn(|b| bones.get(b).map_or(0.0, |&bone| weight(node, bone))))
             .collect();
-        let slow = slow.apply(&columns);
-        let fast = Smoother::new(&self.neighbours, &self.settings.lambda, &self.settings.steps);
-        let smoothed: Vec<Vec<(u32, Moments)>> = bones
-            .par_iter()
-            .enumerate()
-            .map(|(b, _)| {
-                let squares: Vec<Moments> = self.places.iter().zip(&columns).map(|(u, w)| moments(w[b], *u)).collect();
-                let psi = fast.apply(&squares);
-                let keep = |(node, psi): (usize, &Moments)| {
-                    let omega = self.omega(node, &centred(psi, self.centres[node]), slow[node][b]);
-                    (omega[0] > params.threshold.max(1e-9)).then_some((node as u32, omega))
-                };
-                psi.iter().enumerate().filter_map(keep).collect()
-            })
-            .collect();
-        for (&bone, kept) in bones.iter().zip(smoothed) {
-            for (node, omega) in kept {
-                influences[node as usize].push((bone as u16, omega));
+        let slow = self.translation.apply(&self.neighbours, &columns, stages)?;
+        for (b, &bone) in bones.iter().enumerate() {
+            let squares: Vec<MultiWeight> = self.places.iter().zip(&columns).map(|(u, w)| moments(w[b], *u)).collect();
+            let psi = self.rotation.apply(&self.neighbours, &squares, stages)?;
+            for (node, (psi, kept)) in psi.iter().zip(influences.iter_mut()).enumerate() {
+                let omega = self.omega(node, &centred(psi, self.centres[node]), slow[node][b]);
+                if omega[0] > params.threshold.max(1e-9) {
+                    kept.push((bone as u16, omega));
+                }
             }
+            stages.step(None)?;
         }
+        Ok(())
     }
 }
 
 /// [nodes] weights, mean over the vertices of each node.
-fn node_weights(rig: &Rig, weld: &Weld) -> Vec<Vec<(u16, f64)>> {
-    let mut rows: Vec<Vec<(u16, f64)>> = vec![Vec::new(); weld.count()];
+fn node_weights(rig: &Rig, weld: &Weld) -> Vec<Row> {
+    let mut rows: Vec<Row> = vec![Row::new(); weld.count()];
     for (i, &node) in weld.node.iter().enumerate() {
         let row = &mut rows[node as usize];
         let size = f64::from(weld.sizes[node as usize]);
         for (j, w) in rig.weights.of(i) {
             let w = f64::from(w) / size;
-            match row.iter_mut().find(|(other, _)| usize::from(*other) == j) {
+            match row.iter_mut().find(|(other, _)| *other == j) {
                 Some((_, sum)) => *sum += w,
-                None => row.push((j as u16, w)),
+                None => row.push((j, w)),
             }
         }
-        // Stored weights sum to 1 within float32; here they should to the last bit.
     }
-    for row in &mut rows {
-        let sum: f64 = row.iter().map(|(_, w)| w).sum();
-        row.iter_mut().for_each(|(_, w)| *w /= sum);
-    }
+    // Stored weights sum to 1 within float32, these exactly.
+    rows.iter_mut().for_each(normalise);
     rows
 }
 
 /// `w [u;1][u;1]^T`.
-fn moments(w: f64, u: DVec3) -> Moments {
+fn moments(w: f64, u: DVec3) -> MultiWeight {
     let DVec3 { x, y, z } = u;
     [w, w * x, w * y, w * z, w * x * x, w * x * y, w * x * z, w * y * y, w * y * z, w * z * z]
 }
 
 /// `T(-p) Omega T(-p)^T` [Le2021 eq. 13d].
-pub(super) fn centred(m: &Moments, p: DVec3) -> Moments {
+pub(super) fn centred(m: &MultiWeight, p: DVec3) -> MultiWeight {
     let [w, x, y, z, xx, xy, xz, yy, yz, zz] = *m;
     let (cx, cy, cz) = (x - w * p.x, y - w * p.y, z - w * p.z);
     [
@@ -264,9 +254,9 @@ pub(super) fn centred(m: &Moments, p: DVec3) -> Moments {
     ]
 }
 
-/// The largest influences; what is missing to the total is shared among them by weight, so that the total stays what it
-/// was: the rest pose, and any common rigid motion, is reproduced exactly.
-fn select(mut row: Vec<(u16, Moments)>, total: &Moments, params: &DdmParams) -> Vec<(u16, Moments)> {
+/// The largest influences; the difference to the total is shared among them by weight, so that the total stays the
+/// same: the rest pose, and any common rigid motion, is reproduced exactly.
+fn select(mut row: Vec<(u16, MultiWeight)>, total: &MultiWeight, params: &DdmParams) -> Vec<(u16, MultiWeight)> {
     row.sort_by(|a, b| b.1[0].total_cmp(&a.1[0]).then(a.0.cmp(&b.0)));
     row.truncate(params.max_influences);
     let sum: f64 = row.iter().map(|(_, m)| m[0]).sum();

@@ -7,14 +7,18 @@
 //! at 0); and steps may differ from vertex to vertex: each row has its own coefficients of the same polynomials.
 
 use multiversion::multiversion;
+use rayon::prelude::*;
 
 use crate::mesh::laplacian::{Laplacian, LaplacianRows};
 use crate::mesh::topology::Topology;
+use crate::observer::{Cancelled, Stages};
 
 /// Terms left out are below this, relative to 1.
 const TOLERANCE: f64 = 1e-12;
 /// Coefficients are computed from at most this many samples.
-const MOST_SAMPLES: usize = 1 << 14;
+const MAX_SAMPLES: usize = 1 << 14;
+/// Nodes per task.
+const CHUNK: usize = 512;
 
 /// `D^-1 C` in compressed rows; empty where a node has no neighbours.
 pub(super) struct Neighbours {
@@ -49,8 +53,7 @@ impl Neighbours {
 }
 
 /// `(I + Lambda L)^-p` with lambda and p of each node.
-pub(super) struct Smoother<'a> {
-    neighbours: &'a Neighbours,
+pub(super) struct Smoother {
     /// [nodes] lambda over the largest; 0 for nodes without neighbours.
     share: Vec<f64>,
     /// [nodes] row of `series`.
@@ -59,9 +62,9 @@ pub(super) struct Smoother<'a> {
     series: Vec<Vec<f64>>,
 }
 
-impl<'a> Smoother<'a> {
+impl Smoother {
     /// `lambda` and `steps` of each node.
-    pub fn new(neighbours: &'a Neighbours, lambda: &[f64], steps: &[u32]) -> Self {
+    pub fn new(neighbours: &Neighbours, lambda: &[f64], steps: &[u32]) -> Self {
         let lone = |i: usize| neighbours.row(i).is_empty();
         let largest = lambda.iter().enumerate().filter(|(i, _)| !lone(*i)).fold(0.0f64, |a, (_, &b)| a.max(b));
         let share = |(i, &l): (usize, &f64)| if lone(i) || largest == 0.0 { 0.0 } else { l / largest };
@@ -72,57 +75,68 @@ impl<'a> Smoother<'a> {
         let mut series: Vec<Vec<f64>> = distinct.iter().map(|&p| chebyshev(largest, p)).collect();
         let terms = series.iter().map(Vec::len).max().unwrap_or(1);
         series.iter_mut().for_each(|row| row.resize(terms, 0.0));
-        Self { neighbours, share: lambda.iter().enumerate().map(share).collect(), class, series }
-    }
-
-    /// Polynomials that are summed: what a column costs in products with `L`.
-    pub fn terms(&self) -> usize {
-        self.series.first().map_or(0, Vec::len)
+        Self { share: lambda.iter().enumerate().map(share).collect(), class, series }
     }
 
     /// Smooths [nodes] rows of `W` columns.
-    pub fn apply<const W: usize>(&self, x: &[[f64; W]]) -> Vec<[f64; W]> {
+    pub fn apply<const W: usize>(
+        &self,
+        neighbours: &Neighbours,
+        x: &[[f64; W]],
+        stages: &mut Stages<'_>,
+    ) -> Result<Vec<[f64; W]>, Cancelled> {
         let mut sum: Vec<[f64; W]> = vec![[0.0; W]; x.len()];
-        self.accumulate(0, x, &mut sum);
-        if self.terms() == 1 {
-            return sum;
-        }
+        self.add_term(0, 0, x, &mut sum);
         let mut before = x.to_vec();
         let mut last = vec![[0.0; W]; x.len()];
-        // T_1 = s, with s = x - 1 on [-1, 1]: half of what the recurrence adds, and nothing before it.
-        step(self, 1.0, &before, &mut last, 0.0);
-        self.accumulate(1, &last, &mut sum);
-        for term in 2..self.terms() {
-            step(self, 2.0, &last, &mut before, 1.0);
-            std::mem::swap(&mut before, &mut last);
-            self.accumulate(term, &last, &mut sum);
+        for term in 1..self.series.first().map_or(0, Vec::len) {
+            stages.report(None)?;
+            // T_1 = s, with s = x - 1 on [-1, 1]: half of the recurrence's step, and no term before it.
+            let (factor, keep) = if term == 1 { (1.0, 0.0) } else { (2.0, 1.0) };
+            let (x, out) = if term == 1 { (&before, &mut last) } else { (&last, &mut before) };
+            let chunks = out.par_chunks_mut(CHUNK).zip(sum.par_chunks_mut(CHUNK)).enumerate();
+            chunks.for_each(|(chunk, (out, sum))| {
+                step(&self.share, neighbours, factor, x, chunk * CHUNK, out, keep);
+                self.add_term(term, chunk * CHUNK, out, sum);
+            });
+            if term > 1 {
+                std::mem::swap(&mut before, &mut last);
+            }
         }
-        sum
+        Ok(sum)
     }
 
-    fn accumulate<const W: usize>(&self, term: usize, x: &[[f64; W]], sum: &mut [[f64; W]]) {
-        for ((sum, x), &class) in sum.iter_mut().zip(x).zip(&self.class) {
+    /// Adds a polynomial at the nodes from `first` on.
+    fn add_term<const W: usize>(&self, term: usize, first: usize, x: &[[f64; W]], sum: &mut [[f64; W]]) {
+        for ((sum, x), &class) in sum.iter_mut().zip(x).zip(&self.class[first..]) {
             let c = self.series[class as usize][term];
             (0..W).for_each(|a| sum[a] += c * x[a]);
         }
     }
 }
 
-/// `out <- factor (Lambda L - I) x - keep out`, Lambda relative to its largest.
+/// `out <- factor (Lambda L - I) x - keep out` of the nodes from `first` on, Lambda relative to its largest.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn step<const W: usize>(smoother: &Smoother<'_>, factor: f64, x: &[[f64; W]], out: &mut [[f64; W]], keep: f64) {
-    for (i, out) in out.iter_mut().enumerate() {
-        let row = smoother.neighbours.row(i);
+fn step<const W: usize>(
+    share: &[f64],
+    neighbours: &Neighbours,
+    factor: f64,
+    x: &[[f64; W]],
+    first: usize,
+    out: &mut [[f64; W]],
+    keep: f64,
+) {
+    for (i, out) in (first..).zip(out) {
+        let row = neighbours.row(i);
         let mut mean = [0.0; W];
-        for (&k, &weight) in smoother.neighbours.columns[row.clone()].iter().zip(&smoother.neighbours.weights[row]) {
+        for (&k, &weight) in neighbours.columns[row.clone()].iter().zip(&neighbours.weights[row]) {
             let other = &x[k as usize];
             for a in 0..W {
                 mean[a] += weight * other[a];
             }
         }
-        let share = smoother.share[i];
         for a in 0..W {
-            let laplacian = share * (x[i][a] - mean[a]);
+            let laplacian = share[i] * (x[i][a] - mean[a]);
             out[a] = factor * (laplacian - x[i][a]) - keep * out[a];
         }
     }
@@ -144,7 +158,7 @@ fn chebyshev(lambda: f64, steps: u32) -> Vec<f64> {
             .collect();
         let used = series.iter().rposition(|c| c.abs() > TOLERANCE).map_or(1, |last| last + 1);
         // The last quarter empty: what lies beyond is smaller still, the coefficients fall geometrically.
-        if used <= terms * 3 / 4 || samples >= MOST_SAMPLES {
+        if used <= terms * 3 / 4 || samples >= MAX_SAMPLES {
             series.truncate(used);
             let at_zero: f64 = series.iter().enumerate().map(|(k, c)| if k % 2 == 0 { *c } else { -c }).sum();
             series.iter_mut().for_each(|c| *c /= at_zero);
@@ -157,6 +171,7 @@ fn chebyshev(lambda: f64, steps: u32) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Silent;
     use glam::Vec3;
 
     /// An irregular, obtuse strip, and a vertex of no face.
@@ -193,7 +208,8 @@ mod tests {
             let x: Vec<[f64; 1]> = (0..places.len()).map(|i| [(0.9 * i as f64).sin()]).collect();
             for (scale, p) in [(0.5, 1), (3.0, 3), (20.0, 2), (0.0, 4), (1000.0, 1)] {
                 let lambda: Vec<f64> = (0..places.len()).map(|i| scale * (1.0 + (i % 4) as f64) / 4.0).collect();
-                let y = Smoother::new(&neighbours, &lambda, &vec![p; places.len()]).apply(&x);
+                let smoother = Smoother::new(&neighbours, &lambda, &vec![p; places.len()]);
+                let y = smoother.apply(&neighbours, &x, &mut Stages::new(&mut Silent)).unwrap();
                 // Undoing a step multiplies what is off by up to 1 + 2 lambda.
                 let limit = 1e-10 * (1.0 + 2.0 * scale).powi(p as i32);
                 let off = residual(&neighbours, &lambda, p, &x, &y);
@@ -210,7 +226,10 @@ mod tests {
         let lambda: Vec<f64> = (0..n).map(|i| 0.3 * i as f64).collect();
         let mixed: Vec<u32> = (0..n as u32).map(|i| 1 + i % 3).collect();
         let ones = vec![[1.0]; n];
-        let smooth = |steps: &[u32], x: &[[f64; 1]]| Smoother::new(&neighbours, &lambda, steps).apply(x);
+        let smooth = |steps: &[u32], x: &[[f64; 1]]| {
+            let smoother = Smoother::new(&neighbours, &lambda, steps);
+            smoother.apply(&neighbours, x, &mut Stages::new(&mut Silent)).unwrap()
+        };
         assert!(smooth(&mixed, &ones).iter().all(|y| (y[0] - 1.0).abs() < 1e-12));
         let x: Vec<[f64; 1]> = (0..n).map(|i| [(i * i % 7) as f64]).collect();
         let all: Vec<Vec<[f64; 1]>> = (1..=3).map(|p| smooth(&vec![p; n], &x)).collect();

@@ -1,4 +1,4 @@
-//! Vertices at exactly one place as one node: seams of texture coordinates are no borders of the surface.
+//! Vertices at exactly the same position as one node: seams of texture coordinates are no borders of the surface.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ impl Weld {
         self.sizes.len()
     }
 
-    /// Faces over nodes. Corners that fall together stay; those who look for edges pass over them.
+    /// Faces over nodes. Corners may coincide; edges between them are ignored.
     pub fn topology(&self, topology: &Topology) -> Topology {
         let mut welded = Topology::empty();
         for face in topology.faces() {

@@ -20,13 +20,17 @@ pub fn lbs(rest: &[Vec3], weights: &SparseWeights, posed_from_rest: &[DAffine3])
 /// As [`lbs`], into a buffer of N.
 pub fn lbs_into(rest: &[Vec3], weights: &SparseWeights, posed_from_rest: &[DAffine3], posed: &mut [Vec3]) {
     posed.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, posed)| {
-        for (offset, out) in posed.iter_mut().enumerate() {
-            let i = chunk * CHUNK + offset;
-            let u = rest[i].as_dvec3();
-            let blend = |sum: DVec3, (j, w): (usize, f32)| sum + f64::from(w) * posed_from_rest[j].transform_point3(u);
-            *out = weights.of(i).fold(DVec3::ZERO, blend).as_vec3();
-        }
+        let out = posed.iter_mut().enumerate();
+        out.for_each(|(offset, out)| *out = lbs_vertex(rest, weights, posed_from_rest, chunk * CHUNK + offset));
     });
+}
+
+/// As [`lbs`], of vertex `i` alone.
+#[inline]
+pub(crate) fn lbs_vertex(rest: &[Vec3], weights: &SparseWeights, posed_from_rest: &[DAffine3], i: usize) -> Vec3 {
+    let u = rest[i].as_dvec3();
+    let blend = |sum: DVec3, (j, w): (usize, f32)| sum + f64::from(w) * posed_from_rest[j].transform_point3(u);
+    weights.of(i).fold(DVec3::ZERO, blend).as_vec3()
 }
 
 /// As [`lbs`], with [N] unit normals: `normals` of the rest pose turned by the cofactors of each vertex's blended matrix,

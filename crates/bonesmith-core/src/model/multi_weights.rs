@@ -3,7 +3,7 @@
 use glam::{DMat3, DVec3, Vec3};
 
 /// One influence as it is computed: `w, x y z, xx xy xz yy yz zz`.
-pub(crate) type Moments = [f64; 10];
+pub(crate) type MultiWeight = [f64; 10];
 
 /// A symmetric 4x4 matrix per influence, in float32, about the centre of its row.
 ///
@@ -76,7 +76,7 @@ impl MultiWeights {
     }
 
     /// Rows of (bone, moments about the centre), rounded so that the stored `w` sum to 1.
-    pub(crate) fn from_rows(rows: impl Iterator<Item = (DVec3, Vec<(u16, Moments)>)>) -> Self {
+    pub(crate) fn from_rows(rows: impl Iterator<Item = (DVec3, Vec<(u16, MultiWeight)>)>) -> Self {
         let mut all = Self { width: 10, starts: vec![0], bones: vec![], values: vec![], centres: vec![] };
         for (centre, mut row) in rows {
             row.sort_by(|a, b| b.1[0].total_cmp(&a.1[0]).then(a.0.cmp(&b.0)));

@@ -1,5 +1,21 @@
 //! Sparse skinning weights with a fixed number of slots per vertex.
 
+/// The weights of one vertex: (bone, weight).
+pub(crate) type Row = Vec<(usize, f64)>;
+
+/// Sorts a row by falling weight and keeps the largest `count`.
+pub(crate) fn keep_largest(row: &mut Row, count: usize) {
+    row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    row.truncate(count);
+}
+
+/// Scales the weights of a row to sum 1; if the sum is 0, all become equal.
+pub(crate) fn normalise(row: &mut Row) {
+    let sum: f64 = row.iter().map(|&(_, w)| w).sum();
+    let equal = 1.0 / row.len() as f64;
+    row.iter_mut().for_each(|(_, w)| *w = if sum > 1e-12 { *w / sum } else { equal });
+}
+
 /// K influence slots for each vertex.
 ///
 /// Invariants, checked by [`SparseWeights::check`]:
@@ -75,6 +91,28 @@ impl SparseWeights {
         whole.then_some(Self { slots, bones, weights })
     }
 
+    /// Rows of all vertices; see [`SparseWeights::set`].
+    pub(crate) fn from_rows(slots: usize, rows: &[Row]) -> Self {
+        let mut weights = Self::new(rows.len(), slots);
+        rows.iter().enumerate().for_each(|(i, row)| weights.set(i, row));
+        weights
+    }
+
+    /// [N] rows.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        (0..self.vertex_count()).map(|i| self.of(i).map(|(j, w)| (j, f64::from(w))).collect()).collect()
+    }
+
+    /// [N] the largest `count` weights of each vertex, scaled to 1.
+    pub(crate) fn largest(&self, count: usize) -> Vec<Row> {
+        let mut rows = self.rows();
+        for row in &mut rows {
+            row.truncate(count);
+            normalise(row);
+        }
+        rows
+    }
+
     /// N.
     pub fn vertex_count(&self) -> usize {
         self.weights.len().checked_div(self.slots).unwrap_or(0)
@@ -106,15 +144,14 @@ impl SparseWeights {
     ///
     /// Repeated bones are added up; what is not positive is dropped. With nothing left the vertex hangs on bone 0.
     pub fn set(&mut self, i: usize, influences: &[(usize, f64)]) {
-        let mut sorted: Vec<(usize, f64)> = Vec::with_capacity(influences.len());
+        let mut sorted = Row::with_capacity(influences.len());
         for &(j, w) in influences.iter().filter(|(_, w)| *w > 0.0 && w.is_finite()) {
             match sorted.iter_mut().find(|(other, _)| *other == j) {
                 Some((_, sum)) => *sum += w,
                 None => sorted.push((j, w)),
             }
         }
-        sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        sorted.truncate(self.slots);
+        keep_largest(&mut sorted, self.slots);
         if sorted.is_empty() {
             sorted.push((0, 1.0));
         }

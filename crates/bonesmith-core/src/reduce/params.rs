@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mesh::laplacian::Laplacian;
-use crate::model::rig::Rig;
+use crate::model::rig::{Rig, RigError};
 use crate::skinning::poses::PoseError;
 
-/// How influences are taken away.
+/// How influences are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReduceMethod {
-    /// Ours: bones chosen for the poses, neighbours asked to err alike.
+    /// Bonesmith's own: bones chosen for the poses, with similar errors at neighbours.
     #[default]
     Bonesmith,
     /// The K largest weights, scaled to 1 [Course2014 s.3.1].
@@ -30,22 +30,22 @@ impl ReduceMethod {
     }
 }
 
-/// What `reduce` is asked to do. `Default` is the recommended set.
+/// Parameters of `reduce`. `Default` is the recommended set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReduceParams {
-    /// K: most influences per vertex, at least 1. Default 4, what engines expect.
+    /// K: maximum of influences per vertex, at least 1. Default 4, what engines expect.
     pub influences: usize,
     /// Which method.
     pub method: ReduceMethod,
     /// Laplacian of smooth and Poisson reduction.
     pub laplacian: Laplacian,
-    /// Bonesmith's method: how much neighbours should err alike, 0 (off) to about 10. Raised: better normals, higher
+    /// Bonesmith's method: how similar the errors of neighbours should be, 0 (off) to about 10. Raised: better normals, higher
     /// error.
     pub smooth: f64,
     /// Bonesmith's method: let the bones of the first clip move too, to suit the fewer weights. For loose bones that a fit
     /// made; the motion of an animator's skeleton is better left alone.
     pub refit_motion: bool,
-    /// Bonesmith's method: most sweeps over the mesh.
+    /// Bonesmith's method: maximum of sweeps over the mesh.
     pub max_sweeps: usize,
 }
 
@@ -90,9 +90,9 @@ pub struct Reduced {
 pub struct ReduceInfo {
     /// Newton steps or sweeps; 0 for methods that need none.
     pub iterations: usize,
-    /// Whether the iterations ended because they no longer paid.
+    /// Whether the iterations converged.
     pub converged: bool,
-    /// Most influences that a vertex of the input has.
+    /// Maximum of influences of a vertex of the input.
     pub influences_before: usize,
     /// The input has no more influences than asked for, and was returned as it is.
     pub nothing_to_do: bool,
@@ -100,14 +100,12 @@ pub struct ReduceInfo {
 
 /// Why a reduction was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum ReduceError {
-    /// A parameter out of its range.
     #[error("{what}")]
-    BadParameter {
-        /// Which, its value and its range.
-        what: String,
-    },
-    /// Rig and examples do not go together.
+    BadParameter { what: String },
+    #[error(transparent)]
+    Rig(#[from] RigError),
     #[error(transparent)]
     Poses(#[from] PoseError),
     /// The observer asked to stop.

@@ -7,12 +7,13 @@
 //! with `Q = L^T L` a squared Laplacian and `X` the product of bone j at vertex i with bone l at vertex k. Smooth and
 //! Poisson reduction [Course2014 eq. 35, 43] are of this form.
 //!
-//! Projected Newton steps: weights at 0 that want to fall are held, one weight of each vertex is the difference of
-//! the others to 1, the rest is one sparse Cholesky solve; then a search along the step projected on the
+//! Projected Newton steps: weights at 0 with a positive gradient are held, one weight of each vertex is 1 minus
+//! the others, the rest is one sparse Cholesky solve; then a search along the step projected on the
 //! simplices. Every step lowers the value or is not taken.
 
 use rayon::prelude::*;
 
+use crate::observer::{Cancelled, Stages};
 use crate::solve::simplex::SimplexSolver;
 use crate::solve::sparse_spd;
 
@@ -22,7 +23,7 @@ const MAX_STEPS: usize = 60;
 const TOLERANCE: f64 = 1e-6;
 /// Sweeps over the vertices where a Newton step does not help.
 const SWEEPS: usize = 4;
-/// Added to the diagonal, relative to its mean: the Laplacian does not see constants.
+/// Added to the diagonal, relative to its mean: the Laplacian of a constant is 0.
 const RIDGE: f64 = 1e-9;
 
 /// The program; `N` vertices with their own bones.
@@ -33,13 +34,6 @@ pub(crate) struct SimplexQp {
     linear: Vec<Vec<f64>>,
     /// Added to the value so that 0 is a perfect match.
     constant: f64,
-}
-
-/// How a solve went.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct QpInfo {
-    pub steps: usize,
-    pub converged: bool,
 }
 
 impl SimplexQp {
@@ -61,39 +55,41 @@ impl SimplexQp {
         Self { blocks: blocks.collect(), linear, constant }
     }
 
-    /// Improves feasible weights until no step pays. `observe` is told the value after each step, and may say stop.
-    pub fn solve<E>(
+    /// Improves feasible weights until no step helps. Returns the number of steps, and whether they converged.
+    pub fn solve(
         &self,
         weights: &mut Vec<Vec<f64>>,
-        mut observe: impl FnMut(usize, f64) -> Result<(), E>,
-    ) -> Result<QpInfo, E> {
+        e_rms: impl Fn(f64) -> Option<f64>,
+        stages: &mut Stages<'_>,
+    ) -> Result<(usize, bool), Cancelled> {
         let mut gradient = self.gradient(weights);
         let mut value = self.value(weights, &gradient);
         for step in 0..MAX_STEPS {
-            observe(step, value)?;
+            stages.at(step, e_rms(value))?;
             let before = value;
-            let found = self.newton(weights, &gradient).and_then(|step| self.search(weights, &step, value));
-            if let Some(found) = found {
+            let direction = self.newton(weights, &gradient, stages)?;
+            if let Some(found) = direction.and_then(|direction| self.search(weights, &direction, value)) {
                 (*weights, gradient, value) = found;
             }
             // Newton ends where a projected step no longer helps, which need not be the minimum; sweeps end nowhere else.
             if before - value <= TOLERANCE * before {
-                self.sweep(weights);
+                self.sweep(weights, stages)?;
                 gradient = self.gradient(weights);
                 value = self.value(weights, &gradient);
             }
             if before - value <= TOLERANCE * before {
-                return Ok(QpInfo { steps: step + 1, converged: true });
+                return Ok((step + 1, true));
             }
         }
-        Ok(QpInfo { steps: MAX_STEPS, converged: false })
+        Ok((MAX_STEPS, false))
     }
 
     /// Each vertex in turn to its minimum with the others fixed.
-    fn sweep(&self, weights: &mut [Vec<f64>]) {
+    fn sweep(&self, weights: &mut [Vec<f64>], stages: &mut Stages<'_>) -> Result<(), Cancelled> {
         let most = weights.iter().map(Vec::len).max().unwrap_or(1);
         let mut solver = SimplexSolver::new(most);
         for _ in 0..SWEEPS {
+            stages.report(None)?;
             for i in 0..weights.len() {
                 let mut right = self.linear[i].clone();
                 let mut own: &[f64] = &[];
@@ -113,6 +109,7 @@ impl SimplexQp {
                 weights[i].iter_mut().for_each(|w| *w /= sum);
             }
         }
+        Ok(())
     }
 
     /// [N] half gradient `H w - c`.
@@ -138,7 +135,12 @@ impl SimplexQp {
     }
 
     /// [N] Newton direction with held weights and eliminated ones; `None` when the system cannot be solved.
-    fn newton(&self, weights: &[Vec<f64>], gradient: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    fn newton(
+        &self,
+        weights: &[Vec<f64>],
+        gradient: &[Vec<f64>],
+        stages: &mut Stages<'_>,
+    ) -> Result<Option<Vec<Vec<f64>>>, Cancelled> {
         let free: Vec<Free> = weights.iter().zip(gradient).map(|(w, g)| Free::new(w, g)).collect();
         let mut firsts = vec![0usize];
         free.iter().for_each(|f| firsts.push(firsts[firsts.len() - 1] + f.others.len()));
@@ -168,7 +170,8 @@ impl SimplexQp {
         for (own, g) in free.iter().zip(gradient) {
             step.extend(own.others.iter().map(|&a| g[own.base] - g[a]));
         }
-        sparse_spd::solve(&starts, &rows, &values, &mut step).then(|| {
+        let (solved, step) = stages.wait(move || (sparse_spd::solve(&starts, &rows, &values, &mut step), step))?;
+        Ok(solved.then(|| {
             let spread = |(i, own): (usize, &Free)| {
                 let mut direction = vec![0.0; weights[i].len()];
                 for (at, &a) in own.others.iter().enumerate() {
@@ -178,7 +181,7 @@ impl SimplexQp {
                 direction
             };
             free.iter().enumerate().map(spread).collect()
-        })
+        }))
     }
 
     /// Longest of a few steps along the projected direction that lowers the value; `None` if none does.
@@ -242,6 +245,7 @@ pub(crate) fn project(mut point: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Silent;
     use proptest::prelude::*;
 
     proptest! {
@@ -260,7 +264,7 @@ mod tests {
             let qp = SimplexQp::new(&squared, |_| 3, |i, a, k, b| h(3 * i + a, 3 * k + b), rows, 100.0);
             let start = vec![vec![1.0, 0.0, 0.0]; 4];
             let mut weights = start.clone();
-            let info = qp.solve(&mut weights, |_, _| Ok::<(), ()>(())).unwrap();
+            let info = qp.solve(&mut weights, |_| None, &mut Stages::new(&mut Silent)).unwrap();
             let value = qp.value(&weights, &qp.gradient(&weights));
             let mut naive = start;
             let trace: f64 = (0..12).map(|a| h(a, a)).sum();

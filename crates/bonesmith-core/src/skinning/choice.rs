@@ -14,12 +14,10 @@
 //!
 //! This is the plain choice, in float64, for one vertex. `vertex_step` is the fast one, for eight vertices at a time.
 
+use crate::model::weights::{Row, normalise};
 use crate::skinning::quadratic::Metric;
 use crate::solve::kernels::add_scaled;
 use crate::solve::simplex::SimplexSolver;
-
-/// Weights of one vertex: (bone, weight), no order, positive, sum 1.
-pub(crate) type Row = Vec<(usize, f64)>;
 
 /// Weights below this are treated as zero.
 const NEGLIGIBLE: f64 = 1e-7;
@@ -240,6 +238,12 @@ impl<F: Form> InfluenceSolver<F> {
         row.len() > before
     }
 
+    /// At most `k` bones from those of `row`, by dropping, then by exchanges.
+    pub fn choose(&mut self, k: usize, row: &mut Row) {
+        self.shrink(k, row);
+        self.exchange(k, row);
+    }
+
     /// Exchanges bones one for one, and takes in more where there is room, while that lowers the error.
     pub fn exchange(&mut self, k: usize, row: &mut Row) {
         let mut value = self.value(row);
@@ -342,13 +346,6 @@ impl<F: Form> InfluenceSolver<F> {
             }
         }
     }
-}
-
-/// Scales weights to sum 1; with nothing there, equal shares.
-pub(crate) fn normalise(row: &mut Row) {
-    let sum: f64 = row.iter().map(|&(_, w)| w).sum();
-    let share = 1.0 / row.len() as f64;
-    row.iter_mut().for_each(|(_, w)| *w = if sum > 1e-12 { *w / sum } else { share });
 }
 
 #[cfg(test)]

@@ -10,17 +10,13 @@ use crate::skinning::unit::UnitSpace;
 
 /// The rig of a state.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
-    let space = &problem.space;
-    let posed_from_rest = (0..state.motion.frames())
-        .flat_map(|t| (0..state.bones()).map(move |j| (t, j)))
-        .map(|(t, j)| space.model_transform(t, &state.motion.get(j, t)))
-        .collect();
+    let posed_from_rest = state.motion.transforms(&problem.space);
     Rig {
         name: sequence.name().to_owned(),
         rest: rest(sequence, problem, state),
         surface: sequence.surface().clone(),
         weights: state.skin.to_weights(),
-        bones: bones(state, space),
+        bones: bones(state, &problem.space),
         kind: state.model.kind,
         clips: vec![Clip {
             name: sequence.name().to_owned(),

@@ -1,147 +1,93 @@
-//! A rig and the poses it should make, in one unit and one frame of reference.
+//! A rig and the poses that it should make, in one unit space.
 
-use glam::{DAffine3, DMat3, DVec3};
-use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+
+use glam::Vec3;
 
 use crate::deform;
+use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
-use crate::mesh::sphere::{smallest_enclosing_sphere, unit_radius};
+use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere, unit_radius};
 use crate::model::rig::{Clip, Rig};
+use crate::skinning::motion::Motion;
+use crate::skinning::problem::Problem;
+use crate::skinning::unit::UnitSpace;
 
 /// Rest poses of rig and examples may differ in size by this factor; more is a mistake in units.
 pub const MAX_SCALE_RATIO: f64 = 2.0;
 
-/// Why a rig and examples do not go together.
+/// Why a rig and examples do not fit together.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum PoseError {
-    /// Different meshes.
     #[error("the rig has {rig} vertices, the examples {examples}")]
-    VertexCount {
-        /// Vertices of the rig.
-        rig: usize,
-        /// Vertices of the examples.
-        examples: usize,
-    },
-    /// Different lengths: each example pose needs the bones' transforms in it.
+    VertexCount { rig: usize, examples: usize },
     #[error("clip {clip:?} of the rig has bone transforms for {rig} frames, the examples have {examples} frames")]
-    FrameCount {
-        /// Clip name.
-        clip: String,
-        /// Frames of the clip.
-        rig: usize,
-        /// Frames of the examples.
-        examples: usize,
-    },
-    /// Different units.
+    FrameCount { clip: String, rig: usize, examples: usize },
     #[error(
         "the rig's rest pose has the radius {rig:.4}, that of the examples {examples:.4}: they differ in scale by more \
          than {MAX_SCALE_RATIO}"
     )]
-    Scale {
-        /// Radius of the rig's rest pose.
-        rig: f64,
-        /// Radius of the examples' rest pose.
-        examples: f64,
-    },
-    /// No motion to learn from.
+    Scale { rig: f64, examples: f64 },
     #[error("the rig has no animation: bone transforms are needed for the poses to learn from")]
     NoClip,
 }
 
-/// Bones in motion and the trajectories that vertices should follow, in units of the rest pose's radius, each frame
-/// about the mean of its targets (weights that sum to 1 do not notice): small numbers, whatever the model does.
+/// Bones in motion and the trajectories that vertices should follow, in the unit of the examples.
 pub(crate) struct Poses {
-    /// B.
-    pub bones: usize,
-    /// L = 3 F.
-    pub length: usize,
-    /// [4 B, L] row `c B + j`: what coordinate c of the rest position adds through bone j; x, y, z of all frames.
-    pub rows: Vec<f64>,
-    /// [N, L] targets.
-    pub targets: Vec<f32>,
-    /// [N] homogeneous rest positions.
-    pub rest: Vec<[f64; 4]>,
-    /// Where the rest pose has its middle, and its radius: the unit.
-    center: DVec3,
-    radius: f64,
-    /// [F] mean of the targets.
-    means: Vec<DVec3>,
+    /// Rest positions of the rig and the trajectories of the examples.
+    pub problem: Problem,
+    pub motion: Motion,
 }
 
 impl Poses {
-    /// Poses of the first clip; targets are the examples, or without them what the rig itself makes.
+    /// Poses of the first clip; without examples the rig's own animation is the target.
     pub fn new(rig: &Rig, examples: Option<&MeshSequence>) -> Result<Self, PoseError> {
         let clip = rig.clips.first().filter(|clip| clip.frame_count() > 0).ok_or(PoseError::NoClip)?;
-        if let Some(examples) = examples {
-            check(rig, clip, examples)?;
-        }
-        let sphere = smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3()));
-        let radius = examples.map_or_else(|| unit_radius(&rig.rest), |e| unit_radius(e.rest()));
-        let (n, f, b) = (rig.vertex_count(), clip.frame_count(), rig.bone_count());
-        let length = 3 * f;
-        let mut targets = vec![0f32; n * length];
-        let mut rows = vec![0.0; 4 * b * length];
-        let mut means = Vec::with_capacity(f);
-        for t in 0..f {
-            let own;
-            let positions = match examples {
-                Some(examples) => examples.frame(t),
-                None => {
-                    own = deform::lbs(&rig.rest, &rig.weights, clip.frame(t));
-                    &own
-                }
-            };
-            let mean = positions.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / n as f64;
-            means.push(mean);
-            targets.par_chunks_mut(length).zip(positions).for_each(|(row, p)| {
-                let p = ((p.as_dvec3() - mean) / radius).as_vec3();
-                (row[t], row[f + t], row[2 * f + t]) = (p.x, p.y, p.z);
-            });
-            for (j, bone) in clip.frame(t).iter().enumerate() {
-                for (c, column) in columns(bone, sphere.center, mean, radius).iter().enumerate() {
-                    let row = &mut rows[(c * b + j) * length..][..length];
-                    (row[t], row[f + t], row[2 * f + t]) = (column.x, column.y, column.z);
-                }
+        let source: Arc<dyn Frames + '_> = match examples {
+            Some(examples) => {
+                check(rig, clip, examples)?;
+                examples.frames()
             }
-        }
-        let homogeneous = |p: &glam::Vec3| {
-            let u = (p.as_dvec3() - sphere.center) / radius;
-            [u.x, u.y, u.z, 1.0]
+            None => Arc::new(PosedFrames { rig, clip }),
         };
-        let rest = rig.rest.iter().map(homogeneous).collect();
-        Ok(Self { bones: b, length, rows, targets, rest, center: sphere.center, radius, means })
+        let radius = unit_radius(examples.map_or(&rig.rest, |examples| examples.rest()));
+        let sphere = Sphere { radius, ..smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3())) };
+        let space = UnitSpace::of_frames(&rig.rest, &*source, sphere);
+        let motion = Motion::of_transforms(&clip.posed_from_rest, rig.bone_count(), clip.frame_count(), &space);
+        Ok(Self { problem: Problem::of_frames(&rig.rest, &*source, space), motion })
     }
 
-    /// [F, B] posed_from_rest that the rows stand for, in model units.
-    pub fn posed_from_rest(&self) -> Vec<DAffine3> {
-        let (b, f) = (self.bones, self.means.len());
-        let column = |t: usize, j: usize, c: usize| {
-            let row = &self.rows[(c * b + j) * self.length..][..self.length];
-            DVec3::new(row[t], row[f + t], row[2 * f + t])
-        };
-        let bone = |t: usize, j: usize| {
-            let matrix = DMat3::from_cols(column(t, j, 0), column(t, j, 1), column(t, j, 2));
-            let posed_center = self.radius * column(t, j, 3) + self.means[t];
-            DAffine3::from_mat3_translation(matrix, posed_center - matrix * self.center)
-        };
-        (0..f).flat_map(|t| (0..b).map(move |j| (t, j))).map(|(t, j)| bone(t, j)).collect()
-    }
-
-    /// N.
-    pub fn vertices(&self) -> usize {
-        self.rest.len()
-    }
-
-    /// [L] target of vertex `i`.
-    pub fn target(&self, i: usize) -> &[f32] {
-        &self.targets[i * self.length..(i + 1) * self.length]
+    /// Homogeneous rest position of vertex `i`.
+    pub fn rest(&self, i: usize) -> [f64; 4] {
+        self.problem.rest[i].extend(1.0).to_array()
     }
 }
 
-/// Columns of a bone's matrix for rest positions `(p - center) / radius` and posed ones `(v - mean) / radius`.
-fn columns(bone: &DAffine3, center: DVec3, mean: DVec3, radius: f64) -> [DVec3; 4] {
-    let m = bone.matrix3;
-    [m.x_axis, m.y_axis, m.z_axis, (bone.transform_point3(center) - mean) / radius]
+/// The frames of a clip, posed as they are read.
+struct PosedFrames<'a> {
+    rig: &'a Rig,
+    clip: &'a Clip,
+}
+
+impl Frames for PosedFrames<'_> {
+    fn frame_count(&self) -> usize {
+        self.clip.frame_count()
+    }
+
+    fn vertex_count(&self) -> usize {
+        self.rig.vertex_count()
+    }
+
+    fn read(&self, frames: &[u32], vertices: Range<usize>, visit: &mut dyn FnMut(usize, &[Vec3])) {
+        let Rig { rest, weights, .. } = self.rig;
+        for (at, &t) in frames.iter().enumerate() {
+            let pose = self.clip.frame(t as usize);
+            let posed: Vec<Vec3> = vertices.clone().map(|i| deform::lbs_vertex(rest, weights, pose, i)).collect();
+            visit(at, &posed);
+        }
+    }
 }
 
 fn check(rig: &Rig, clip: &Clip, examples: &MeshSequence) -> Result<(), PoseError> {
@@ -153,7 +99,7 @@ fn check(rig: &Rig, clip: &Clip, examples: &MeshSequence) -> Result<(), PoseErro
         return Err(PoseError::FrameCount { clip: clip.name.clone(), rig, examples });
     }
     let (own, theirs) = (unit_radius(&rig.rest), unit_radius(examples.rest()));
-    // Written so that a radius of nothing at all is refused too.
+    // Written so that a radius of 0 or NaN is refused too.
     if !(own / theirs <= MAX_SCALE_RATIO && theirs / own <= MAX_SCALE_RATIO) {
         return Err(PoseError::Scale { rig: own, examples: theirs });
     }

@@ -48,9 +48,14 @@ impl Problem {
 
     /// As [`Problem::new`], in a space that is known.
     pub fn in_space(sequence: &MeshSequence, space: UnitSpace) -> Self {
-        let all_vertices: Vec<u32> = (0..sequence.vertex_count() as u32).collect();
-        let all_frames: Vec<u32> = (0..sequence.frame_count() as u32).collect();
-        Self::gather(sequence, space, &all_vertices, &all_frames)
+        Self::of_frames(sequence.rest(), &*sequence.frames(), space)
+    }
+
+    /// As [`Problem::in_space`], of any frames.
+    pub fn of_frames(rest: &[Vec3], source: &dyn Frames, space: UnitSpace) -> Self {
+        let all_vertices: Vec<u32> = (0..source.vertex_count() as u32).collect();
+        let all_frames: Vec<u32> = (0..source.frame_count() as u32).collect();
+        Self::gather(rest, source, space, &all_vertices, &all_frames)
     }
 
     /// As [`Problem::new`], trajectories left in the source: only [`Problem::block`] reads them.
@@ -71,11 +76,12 @@ impl Problem {
     /// Only some vertices and frames of a sequence, in the space of this problem; copied.
     pub fn subset(&self, sequence: &MeshSequence, vertices: &[u32], frames: &[u32]) -> Self {
         let loss = self.loss.pick(vertices, frames);
-        Self { loss, ..Self::gather(sequence, self.space.pick(frames), vertices, frames) }
+        let space = self.space.pick(frames);
+        Self { loss, ..Self::gather(sequence.rest(), &*sequence.frames(), space, vertices, frames) }
     }
 
-    fn gather(sequence: &MeshSequence, space: UnitSpace, vertices: &[u32], frames: &[u32]) -> Self {
-        let (source, length) = (sequence.frames(), 3 * frames.len());
+    fn gather(rest: &[Vec3], source: &dyn Frames, space: UnitSpace, vertices: &[u32], frames: &[u32]) -> Self {
+        let length = 3 * frames.len();
         let mut trajectories = vec![0f32; vertices.len() * length];
         trajectories.par_chunks_mut(BLOCK * length).zip(vertices.par_chunks(BLOCK)).for_each(|(rows, block)| {
             let first = block.iter().copied().min().unwrap_or(0) as usize;
@@ -84,7 +90,7 @@ impl Problem {
                 transpose(rows, length, &space, t, block.iter().map(|&i| positions[i as usize - first]));
             });
         });
-        let rest = vertices.iter().map(|&i| space.point(sequence.rest()[i as usize])).collect();
+        let rest = vertices.iter().map(|&i| space.point(rest[i as usize])).collect();
         Self::stored(length, rest, trajectories, space)
     }
 

@@ -6,22 +6,23 @@
 //!
 //! `M_p` are [B, B] and shared by all vertices. In the space of poses `G_i = P_i^T P_i` with `P_i` the [L, B] positions
 //! that the bones alone give vertex i; it is quadratic in the rest position, so 10 products of its coordinates are the
-//! features `f_i`. In the space of weights [Course2014 eq. 44] `G = I`: one feature, always 1. After this no
-//! solver sees a frame.
+//! features `f_i`. In the space of weights [Course2014 eq. 44] `G = I`: one feature, always 1. Solvers that use a metric
+//! read no frames.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::model::weights::SparseWeights;
+use crate::observer::{Cancelled, Stages};
 use crate::skinning::poses::Poses;
-
-/// Pairs of coordinates whose products are the features of a vertex.
-pub(crate) const PAIRS: [(usize, usize); 10] =
-    [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+use crate::skinning::products::PAIRS;
+use crate::solve::kernels::squared;
 
 /// Vertices whose trajectories are multiplied at once.
 const BLOCK: usize = 128;
+/// Blocks between two reports.
+const BLOCKS_PER_REPORT: usize = 8;
 
 /// Quadratic error of weights for every vertex.
 pub(crate) struct Metric {
@@ -43,27 +44,30 @@ pub(crate) struct Metric {
 
 impl Metric {
     /// Squared distance to the poses.
-    pub fn of_poses(poses: &Poses) -> Self {
-        let projections = project(poses);
-        Self::from_products(poses, &products(poses), &projections)
+    pub fn of_poses(poses: &Poses, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
+        Ok(Self::from_products(poses, poses.motion.gram(), &project(poses, stages)?))
     }
 
-    /// As [`Metric::of_poses`], from [`products`] and [`project`].
+    /// As [`Metric::of_poses`], from [`gram`] and [`project`].
     pub fn from_products(poses: &Poses, gram: &[f64], projections: &[f64]) -> Self {
-        let (b, side) = (poses.bones, 4 * poses.bones);
-        let matrices = forms(gram, b);
-        let linear = projections.par_chunks(side).zip(&poses.rest).flat_map_iter(|(y, u)| {
+        let (b, n) = (poses.motion.bones, poses.problem.vertices());
+        let linear = projections.par_chunks(4 * b).enumerate().flat_map_iter(|(i, y)| {
+            let u = poses.rest(i);
             (0..b).map(move |j| u[0] * y[j] + u[1] * y[b + j] + u[2] * y[2 * b + j] + u[3] * y[3 * b + j])
         });
-        let energy = (0..poses.vertices()).into_par_iter().map(|i| crate::solve::kernels::squared(poses.target(i)));
+        let energy = (0..n).into_par_iter().map(|i| squared(poses.problem.trajectory(i)));
+        let features = |i: usize| {
+            let u = poses.rest(i);
+            PAIRS.map(|(c, d)| u[c] * u[d])
+        };
         Self {
             bones: b,
             forms: 10,
-            matrices,
-            features: poses.rest.iter().flat_map(|u| PAIRS.map(|(c, d)| u[c] * u[d])).collect(),
+            matrices: forms(gram, b),
+            features: (0..n).flat_map(features).collect(),
             linear: linear.collect(),
             energy: energy.collect(),
-            samples: (poses.vertices() * poses.length) as f64,
+            samples: (n * poses.problem.length) as f64,
         }
     }
 
@@ -83,8 +87,8 @@ impl Metric {
         Self { bones, forms: 1, matrices, features: vec![1.0; n], linear, energy, samples: (n * bones) as f64 }
     }
 
-    /// Adds the squared distance to given weights, `share` of the mean of the form's own diagonal: what the poses do not
-    /// show stays as it was. What a unit of that distance counts.
+    /// Adds the squared distance to given weights, times `share` of the mean of the form's own diagonal, so that what the poses do
+    /// not show stays as it was. Returns the factor.
     pub fn add_weights(&mut self, weights: &SparseWeights, share: f64) -> f64 {
         // The form of the product 1 * 1.
         const CONSTANT: usize = 3;
@@ -170,23 +174,19 @@ pub(crate) fn mix(matrices: &[f64], features: &[f64], gram: &mut [f64]) {
     }
 }
 
-/// [4 B, 4 B] products of the bones' rows.
-pub(crate) fn products(poses: &Poses) -> Vec<f64> {
-    let side = 4 * poses.bones;
-    let mut gram = vec![0.0; side * side];
-    let rows = MatRef::from_row_major_slice(&poses.rows, side, poses.length);
-    let out = MatMut::from_row_major_slice_mut(&mut gram, side, side);
-    matmul(out, Accum::Replace, rows, rows.transpose(), 1.0, Par::Seq);
-    gram
-}
-
 /// [N, 4 B] products of each vertex's target with the bones' rows.
-pub(crate) fn project(poses: &Poses) -> Vec<f64> {
-    let (side, length) = (4 * poses.bones, poses.length);
-    let mut out = vec![0.0; poses.vertices() * side];
-    let blocks = out.par_chunks_mut(BLOCK * side).zip(poses.targets.par_chunks(BLOCK * length));
-    blocks.for_each_init(Vec::new, |wide, (out, targets)| project_block(&poses.rows, length, targets, wide, out));
-    out
+pub(crate) fn project(poses: &Poses, stages: &mut Stages<'_>) -> Result<Vec<f64>, Cancelled> {
+    let (side, length) = (4 * poses.motion.bones, poses.problem.length);
+    let mut out = vec![0.0; poses.problem.vertices() * side];
+    let stride = BLOCK * BLOCKS_PER_REPORT;
+    for (out, targets) in out.chunks_mut(stride * side).zip(poses.problem.trajectories.chunks(stride * length)) {
+        stages.report(None)?;
+        let blocks = out.par_chunks_mut(BLOCK * side).zip(targets.par_chunks(BLOCK * length));
+        blocks.for_each_init(Vec::new, |wide, (out, targets)| {
+            project_block(poses.motion.rows(), length, targets, wide, out);
+        });
+    }
+    Ok(out)
 }
 
 /// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.

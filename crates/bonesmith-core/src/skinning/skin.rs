@@ -5,7 +5,7 @@ use std::ops::Range;
 use glam::DVec3;
 use rayon::prelude::*;
 
-use crate::model::weights::SparseWeights;
+use crate::model::weights::{Row, SparseWeights, keep_largest};
 
 /// Weights and rest positions of all vertices while they are being fitted.
 #[derive(Clone)]
@@ -74,9 +74,8 @@ impl Skin {
     pub fn narrowed(&self, slots: usize) -> Self {
         let mut out = Self::empty(slots, self.rest.clone());
         for i in 0..self.rest.len() {
-            let mut own: Vec<(usize, f64)> = self.of(i).collect();
-            own.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            own.truncate(slots);
+            let mut own: Row = self.of(i).collect();
+            keep_largest(&mut own, slots);
             let total: f64 = own.iter().map(|(_, w)| w).sum();
             out.set(i, own.into_iter().map(|(j, w)| (j, w / total)));
         }

@@ -10,6 +10,7 @@
 use glam::{DAffine3, DVec3, Vec3};
 use rayon::prelude::*;
 
+use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere};
 use crate::skinning::motion::{Motion, to_affine, to_rows};
@@ -35,10 +36,15 @@ impl UnitSpace {
 
     /// As [`UnitSpace::new`], in the unit of another sequence.
     pub fn with_sphere(sequence: &MeshSequence, sphere: Sphere) -> Self {
+        Self::of_frames(sequence.rest(), &*sequence.frames(), sphere)
+    }
+
+    /// As [`UnitSpace::with_sphere`], of any frames.
+    pub fn of_frames(rest: &[Vec3], frames: &dyn Frames, sphere: Sphere) -> Self {
         let space = Self::fixed(sphere);
         let mean =
             |positions: &[Vec3]| positions.iter().map(|p| space.point(*p)).sum::<DVec3>() / positions.len() as f64;
-        let (centre, frames) = (mean(sequence.rest()), sequence.frames());
+        let centre = mean(rest);
         let shift = |t: u32| {
             let mut shift = DVec3::ZERO;
             frames.read(&[t], 0..frames.vertex_count(), &mut |_, positions| shift = mean(positions) - centre);

@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::skinning::choice::{Form, InfluenceSolver, Row, normalise};
+use crate::model::weights::{Row, normalise};
+use crate::skinning::choice::{Form, InfluenceSolver};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::{PAIRS, monomials};

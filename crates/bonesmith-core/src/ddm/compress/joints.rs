@@ -1,17 +1,18 @@
-//! Joints as the compression sees them: tree, places, and how much each one moves [Le2021 s.3.1, 3.6].
+//! Joints of the example poses: tree, places, and range of motion [Le2021 s.3.1, 3.2, 3.6].
 
 use glam::{DAffine3, DMat3, DVec3};
 
 use crate::ddm::compress::params::RangeOfMotion;
 use crate::model::ddm::DdmRig;
 use crate::model::rig::Clip;
+use crate::observer::{Cancelled, Stages};
 
-/// Range where nothing is known, in radians.
+/// Range of joints without a measured one, in radians.
 const USUAL_RANGE: f64 = std::f64::consts::FRAC_PI_3;
-/// Joints count at least as much as a turn by this many radians: what stood still in one clip may move in another.
-const LEAST_RANGE: f64 = 0.05;
-/// Most frames that are looked at.
-const MOST_FRAMES: usize = 240;
+/// Minimum of a measured range in radians: a joint that is still in one clip may move in another.
+const MIN_RANGE: f64 = 0.05;
+/// Maximum of frames that are used.
+const MAX_FRAMES: usize = 240;
 
 /// The tree and the motion in it.
 pub(super) struct Joints {
@@ -26,12 +27,12 @@ pub(super) struct Joints {
 }
 
 impl Joints {
-    pub fn new(rig: &DdmRig, range: &RangeOfMotion) -> Self {
+    pub fn new(rig: &DdmRig, range: &RangeOfMotion, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
         let bones = &rig.rig.bones;
         let frames = frames(rig);
         let has_tree = bones.iter().any(|bone| bone.parent.is_some());
         let mut joints = match (has_tree || bones.len() == 1, frames.is_empty()) {
-            (false, false) => find_tree(rig, &frames),
+            (false, false) => find_tree(rig, &frames, stages)?,
             _ => Self::given(rig),
         };
         joints.extents = match range {
@@ -40,7 +41,7 @@ impl Joints {
             RangeOfMotion::Measured if frames.is_empty() => vec![extent(USUAL_RANGE, 0.0); bones.len()],
             RangeOfMotion::Measured => joints.measured(&frames),
         };
-        joints
+        Ok(joints)
     }
 
     fn given(rig: &DdmRig) -> Self {
@@ -53,9 +54,9 @@ impl Joints {
         }
     }
 
-    /// Second moments of what each joint does in the frames, about its own place.
+    /// Second moments of the motion of each joint over the frames, about its own place.
     fn measured(&self, frames: &[Vec<DAffine3>]) -> Vec<(f64, f64)> {
-        let least = extent(LEAST_RANGE, 0.0).0;
+        let least = extent(MIN_RANGE, 0.0).0;
         let one = |j: usize| {
             let (mut turned, mut moved) = (0.0, 0.0);
             for frame in frames {
@@ -69,7 +70,6 @@ impl Joints {
                 moved += local.translation.length_squared();
             }
             let mean = |sum: f64| (sum / frames.len() as f64).sqrt();
-            // A joint that really only turns: what it moves is rounding, or a joint that is slightly off.
             (mean(turned).max(least), mean(moved))
         };
         (0..self.parents.len()).map(one).collect()
@@ -104,7 +104,7 @@ pub(crate) fn extent(radians: f64, units: f64) -> (f64, f64) {
 /// A selection of the frames of all clips, about the origin at rest.
 fn frames(rig: &DdmRig) -> Vec<Vec<DAffine3>> {
     let total: usize = rig.rig.clips.iter().map(Clip::frame_count).sum();
-    let stride = total.div_ceil(MOST_FRAMES).max(1);
+    let stride = total.div_ceil(MAX_FRAMES).max(1);
     let all = rig.rig.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(move |t| clip.frame(t)));
     let (there, back) = (DAffine3::from_translation(rig.origin), DAffine3::from_translation(-rig.origin));
     let frames: Vec<Vec<DAffine3>> =
@@ -113,8 +113,8 @@ fn frames(rig: &DdmRig) -> Vec<Vec<DAffine3>> {
     if moves { frames } else { Vec::new() }
 }
 
-/// A tree for loose bones: neighbours are bones with a point that both carry along alike [compare Le2014 s.3.3].
-fn find_tree(rig: &DdmRig, frames: &[Vec<DAffine3>]) -> Joints {
+/// A tree for bones without parents: neighbours are bones with a point that both move alike [compare Le2014 s.3.5-3.6].
+fn find_tree(rig: &DdmRig, frames: &[Vec<DAffine3>], stages: &mut Stages<'_>) -> Result<Joints, Cancelled> {
     let b = rig.rig.bone_count();
     let (centres, sizes) = bone_centres(rig);
     let scale = crate::mesh::sphere::unit_radius(&rig.rig.rest);
@@ -133,6 +133,7 @@ fn find_tree(rig: &DdmRig, frames: &[Vec<DAffine3>]) -> Joints {
     let mut newest = root;
     inside[root] = true;
     for _ in 1..b {
+        stages.report(None)?;
         for j in (0..b).filter(|&j| !inside[j]) {
             let (cost, point) = cost(newest, j);
             if cost < near[j].0 {
@@ -146,7 +147,7 @@ fn find_tree(rig: &DdmRig, frames: &[Vec<DAffine3>]) -> Joints {
         binds[next] = DAffine3::from_translation(near[next].2);
         newest = next;
     }
-    Joints { parents, binds, extents: Vec::new(), found: true }
+    Ok(Joints { parents, binds, extents: Vec::new(), found: true })
 }
 
 /// [B] mean place of the vertices of each bone, about the origin, and how many there are.
@@ -162,7 +163,7 @@ fn bone_centres(rig: &DdmRig) -> (Vec<DVec3>, Vec<f64>) {
     (sums.iter().zip(&sizes).map(|(sum, size)| if *size > 0.0 { *sum / *size } else { DVec3::ZERO }).collect(), sizes)
 }
 
-/// The point that two bones carry along most alike, pulled a little to `middle`, and by how far they disagree about it.
+/// The point that two bones move most alike, pulled a little to `middle`, and the root mean square distance of its two images.
 fn common_point(frames: &[Vec<DAffine3>], a: usize, c: usize, middle: DVec3, scale: f64) -> (DVec3, f64) {
     let ridge = 1e-4 * frames.len() as f64;
     let (mut left, mut right) = (DMat3::IDENTITY * ridge, middle * ridge);

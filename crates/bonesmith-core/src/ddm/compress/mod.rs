@@ -7,42 +7,40 @@
 //! | paper | here |
 //! |---|---|
 //! | h, B_gamma, alpha, beta | `Joints` |
-//! | linearisation, hierarchical, coordinate, sampling map | `model::linearised`, `Metric` |
-//! | Omega'''' u_i, Delta'''' | `Model::targets`, `VirtualBone::mapped` |
-//! | initialisation 4.1 | `start` |
-//! | a 4.2, Delta 4.3, re-initialisation 4.4 | `scalars`, `multi`, [`replant`](Model::replant) |
+//! | linearisation, hierarchical, coordinate changing, continuous sampling map | `layers::linearised`, `JointMaps` |
+//! | Omega'''' u_i, Delta'''' | `Layers::target`, `VirtualBone::mapped` |
+//! | initialisation 4.1 | `first_bones` |
+//! | a 4.2, Delta 4.3, re-initialisation 4.4 | `weight_update`, `bone_update`, [`Layers::replant`] |
 //!
-//! Deviations, with reasons: `beta = t`, not `2 t` (see `joints::extent`); ranges that are measured are second moments,
-//! so that one extreme frame does not decide; the multi-weight update is an exact minimum (see `multi`); every
-//! step is taken only if E falls; a rig without a tree gets one from its motion.
+//! Deviations, with reasons: `beta = t`, not `2 t` (see `joints::extent`); measured ranges are second moments,
+//! so that one extreme frame does not decide; the multi-weight update is an exact minimum (see `bone_update`); every
+//! step is accepted only if E falls; a rig without a tree gets one from its motion.
 
+mod bone_update;
+mod first_bones;
 mod joints;
-mod metric;
-mod model;
-mod multi;
+mod layers;
+mod maps;
 mod params;
-mod scalars;
-mod start;
 #[cfg(test)]
 mod tests;
-
-use std::ops::ControlFlow;
+mod weight_update;
 
 pub use params::*;
 
 use self::joints::Joints;
-use self::metric::Metric;
-use self::model::Model;
+use self::layers::Layers;
+use self::maps::JointMaps;
 use crate::ddm::params::DdmError;
 use crate::ddm::precompute::scalars as plain_weights;
 use crate::model::ddm::{DdmRig, Variant};
 use crate::model::rig::Rig;
-use crate::model::weights::SparseWeights;
-use crate::observer::{Observer, Progress};
+use crate::model::weights::{Row, SparseWeights, normalise};
+use crate::observer::{Cancelled, Observer, Stages};
 
-/// Rounds in a row that must not pay before it ends.
+/// It ends after so many rounds in a row that hardly lower E.
 const PATIENCE: usize = 5;
-/// A virtual bone whose squared weights sum to less than this share of what one vertex has is placed anew.
+/// A virtual bone with a smaller sum of squared weights is placed again; 1 is one vertex.
 const INSIGNIFICANT: f64 = 0.5;
 
 /// Compresses a rig of variant 0.
@@ -53,83 +51,76 @@ pub fn compress(
 ) -> Result<(DdmRig, DdmCompressInfo), DdmError> {
     params.validate()?;
     params.check_bones(rig.rig.bone_count())?;
+    rig.check()?;
+    if rig.rig.rest.is_empty() {
+        return Err(DdmError::Empty);
+    }
     if rig.layer.is_some() || rig.weights.width() < Variant::V0.width() {
         let what = "only a whole rig of variant 0 can be compressed".to_owned();
         return Err(DdmError::BadParameter { what });
     }
-    let mut stage = Stage { observer };
-    stage.report("virtual bones", 0, None)?;
-    let joints = Joints::new(rig, &params.range);
-    let found_tree = joints.found;
-    let mut model = Model::new(rig, Metric::new(&joints, params.maps), params);
-    model.start(params.virtual_bones);
-    let mut history = vec![model.energy()];
-    let (stop, replanted) = rounds(&mut model, &mut history, &mut stage)?;
-    let info = DdmCompressInfo {
-        rounds: history.len() / 2,
-        rmse_fit: history.last().copied().unwrap_or(0.0).sqrt(),
-        history,
-        stop,
-        replanted,
-        found_tree,
+    let stages = &mut Stages::new(observer);
+    stages.begin("virtual bones", None)?;
+    let joints = Joints::new(rig, &params.range, stages)?;
+    let mut layers = Layers::new(rig, JointMaps::new(&joints, params.maps, stages)?, params, stages)?;
+    layers.make_bones(params.virtual_bones, stages)?;
+    let mut info = DdmCompressInfo {
+        rounds: 0,
+        history: vec![layers.energy()],
+        rmse_fit: 0.0,
+        stop: DdmStop::MaxRounds,
+        replanted: 0,
+        found_tree: joints.found,
     };
-    Ok((finish(rig, &model), info))
+    optimise(&mut layers, &mut info, stages)?;
+    info.rmse_fit = layers.energy().sqrt();
+    Ok((finish(rig, &layers), info))
 }
 
-/// Progress out, a wish to stop in.
-struct Stage<'a> {
-    observer: &'a mut dyn Observer,
-}
-
-impl Stage<'_> {
-    fn report(&mut self, stage: &'static str, step: usize, steps: Option<usize>) -> Result<(), DdmError> {
-        match self.observer.report(&Progress { stage, step, steps, e_rms: None }) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(crate::observer::Cancelled.into()),
-        }
-    }
-}
-
-/// Weights, multi-weights, insignificant bones, until it no longer pays. E never rises.
-fn rounds(model: &mut Model, history: &mut Vec<f64>, stage: &mut Stage) -> Result<(DdmStop, usize), DdmError> {
+/// Weights, multi-weights, insignificant bones, until E hardly falls. E never rises.
+fn optimise(layers: &mut Layers<'_>, info: &mut DdmCompressInfo, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
     let mut idle = 0;
-    let mut replanted = 0;
-    for round in 0..model.params.max_rounds {
-        stage.report("both layers", round, Some(model.params.max_rounds))?;
-        let before = model.energy();
+    stages.begin("both layers", Some(layers.params.max_rounds))?;
+    while info.rounds < layers.params.max_rounds {
+        let before = layers.energy();
         if before <= 0.0 {
-            return Ok((DdmStop::Exact, replanted));
+            info.stop = DdmStop::Exact;
+            return Ok(());
         }
-        model.place_bones();
-        model.update_weights();
-        history.push(model.energy());
-        if !model.params.keep_multi_weights {
-            model.update_multi_weights();
-            history.push(model.energy());
+        layers.place_bones();
+        layers.update_weights(stages)?;
+        info.history.push(layers.energy());
+        if !layers.params.keep_multi_weights {
+            layers.update_bones(stages)?;
+            info.history.push(layers.energy());
         }
-        replanted += model.replant();
-        let after = model.energy();
-        if history.last() != Some(&after) {
-            history.push(after);
+        info.replanted += layers.replant(stages)?;
+        let after = layers.energy();
+        if info.history.last() != Some(&after) {
+            info.history.push(after);
         }
-        idle = if before - after < model.params.tolerance * before { idle + 1 } else { 0 };
+        info.rounds += 1;
+        stages.step(None)?;
+        idle = if before - after < layers.params.tolerance * before { idle + 1 } else { 0 };
         if idle >= PATIENCE {
-            return Ok((DdmStop::Converged, replanted));
+            info.stop = DdmStop::Converged;
+            return Ok(());
         }
     }
-    Ok((DdmStop::MaxRounds, replanted))
+    Ok(())
 }
 
-impl Model<'_> {
-    /// Virtual bones that hardly anything follows move to the worst vertices [Le2021 s.4.4]; undone unless E falls.
-    fn replant(&mut self) -> usize {
+impl Layers<'_> {
+    /// Moves virtual bones with hardly any weight to the vertices with the largest error [Le2021 s.4.4]; undone unless E falls.
+    /// Returns how many.
+    fn replant(&mut self, stages: &mut Stages<'_>) -> Result<usize, Cancelled> {
         let mut strength = vec![0.0; self.bones.len()];
         for row in &self.weights {
             row.iter().for_each(|&(k, a)| strength[k] += a * a);
         }
         let weak: Vec<usize> = (0..self.bones.len()).filter(|&k| strength[k] < INSIGNIFICANT).collect();
         if weak.is_empty() {
-            return 0;
+            return Ok(0);
         }
         let (bones, weights, errors) = (self.bones.clone(), self.weights.clone(), self.errors.clone());
         let before = self.energy();
@@ -139,38 +130,33 @@ impl Model<'_> {
             self.bones[k] = self.bone_of_vertex(i);
             self.weights[i] = vec![(k, 1.0)];
         }
-        // Whoever still names a bone that has moved lets go of it.
+        // The other vertices drop the bones that were moved.
         for (i, row) in self.weights.iter_mut().enumerate() {
             if row.len() > 1 && row.iter().any(|(k, _)| weak.contains(k)) && !worst[..weak.len()].contains(&i) {
                 row.retain(|(k, _)| !weak.contains(k));
-                let sum: f64 = row.iter().map(|(_, a)| a).sum();
-                row.iter_mut().for_each(|(_, a)| *a /= sum);
+                normalise(row);
             }
         }
         self.measure();
-        self.update_weights();
+        self.update_weights(stages)?;
         if self.energy() < before {
-            return weak.len();
+            return Ok(weak.len());
         }
         (self.bones, self.weights, self.errors) = (bones, weights, errors);
-        0
+        Ok(0)
     }
 }
 
-/// Float32 tables; virtual bones that no vertex follows are left out.
-fn finish(rig: &DdmRig, model: &Model) -> DdmRig {
-    let users = model.users();
-    let used: Vec<usize> = (0..model.bones.len()).filter(|&k| !users[k].is_empty()).collect();
-    let mut number = vec![0; model.bones.len()];
+/// Float32 tables; virtual bones without vertices are left out.
+fn finish(rig: &DdmRig, layers: &Layers<'_>) -> DdmRig {
+    let users = layers.users();
+    let used: Vec<usize> = (0..layers.bones.len()).filter(|&k| !users[k].is_empty()).collect();
+    let mut number = vec![0; layers.bones.len()];
     used.iter().enumerate().for_each(|(at, &k)| number[k] = at);
-    let slots = model.weights.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let mut layer = SparseWeights::new(rig.vertex_count(), slots);
-    for (i, row) in model.weights.iter().enumerate() {
-        let row: Vec<(usize, f64)> = row.iter().map(|&(k, a)| (number[k], a)).collect();
-        layer.set(i, &row);
-    }
-    let weights = model.multi_weights(&used);
-    let plain = plain_weights(&rig.weights);
-    let base = Rig { weights: plain, ..rig.rig.clone() };
-    DdmRig { rig: base, origin: rig.origin, weights, layer: Some(layer), variant: Variant::V0 }
+    let renumbered = |row: &Row| row.iter().map(|&(k, a)| (number[k], a)).collect();
+    let rows: Vec<Row> = layers.weights.iter().map(renumbered).collect();
+    let slots = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let layer = Some(SparseWeights::from_rows(slots, &rows));
+    let base = Rig { weights: plain_weights(&rig.weights), ..rig.rig.clone() };
+    DdmRig { rig: base, origin: rig.origin, weights: layers.tables(&used), layer, variant: Variant::V0 }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::ddm::params::DdmError;
 use crate::model::two_layer::MAX_VIRTUAL_BONES;
 
-/// How far joints turn and move, which says how much an error in each one's motion counts.
+/// How far joints turn and move: the weight of an error in the motion of each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RangeOfMotion {
@@ -23,14 +23,14 @@ pub enum RangeOfMotion {
     PerJoint(Vec<(f64, f64)>),
 }
 
-/// Which of the four maps of [Le2021 s.3] are used. Without one, its step is left out, for comparison.
+/// Which of the four maps of [Le2021 s.3] are used; for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maps {
     /// Multi-weights become linear transforms [eq. 3].
     pub linearisation: bool,
-    /// A joint carries what hangs on it [eq. 6].
+    /// A joint moves its descendants [eq. 6].
     pub hierarchy: bool,
-    /// Joints turn about their own place [eq. 8].
+    /// Joints turn about their own position [eq. 8].
     pub coordinates: bool,
     /// Joints turn by their own range [eq. 10].
     pub sampling: bool,
@@ -42,27 +42,27 @@ impl Default for Maps {
     }
 }
 
-/// What the compression is asked to do. `Default` is the recommended set.
+/// Parameters of the compression. `Default` is the recommended set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DdmCompressParams {
     /// p: virtual bones, 1 to 65536. Raised: closer, larger.
     pub virtual_bones: usize,
-    /// z: most virtual bones of a vertex, 1 to 8. Raised: larger, slower, a lower E, but hardly a lower error over an
+    /// z: maximum of virtual bones of a vertex, 1 to 8. Raised: larger, slower, a lower E, but hardly a lower error over an
     /// animation: E is that of the linearised model.
     pub influences: usize,
-    /// Most bones of a virtual bone, 1 to 64.
+    /// Maximum of bones of a virtual bone, 1 to 64.
     pub master_influences: usize,
     /// How far joints move.
     pub range: RangeOfMotion,
     /// Maps in use.
     pub maps: Maps,
-    /// alpha of [Le2021 s.4.2]: how much neighbours should have like weights, relative to the mean error; 0 to about 10.
+    /// alpha of [Le2021 s.4.2]: how similar the weights of neighbours should be, relative to the mean error; 0 to about 10.
     pub smooth: f64,
-    /// Most rounds over both layers.
+    /// Maximum of rounds over both layers.
     pub max_rounds: usize,
     /// Stop when five rounds in a row lower E by less than this share each.
     pub tolerance: f64,
-    /// Leave multi-weights as the average of vertices, for comparison.
+    /// Keep multi-weights as the average of vertices, for comparison.
     pub keep_multi_weights: bool,
 }
 
@@ -98,15 +98,15 @@ impl DdmCompressParams {
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
             return bad(format!("the smoothness of the weights is {}, but it must be at least 0", self.smooth));
         }
-        let sound = |&(r, t): &(f64, f64)| (0.0..=7.0).contains(&r) && t >= 0.0 && t.is_finite();
+        let unsound = |&(r, t): &(f64, f64)| !((0.0..=7.0).contains(&r) && t >= 0.0 && t.is_finite());
         match &self.range {
-            RangeOfMotion::Uniform { radians, units } if !sound(&(*radians, *units)) => bad(format!(
+            RangeOfMotion::Uniform { radians, units } if unsound(&(*radians, *units)) => bad(format!(
                 "joints turn by {radians} radians and move by {units}: 0 to 7, and 0 or more, are possible"
             )),
-            RangeOfMotion::PerJoint(ranges) => match ranges.iter().position(|range| !sound(range)) {
-                Some(joint) => bad(format!("joint {joint} has the range {:?}", ranges[joint])),
-                None => Ok(()),
-            },
+            RangeOfMotion::PerJoint(ranges) if ranges.iter().any(unsound) => {
+                let joint = ranges.iter().position(unsound).unwrap_or_default();
+                bad(format!("joint {joint} has the range {:?}", ranges[joint]))
+            }
             _ => Ok(()),
         }
     }
@@ -126,11 +126,11 @@ impl DdmCompressParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DdmStop {
-    /// Rounds no longer paid.
+    /// Rounds hardly lowered E.
     Converged,
-    /// All rounds were used.
+    /// The maximum of rounds was reached.
     MaxRounds,
-    /// Nothing left to lower.
+    /// E is 0.
     Exact,
 }
 
@@ -145,7 +145,7 @@ pub struct DdmCompressInfo {
     pub rmse_fit: f64,
     /// Why it ended.
     pub stop: DdmStop,
-    /// Virtual bones that were placed anew.
+    /// Virtual bones that were placed again.
     pub replanted: usize,
     /// The tree was found from the motion: the rig has none.
     pub found_tree: bool,

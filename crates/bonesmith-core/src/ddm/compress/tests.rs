@@ -1,10 +1,10 @@
 //! Tests of the compression: the maps against sampled poses, descent, and the paper's claims with numbers.
 
-use glam::{DAffine3, DMat3, DMat4, DQuat, DVec3, DVec4};
+use glam::{DAffine3, DMat4, DQuat, DVec3, DVec4};
 
 use crate::ddm::compress::joints::{Joints, extent};
-use crate::ddm::compress::metric::Metric;
-use crate::ddm::compress::model::Model;
+use crate::ddm::compress::layers::Layers;
+use crate::ddm::compress::maps::JointMaps;
 use crate::ddm::compress::*;
 use crate::ddm::{DdmMaps, DdmParams, precompute};
 use crate::deform::ddm_f64;
@@ -54,7 +54,7 @@ fn extents_are_the_second_moments_of_sampled_motion() {
 }
 
 /// Mean squared error of the linearised models over sampled poses of one joint each.
-fn sampled_energy(rig: &DdmRig, model: &Model, joints: &Joints, range: (f64, f64), count: usize) -> f64 {
+fn sampled_energy(rig: &DdmRig, layers: &Layers, joints: &Joints, range: (f64, f64), count: usize) -> f64 {
     let mut random = Random::new(9);
     let b = joints.parents.len();
     let linear = |terms: &[(usize, DMat4)], pose: &[DMat4], u: DVec4| -> DVec4 {
@@ -70,9 +70,10 @@ fn sampled_energy(rig: &DdmRig, model: &Model, joints: &Joints, range: (f64, f64
         let below = |j: usize| std::iter::successors(Some(j), |&at| joints.parents[at]).any(|at| at == gamma);
         let pose: Vec<DMat4> = (0..b).map(|j| if below(j) { motion } else { DMat4::IDENTITY }).collect();
         for i in 0..rig.vertex_count() {
-            let u = model.points[i];
-            let truth = linear(&model.given[i], &pose, u);
-            let made: DVec4 = model.weights[i].iter().map(|&(k, a)| linear(&model.bones[k].terms, &pose, u) * a).sum();
+            let u = layers.points[i];
+            let truth = linear(&layers.multi_weights[i], &pose, u);
+            let made: DVec4 =
+                layers.weights[i].iter().map(|&(k, a)| linear(&layers.bones[k].terms, &pose, u) * a).sum();
             sum += (truth - made).truncate().length_squared();
         }
     }
@@ -88,16 +89,19 @@ fn the_energy_is_the_error_over_sampled_poses() {
         range: RangeOfMotion::Uniform { radians: range.0, units: range.1 },
         ..DdmCompressParams::default()
     };
-    let joints = Joints::new(&rig, &params.range);
-    let mut model = Model::new(&rig, Metric::new(&joints, params.maps), &params);
-    model.start(6);
+    let mut silent = Silent;
+    let stages = &mut Stages::new(&mut silent);
+    let joints = Joints::new(&rig, &params.range, stages).unwrap();
+    let maps = JointMaps::new(&joints, params.maps, stages).unwrap();
+    let mut layers = Layers::new(&rig, maps, &params, stages).unwrap();
+    layers.make_bones(6, stages).unwrap();
     for _ in 0..2 {
-        model.update_weights();
-        model.update_multi_weights();
+        layers.update_weights(stages).unwrap();
+        layers.update_bones(stages).unwrap();
     }
-    let sampled = sampled_energy(&rig, &model, &joints, range, 3000);
-    let off = (model.energy() / sampled - 1.0).abs();
-    assert!(off < 0.02, "E {}, sampled {sampled}", model.energy());
+    let sampled = sampled_energy(&rig, &layers, &joints, range, 3000);
+    let off = (layers.energy() / sampled - 1.0).abs();
+    assert!(off < 0.02, "E {}, sampled {sampled}", layers.energy());
 }
 
 #[test]
@@ -112,6 +116,10 @@ fn no_half_step_raises_the_energy_and_multi_weights_help() {
     let kept = DdmCompressParams { keep_multi_weights: true, ..params };
     let (_, without) = compress(&rig, &kept, &mut Silent).unwrap();
     assert!(info.rmse_fit < 0.8 * without.rmse_fit, "{} {}", info.rmse_fit, without.rmse_fit);
+    // Rounds are counted, whatever the steps of each are.
+    assert_eq!((info.rounds, info.stop), (10, DdmStop::MaxRounds));
+    assert_eq!((without.rounds, without.stop), (10, DdmStop::MaxRounds));
+    assert!(without.history.len() <= 21, "{:?}", without.history);
     // Tables: symmetric by layout, scalars sum to 1.
     for k in 0..made.weights.count() {
         let sum: f64 = made.weights.of(k).map(|(_, v)| f64::from(v[0])).sum();
@@ -182,7 +190,7 @@ fn loose_bones_get_the_tree_they_move_by() {
         bone.parent = None;
         bone.world_from_bind = DAffine3::IDENTITY;
     });
-    let joints = Joints::new(&full, &RangeOfMotion::Measured);
+    let joints = Joints::new(&full, &RangeOfMotion::Measured, &mut Stages::new(&mut Silent)).unwrap();
     assert!(joints.found);
     let mut edges: Vec<(usize, usize)> =
         joints.parents.iter().enumerate().filter_map(|(j, p)| p.map(|p| (p.min(j), p.max(j)))).collect();
@@ -195,6 +203,28 @@ fn loose_bones_get_the_tree_they_move_by() {
             let expected = f64::max(j as f64, *p as f64);
             assert!((place.y - expected).abs() < 0.05 && place.z.abs() < 0.05, "joint {j}: {place}");
         }
+    }
+}
+
+/// Cancels at the report of this number.
+struct CancelAt(usize);
+
+impl Observer for CancelAt {
+    fn report(&mut self, _: &crate::observer::Progress) -> std::ops::ControlFlow<()> {
+        self.0 -= 1;
+        if self.0 == 0 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn both_steps_can_be_cancelled() {
+    let full = soft_bar(8, 4);
+    let params = DdmCompressParams { virtual_bones: 12, ..DdmCompressParams::default() };
+    for at in [1, 5, 20, 60] {
+        let result = compress(&full, &params, &mut CancelAt(at));
+        assert_eq!(result.map(|_| ()).unwrap_err(), DdmError::Cancelled(Cancelled), "{at}");
+        let result = precompute(&full.rig, &DdmParams::default(), &DdmMaps::default(), &mut CancelAt(at));
+        assert_eq!(result.map(|_| ()).unwrap_err(), DdmError::Cancelled(Cancelled), "{at}");
     }
 }
 
@@ -241,5 +271,9 @@ fn awkward_requests_are_refused_or_served() {
     let mut still = full.clone();
     still.rig.clips.clear();
     compress(&still, &DdmCompressParams { virtual_bones: 5, ..plain }, &mut Silent).unwrap().0.check().unwrap();
-    let _ = DMat3::IDENTITY;
+    // An unsound one.
+    let mut torn = full;
+    torn.rig.clips[0].posed_from_rest.pop();
+    let refused = compress(&torn, &DdmCompressParams::default(), &mut Silent).unwrap_err();
+    assert!(matches!(refused, DdmError::Model(_)), "{refused}");
 }

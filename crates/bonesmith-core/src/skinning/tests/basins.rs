@@ -6,7 +6,6 @@ use crate::skinning::basins::{Basins, all_sets, best_sets};
 use crate::skinning::descent::{Descent, VertexStep};
 use crate::skinning::guess::{Guess, MAX_BONES, Patience, VertexError};
 use crate::skinning::params::FitParams;
-use crate::skinning::pass;
 use crate::skinning::products::BonePairs;
 use crate::skinning::run::Run;
 use crate::skinning::tests::*;

@@ -1,65 +1,65 @@
 //! Weights on virtual bones: each vertex on the simplex, with at most z of them [Le2021 s.4.2].
 //!
-//! A vertex minimises its own part of E plus `s |a - mean of its neighbours|^2`, and takes the result only if its part of
-//! E does not rise: E itself falls in every step, which the regularised sum alone would not promise. Neighbours are as
-//! they were before the step, so that vertices can be solved side by side.
+//! Each vertex minimises its own part of E plus `s |a - mean of its neighbours|^2`; the result is accepted only if its part of
+//! E does not rise, so that E itself falls in every step, which the regularised sum alone does not guarantee. Neighbours have
+//! their weights from before the step, so that vertices can be solved side by side.
 
 use glam::DVec3;
-use rayon::prelude::*;
 
-use crate::ddm::compress::model::{Model, Row};
-use crate::ddm::compress::start::nearest;
+use crate::ddm::compress::first_bones::nearest;
+use crate::ddm::compress::layers::Layers;
+use crate::model::weights::Row;
+use crate::observer::{Cancelled, Stages};
 use crate::solve::simplex::SimplexSolver;
 
 /// Candidates by place, and in all.
 const NEAREST: usize = 10;
 const CANDIDATES: usize = 16;
-/// Weights that change a vertex's error by less than this share are not worth their storage.
-const WORTH: f64 = 0.004;
+/// Weights that change a vertex's error by less than this share are dropped.
+const MIN_EFFECT: f64 = 0.004;
 
 struct Scratch {
     solver: SimplexSolver,
     /// [candidates, rows].
-    misses: Vec<f64>,
+    residuals: Vec<f64>,
     gram: Vec<f64>,
     linear: Vec<f64>,
     estimates: Vec<f64>,
     out: Vec<f64>,
 }
 
-impl Model<'_> {
+impl Layers<'_> {
     /// One step over all vertices.
-    pub fn update_weights(&mut self) {
+    pub fn update_weights(&mut self, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
         let places: Vec<DVec3> = self.bones.iter().map(|bone| bone.place).collect();
         let mean = self.errors.iter().sum::<f64>() / self.errors.len() as f64;
         let smooth = self.params.smooth * mean;
-        let this = &*self;
-        let size = self.metric.size;
+        let size = self.maps.size;
         let scratch = || Scratch {
             solver: SimplexSolver::new(CANDIDATES),
-            misses: vec![0.0; CANDIDATES * size],
+            residuals: vec![0.0; CANDIDATES * size],
             gram: vec![0.0; CANDIDATES * CANDIDATES],
             linear: vec![0.0; CANDIDATES],
             estimates: Vec::new(),
             out: vec![0.0; size],
         };
-        let solved: Vec<(Row, f64)> = (0..self.points.len())
-            .into_par_iter()
-            .map_init(scratch, |scratch, i| this.solve_vertex(i, &places, smooth, scratch))
-            .collect();
+        let solve = |scratch: &mut Scratch, i: usize| self.solve_vertex(i, &places, smooth, scratch);
+        let solved = stages.map(self.points.len(), scratch, solve)?;
         (self.weights, self.errors) = solved.into_iter().unzip();
+        Ok(())
     }
 
     fn solve_vertex(&self, i: usize, places: &[DVec3], smooth: f64, scratch: &mut Scratch) -> (Row, f64) {
         let candidates = self.candidates(i, places);
-        let (c, size) = (candidates.len(), self.metric.size);
+        let (c, size) = (candidates.len(), self.maps.size);
         for (at, &k) in candidates.iter().enumerate() {
-            self.miss(k, i, &mut scratch.misses[at * size..(at + 1) * size]);
+            self.residual_of_bone(k, i, &mut scratch.residuals[at * size..(at + 1) * size]);
         }
         let wanted = self.neighbour_mean(i, &candidates);
         for (p, wanted) in wanted.iter().enumerate() {
             for q in 0..=p {
-                let (a, b) = (&scratch.misses[p * size..(p + 1) * size], &scratch.misses[q * size..(q + 1) * size]);
+                let (a, b) =
+                    (&scratch.residuals[p * size..(p + 1) * size], &scratch.residuals[q * size..(q + 1) * size]);
                 let dot: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
                 scratch.gram[p * c + q] = dot;
                 scratch.gram[q * c + p] = dot;
@@ -81,7 +81,7 @@ impl Model<'_> {
         if error <= self.errors[i] { (row, error) } else { (self.weights[i].clone(), self.errors[i]) }
     }
 
-    /// Solves, and takes the least missed away until at most z are left, and all of them are worth it.
+    /// Solves, and drops the weight with the least effect until at most z are left, all of them with enough effect.
     fn sparse(&self, scratch: &mut Scratch, c: usize, chosen: &mut Vec<usize>, mut weights: Vec<f64>) -> Vec<f64> {
         let Scratch { solver, gram, linear, estimates, .. } = scratch;
         loop {
@@ -109,17 +109,17 @@ impl Model<'_> {
                 (0..m).map(|p| weights[p] * (0..m).map(|q| own_gram[p * m + q] * weights[q]).sum::<f64>()).sum();
             let least = (0..m).filter(|&p| weights[p] > 0.0).min_by(|&a, &b| estimates[a].total_cmp(&estimates[b]));
             let Some(least) = least else { return weights };
-            if used <= self.params.influences && estimates[least] > WORTH * value {
+            if used <= self.params.influences && estimates[least] > MIN_EFFECT * value {
                 return weights;
             }
-            // Those that are 0 already go too.
+            // Weights of 0 are dropped as well.
             let keep: Vec<usize> = (0..m).filter(|&p| p != least && weights[p] > 0.0).collect();
             *chosen = keep.iter().map(|&p| chosen[p]).collect();
             weights = keep.iter().map(|&p| weights[p]).collect();
         }
     }
 
-    /// Its own bones, then the best of those near it and of its neighbours'.
+    /// The virtual bones of vertex `i`, then the best of those near it and of its neighbours'.
     fn candidates(&self, i: usize, places: &[DVec3]) -> Vec<usize> {
         let own: Vec<usize> = self.weights[i].iter().map(|(k, _)| *k).collect();
         let mut others = nearest(places, self.points[i].truncate(), NEAREST);

@@ -1,34 +1,36 @@
-//! Our reduction: bones chosen for the poses, smooth in what remains.
+//! Bonesmith's own reduction: influences chosen for the poses, with smooth residuals.
 //!
-//! With `r_i = x_i - v_i` the error of vertex i over all poses, weights minimise
+//! With `r_i = x_i - v_i` the residual of vertex i over all poses, weights minimise
 //!
 //! ```text
 //! sum_i |r_i|^2  +  s sum_(i,k) edge |r_i - r_k|^2 / mean degree
 //! ```
 //!
-//! over at most K bones per vertex. The first term is geometric reduction's; the second asks neighbours to err alike, so
+//! over at most K bones per vertex. The first term is geometric reduction's. The second makes residuals of neighbours alike, so
 //! that edges, and with them normals, keep their directions: Poisson reduction's aim, with edges in place of the
-//! Laplacian. Unlike both, the bones are chosen for this sum, by `choice`: all bones, dropped one by one, then
-//! exchanged; first vertex by vertex without the second term, then in sweeps in which each vertex sees its
-//! neighbours' errors. Vertices of one colour share no edge and are solved side by side; each solve lowers the sum.
+//! Laplacian. Unlike both, the bones are chosen for this sum by [`InfluenceSolver`]: first vertex by vertex without the second
+//! term, then in sweeps with the residuals of the neighbours fixed. Vertices of one colour share no edge and are solved side
+//! by side; each solve lowers the sum.
 //!
-//! Everything is arithmetic on products with the bones: `h_i = H r_i` [4 B] with `H` the bones' rows is all that a
-//! neighbour needs to know of `r_i`.
+//! Everything is arithmetic on products with the bones: `h_i = H r_i` [4 B], with `H` the bones' rows, is all that the
+//! neighbours of vertex i need of `r_i`.
 
 use rayon::prelude::*;
 
 use crate::mesh::topology::Adjacency;
-use crate::skinning::choice::{DenseForm, InfluenceSolver, Row};
+use crate::model::weights::Row;
+use crate::observer::{Cancelled, Stages};
+use crate::skinning::choice::{DenseForm, InfluenceSolver};
 use crate::skinning::poses::Poses;
-use crate::skinning::quadratic::{self, Metric};
+use crate::skinning::quadratic::{Metric, project};
 use crate::solve::kernels::squared;
 
 /// Sweeps stop when one lowers the sum by less than this share.
 const TOLERANCE: f64 = 1e-3;
 
 /// The problem and its products.
-pub(crate) struct Ours {
-    poses: Poses,
+pub(crate) struct SmoothResiduals {
+    pub poses: Poses,
     metric: Metric,
     /// [4 B, 4 B] `H H^T`.
     gram: Vec<f64>,
@@ -37,57 +39,50 @@ pub(crate) struct Ours {
     adjacency: Adjacency,
     /// Vertices by colour.
     colours: Vec<Vec<u32>>,
-    /// Price of an edge's disagreement, relative to a vertex's error.
+    /// Factor of an edge's term.
     edge: f64,
 }
 
-impl Ours {
-    /// Gives the poses back.
-    pub fn into_poses(self) -> Poses {
-        self.poses
-    }
-
-    pub fn new(poses: Poses, adjacency: Adjacency, smooth: f64) -> Self {
-        let gram = quadratic::products(&poses);
-        let projections = quadratic::project(&poses);
+impl SmoothResiduals {
+    pub fn new(poses: Poses, adjacency: Adjacency, smooth: f64, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
+        let (gram, projections) = (poses.motion.gram().to_vec(), project(&poses, stages)?);
         let metric = Metric::from_products(&poses, &gram, &projections);
         let ends: usize = (0..adjacency.len()).map(|i| adjacency.of(i).len()).sum();
         let degree = (ends as f64 / adjacency.len().max(1) as f64).max(1.0);
         let colours = colours(&adjacency);
-        Self { poses, metric, gram, projections, adjacency, colours, edge: smooth / degree }
+        Ok(Self { poses, metric, gram, projections, adjacency, colours, edge: smooth / degree })
     }
 
-    /// Best rows of at most `k` bones, each vertex for itself.
-    pub fn alone(&self, start: &[Row], k: usize) -> Vec<Row> {
-        let solve = |solver: &mut InfluenceSolver<_>, i: usize| {
+    /// Best rows of at most `k` bones without the second term, from the rows `start`.
+    pub fn choose(&self, start: &[Row], k: usize, stages: &mut Stages<'_>) -> Result<Vec<Row>, Cancelled> {
+        let scratch = InfluenceSolver::dense_form;
+        stages.map(start.len(), scratch, |solver, i| {
             solver.load_vertex(&self.metric, i);
             let mut row = solver.dense(&start[i]);
-            solver.shrink(k, &mut row);
-            solver.exchange(k, &mut row);
+            solver.choose(k, &mut row);
             row
-        };
-        (0..start.len()).into_par_iter().map_init(InfluenceSolver::dense_form, solve).collect()
+        })
     }
 
-    /// Sweeps with the neighbours' errors in view; `observe` is told each sweep's E_RMS and may say stop.
-    pub fn together<E>(
+    /// At most `sweeps` sweeps over all vertices; returns how many were made.
+    pub fn sweep(
         &self,
         rows: &mut [Row],
         k: usize,
         sweeps: usize,
-        mut observe: impl FnMut(usize, f64) -> Result<(), E>,
-    ) -> Result<usize, E> {
+        stages: &mut Stages<'_>,
+    ) -> Result<usize, Cancelled> {
         let side = 4 * self.metric.bones;
         let mut errors: Vec<f32> = vec![0.0; rows.len() * side];
         errors.par_chunks_mut(side).enumerate().for_each(|(i, out)| self.project_error(i, &rows[i], out));
         let mut last = f64::INFINITY;
         for sweep in 0..sweeps {
-            observe(sweep, self.e_rms(rows))?;
+            stages.at(sweep, Some(self.e_rms(rows)))?;
             for colour in &self.colours {
-                let solve = |solver: &mut _, &i: &u32| self.solve(solver, i as usize, k, rows, &errors);
-                let found: Vec<(Row, Vec<f32>)> =
-                    colour.par_iter().map_init(InfluenceSolver::dense_form, solve).collect();
-                for (&i, (row, error)) in colour.iter().zip(found) {
+                let scratch = InfluenceSolver::dense_form;
+                let solve = |solver: &mut _, at: usize| self.solve(solver, colour[at] as usize, k, rows, &errors);
+                let solved = stages.map(colour.len(), scratch, solve)?;
+                for (&i, (row, error)) in colour.iter().zip(solved) {
                     rows[i as usize] = row;
                     errors[i as usize * side..][..side].copy_from_slice(&error);
                 }
@@ -101,7 +96,7 @@ impl Ours {
         Ok(sweeps)
     }
 
-    /// Vertex `i` with its neighbours' errors in view: `(1 + n s) |r|^2 - 2 s r . sum_k r_k`.
+    /// Vertex `i` with the residuals of its n neighbours fixed: `(1 + n s) |r|^2 - 2 s r . sum_k r_k`.
     fn solve(
         &self,
         solver: &mut InfluenceSolver<DenseForm>,
@@ -110,7 +105,7 @@ impl Ours {
         rows: &[Row],
         errors: &[f32],
     ) -> (Row, Vec<f32>) {
-        let (b, u) = (self.metric.bones, &self.poses.rest[i]);
+        let (b, u) = (self.metric.bones, self.poses.rest(i));
         let neighbours = self.adjacency.of(i);
         let share = self.edge / (1.0 + self.edge * neighbours.len() as f64);
         let mut q = self.metric.linear(i).to_vec();
@@ -132,13 +127,32 @@ impl Ours {
 
     /// `H r_i = H H^T x_i - H v_i` with `x_i[c B + j] = w_ij u_ic`.
     fn project_error(&self, i: usize, row: &Row, out: &mut [f32]) {
-        let (b, side, u) = (self.metric.bones, out.len(), &self.poses.rest[i]);
-        let mut sums: Vec<f64> = self.projections[i * side..][..side].iter().map(|y| -y).collect();
+        let side = out.len();
+        let start = self.projections[i * side..][..side].iter().map(|y| -y);
+        self.blend(i, row, start, |at| &self.gram[at * side..][..side], out);
+    }
+
+    /// `r_i`.
+    fn residual(&self, i: usize, row: &Row, out: &mut [f32]) {
+        let length = out.len();
+        let start = self.poses.problem.trajectory(i).iter().map(|v| -f64::from(*v));
+        self.blend(i, row, start, |at| &self.poses.motion.rows()[at * length..][..length], out);
+    }
+
+    /// `start + sum_cj w_j u_c rows(c B + j)`.
+    fn blend<'a>(
+        &self,
+        i: usize,
+        row: &Row,
+        start: impl Iterator<Item = f64>,
+        rows: impl Fn(usize) -> &'a [f64],
+        out: &mut [f32],
+    ) {
+        let mut sums: Vec<f64> = start.collect();
         for &(j, w) in row {
-            for (c, u) in u.iter().enumerate() {
+            for (c, u) in self.poses.rest(i).iter().enumerate() {
                 let x = w * u;
-                let products = &self.gram[(c * b + j) * side..][..side];
-                sums.iter_mut().zip(products).for_each(|(sum, g)| *sum += x * g);
+                sums.iter_mut().zip(rows(c * self.metric.bones + j)).for_each(|(sum, h)| *sum += x * h);
             }
         }
         out.iter_mut().zip(&sums).for_each(|(out, sum)| *out = *sum as f32);
@@ -150,9 +164,9 @@ impl Ours {
         self.metric.rms((0..rows.len()).into_par_iter().map(of).collect::<Vec<f64>>().iter().sum())
     }
 
-    /// What is minimised.
+    /// The sum that is minimised.
     pub fn objective(&self, rows: &[Row]) -> f64 {
-        let length = self.poses.length;
+        let length = self.poses.problem.length;
         let mut residuals = vec![0f32; rows.len() * length];
         residuals.par_chunks_mut(length).enumerate().for_each(|(i, out)| self.residual(i, &rows[i], out));
         let of_vertex = |i: usize| {
@@ -165,19 +179,6 @@ impl Ours {
             squared(own) + self.edge * once.map(distance).sum::<f64>()
         };
         (0..rows.len()).into_par_iter().map(of_vertex).collect::<Vec<f64>>().iter().sum()
-    }
-
-    /// `r_i`.
-    fn residual(&self, i: usize, row: &Row, out: &mut [f32]) {
-        let (b, length, u) = (self.metric.bones, self.poses.length, &self.poses.rest[i]);
-        let mut sums: Vec<f64> = self.poses.target(i).iter().map(|v| -f64::from(*v)).collect();
-        for &(j, w) in row {
-            for (c, u) in u.iter().enumerate() {
-                let motion = &self.poses.rows[(c * b + j) * length..][..length];
-                sums.iter_mut().zip(motion).for_each(|(r, h)| *r += w * u * h);
-            }
-        }
-        out.iter_mut().zip(&sums).for_each(|(out, sum)| *out = *sum as f32);
     }
 }
 

@@ -1,18 +1,21 @@
-//! The maps of [Le2021 s.3]: what bones do to a point as one vector, whose length is the error over all example poses.
+//! The maps of [Le2021 s.3]: the motion of a point by all bones as one vector, whose length is the error over all example poses.
 //!
-//! A point that bone j carries with the vector `y_j` (4) has, for each joint gamma, the four numbers
-//! `S_gamma B_gamma^-1 sum_j h_gj y_j`. Rows that are always 0 are left out.
+//! A point that bone j moves with the vector `y_j` (4) has, for each joint gamma, the four numbers
+//! `S_gamma B_gamma^-1 sum_j h_gj y_j` [Le2021 eq. 11b-11d]. Rows that are always 0 are left out.
+
+use std::ops::AddAssign;
 
 use glam::{DMat4, DVec4};
 
 use crate::ddm::compress::joints::Joints;
 use crate::ddm::compress::params::Maps;
+use crate::observer::{Cancelled, Stages};
 
 /// A 4x4 matrix.
 pub(super) type Mat = DMat4;
 
 /// The maps after linearisation.
-pub(super) struct Metric {
+pub(super) struct JointMaps {
     /// [B].
     parents: Vec<Option<usize>>,
     /// [B] children before parents.
@@ -27,29 +30,25 @@ pub(super) struct Metric {
     couplings: Vec<Mat>,
 }
 
-impl Metric {
-    pub fn new(joints: &Joints, maps: Maps) -> Self {
+impl JointMaps {
+    pub fn new(joints: &Joints, maps: Maps, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
         let b = joints.parents.len();
         let parents = if maps.hierarchy { joints.parents.clone() } else { vec![None; b] };
         let mut upward = joints.parents_first();
         upward.reverse();
-        let mut rows = Vec::with_capacity(b);
+        let (mut rows, mut starts, mut size) = (Vec::with_capacity(b), Vec::with_capacity(b), 0);
         for joint in 0..b {
             let local = if maps.coordinates { DMat4::from(joints.binds[joint].inverse()) } else { DMat4::IDENTITY };
             let (alpha, beta) = if maps.sampling { joints.extents[joint] } else { (1.0, 1.0) };
             let scales = [alpha, alpha, alpha, beta];
             let own: Vec<DVec4> = (0..4).filter(|&r| scales[r] > 0.0).map(|r| local.row(r) * scales[r]).collect();
-            rows.push(own);
-        }
-        let mut starts = Vec::with_capacity(b);
-        let mut size = 0;
-        for own in &rows {
             starts.push(size);
             size += own.len();
+            rows.push(own);
         }
-        let mut metric = Self { parents, upward, rows, starts, size, couplings: Vec::new() };
-        metric.couplings = metric.all_couplings();
-        metric
+        let mut this = Self { parents, upward, rows, starts, size, couplings: Vec::new() };
+        this.couplings = this.all_couplings(stages)?;
+        Ok(this)
     }
 
     pub fn bones(&self) -> usize {
@@ -61,12 +60,13 @@ impl Metric {
         std::iter::successors(Some(j), |&at| self.parents[at])
     }
 
-    fn all_couplings(&self) -> Vec<Mat> {
+    fn all_couplings(&self, stages: &mut Stages<'_>) -> Result<Vec<Mat>, Cancelled> {
         let b = self.bones();
         let squares: Vec<Mat> =
             self.rows.iter().map(|rows| rows.iter().fold(Mat::ZERO, |sum, r| sum + outer(*r, *r))).collect();
         let mut couplings = vec![Mat::ZERO; b * b];
         for j in 0..b {
+            stages.report(None)?;
             // Joints that carry j, summed from the root down to each of them.
             let mut own: Vec<usize> = self.carriers(j).collect();
             own.reverse();
@@ -81,7 +81,7 @@ impl Metric {
                 couplings[j * b + other] = lowest.unwrap_or(Mat::ZERO);
             }
         }
-        couplings
+        Ok(couplings)
     }
 
     /// `W_jj'`.
@@ -89,16 +89,21 @@ impl Metric {
         &self.couplings[j * self.bones() + other]
     }
 
-    /// The mapped vector of what bones do to one point: (bone, y_j). `sums` is scratch [B].
-    pub fn map_point(&self, terms: impl Iterator<Item = (usize, DVec4)>, sums: &mut [DVec4], out: &mut [f64]) {
-        sums.fill(DVec4::ZERO);
-        terms.for_each(|(j, y)| sums[j] += y);
+    /// Adds (bone, value) to `sums` [B], and those of all bones to the joints that carry them.
+    fn carry<T: Copy + AddAssign>(&self, terms: impl Iterator<Item = (usize, T)>, sums: &mut [T]) {
+        terms.for_each(|(j, value)| sums[j] += value);
         for &j in &self.upward {
             if let Some(parent) = self.parents[j] {
                 let own = sums[j];
                 sums[parent] += own;
             }
         }
+    }
+
+    /// The mapped vector of the motion of one point: (bone, y_j). `sums` is scratch [B].
+    pub fn map_point(&self, terms: impl Iterator<Item = (usize, DVec4)>, sums: &mut [DVec4], out: &mut [f64]) {
+        sums.fill(DVec4::ZERO);
+        self.carry(terms, sums);
         for ((rows, &start), sum) in self.rows.iter().zip(&self.starts).zip(sums.iter()) {
             for (at, row) in rows.iter().enumerate() {
                 out[start + at] = row.dot(*sum);
@@ -109,13 +114,7 @@ impl Metric {
     /// The same for transforms: [size] rows of four.
     pub fn map_transform(&self, terms: impl Iterator<Item = (usize, Mat)>) -> Vec<DVec4> {
         let mut sums = vec![Mat::ZERO; self.bones()];
-        terms.for_each(|(j, m)| sums[j] += m);
-        for &j in &self.upward {
-            if let Some(parent) = self.parents[j] {
-                let own = sums[j];
-                sums[parent] += own;
-            }
-        }
+        self.carry(terms, &mut sums);
         let mut mapped = Vec::with_capacity(self.size);
         for (rows, sum) in self.rows.iter().zip(&sums) {
             let transposed = sum.transpose();
@@ -124,8 +123,8 @@ impl Metric {
         mapped
     }
 
-    /// `sum_gamma h_gj F_gamma^T r_gamma` of every bone: how a mapped vector pulls at each `y_j`. [B] out.
-    pub fn pull(&self, mapped: &[f64], out: &mut [DVec4]) {
+    /// [B] `sum_gamma h_gj F_gamma^T r_gamma`: the gradient of a mapped vector's squared length by each `y_j`, halved.
+    pub fn gradient(&self, mapped: &[f64], out: &mut [DVec4]) {
         for &j in self.upward.iter().rev() {
             let rows = self.rows[j].iter().zip(&mapped[self.starts[j]..]);
             let own = rows.fold(DVec4::ZERO, |sum, (row, r)| sum + *row * *r);

@@ -1,13 +1,15 @@
-//! The unknowns of the compression: virtual bones, weights on them, and the error they leave.
+//! The unknowns of the compression: virtual bones, weights on them, and their error.
 
 use glam::{DMat4, DVec3, DVec4};
 use rayon::prelude::*;
 
-use crate::ddm::compress::metric::{Mat, Metric};
+use crate::ddm::compress::maps::{JointMaps, Mat};
 use crate::ddm::compress::params::DdmCompressParams;
 use crate::mesh::topology::Adjacency;
 use crate::model::ddm::DdmRig;
-use crate::model::multi_weights::{Moments, MultiWeights};
+use crate::model::multi_weights::{MultiWeight, MultiWeights};
+use crate::model::weights::Row;
+use crate::observer::{Cancelled, Stages};
 
 /// A virtual bone.
 #[derive(Clone)]
@@ -24,20 +26,17 @@ pub(super) struct VirtualBone {
     pub place: DVec3,
 }
 
-/// A vertex's weights: (virtual bone, weight).
-pub(super) type Row = Vec<(usize, f64)>;
-
-/// What is known and what is sought.
-pub(super) struct Model<'a> {
+/// The knowns and the unknowns: the multi-weights of vertices, and the two layers that approximate them.
+pub(super) struct Layers<'a> {
     pub params: &'a DdmCompressParams,
-    pub metric: Metric,
+    pub maps: JointMaps,
     pub adjacency: Adjacency,
     /// [N] (u_i, 1), about the origin.
     pub points: Vec<DVec4>,
     /// [N] (bone, Omega_ij), about the origin.
-    pub given: Vec<Vec<(usize, Mat)>>,
-    /// [N, rows] Omega'''' u_i.
-    pub targets: Vec<f64>,
+    pub multi_weights: Vec<Vec<(usize, Mat)>>,
+    /// [N][rows] Omega'''' u_i.
+    targets: Vec<Vec<f64>>,
     pub bones: Vec<VirtualBone>,
     /// [N].
     pub weights: Vec<Row>,
@@ -53,8 +52,8 @@ pub(super) fn uncentred(v: &[f32], p: DVec3) -> Mat {
     shift * m * shift.transpose()
 }
 
-/// The ten numbers about the centre `p`.
-pub(super) fn recentred(m: &Mat, p: DVec3) -> Moments {
+/// The way back: the ten numbers about the centre `p`.
+pub(super) fn recentred(m: &Mat, p: DVec3) -> MultiWeight {
     let shift = Mat::from_translation(-p);
     let c = (shift * *m * shift.transpose()).to_cols_array();
     [c[15], c[12], c[13], c[14], c[0], c[4], c[8], c[5], c[9], c[10]]
@@ -65,45 +64,45 @@ pub(super) fn centre(total: &Mat) -> DVec3 {
     total.w_axis.truncate() / total.w_axis.w
 }
 
-impl<'a> Model<'a> {
-    pub fn new(rig: &DdmRig, metric: Metric, params: &'a DdmCompressParams) -> Self {
+impl<'a> Layers<'a> {
+    pub fn new(
+        rig: &DdmRig,
+        maps: JointMaps,
+        params: &'a DdmCompressParams,
+        stages: &mut Stages<'_>,
+    ) -> Result<Self, Cancelled> {
         let n = rig.vertex_count();
         let point = |i: usize| (rig.rig.rest[i].as_dvec3() - rig.origin).extend(1.0);
         let points: Vec<DVec4> = (0..n).map(point).collect();
-        let row = |i: usize| -> Vec<(usize, Mat)> {
+        let solve = |sums: &mut Vec<DVec4>, i: usize| {
             let p = rig.weights.centre(i);
-            rig.weights.of(i).map(|(j, v)| (j, uncentred(v, p))).collect()
+            let terms: Vec<(usize, Mat)> = rig.weights.of(i).map(|(j, v)| (j, uncentred(v, p))).collect();
+            let lever = linearised(&sum(&terms), params) * points[i];
+            let mut target = vec![0.0; maps.size];
+            maps.map_point(terms.iter().map(|(j, m)| (*j, *m * lever)), sums, &mut target);
+            (terms, target)
         };
-        let given: Vec<Vec<(usize, Mat)>> = (0..n).into_par_iter().map(row).collect();
-        let size = metric.size;
-        let mut targets = vec![0.0; n * size];
-        targets.par_chunks_mut(size.max(1)).enumerate().for_each_init(
-            || vec![DVec4::ZERO; metric.bones()],
-            |sums, (i, out)| {
-                let total = given[i].iter().fold(Mat::ZERO, |sum, (_, m)| sum + *m);
-                let lever = linearised(&total, params) * points[i];
-                metric.map_point(given[i].iter().map(|(j, m)| (*j, *m * lever)), sums, out);
-            },
-        );
+        let solved = stages.map(n, || vec![DVec4::ZERO; maps.bones()], solve)?;
+        let (multi_weights, targets) = solved.into_iter().unzip();
         let adjacency = Adjacency::new(&rig.rig.surface.topology, n);
-        let (weights, errors) = (vec![Vec::new(); n], vec![0.0; n]);
-        Self { params, metric, adjacency, points, given, targets, bones: Vec::new(), weights, errors }
+        let (bones, weights, errors) = (Vec::new(), vec![Vec::new(); n], vec![0.0; n]);
+        Ok(Self { params, maps, adjacency, points, multi_weights, targets, bones, weights, errors })
     }
 
     pub fn target(&self, i: usize) -> &[f64] {
-        &self.targets[i * self.metric.size..(i + 1) * self.metric.size]
+        &self.targets[i]
     }
 
     /// A virtual bone of given multi-weights; those too small are shared among the others.
     pub fn bone(&self, mut terms: Vec<(usize, Mat)>, place: DVec3) -> VirtualBone {
-        let total = terms.iter().fold(Mat::ZERO, |sum, (_, m)| sum + *m);
+        let total = sum(&terms);
         let scale = 1.0 / total.w_axis.w;
         terms.iter_mut().for_each(|(_, m)| *m *= scale);
         let total = total * scale;
         terms.sort_by(|a, b| b.1.w_axis.w.total_cmp(&a.1.w_axis.w).then(a.0.cmp(&b.0)));
-        let small = terms.iter().position(|(_, m)| m.w_axis.w < LEAST_INFLUENCE).unwrap_or(terms.len());
+        let small = terms.iter().position(|(_, m)| m.w_axis.w < MIN_INFLUENCE).unwrap_or(terms.len());
         terms.truncate(small.clamp(1, self.params.master_influences));
-        let kept = terms.iter().fold(Mat::ZERO, |sum, (_, m)| sum + *m);
+        let kept = sum(&terms);
         let missing = total - kept;
         let share = 1.0 / kept.w_axis.w;
         terms.iter_mut().for_each(|(_, m)| {
@@ -116,26 +115,31 @@ impl<'a> Model<'a> {
     /// A virtual bone of these terms, whose sum is `total`.
     pub fn finished(&self, terms: Vec<(usize, Mat)>, total: Mat, place: DVec3) -> VirtualBone {
         let inverse = linearised(&total, self.params);
-        let mapped = self.metric.map_transform(terms.iter().map(|(j, m)| (*j, *m * inverse)));
+        let mapped = self.maps.map_transform(terms.iter().map(|(j, m)| (*j, *m * inverse)));
         VirtualBone { terms, total, inverse, mapped, place }
     }
 
-    /// A virtual bone that does what vertex `i` does.
+    /// A virtual bone with the multi-weights of vertex `i`.
     pub fn bone_of_vertex(&self, i: usize) -> VirtualBone {
-        self.bone(self.given[i].clone(), self.points[i].truncate())
+        self.bone(self.multi_weights[i].clone(), self.points[i].truncate())
     }
 
-    /// What virtual bone `k` alone leaves of vertex `i`: `Delta'''' u_i - Omega'''' u_i`.
-    pub fn miss(&self, k: usize, i: usize, out: &mut [f64]) {
-        miss(&self.bones[k].mapped, self.points[i], self.target(i), out);
+    /// Residual of vertex `i` with virtual bone `k` alone: `Delta'''' u_i - Omega'''' u_i`.
+    pub fn residual_of_bone(&self, k: usize, i: usize, out: &mut [f64]) {
+        let u = self.points[i];
+        for ((out, row), target) in out.iter_mut().zip(&self.bones[k].mapped).zip(self.target(i)) {
+            *out = row.dot(u) - target;
+        }
     }
 
-    /// Its squared length.
+    /// The squared length of such a residual.
     pub fn distance(&self, bone: &VirtualBone, i: usize) -> f64 {
-        distance(&bone.mapped, self.points[i], self.target(i))
+        let u = self.points[i];
+        let rows = bone.mapped.iter().zip(self.target(i));
+        rows.map(|(row, target)| (row.dot(u) - target) * (row.dot(u) - target)).sum()
     }
 
-    /// Error of vertex `i` with some weights; `out` becomes what is missed.
+    /// Squared error of vertex `i` with some weights; `out` becomes its residual.
     pub fn error(&self, row: &[(usize, f64)], i: usize, out: &mut [f64]) -> f64 {
         let u = self.points[i];
         for (out, target) in out.iter_mut().zip(self.target(i)) {
@@ -150,23 +154,20 @@ impl<'a> Model<'a> {
         out.iter().map(|x| x * x).sum()
     }
 
+    /// Updates the errors of all vertices.
     pub fn measure(&mut self) {
-        let size = self.metric.size;
-        let this = &*self;
-        let errors = (0..self.points.len())
-            .into_par_iter()
-            .map_init(|| vec![0.0; size], |out, i| this.error(&this.weights[i], i, out))
-            .collect();
-        self.errors = errors;
+        let of_vertex = |out: &mut Vec<f64>, i: usize| self.error(&self.weights[i], i, out);
+        let all = (0..self.points.len()).into_par_iter();
+        self.errors = all.map_init(|| vec![0.0; self.maps.size], of_vertex).collect();
     }
 
     /// E [Le2021 eq. 11a].
     pub fn energy(&self) -> f64 {
-        self.errors.iter().sum::<f64>() / (self.points.len() * self.metric.bones()) as f64
+        self.errors.iter().sum::<f64>() / (self.points.len() * self.maps.bones()) as f64
     }
 
     /// [p] vertices of each virtual bone with their weights.
-    pub fn users(&self) -> Vec<Vec<(usize, f64)>> {
+    pub fn users(&self) -> Vec<Row> {
         let mut users = vec![Vec::new(); self.bones.len()];
         for (i, row) in self.weights.iter().enumerate() {
             row.iter().for_each(|&(k, a)| users[k].push((i, a)));
@@ -187,8 +188,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Float32 tables.
-    pub fn multi_weights(&self, used: &[usize]) -> MultiWeights {
+    /// Float32 tables of some virtual bones.
+    pub fn tables(&self, used: &[usize]) -> MultiWeights {
         MultiWeights::from_rows(used.iter().map(|&k| {
             let bone = &self.bones[k];
             let p = centre(&bone.total).as_vec3().as_dvec3();
@@ -198,7 +199,7 @@ impl<'a> Model<'a> {
 }
 
 /// Influences of a virtual bone below this are shared among the others.
-const LEAST_INFLUENCE: f64 = 2e-3;
+const MIN_INFLUENCE: f64 = 2e-3;
 
 /// `(sum Omega)^-1` [Le2021 eq. 3].
 fn linearised(total: &Mat, params: &DdmCompressParams) -> Mat {
@@ -214,12 +215,6 @@ fn linearised(total: &Mat, params: &DdmCompressParams) -> Mat {
     shift.transpose() * inverse * shift
 }
 
-fn miss(mapped: &[DVec4], u: DVec4, target: &[f64], out: &mut [f64]) {
-    for ((out, row), target) in out.iter_mut().zip(mapped).zip(target) {
-        *out = row.dot(u) - target;
-    }
-}
-
-fn distance(mapped: &[DVec4], u: DVec4, target: &[f64]) -> f64 {
-    mapped.iter().zip(target).map(|(row, target)| (row.dot(u) - target) * (row.dot(u) - target)).sum()
+fn sum(terms: &[(usize, Mat)]) -> Mat {
+    terms.iter().fold(Mat::ZERO, |sum, (_, m)| sum + *m)
 }

@@ -1,8 +1,8 @@
 //! Multi-weights of virtual bones: the exact minimum, one bone after the other.
 //!
 //! [Le2021 s.4.3] updates the linearised `Delta'` and approximates the way back with determinants. Here: with the total
-//! `S_k = sum_j Delta_jk` held, E is quadratic in the symmetric `Delta_jk` themselves. With `v_i = S_k^-1 u_i`, what
-//! is missed `r_i`, and changes `d_j` that sum to 0,
+//! `S_k = sum_j Delta_jk` held, E is quadratic in the symmetric `Delta_jk` themselves. With `v_i = S_k^-1 u_i`, the
+//! residual `r_i`, and changes `d_j` that sum to 0,
 //!
 //! ```text
 //! sum_i |r_i + a_ki sum_j F_j d_j v_i|^2,   F_j = the rows of all joints that carry j,
@@ -10,77 +10,73 @@
 //!     Hessian at (j, j'): d -> W_jj' d Phi, its symmetric part,   Phi = sum_i a_ki^2 v_i v_i^T,   W_jj' = F_j^T F_j'
 //! ```
 //!
-//! ten unknowns a bone, solved by Cholesky with a small pull to where it was. The minimum over some unknowns with the
-//! others fixed never raises E. What the pull leaves to do is done in later rounds.
+//! ten unknowns per bone, solved by Cholesky with a small pull to the present multi-weights. The minimum over some unknowns with
+//! the others fixed never raises E.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat as Dense, Side};
 use glam::DVec4;
+use rayon::prelude::*;
 
-use crate::ddm::compress::metric::{Mat, outer};
-use crate::ddm::compress::model::{Model, VirtualBone};
+use crate::ddm::compress::layers::{Layers, VirtualBone};
+use crate::ddm::compress::maps::{Mat, outer};
+use crate::observer::{Cancelled, Stages};
 
-/// Pull to where it was, over the mean of the Hessian's diagonal.
+/// Pull to the present multi-weights, over the mean of the Hessian's diagonal.
 const PULL: f64 = 1e-4;
 
 /// (row, column) of the ten numbers of a symmetric matrix.
 const PAIRS: [(usize, usize); 10] = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3)];
 
-impl Model<'_> {
-    /// One step over all virtual bones. Returns how many were changed.
-    pub fn update_multi_weights(&mut self) -> usize {
-        let size = self.metric.size;
+impl Layers<'_> {
+    /// One step over all virtual bones.
+    pub fn update_bones(&mut self, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
+        let size = self.maps.size;
         let users = self.users();
-        let mut misses = vec![0.0; self.points.len() * size];
-        for (i, out) in misses.chunks_exact_mut(size.max(1)).enumerate() {
+        let mut residuals = vec![0.0; self.points.len() * size];
+        residuals.par_chunks_mut(size.max(1)).enumerate().for_each(|(i, out)| {
             self.error(&self.weights[i], i, out);
-        }
-        let mut changed = 0;
+        });
         for (k, users) in users.iter().enumerate() {
-            let Some(bone) = self.improved(k, users, &misses) else { continue };
-            changed += self.accept(k, bone, users, &mut misses);
+            stages.report(None)?;
+            if let Some(bone) = self.improved(k, users, &residuals) {
+                self.accept(k, bone, users, &mut residuals);
+            }
         }
-        changed
+        Ok(())
     }
 
-    /// Puts the bone in place if E falls; keeps what is missed up to date.
-    fn accept(&mut self, k: usize, bone: VirtualBone, users: &[(usize, f64)], misses: &mut [f64]) -> usize {
-        let size = self.metric.size;
+    /// Replaces the bone if E falls; keeps residuals up to date.
+    fn accept(&mut self, k: usize, bone: VirtualBone, users: &[(usize, f64)], residuals: &mut [f64]) {
+        let size = self.maps.size;
         let change: Vec<DVec4> = bone.mapped.iter().zip(&self.bones[k].mapped).map(|(new, old)| *new - *old).collect();
-        let squared = |miss: &[f64]| miss.iter().map(|x| x * x).sum::<f64>();
-        let mut moved: Vec<(usize, f64)> = Vec::with_capacity(users.len());
-        let mut gain = 0.0;
-        for &(i, a) in users {
-            let (u, miss) = (self.points[i] * a, &mut misses[i * size..(i + 1) * size]);
-            miss.iter_mut().zip(&change).for_each(|(miss, row)| *miss += row.dot(u));
-            let error = squared(miss);
-            gain += self.errors[i] - error;
-            moved.push((i, error));
-        }
+        let mut add = |sign: f64, (i, a): (usize, f64)| -> f64 {
+            let (u, residual) = (self.points[i] * a, &mut residuals[i * size..(i + 1) * size]);
+            residual.iter_mut().zip(&change).for_each(|(r, row)| *r += sign * row.dot(u));
+            residual.iter().map(|r| r * r).sum()
+        };
+        let errors: Vec<f64> = users.iter().map(|&user| add(1.0, user)).collect();
+        let gain: f64 = users.iter().zip(&errors).map(|(&(i, _), error)| self.errors[i] - error).sum();
         if gain > 0.0 {
-            moved.into_iter().for_each(|(i, error)| self.errors[i] = error);
+            users.iter().zip(errors).for_each(|(&(i, _), error)| self.errors[i] = error);
             self.bones[k] = bone;
-            return 1;
+        } else {
+            users.iter().for_each(|&user| drop(add(-1.0, user)));
         }
-        for &(i, a) in users {
-            let (u, miss) = (self.points[i] * a, &mut misses[i * size..(i + 1) * size]);
-            miss.iter_mut().zip(&change).for_each(|(miss, row)| *miss -= row.dot(u));
-        }
-        0
     }
 
     /// The minimum over the multi-weights of one virtual bone; `None` where there is nothing to solve.
-    fn improved(&self, k: usize, users: &[(usize, f64)], misses: &[f64]) -> Option<VirtualBone> {
+    fn improved(&self, k: usize, users: &[(usize, f64)], residuals: &[f64]) -> Option<VirtualBone> {
         let bone = &self.bones[k];
         let m = bone.terms.len();
         if users.is_empty() || m < 2 {
             return None;
         }
-        let (phi, gradients) = self.sums(bone, users, misses);
+        let (phi, gradients) = self.sums(bone, users, residuals);
         // The first bone takes what the others give: changes sum to 0.
         let free = m - 1;
         let (first, rest) = (bone.terms[0].0, &bone.terms[1..]);
-        let w = |a: usize, b: usize| *self.metric.coupling(a, b);
+        let w = |a: usize, b: usize| *self.maps.coupling(a, b);
         let mut hessian = Dense::<f64>::zeros(10 * free, 10 * free);
         let mut right = Dense::<f64>::zeros(10 * free, 1);
         for p in 0..free {
@@ -110,15 +106,15 @@ impl Model<'_> {
     }
 
     /// Phi, and for each of the bone's terms `sum_i a_ki (F_j^T r_i) v_i^T`.
-    fn sums(&self, bone: &VirtualBone, users: &[(usize, f64)], misses: &[f64]) -> (Mat, Vec<Mat>) {
-        let size = self.metric.size;
+    fn sums(&self, bone: &VirtualBone, users: &[(usize, f64)], residuals: &[f64]) -> (Mat, Vec<Mat>) {
+        let size = self.maps.size;
         let mut phi = Mat::ZERO;
         let mut gradients = vec![Mat::ZERO; bone.terms.len()];
-        let mut pulls = vec![DVec4::ZERO; self.metric.bones()];
+        let mut pulls = vec![DVec4::ZERO; self.maps.bones()];
         for &(i, a) in users {
             let v = bone.inverse * self.points[i] * a;
             phi += outer(v, v);
-            self.metric.pull(&misses[i * size..(i + 1) * size], &mut pulls);
+            self.maps.gradient(&residuals[i * size..(i + 1) * size], &mut pulls);
             for (gradient, (j, _)) in gradients.iter_mut().zip(&bone.terms) {
                 *gradient += outer(pulls[*j], v);
             }
@@ -145,8 +141,8 @@ fn matrix(entries: &[f64; 10]) -> Mat {
 /// `tr(E_a W E_b Phi)` for all pairs of basis matrices.
 fn block(w: &Mat, phi: &Mat, mut set: impl FnMut(usize, usize, f64)) {
     let (w, phi): ([[f64; 4]; 4], [[f64; 4]; 4]) = (w.to_cols_array_2d(), phi.to_cols_array_2d());
-    // E_a has ones at (r, c) and (c, r); tr(e_r e_c^T W e_s e_t^T Phi) = W_cs Phi_tr. Both matrices here are symmetric
-    // in their roles, but W_jj' need not be: columns first, so entry (c, s) is w[s][c].
+    // E_a has ones at (r, c) and (c, r); tr(e_r e_c^T W e_s e_t^T Phi) = W_cs Phi_tr. W need not be symmetric: columns come
+    // first, so entry (c, s) is w[s][c].
     let term = |r: usize, c: usize, s: usize, t: usize| w[s][c] * phi[r][t];
     for (a, &(r, c)) in PAIRS.iter().enumerate() {
         for (b, &(s, t)) in PAIRS.iter().enumerate() {

@@ -12,13 +12,13 @@ use faer::{Mat, Side};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
-use crate::baselines::frame::check_memory;
 use crate::corrective::refine;
 use crate::mesh::sequence::MeshSequence;
 use crate::metrics::MetricsError;
 use crate::model::corrective::{BlendShape, ShapedRig};
 use crate::model::rig::Rig;
 use crate::observer::{Observer, Progress};
+use crate::solve::memory::check_memory;
 
 /// Most shapes.
 pub const MAX_RANK: usize = 256;

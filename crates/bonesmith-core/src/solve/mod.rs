@@ -3,6 +3,7 @@
 pub(crate) mod definite;
 pub(crate) mod kernels;
 pub(crate) mod lanes;
+pub(crate) mod memory;
 pub(crate) mod nnls;
 pub(crate) mod polar;
 pub(crate) mod polar32;

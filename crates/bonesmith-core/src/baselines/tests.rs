@@ -31,7 +31,7 @@ fn stiff() -> MeshSequence {
 fn checked(sequence: &MeshSequence, params: &FitParams) -> (Fitted, f64) {
     let fitted = fit(sequence, params, &mut Silent).unwrap_or_else(|e| panic!("{:?}: {e}", params.method));
     assert_eq!(fitted.rig.check(), Ok(()));
-    let e_rms = evaluate(&fitted.rig, sequence).unwrap().e_rms;
+    let e_rms = evaluate(&fitted.rig, 0, sequence).unwrap().e_rms;
     let told = fitted.info.history.last().unwrap().e_rms;
     assert!((told - e_rms).abs() < 1e-2 * e_rms + 1e-2, "{:?}: {told} told, {e_rms} measured", params.method);
     (fitted, e_rms)

@@ -19,7 +19,7 @@ fn known(bones: usize) -> MeshSequence {
 fn checked(sequence: &MeshSequence, params: &FitParams) -> (Represented, f64) {
     let found = represent(sequence, params, &mut Silent).unwrap();
     assert_eq!(found.basis.check(), Ok(()));
-    let e_rms = evaluate(&found.basis, sequence).unwrap().e_rms;
+    let e_rms = evaluate(&found.basis, 0, sequence).unwrap().e_rms;
     let told = found.info.history.last().unwrap().e_rms;
     assert!((told - e_rms).abs() < 1e-3 * e_rms + 2e-3, "{told} told, {e_rms} measured");
     (found, e_rms)
@@ -56,7 +56,7 @@ fn a_target_is_reached_with_few() {
     for method in [Method::Svd, Method::Cpca] {
         let asked = FitParams { bones: BoneCount::TargetError(2.0), method, ..FitParams::default() };
         let found = represent(&sequence, &asked, &mut Silent).unwrap();
-        let e_rms = evaluate(&found.basis, &sequence).unwrap().e_rms;
+        let e_rms = evaluate(&found.basis, 0, &sequence).unwrap().e_rms;
         assert!(e_rms <= 2.0 + 2e-3, "{method:?} {e_rms}");
     }
 }
@@ -69,7 +69,7 @@ fn awkward_meshes_give_sound_bases() {
             for bones in [1, sequence.vertex_count().min(9)] {
                 let found = represent(&sequence, &params(method, bones), &mut Silent).unwrap();
                 assert_eq!(found.basis.check(), Ok(()), "{name} {method:?} {bones}");
-                assert!(evaluate(&found.basis, &sequence).unwrap().e_rms.is_finite());
+                assert!(evaluate(&found.basis, 0, &sequence).unwrap().e_rms.is_finite());
             }
         }
     }

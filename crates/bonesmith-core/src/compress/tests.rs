@@ -28,7 +28,7 @@ fn run(rig: &Rig, examples: Option<&MeshSequence>, params: TwoLayerParams) -> Co
 fn four_influences_worth_of_two_layers_beat_four_influences() {
     let (rig, sequence) = sample();
     let reduced = reduce(&rig, Some(&sequence), &ReduceParams::default(), &mut Silent).unwrap().rig;
-    let single = metrics::evaluate(&reduced, &sequence).unwrap().e_rms;
+    let single = metrics::evaluate(&reduced, 0, &sequence).unwrap().e_rms;
     let with = run(&rig, Some(&sequence), TwoLayerParams::default());
     let without = run(&rig, None, TwoLayerParams::default());
     let weights = run(&rig, None, TwoLayerParams { weights_only: true, ..TwoLayerParams::default() });
@@ -43,7 +43,7 @@ fn four_influences_worth_of_two_layers_beat_four_influences() {
     assert!((told - seen).abs() < 1e-2 * seen + 1e-3, "{told} {seen}");
     // Single-layer weights beside it are sound as well.
     assert!(with.rig.master.weights.max_influences() <= 4);
-    assert!(metrics::evaluate(&with.rig.master, &sequence).unwrap().e_rms < 1.05 * single);
+    assert!(metrics::evaluate(&with.rig.master, 0, &sequence).unwrap().e_rms < 1.05 * single);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::baselines::frame::check_memory;
 use crate::corrective::refine;
 use crate::mesh::sequence::MeshSequence;
 use crate::metrics::MetricsError;
-use crate::model::corrective::{BlendShape, ShapedRig};
+use crate::model::corrective::{BlendShape, CorrectiveRig};
 use crate::model::rig::Rig;
 use crate::observer::{Observer, Progress};
 
@@ -54,12 +54,12 @@ pub fn eigenskin(
     sequence: &MeshSequence,
     rank: usize,
     observer: &mut dyn Observer,
-) -> Result<ShapedRig, EigenSkinError> {
+) -> Result<CorrectiveRig, EigenSkinError> {
     let missed = Missed::new(rig, sequence, rank)?;
     let shapes = decomposed(&missed, rank, observer)?;
     let (shapes, weights) = refine::refine(&missed, shapes, observer)?;
     let shape = |(k, offsets): (usize, Vec<DVec3>)| shape(rig, k, offsets, weights.iter().map(|of| of[k] as f32));
-    Ok(ShapedRig { rig: rig.clone(), shapes: shapes.into_iter().enumerate().map(shape).collect() })
+    Ok(CorrectiveRig { rig: rig.clone(), shapes: shapes.into_iter().enumerate().map(shape).collect() })
 }
 
 /// Says which round it is; whether to go on.

@@ -29,7 +29,7 @@ pub fn posed_residual(
         tell(observer, 0)?;
         frames.push((0..rig.vertex_count()).into_par_iter().map(|i| missed.of(t, i).missing.as_vec3()).collect());
     }
-    let without = metrics::evaluate(rig, sequence)?.e_rms;
+    let without = metrics::evaluate(rig, 0, sequence)?.e_rms;
     let products = products(&frames);
     let all: f64 = (0..f).map(|t| products[(t, t)]).sum();
     let Ok(eigen) = products.self_adjoint_eigen(Side::Lower) else { return Ok(without) };

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::deform;
 use crate::mesh::sequence::{MeshSequence, RawSequence};
 use crate::mesh::topology::Adjacency;
+use crate::model::ModelRef;
 use crate::model::rig::{BoneKind, Rig};
 use crate::reduce::ours::Ours;
 use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, Stage, with_rows};
@@ -129,7 +130,7 @@ fn other(
         None => deform::lbs(&rig.rest, &rig.weights, clip.frame(t)),
     };
     // The rest pose of the rig, which weights and bones belong to, not that of the examples.
-    let target = RawSequence { times_secs: Vec::new(), ..rig.animation(positions).unwrap_or_default() };
+    let target = RawSequence { times_secs: Vec::new(), ..ModelRef::from(rig).animation(positions).unwrap_or_default() };
     let target = MeshSequence::try_from(target).map_err(ReduceError::Target)?;
     let mut moved = with_rows(rig, &rows, k);
     let subject = Subject { sequence: &target, motion: Some(&clip.posed_from_rest), binds: None };

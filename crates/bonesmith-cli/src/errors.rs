@@ -6,7 +6,6 @@ use bonesmith_core::SequenceError;
 use bonesmith_core::fit::FitError;
 use bonesmith_core::metrics::MetricsError;
 use bonesmith_core::observer::Cancelled;
-use bonesmith_core::reduce::ReduceError;
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,25 +1,39 @@
-//! Reading an animation as the settings say: frames picked, rest pose chosen, then through the one door into core.
+//! Reading an animation as the settings say: frames picked, rest pose chosen, then checked.
+
+use std::path::Path;
 
 use anyhow::Context;
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence};
+use bonesmith_core::{MeshSequence, ModelRef, RawFrame, RawSequence};
 
 use crate::args::{FramesArg, RestArg};
 use crate::errors::Usage;
 use crate::session::Session;
 use crate::settings::Input;
 
-/// Reads and checks an animation.
+/// Reads and checks an animation; warnings go to the session.
 pub fn animation(input: &Input, session: &mut Session) -> anyhow::Result<MeshSequence> {
-    session.heed(|| {
-        let raw = bonesmith_io::load_sequence(&input.paths, &input.load)?;
-        let name = input.paths.first().map(|p| p.display().to_string()).unwrap_or_default();
-        check(pick(raw, input)?).with_context(|| name)
-    })
+    session.heed(|| sequence(input))
 }
 
-/// The only door: nothing after it can be refused for its numbers.
+/// Reads and checks an animation.
+pub fn sequence(input: &Input) -> anyhow::Result<MeshSequence> {
+    let raw = bonesmith_io::load_sequence(&input.paths, &input.load)?;
+    picked(raw, input, input.paths.first().map_or(Path::new(""), |path| path))
+}
+
+/// Applies `--rest` and `--frames`, and checks the result.
+pub fn picked(raw: RawSequence, input: &Input, path: &Path) -> anyhow::Result<MeshSequence> {
+    check(pick(raw, input)?).with_context(|| path.display().to_string())
+}
+
+/// The only check of the numbers of an animation.
 pub fn check(raw: RawSequence) -> anyhow::Result<MeshSequence> {
     Ok(MeshSequence::try_from(raw)?)
+}
+
+/// The first clip of a model as an animation; `None` if it has none.
+pub fn baked<'a>(model: impl Into<ModelRef<'a>>) -> anyhow::Result<Option<MeshSequence>> {
+    model.into().baked().map(check).transpose()
 }
 
 /// Applies `--rest` and `--frames`.
@@ -57,7 +71,7 @@ fn available(raw: &RawSequence) -> String {
 }
 
 /// The pose of another file; its faces too when the animation has none of its own.
-fn rest_of_file(source: RawSequence, raw: &mut RawSequence, path: &std::path::Path) -> anyhow::Result<RawFrame> {
+fn rest_of_file(source: RawSequence, raw: &mut RawSequence, path: &Path) -> anyhow::Result<RawFrame> {
     let pose = source.rest.or_else(|| source.frames.into_iter().next());
     let mut pose = pose.ok_or_else(|| Usage::new(format!("{}: no mesh in there", path.display())))?;
     pose.label = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

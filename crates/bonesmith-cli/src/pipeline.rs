@@ -7,13 +7,11 @@ use anyhow::Context;
 use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning};
 use bonesmith_core::methods::fit;
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{MeshSequence, ShapedRig, corrective, metrics};
-use bonesmith_report::Shape;
+use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, corrective};
 use serde_json::json;
 
 use crate::errors::Outcome;
 use crate::memory::Memory;
-use crate::models::AnyModel;
 use crate::reports;
 use crate::session::Session;
 use crate::settings::ReportTarget;
@@ -59,7 +57,7 @@ pub fn fit_and_export(
     load_secs: f64,
     job: Job,
     session: &mut Session,
-) -> anyhow::Result<(Summary, AnyModel)> {
+) -> anyhow::Result<(Summary, Model)> {
     let started = Instant::now();
     session.stage("preparing")?;
     let (mut fitted, skeleton_info) = job.fit(sequence, session)?;
@@ -70,29 +68,24 @@ pub fn fit_and_export(
     session.stage("writing")?;
     let export_started = Instant::now();
     fitted.rig.params_json = job.stored_params();
-    let Job { params, skeleton, eigenskin, output, picture } = job;
-    session.heed(|| match &shaped {
-        Some(ShapedRig { shapes, .. }) => bonesmith_io::save_rig_with_shapes(&fitted.rig, shapes, &output),
-        None => bonesmith_io::save_rig(&fitted.rig, &output),
-    })?;
-    let export = export_started.elapsed().as_secs_f64();
-    if let Some(path) = &picture {
-        bonesmith_io::save_picture(&fitted.rig, path)?;
-    }
+    let Job { params, skeleton, output, picture, .. } = job;
     let mut warnings = fitted.info.warnings.clone();
     warnings.extend(influence_warning(&fitted.rig, &output));
-    drop(fitted.rig);
-    drop(shaped);
+    let made = match shaped {
+        Some(CorrectiveRig { shapes, .. }) => Model::from(CorrectiveRig { rig: fitted.rig, shapes }),
+        None => fitted.rig.into(),
+    };
+    session.heed(|| bonesmith_io::save_model(&made, &output))?;
+    let export = export_started.elapsed().as_secs_f64();
+    if let (Some(path), Some(rig)) = (&picture, made.view().rig()) {
+        bonesmith_io::save_picture(rig, path)?;
+    }
+    drop(made);
 
     session.stage("measuring the file")?;
     let evaluate_started = Instant::now();
-    let exported = bonesmith_io::load_rig(&output).context("reading back what was written")?;
-    let metrics = metrics::evaluate(&exported, sequence).context("measuring what was written")?;
-    let mut summary = Summary::new(&exported, sequence, metrics);
-    let shaped = eigenskin.map(|_| bonesmith_io::load_shaped(&output)).transpose().context("reading back")?.flatten();
-    if let Some(shaped) = &shaped {
-        summary.add_shapes(shaped, 0, sequence).context("measuring what was written")?;
-    }
+    let exported = bonesmith_io::load_rigged(&output).context("reading back what was written")?;
+    let mut summary = Summary::measured(&exported, 0, sequence).context("measuring what was written")?;
     summary.seconds = Seconds {
         load: load_secs,
         prepare: fitted.info.prepare_secs,
@@ -110,22 +103,22 @@ pub fn fit_and_export(
     let params = json!(params);
     summary.fit = Some(FitPart { params, method, info: fitted.info, skeleton, memory, output, file_bytes });
     session.finish_progress();
-    Ok((summary, shaped.map_or(AnyModel::Lbs(exported), AnyModel::Shaped)))
+    Ok((summary, exported))
 }
 
 /// Writes the report of a fit, and notes so in its summary. Should it fail, the fit is to be told of all the same.
 pub fn report(
     command: &str,
     summary: &mut Summary,
-    shape: Shape,
+    model: ModelRef<'_>,
     sequence: &MeshSequence,
     target: &ReportTarget,
     session: &mut Session,
 ) -> anyhow::Result<()> {
     session.stage("writing the report")?;
-    let clips = shape.rig().map_or_else(Vec::new, |rig| reports::fitted_clips(rig, summary));
+    let clips = reports::fitted_clips(model, summary);
     let name = summary.fit.as_ref().map_or_else(|| summary.name.clone(), |fit| reports::file_name(&fit.output));
-    let scene = reports::of_summary(command, &name, summary, shape, clips, sequence);
+    let scene = reports::of_summary(command, &name, summary, model, clips, sequence);
     let written = reports::write(&scene, target)?;
     summary.notes.push(written);
     session.finish_progress();

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use bonesmith_core::{Clip, MeshSequence, Rig};
+use bonesmith_core::{MeshSequence, ModelRef, Rig};
 use bonesmith_report::{
-    ClipSpan, Done, Figure, Iteration, ReportError, Scene, Shape, StorageRow, Subject, Timing, explain, params, render,
+    ClipSpan, Done, Figure, Iteration, ReportError, Scene, StorageRow, Subject, Timing, explain, params, render,
 };
 use serde_json::{Value, json};
 
-use crate::commands::lighter;
+use crate::commands::simplify;
 use crate::errors::Usage;
 use crate::output::{bytes, count, figure, print};
 use crate::pipeline::file_bytes;
@@ -49,12 +49,12 @@ pub fn of_summary<'a>(
     command: &str,
     name: &str,
     summary: &'a Summary,
-    shape: Shape<'a>,
-    clips: Vec<&'a Clip>,
+    model: ModelRef<'a>,
+    clips: Vec<usize>,
     sequence: &'a MeshSequence,
 ) -> Scene<'a> {
     let fit = summary.fit.as_ref();
-    let mut subject = Subject { metrics: Some(&summary.metrics), ..Subject::new(name, shape, clips) };
+    let mut subject = Subject { metrics: Some(&summary.metrics), ..Subject::new(name, model, clips) };
     subject.timings = timings(&summary.seconds);
     subject.warnings = summary.warnings.iter().map(explain).collect();
     if let Some(fit) = fit {
@@ -82,7 +82,7 @@ pub fn of_summary<'a>(
         subjects: vec![subject],
         clips,
         done: Done {
-            text: done(summary, shape),
+            text: done(summary, model),
             params: params(&summary.params_json()),
             seconds: json!(summary.seconds),
         },
@@ -90,21 +90,21 @@ pub fn of_summary<'a>(
     }
 }
 
-/// The clips of a fitted rig that its summary is about.
-pub fn fitted_clips<'a>(rig: &'a Rig, summary: &Summary) -> Vec<&'a Clip> {
-    rig.clips.iter().take(summary.clips.len().max(1)).collect()
+/// The clips of a fitted model that its summary is about.
+pub fn fitted_clips(model: ModelRef<'_>, summary: &Summary) -> Vec<usize> {
+    (0..model.clips().len()).take(summary.clips.len().max(1)).collect()
 }
 
-fn done(summary: &Summary, shape: Shape) -> String {
+fn done(summary: &Summary, model: ModelRef<'_>) -> String {
     let Summary { name, vertices, frames, bones, influences, .. } = summary;
     let kind = format!("{:?}", summary.bone_kind).to_lowercase();
     let mesh = format!("{name} ({vertices} vertices, {})", count(*frames, "frame"));
-    let rig = match shape {
-        Shape::Basis(basis) => {
+    let rig = match model {
+        ModelRef::Basis(basis) => {
             format!("{} of {}", count(basis.cluster_count, "cluster"), count(basis.dimension, "column"))
         }
         _ => {
-            let shapes = if let Shape::Shaped(shaped) = shape { shaped.shapes.len() } else { 0 };
+            let shapes = if let ModelRef::Corrective(corrective) = model { corrective.shapes.len() } else { 0 };
             let more = if shapes > 0 { format!("{} and ", count(shapes, "corrective shape")) } else { String::new() };
             format!(
                 "{more}{} with at most {} per vertex",
@@ -124,10 +124,14 @@ fn done(summary: &Summary, shape: Shape) -> String {
 }
 
 /// The report of `reduce`, `compress` and `ddm`.
-pub fn of_lighter<'a>(report: &'a lighter::Report, shape: Shape<'a>, reference: Option<&'a MeshSequence>) -> Scene<'a> {
-    let clips = shape.rig().map_or_else(Vec::new, |rig| rig.clips.iter().take(1).collect());
+pub fn of_simplified<'a>(
+    report: &'a simplify::Report,
+    model: ModelRef<'a>,
+    reference: Option<&'a MeshSequence>,
+) -> Scene<'a> {
+    let clips = (0..model.clips().len()).take(1).collect();
     let name = file_name(&report.output);
-    let mut subject = Subject { metrics: report.metrics.as_ref(), ..Subject::new(name.clone(), shape, clips) };
+    let mut subject = Subject { metrics: report.metrics.as_ref(), ..Subject::new(name.clone(), model, clips) };
     subject.iterations = history(&report.extra["history"]);
     subject.timings = timings(&report.seconds);
     subject.storage.push(StorageRow::new(format!("file {name}"), file_bytes(&report.output)));
@@ -164,7 +168,7 @@ pub fn of_lighter<'a>(report: &'a lighter::Report, shape: Shape<'a>, reference: 
 /// The report of positions that were computed from a rig.
 pub fn of_frames<'a>(command: &str, output: &Path, rig: &Rig, frames: &'a MeshSequence) -> Scene<'a> {
     let name = file_name(output);
-    let mut subject = Subject::new(name.clone(), Shape::Sequence(frames), Vec::new());
+    let mut subject = Subject::new(name.clone(), frames, vec![0]);
     subject.storage.push(StorageRow::new(format!("file {name}"), file_bytes(output)));
     Scene {
         title: format!("{} → {name}", rig.name),

@@ -256,8 +256,8 @@ pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Us
     if !(1..=most).contains(&rank) {
         return Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}")));
     }
-    if !Format::from_extension(output).is_some_and(|format| Format::SHAPED_OUTPUTS.contains(&format)) {
-        let endings = Format::endings(Format::SHAPED_OUTPUTS);
+    if !Format::from_extension(output).is_some_and(|format| Format::CORRECTIVE_OUTPUTS.contains(&format)) {
+        let endings = Format::endings(Format::CORRECTIVE_OUTPUTS);
         let message = format!("{}: --eigenskin needs a format with animated shapes: {endings}", output.display());
         return Err(Usage::new(message));
     }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith_core::fit::{FitInfo, StopReason, Warning};
-use bonesmith_core::metrics::Metrics;
+use bonesmith_core::metrics::{self, Metrics, MetricsError};
 use bonesmith_core::skeleton::{SkeletonInfo, SkeletonParams};
-use bonesmith_core::{BoneKind, MeshSequence, Rig, ShapedRig};
+use bonesmith_core::{BoneKind, MeshSequence, ModelRef, Rig};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -107,39 +107,56 @@ pub struct ClipPart {
 }
 
 impl Summary {
-    pub fn new(rig: &Rig, sequence: &MeshSequence, metrics: Metrics) -> Self {
+    /// Measures one clip of a model; a rig with corrective shapes without them too.
+    pub fn measured<'a>(
+        model: impl Into<ModelRef<'a>>,
+        clip: usize,
+        sequence: &MeshSequence,
+    ) -> Result<Self, MetricsError> {
+        let model = model.into();
+        let mut summary = Self::new(model, sequence, metrics::evaluate(model, clip, sequence)?);
+        if let ModelRef::Corrective(corrective) = model {
+            let e_rms_without = metrics::evaluate(&corrective.rig, clip, sequence)?.e_rms;
+            let (rank, bytes) = (corrective.shapes.len(), corrective.shape_bytes());
+            summary.shapes = Some(ShapePart { rank, e_rms_without, bytes });
+        }
+        Ok(summary)
+    }
+
+    pub fn new<'a>(model: impl Into<ModelRef<'a>>, sequence: &MeshSequence, metrics: Metrics) -> Self {
+        let model = model.into();
+        let (bones, influences, bone_kind) = match model {
+            // As many bones as would have its numbers in every frame.
+            ModelRef::Basis(basis) => {
+                ((basis.cluster_count * basis.dimension).div_ceil(4), basis.dimension, BoneKind::Affine)
+            }
+            _ => {
+                let influences = model.weights().map_or(0, |weights| weights.max_influences());
+                (model.bone_count(), influences, model.rig().map_or(BoneKind::Affine, |rig| rig.kind))
+            }
+        };
         Self {
             name: sequence.name().to_owned(),
             vertices: sequence.vertex_count(),
             faces: sequence.surface().topology.face_count(),
             frames: sequence.frame_count(),
-            bones: rig.bone_count(),
-            influences: rig.weights.max_influences(),
-            bone_kind: rig.kind,
+            bones,
+            influences,
+            bone_kind,
             metrics,
             seconds: Seconds::default(),
             warnings: Vec::new(),
             sequence_bytes: sequence.position_bytes(),
-            storage_bytes: storage_bytes(rig),
+            storage_bytes: model.bytes(),
             shapes: None,
             fit: None,
-            stored_params: rig.params_json.clone(),
-            layers: None,
+            stored_params: model.params_json().to_owned(),
+            layers: layers(model),
             gpu: None,
             clips: Vec::new(),
             subjects: Vec::new(),
             notes: Vec::new(),
         }
-    }
-
-    /// Measures a rig with shapes again, shapes included.
-    pub fn add_shapes(&mut self, shaped: &ShapedRig, clip: usize, sequence: &MeshSequence) -> anyhow::Result<()> {
-        let without =
-            std::mem::replace(&mut self.metrics, bonesmith_core::metrics::evaluate_shaped(shaped, clip, sequence)?);
-        let (rank, bytes) = (shaped.shapes.len(), shaped.shape_bytes());
-        self.shapes = Some(ShapePart { rank, e_rms_without: without.e_rms, bytes });
-        self.storage_bytes += bytes;
-        Ok(())
     }
 
     /// The keys that scripts depend on, and some more.
@@ -295,16 +312,23 @@ impl Seconds {
     }
 }
 
-/// Rest pose, 16-bit bones and 32-bit weights, and in every frame what a bone's transform has: a quaternion and a
-/// place, three scales more, or a 3x4 matrix.
-fn storage_bytes(rig: &Rig) -> usize {
-    let per_bone = match rig.kind {
-        BoneKind::Rigid => 7,
-        BoneKind::Trs => 10,
-        BoneKind::Affine => 12,
-    };
-    let transforms: usize = rig.clips.iter().map(|clip| clip.posed_from_rest.len()).sum();
-    rig.vertex_count() * (12 + 6 * rig.weights.max_influences()) + 4 * per_bone * transforms
+/// What a model is made of beside bones and weights, in words.
+fn layers(model: ModelRef<'_>) -> Option<String> {
+    match model {
+        ModelRef::TwoLayer(two) => {
+            let cost = figure(two.blends_per_vertex());
+            Some(format!("{} virtual bones, {cost} blends per vertex", two.virtual_count()))
+        }
+        ModelRef::Ddm(ddm) => Some(match ddm.virtual_count() {
+            0 => format!("Direct Delta Mush, variant {}", u8::from(ddm.variant)),
+            count => format!("Direct Delta Mush, {count} virtual bones"),
+        }),
+        ModelRef::Basis(basis) => {
+            let (clusters, columns) = (count(basis.cluster_count, "cluster"), count(basis.dimension, "column"));
+            Some(format!("no bones: {clusters} of {columns}"))
+        }
+        _ => None,
+    }
 }
 
 /// The warning's own fields, and its words.

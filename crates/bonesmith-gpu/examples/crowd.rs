@@ -3,7 +3,7 @@
 //! `cargo run -p bonesmith-gpu --example crowd`
 
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_gpu::{Gpu, GpuError, GpuOptions, Model, VERTEX_BYTES};
+use bonesmith_gpu::{Gpu, GpuError, GpuModel, GpuOptions, VERTEX_BYTES};
 
 const CROWD: usize = 150;
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), GpuError> {
 
     // Once: the device, the model, room for the crowd.
     let gpu = Gpu::new(&GpuOptions::default())?;
-    let model = Model::lbs(&gpu, &rig)?;
+    let model = GpuModel::lbs(&gpu, &rig)?;
     let batch = model.batch(CROWD)?;
     println!("{}: {} vertices, {} of them", gpu.info().name, model.vertex_count(), batch.instances());
 

@@ -4,11 +4,11 @@
 //! ```no_run
 //! # fn main() -> Result<(), bonesmith_gpu::GpuError> {
 //! use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-//! use bonesmith_gpu::{Gpu, GpuOptions, Model};
+//! use bonesmith_gpu::{Gpu, GpuOptions, GpuModel};
 //!
 //! let rig = posed_rig(1, &PosedRigParams::default()).rig;
 //! let gpu = Gpu::new(&GpuOptions::default())?;
-//! let model = Model::lbs(&gpu, &rig)?; // upload once
+//! let model = GpuModel::lbs(&gpu, &rig)?; // upload once
 //! let batch = model.batch(300)?;
 //! for t in 0..rig.clips[0].frame_count() {
 //!     (0..300).try_for_each(|instance| batch.write_bones(instance, rig.clips[0].frame(t)))?;
@@ -35,4 +35,4 @@ pub use bones::Bones;
 pub use context::{Gpu, GpuOptions};
 pub use error::GpuError;
 pub use kernel::{Kernel, Setup, Tuning};
-pub use model::{Batch, Model, PosedMesh, VERTEX_BYTES};
+pub use model::{Batch, GpuModel, PosedMesh, VERTEX_BYTES};

@@ -61,8 +61,10 @@ impl Format {
     pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Fbx, Self::Npz];
     /// Formats that a rig can be written as.
     pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Fbx, Self::Npz];
-    /// Formats that a rig with shapes can be written as.
-    pub const SHAPED_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz];
+    /// Formats that a rig with two layers or multi-weights can be written as.
+    pub const LAYERED_OUTPUTS: &[Self] = &[Self::Npz, Self::Glb, Self::Gltf];
+    /// Formats that a rig with corrective shapes can be written as.
+    pub const CORRECTIVE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz];
     /// Formats that a mesh animation can be written as.
     pub const SEQUENCE_OUTPUTS: &[Self] =
         &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz, Self::Alembic];

@@ -2,33 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
+use bonesmith_core::SequenceError;
+
 /// Every message names the file.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are the file and what is wrong with it")]
 pub enum IoError {
-    /// The operating system said no.
+    /// An error of the operating system.
     #[error("{}: {source}", path.display())]
-    Os {
-        /// Which file.
-        path: PathBuf,
-        /// What it said.
-        source: std::io::Error,
-    },
+    Os { path: PathBuf, source: std::io::Error },
     /// The file is not what it claims, or broken.
     #[error("{}: {what}", path.display())]
-    Malformed {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong and where.
-        what: String,
-    },
-    /// A sound file that we do not read or write, with advice.
+    Malformed { path: PathBuf, what: String },
+    /// A sound file that is not read or written, with advice.
     #[error("{}: {what}", path.display())]
-    Unsupported {
-        /// Which file.
-        path: PathBuf,
-        /// What is not supported, and what to do instead.
-        what: String,
-    },
+    Unsupported { path: PathBuf, what: String },
+    /// An animation that cannot be used.
+    #[error("{}: {source}", path.display())]
+    Sequence { path: PathBuf, source: SequenceError },
 }
 
 impl IoError {
@@ -42,7 +33,7 @@ impl IoError {
         Self::Unsupported { path: path.as_ref().to_owned(), what: what.into() }
     }
 
-    /// What the operating system said about `path`.
+    /// An error of the operating system about `path`.
     pub(crate) fn os(path: impl AsRef<Path>, source: std::io::Error) -> Self {
         Self::Os { path: path.as_ref().to_owned(), source }
     }

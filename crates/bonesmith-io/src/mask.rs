@@ -4,7 +4,8 @@ use std::path::Path;
 
 use bonesmith_core::Surface;
 
-use crate::{Format, IoError, LoadOptions, Loaded, detect, load, npz};
+use crate::load::{Content, load_content};
+use crate::{Format, IoError, detect, npz};
 
 /// Reads a mask: the array `mask` of an npz file, else the red of the vertex colours of anything that has them.
 pub fn load_mask(path: &Path) -> Result<Vec<f32>, IoError> {
@@ -13,9 +14,9 @@ pub fn load_mask(path: &Path) -> Result<Vec<f32>, IoError> {
     {
         return Ok(mask);
     }
-    let (surface, vertices) = match load(path, &LoadOptions::default())? {
-        Loaded::Rig(rig) => (Surface::clone(&rig.surface), rig.vertex_count()),
-        Loaded::Sequence(raw) => {
+    let (surface, vertices) = match load_content(path)? {
+        Content::Model(model) => (Surface::clone(model.view().surface()), model.view().vertex_count()),
+        Content::Sequence(raw) => {
             let vertices = raw.frames.first().map_or(0, |frame| frame.positions.len());
             (raw.surface, vertices)
         }

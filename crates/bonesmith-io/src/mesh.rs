@@ -32,6 +32,7 @@ pub enum Extent {
 /// Reads an OBJ or PLY file.
 pub fn read(path: &Path, format: Format, extent: Extent) -> Result<Mesh, IoError> {
     let bytes = std::fs::read(path).map_err(|e| IoError::os(path, e))?;
+    crate::opens::count();
     match format {
         Format::Obj => obj::parse(path, &bytes, extent),
         Format::Ply => ply::parse(path, &bytes, extent),

@@ -36,6 +36,7 @@ pub fn load(
 ) -> Result<RawSequence, IoError> {
     let os = |e| IoError::os(cache, e);
     let file = File::open(cache).map_err(os)?;
+    crate::opens::count();
     let file_bytes = file.metadata().map_err(os)?.len();
     let mut reader = BufReader::with_capacity(1 << 18, file);
     let fps = options.fps.filter(|fps| *fps > 0.0 && fps.is_finite()).unwrap_or(DEFAULT_FPS);

@@ -43,7 +43,7 @@ fn true_weights_are_found_from_nothing() {
     for name in CHARACTERS {
         let (rig, sequence) = known(&data, name);
         let found = solve(&forgotten(&rig), &sequence, true, Solve::Weights, &Locks::default());
-        let (e_rms, off) = (evaluate(&found, &sequence).unwrap().e_rms, weight_difference(&rig, &found));
+        let (e_rms, off) = (evaluate(&found, 0, &sequence).unwrap().e_rms, weight_difference(&rig, &found));
         println!("{name}: E_RMS {e_rms:.5}, weights off by {off:.6}");
         assert!(e_rms < 0.01, "{name}: E_RMS {e_rms}");
         assert!(off < 0.002, "{name}: weights are off by {off}");
@@ -57,7 +57,7 @@ fn the_true_motion_is_found_from_nothing() {
     for name in CHARACTERS {
         let (rig, sequence) = known(&data, name);
         let found = solve(&rig, &sequence, false, Solve::Motion, &Locks::default());
-        let e_rms = evaluate(&found, &sequence).unwrap().e_rms;
+        let e_rms = evaluate(&found, 0, &sequence).unwrap().e_rms;
         assert!(e_rms < 0.01, "{name}: E_RMS {e_rms}");
         // Bones as their own vertices see them: where the bone takes them.
         let usage = rig.weights.usage(rig.bone_count());
@@ -91,7 +91,7 @@ fn locked_bones_of_a_character_keep_every_bit() {
             assert_eq!(now.to_cols_array().map(f64::to_bits), before.to_cols_array().map(f64::to_bits));
         }
     }
-    let e_rms = |rig: &Rig| evaluate(rig, &sequence).unwrap().e_rms;
+    let e_rms = |rig: &Rig| evaluate(rig, 0, &sequence).unwrap().e_rms;
     assert!(e_rms(&found) < 0.6 * e_rms(&off), "{} {}", e_rms(&found), e_rms(&off));
 }
 
@@ -142,7 +142,7 @@ fn for_the_judges(name: &str, mut rig: Rig, sequence: &MeshSequence) {
     let mut found = refit(&forgotten(&rig), &[subject], &Locks::default(), &params, &mut Silent).unwrap();
     (rig, found.rigs) = (found.rigs.remove(0), Vec::new());
     rig.name = name.into();
-    let e_rms = evaluate(&rig, sequence).unwrap().e_rms;
+    let e_rms = evaluate(&rig, 0, sequence).unwrap().e_rms;
     assert!(e_rms < 0.1, "{name}: E_RMS {e_rms}");
     // A second animation, the first one backwards.
     let b = rig.bone_count();

@@ -34,7 +34,7 @@ fn e_rms(sequence: &MeshSequence, bones: usize, bone_kind: BoneKind, seed: u64) 
     let params = FitParams { bones, bone_kind, effort: Effort::Fast, seed, ..FitParams::default() };
     let fitted = fit(sequence, &params, &mut Silent).unwrap();
     fitted.rig.check().unwrap();
-    metrics::evaluate(&fitted.rig, sequence).unwrap().e_rms
+    metrics::evaluate(&fitted.rig, 0, sequence).unwrap().e_rms
 }
 
 #[test]

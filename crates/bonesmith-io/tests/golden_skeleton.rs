@@ -36,7 +36,7 @@ fn figures_hold() {
     for (name, bones, limit) in FIGURES {
         let sequence = load(&data, name);
         let rig = found(&sequence, BoneCount::Exact(bones));
-        let rmse = metrics::evaluate(&rig, &sequence).unwrap().rmse_percent;
+        let rmse = metrics::evaluate(&rig, 0, &sequence).unwrap().rmse_percent;
         let line = format!("{name}: RMSE {rmse:.3} % with {} bones, at most {limit:.3} with {bones}", rig.bone_count());
         println!("{line}");
         if rmse > limit || rig.bone_count() > bones {

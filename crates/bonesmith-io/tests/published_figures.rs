@@ -32,7 +32,7 @@ fn told(name: &str, measured: f64, info: &FitInfo) {
 fn rig(sequence: &MeshSequence, name: &str, params: &FitParams) -> (Fitted, f64) {
     let fitted = fit(sequence, params, &mut Silent).unwrap();
     fitted.rig.check().unwrap();
-    let measured = metrics::evaluate(&fitted.rig, sequence).unwrap().e_rms;
+    let measured = metrics::evaluate(&fitted.rig, 0, sequence).unwrap().e_rms;
     told(&format!("{name} {}", params.method.name()), measured, &fitted.info);
     (fitted, measured)
 }
@@ -75,13 +75,9 @@ fn near(name: &str, method: Method, kind: BoneKind, bones: usize, published: [f6
     let (fitted, plain) = rig(&sequence, name, &params);
     let corrected = match rigid {
         true => {
-            bonesmith_core::metrics::evaluate_shaped(
-                &eigenskin(&fitted.rig, &sequence, 5, &mut Silent).unwrap(),
-                0,
-                &sequence,
-            )
-            .unwrap()
-            .e_rms
+            bonesmith_core::metrics::evaluate(&eigenskin(&fitted.rig, &sequence, 5, &mut Silent).unwrap(), 0, &sequence)
+                .unwrap()
+                .e_rms
         }
         false => posed_residual(&fitted.rig, &sequence, 10, &mut Silent).unwrap(),
     };
@@ -131,7 +127,7 @@ fn sma_beats_sad_on_stiff_pieces() {
 fn basis_ratio(name: &str, method: Method, bones: usize, published: f64) -> Option<f64> {
     let sequence = sequence(name)?;
     let found = bonesmith_core::methods::represent(&sequence, &params(method, bones), &mut Silent).unwrap();
-    let measured = bonesmith_core::metrics::evaluate_basis(&found.basis, &sequence).unwrap().e_rms;
+    let measured = bonesmith_core::metrics::evaluate(&found.basis, 0, &sequence).unwrap().e_rms;
     told(&format!("{name} {}", method.name()), measured, &found.info);
     Some(measured / published)
 }

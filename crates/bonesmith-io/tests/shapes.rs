@@ -7,7 +7,7 @@ use bonesmith_core::fit::{BoneCount, FitParams, Method};
 use bonesmith_core::methods::fit;
 use bonesmith_core::model::basis::Basis;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_core::{BoneKind, MeshSequence, ShapedRig, Silent};
+use bonesmith_core::{BoneKind, CorrectiveRig, MeshSequence, Silent};
 use bonesmith_io::{
     LoadOptions, load_basis, load_rig, load_sequence, load_shaped, save_basis, save_rig, save_rig_with_shapes,
 };
@@ -19,7 +19,7 @@ fn animation() -> MeshSequence {
 }
 
 /// Too few bones, and three shapes for what they miss.
-fn sample() -> ShapedRig {
+fn sample() -> CorrectiveRig {
     let sequence = animation();
     let params = FitParams { bones: BoneCount::Exact(3), ..FitParams::default() };
     let rig = fit(&sequence, &params, &mut Silent).unwrap().rig;
@@ -75,7 +75,7 @@ fn shapes_turn_with_the_axes_of_their_rig() {
 #[test]
 fn files_without_shapes_have_none_and_wrong_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let ShapedRig { rig, mut shapes } = sample();
+    let CorrectiveRig { rig, mut shapes } = sample();
     for name in ["plain.npz", "plain.glb", "plain.usda"] {
         save_rig(&rig, &folder.path().join(name)).unwrap();
         assert!(load_shaped(&folder.path().join(name)).unwrap().is_none(), "{name}");

@@ -1,11 +1,12 @@
 //! Figures, parameters and warnings in plain words. The measures are those of `bonesmith_core::metrics`.
 
+use bonesmith_core::ModelRef;
 use bonesmith_core::fit::Warning;
 use bonesmith_core::metrics::Metrics;
 use serde_json::Value;
 
-use crate::model::{Figure, Param, Remark};
-use crate::subject::Shape;
+use crate::document::{Figure, Param, Remark};
+use crate::subject;
 
 /// About four significant digits, without exponents for ordinary sizes.
 pub fn figure(value: f64) -> String {
@@ -71,12 +72,12 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
 }
 
 /// What a model is made of.
-pub(crate) fn of_shape(shape: Shape, frames: usize) -> Vec<Figure> {
-    let Some(rig) = shape.rig() else { return Vec::new() };
-    let counts = shape.influence_counts();
+pub(crate) fn of_model(model: ModelRef<'_>, frames: usize) -> Vec<Figure> {
+    let Some(rig) = model.rig() else { return Vec::new() };
+    let counts = model.influence_histogram();
     let most = counts.len().saturating_sub(1);
     let total: usize = counts.iter().enumerate().map(|(k, count)| k * count).sum();
-    let mean = figure(total as f64 / shape.rest().len().max(1) as f64);
+    let mean = figure(total as f64 / model.vertex_count().max(1) as f64);
     let kind = format!("{:?}", rig.kind).to_lowercase();
     let mut figures = vec![Figure::new(
         "bones",
@@ -84,18 +85,18 @@ pub(crate) fn of_shape(shape: Shape, frames: usize) -> Vec<Figure> {
         "",
         format!("Bones that carry the motion; they are {kind}."),
     )];
-    if let Some(heads) = shape.virtual_heads() {
+    if model.virtual_bone_count() > 0 {
         let meaning = "Blends of bones that are computed once per frame; vertices hang on them instead of on bones.";
-        figures.push(Figure::new("virtual bones", heads.len() as f64, "", meaning));
+        figures.push(Figure::new("virtual bones", model.virtual_bone_count() as f64, "", meaning));
     }
-    if let Shape::Shaped(shaped) = shape {
+    if let ModelRef::Corrective(shaped) = model {
         let meaning = "Corrective shapes, added to the rest pose with a weight per frame before bones move it.";
         figures.push(Figure::new("shapes", shaped.shapes.len() as f64, "", meaning));
     }
     let meaning = format!("The most that any vertex blends; {mean} on average. Four or fewer play everywhere.");
     figures.push(Figure::new("influences", most as f64, "per vertex", meaning));
-    let (before, after) =
-        (12 * shape.rest().len() * frames, shape.storage(frames).iter().map(|row| row.bytes).sum::<u64>());
+    let before = 12 * model.vertex_count() * frames;
+    let after: u64 = subject::storage(model, frames).iter().map(|row| row.bytes).sum();
     let meaning = "The positions of all frames over the model with its motion, both as a run time holds them.";
     figures.push(Figure::new("smaller by", before as f64 / after.max(1) as f64, "times", meaning));
     // Whole numbers without decimals.

@@ -8,17 +8,17 @@
 //! `docs/formats/report.md`. This crate computes no errors: all figures come from `bonesmith_core::metrics`.
 
 mod data;
+mod document;
 mod figures;
-mod model;
 mod page;
 mod scene;
 mod subject;
 
+pub use document::{Column, Done, Figure, Iteration, Param, Remark, StorageRow, Table, Timing};
 pub use figures::{explain, figure, params};
-pub use model::{Column, Done, Figure, Iteration, Param, Remark, StorageRow, Table, Timing};
 pub use page::{Page, ReportError, extract, render};
 pub use scene::{ClipSpan, Scene};
-pub use subject::{MAX_INFLUENCES, Shape, Subject};
+pub use subject::{MAX_INFLUENCES, Subject};
 
 #[cfg(test)]
 mod tests;

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use bonesmith_core::metrics::Metrics;
-use bonesmith_core::{Clip, MeshSequence, Surface, Topology, UpAxis};
+use bonesmith_core::{MeshSequence, ModelKind, SparseWeights, Surface, Topology, UpAxis};
 use glam::Vec3;
 
 use crate::data::{Blob, Influences, Positions, flat, rows_of};
-use crate::figures;
-use crate::model::{
+use crate::document::{
     Bars, BlobInfo, ClipRow, Document, Done, ErrorPart, FORMAT, Figure, FileInfo, Frames, Largest, Mesh, Model, Plots,
     Skin, StorageRow, Table,
 };
-use crate::subject::{Shape, Subject};
+use crate::figures;
+use crate::subject::{self, Subject};
 
 /// Bones that colour a vertex whose own influences are not bones.
 const COLOURS: usize = 4;
@@ -91,13 +91,15 @@ impl Scene<'_> {
             return self.clips.clone();
         }
         let of_sequence = |s: &MeshSequence| vec![ClipSpan { name: s.name().to_owned(), count: s.frame_count() }];
-        let of_clip = |clip: &&Clip| ClipSpan { name: clip.name.clone(), count: clip.frame_count() };
+        let of_subject = |subject: &Subject<'_>| -> Vec<ClipSpan> {
+            let all = subject.model.clips();
+            let spans = subject.clips.iter().filter_map(|&clip| all.get(clip));
+            let spans = spans.map(|clip| ClipSpan { name: clip.name.to_owned(), count: clip.frame_count() });
+            spans.filter(|clip| clip.count > 0).collect()
+        };
         let found = match (self.original, self.subjects.first()) {
             (Some(original), _) => of_sequence(original),
-            (None, Some(subject)) if let Some((name, times)) = subject.shape.own_motion() => {
-                vec![ClipSpan { name: name.to_owned(), count: times.len() }]
-            }
-            (None, Some(subject)) => subject.clips.iter().map(of_clip).filter(|clip| clip.count > 0).collect(),
+            (None, Some(subject)) => of_subject(subject),
             (None, None) => return Vec::new(),
         };
         // A model without motion is shown at rest.
@@ -105,18 +107,18 @@ impl Scene<'_> {
     }
 
     fn surface(&self) -> Option<&Surface> {
-        match (self.original, self.subjects.first().map(|subject| subject.shape)) {
-            (Some(original), _) => Some(original.surface()),
-            (None, shape) => shape.and_then(Shape::surface),
-        }
+        let of_subject = self.subjects.first().map(|subject| &**subject.model.surface());
+        self.original.map(|original| &**original.surface()).or(of_subject)
     }
 
     /// Frames per second: of the typical step.
     fn fps(&self) -> f64 {
         let times = match (self.original, self.subjects.first()) {
             (Some(original), _) => original.times_secs(),
-            (None, Some(subject)) if let Some((_, times)) = subject.shape.own_motion() => times,
-            (None, Some(subject)) => subject.clips.first().map_or(&[][..], |clip| &clip.times_secs),
+            (None, Some(subject)) => {
+                let clip = subject.clips.first().and_then(|&clip| subject.model.clips().get(clip).copied());
+                clip.map_or(&[][..], |clip| clip.times_secs)
+            }
             (None, None) => &[],
         };
         let mut steps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0.0).collect();
@@ -165,7 +167,7 @@ impl Scene<'_> {
     }
 
     fn vertices(&self) -> usize {
-        let first = self.subjects.first().map(|subject| subject.shape.rest().len());
+        let first = self.subjects.first().map(|subject| subject.model.vertex_count());
         self.original.map(|original| original.vertex_count()).or(first).unwrap_or(0)
     }
 }
@@ -187,23 +189,24 @@ fn edges(topology: &Topology) -> Vec<[u32; 2]> {
 }
 
 fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -> Model {
-    let shape = subject.shape;
-    let rest = blob.push(&flat(shape.rest().iter().map(|p| p.as_dvec3())));
-    let bones = shape.bone_rows();
-    let skin = shape.is_skinned().then(|| skin(subject, kept, blob));
+    let model = subject.model;
+    let rest = blob.push(&flat(model.rest().iter().map(|p| p.as_dvec3())));
+    let bones = subject.bone_rows();
+    let skin = subject.is_skinned().then(|| skin(subject, kept, blob));
     let positions = skin.is_none().then(|| Positions::new(&subject.positions(&kept.frames), blob));
     // Where joints are the bones, their motion is there already.
-    let bone_matrices = match (&skin, shape) {
-        (Some(skin), Shape::Lbs(_)) => Some(skin.matrices.clone()),
+    let is_rig = model.kind() == ModelKind::Rig;
+    let bone_matrices = match &skin {
+        Some(skin) if is_rig => Some(skin.matrices.clone()),
         _ => (!bones.is_empty()).then(|| blob.push(&rows_of(subject.bone_poses(&kept.frames)))),
     };
-    let own_colours = skin.is_some() && matches!(shape, Shape::Lbs(_));
-    let rows = (0..shape.rest().len()).map(|i| shape.effective(i));
+    let own_colours = skin.is_some() && is_rig;
+    let rows = (0..model.vertex_count()).map(|i| subject::colours(model, i));
     let bone_weights = (!own_colours && !bones.is_empty()).then(|| Influences::new(COLOURS, rows, blob));
-    let heads = shape.virtual_heads();
+    let heads = model.virtual_bones();
     Model {
         name: subject.name.clone(),
-        kind: shape.kind(),
+        kind: model.kind().id(),
         rest,
         skin,
         positions,
@@ -214,8 +217,8 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
         error: subject.metrics.map(|metrics| error(metrics, blob)),
         plots: Plots {
             iterations: subject.iterations.clone(),
-            influence_counts: shape.influence_counts(),
-            bone_usage: shape.bone_usage(),
+            influence_counts: model.influence_histogram(),
+            bone_usage: subject::bone_usage(model),
             timings: subject.timings.clone(),
         },
         figures: figures(subject, frames_total),
@@ -227,15 +230,15 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
 /// Figures of the metrics, of the model, and those given.
 fn figures(subject: &Subject, frames: usize) -> Vec<Figure> {
     let measured = subject.metrics.map(figures::of_metrics).unwrap_or_default();
-    let own = figures::of_shape(subject.shape, frames);
+    let own = figures::of_model(subject.model, frames);
     measured.into_iter().chain(own).chain(subject.figures.iter().cloned()).collect()
 }
 
-/// Room before and after, then the files.
+/// Storage before and after, then the files.
 fn storage(subject: &Subject, frames: usize) -> Vec<StorageRow> {
-    let before = 12 * (subject.shape.rest().len() * frames) as u64;
+    let before = 12 * (subject.model.vertex_count() * frames) as u64;
     let mut rows = vec![StorageRow::new("before: positions of all frames, float32", before)];
-    let own = subject.shape.storage(frames);
+    let own = subject::storage(subject.model, frames);
     if own.len() > 1 {
         rows.push(StorageRow::new("after: the model with its motion", own.iter().map(|row| row.bytes).sum()));
         rows.extend(own.into_iter().map(|row| StorageRow { part: true, ..row }));
@@ -245,12 +248,8 @@ fn storage(subject: &Subject, frames: usize) -> Vec<StorageRow> {
 }
 
 fn skin(subject: &Subject, kept: &Kept, blob: &mut Blob) -> Skin {
-    let weights = match subject.shape {
-        Shape::TwoLayer(two) => &two.weights,
-        Shape::Lbs(rig) => &rig.weights,
-        Shape::Ddm(_) | Shape::Shaped(_) | Shape::Basis(_) | Shape::Sequence(_) => unreachable!("not skinned"),
-    };
-    let influences = Influences::of(weights, blob);
+    let none = SparseWeights::new(0, 1);
+    let influences = Influences::of(subject.model.weights().unwrap_or(&none), blob);
     let poses = subject.joint_poses(&kept.frames);
     let joints = poses.len() / kept.frames.len().max(1);
     Skin { influences, joints, matrices: blob.push(&rows_of(poses)) }

@@ -4,11 +4,11 @@ use bonesmith_core::compress::{TwoLayerParams, TwoLayerSize, compress};
 use bonesmith_core::ddm::{DdmParams, precompute};
 use bonesmith_core::fit::{BoneCount, FitParams, Method};
 use bonesmith_core::synthetic::{PosedRig, PosedRigParams, posed_rig};
-use bonesmith_core::{DdmRig, MeshSequence, Rig, Silent, TwoLayerRig, metrics};
+use bonesmith_core::{DdmRig, MeshSequence, ModelRef, Rig, Silent, TwoLayerRig, metrics};
 use glam::Vec3;
 use serde_json::Value;
 
-use crate::{ClipSpan, ReportError, Scene, Shape, Subject, extract, render};
+use crate::{ClipSpan, ReportError, Scene, Subject, extract, render};
 
 const ROOMY: u64 = 25_000_000;
 
@@ -127,26 +127,23 @@ fn every_kind_of_model_comes_back_as_the_core_poses_it() {
     let (params, mut silent) =
         (bonesmith_core::ddm::compress::DdmCompressParams { virtual_bones: 20, ..Default::default() }, Silent);
     let small = bonesmith_core::ddm::compress::compress(&ddm, &params, &mut silent).unwrap().0;
-    let metrics = metrics::evaluate(&rig, &sequence).unwrap();
+    let metrics = metrics::evaluate(&rig, 0, &sequence).unwrap();
     let shaped = bonesmith_core::corrective::eigenskin(&rig, &sequence, 2, &mut silent).unwrap();
     let svd = FitParams { bones: BoneCount::Exact(3), method: Method::Svd, ..FitParams::default() };
     let basis = bonesmith_core::methods::represent(&sequence, &svd, &mut silent).unwrap().basis;
-    let shapes = [
-        Shape::Lbs(&rig),
-        Shape::TwoLayer(&two),
-        Shape::Ddm(&ddm),
-        Shape::Ddm(&small),
-        Shape::Sequence(&sequence),
-        Shape::Shaped(&shaped),
-        Shape::Basis(&basis),
+    let models = [
+        ModelRef::from(&rig),
+        ModelRef::from(&two),
+        ModelRef::from(&ddm),
+        ModelRef::from(&small),
+        ModelRef::from(&sequence),
+        ModelRef::from(&shaped),
+        ModelRef::from(&basis),
     ];
     let kinds = ["lbs", "two_layer", "ddm", "compressed_ddm", "sequence", "shaped", "basis"];
-    assert_eq!(shapes[5].rest(), rig.rest);
-    let subjects: Vec<Subject> = shapes
-        .map(|shape| {
-            let clips = shape.rig().map_or(Vec::new(), |rig| vec![&rig.clips[0]]);
-            Subject { metrics: Some(&metrics), ..Subject::new("a </script> \"name\"", shape, clips) }
-        })
+    assert_eq!(models[5].rest(), rig.rest);
+    let subjects: Vec<Subject> = models
+        .map(|model| Subject { metrics: Some(&metrics), ..Subject::new("a </script> \"name\"", model, vec![0]) })
         .into();
     let scene =
         Scene { original: Some(&sequence), subjects: subjects.clone(), title: "<b>".into(), ..Scene::default() };
@@ -183,8 +180,8 @@ fn every_kind_of_model_comes_back_as_the_core_poses_it() {
 fn the_error_is_that_of_the_metrics() {
     let (mut rig, sequence) = known();
     rig.rest[5] += Vec3::X * 0.1;
-    let metrics = metrics::evaluate(&rig, &sequence).unwrap();
-    let subject = Subject { metrics: Some(&metrics), ..Subject::new("rig", Shape::Lbs(&rig), vec![&rig.clips[0]]) };
+    let metrics = metrics::evaluate(&rig, 0, &sequence).unwrap();
+    let subject = Subject { metrics: Some(&metrics), ..Subject::new("rig", &rig, vec![0]) };
     let read = Read::new(
         &render(&Scene { original: Some(&sequence), subjects: vec![subject], ..Scene::default() }, ROOMY).unwrap().html,
     );
@@ -210,7 +207,7 @@ fn the_error_is_that_of_the_metrics() {
 fn frames_are_left_out_until_it_fits() {
     let (rig, sequence) = known();
     let clips = vec![ClipSpan { name: "a".into(), count: 10 }, ClipSpan { name: "b".into(), count: 14 }];
-    let subject = Subject::new("rig", Shape::Lbs(&rig), vec![&rig.clips[0]]);
+    let subject = Subject::new("rig", &rig, vec![0]);
     let scene = Scene { original: Some(&sequence), subjects: vec![subject], clips, ..Scene::default() };
     let whole = render(&scene, ROOMY).unwrap().html.len() as u64;
     let least = crate::page::smallest(&scene);
@@ -244,7 +241,7 @@ fn more_influences_than_a_shader_takes_come_as_positions() {
     let params = PosedRigParams { bones: 24, influences: 24, softness: 2.0, frames: 3, ..PosedRigParams::default() };
     let rig = posed_rig(1, &params).rig;
     assert!(rig.weights.max_influences() > crate::MAX_INFLUENCES, "{}", rig.weights.max_influences());
-    let subject = Subject::new("dense", Shape::Lbs(&rig), vec![&rig.clips[0]]);
+    let subject = Subject::new("dense", &rig, vec![0]);
     let expected = subject.positions(&[2]);
     let read = Read::new(&render(&Scene { subjects: vec![subject], ..Scene::default() }, ROOMY).unwrap().html);
     let model = &read.json["models"][0];
@@ -256,7 +253,7 @@ fn more_influences_than_a_shader_takes_come_as_positions() {
 fn a_rig_without_motion_is_shown_at_rest_and_tables_alone_are_a_report() {
     let (mut rig, _) = known();
     rig.clips.clear();
-    let scene = Scene { subjects: vec![Subject::new("still", Shape::Lbs(&rig), Vec::new())], ..Scene::default() };
+    let scene = Scene { subjects: vec![Subject::new("still", &rig, Vec::new())], ..Scene::default() };
     let read = Read::new(&render(&scene, ROOMY).unwrap().html);
     assert_eq!(read.json["frames"]["count"], 1);
     assert!(farthest(&read.posed(&read.json["models"][0], 0), &rig.rest) < 1e-5);
@@ -273,8 +270,8 @@ fn a_rig_without_motion_is_shown_at_rest_and_tables_alone_are_a_report() {
 fn nothing_infinite_reaches_the_page() {
     let (mut rig, sequence) = known();
     rig.clips[0].posed_from_rest[3].translation.x = 1e300;
-    let metrics = metrics::evaluate(&rig, &sequence).unwrap();
-    let subject = Subject { metrics: Some(&metrics), ..Subject::new("far", Shape::Lbs(&rig), vec![&rig.clips[0]]) };
+    let metrics = metrics::evaluate(&rig, 0, &sequence).unwrap();
+    let subject = Subject { metrics: Some(&metrics), ..Subject::new("far", &rig, vec![0]) };
     let page =
         render(&Scene { original: Some(&sequence), subjects: vec![subject], ..Scene::default() }, ROOMY).unwrap();
     let read = Read::new(&page.html);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::metrics::Metrics;
-use bonesmith_core::{Clip, MeshSequence};
+use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_core::{MeshSequence, ModelRef};
 use bonesmith_report::{Column, Done, Scene, StorageRow, Subject, Table, Timing};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::bench::table::lines;
 use crate::args::CompareArgs;
 use crate::errors::Outcome;
 use crate::load;
-use crate::models::AnyModel;
+use crate::models::{self, find_clip};
 use crate::output::{bytes, count, figure, print, write_json};
 use crate::pipeline::file_bytes;
 use crate::reports::{self, file_name};
@@ -40,8 +40,8 @@ const COLUMNS: [(&str, &str, &str); 9] = [
 /// One model with its figures.
 struct Entry<'a> {
     path: &'a Path,
-    model: &'a AnyModel,
-    clip: Option<&'a Clip>,
+    model: ModelRef<'a>,
+    clip: usize,
     metrics: Metrics,
     secs: f64,
 }
@@ -55,13 +55,14 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
 
     session.stage("reading")?;
     let sequence = load::animation(&input, session)?;
-    let read = || files.paths.iter().map(|path| AnyModel::read(path, &input)).collect::<anyhow::Result<Vec<_>>>();
+    let read = || files.paths.iter().map(|path| models::read(path, &input)).collect::<anyhow::Result<Vec<_>>>();
     let models = session.heed(read)?;
     let mut entries = Vec::new();
     for (path, model) in files.paths.iter().zip(&models) {
         session.stage("measuring")?;
         entries.push(
-            Entry::new(path, model, &sequence).with_context(|| format!("{} cannot be compared", path.display()))?,
+            Entry::new(path, model.view(), &sequence)
+                .with_context(|| format!("{} cannot be compared", path.display()))?,
         );
     }
     session.finish_progress();
@@ -80,20 +81,20 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
 }
 
 impl<'a> Entry<'a> {
-    fn new(path: &'a Path, model: &'a AnyModel, sequence: &MeshSequence) -> anyhow::Result<Self> {
+    fn new(path: &'a Path, model: ModelRef<'a>, sequence: &MeshSequence) -> anyhow::Result<Self> {
         let started = Instant::now();
         let clip = fitting_clip(model, sequence)?;
-        let metrics = model.measure(clip, sequence)?;
+        let metrics = metrics::evaluate(model, clip, sequence)?;
         Ok(Self { path, model, clip, metrics, secs: started.elapsed().as_secs_f64() })
     }
 
     fn bones(&self) -> Option<usize> {
-        self.model.shape().rig().map(|rig| rig.bone_count())
+        self.model.rig().map(|rig| rig.bone_count())
     }
 
     fn run_time_bytes(&self) -> u64 {
         let frames = self.metrics.per_frame.len();
-        self.model.shape().storage(frames).iter().map(|row| row.bytes).sum()
+        self.model.storage(frames).iter().map(|(_, bytes)| *bytes as u64).sum()
     }
 
     /// Cells for the terminal.
@@ -107,7 +108,7 @@ impl<'a> Entry<'a> {
             figure(metrics.rmse_percent),
             or_dash(metrics.normal_degrees.map(figure)),
             or_dash(self.bones().map(|n| n.to_string())),
-            or_dash(self.bones().map(|_| self.model.influences().to_string())),
+            or_dash(self.bones().map(|_| self.model.max_influences().to_string())),
             bytes(self.run_time_bytes()),
             bytes(file_bytes(self.path)),
         ]
@@ -123,7 +124,7 @@ impl<'a> Entry<'a> {
             json!(metrics.rmse_percent),
             json!(metrics.normal_degrees),
             json!(self.bones()),
-            json!(self.bones().map(|_| self.model.influences())),
+            json!(self.bones().map(|_| self.model.max_influences())),
             json!(self.run_time_bytes()),
             json!(file_bytes(self.path)),
         ]
@@ -134,10 +135,10 @@ impl<'a> Entry<'a> {
         let (frame, vertex) = metrics.max_error_at;
         json!({
             "file": self.path.to_string_lossy(),
-            "kind": self.model.shape().kind(),
-            "clip": self.clip.map(|clip| &clip.name),
+            "kind": self.model.kind().id(),
+            "clip": self.model.rig().map(|rig| &rig.clips[self.clip].name),
             "bones": self.bones(),
-            "influences": self.model.influences(),
+            "influences": self.model.max_influences(),
             "e_rms": metrics.e_rms,
             "max_error": metrics.max_error,
             "max_error_model_units": metrics.max_error_model_units,
@@ -151,12 +152,9 @@ impl<'a> Entry<'a> {
 }
 
 /// The first clip with as many frames as the animation, else the first.
-fn fitting_clip<'a>(model: &'a AnyModel, sequence: &MeshSequence) -> anyhow::Result<Option<&'a Clip>> {
-    let fits = |clip: &&Clip| clip.frame_count() == sequence.frame_count();
-    match model.shape().rig().and_then(|rig| rig.clips.iter().find(fits)) {
-        Some(clip) => Ok(Some(clip)),
-        None => model.clip(None),
-    }
+fn fitting_clip(model: ModelRef<'_>, sequence: &MeshSequence) -> anyhow::Result<usize> {
+    let found = model.clips().iter().position(|clip| clip.frame_count() == sequence.frame_count());
+    found.map_or_else(|| find_clip(model, None), Ok)
 }
 
 fn to_json(entries: &[Entry], sequence: &MeshSequence) -> Value {
@@ -171,8 +169,7 @@ fn to_json(entries: &[Entry], sequence: &MeshSequence) -> Value {
 
 fn scene<'a>(entries: &'a [Entry<'a>], sequence: &'a MeshSequence) -> Scene<'a> {
     let subject = |entry: &'a Entry<'a>| {
-        let clips = entry.clip.into_iter().collect();
-        let mut subject = Subject::new(file_name(entry.path), entry.model.shape(), clips);
+        let mut subject = Subject::new(file_name(entry.path), entry.model, vec![entry.clip]);
         subject.metrics = Some(&entry.metrics);
         subject.storage.push(StorageRow::new(format!("file {}", file_name(entry.path)), file_bytes(entry.path)));
         subject.timings.push(Timing { stage: "evaluate".to_owned(), secs: entry.secs });

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use bonesmith_core::compress::{CompressStop, Compressed, TwoLayerParams, TwoLayerSize, compress};
 use bonesmith_core::fit::Warning;
-use bonesmith_report::Shape;
 use serde_json::{Value, json};
 
-use super::lighter::{Report, Source};
+use super::simplify::{Report, Source};
 use crate::args::{CompressArgs, ShapeArg};
 use crate::errors::Outcome;
 use crate::output::figure;
@@ -39,7 +38,7 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
         json!({ "version": env!("CARGO_PKG_VERSION"), "compress": params, "from": before }).to_string();
     session.heed(|| match shape {
         ShapeArg::Baked => bonesmith_io::save_rig(&rig.bake(), &output),
-        ShapeArg::Runtime => bonesmith_io::save_two_layer(&rig, &output),
+        ShapeArg::Runtime => bonesmith_io::save_model(&rig, &output),
     })?;
     let export = export_started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
@@ -79,7 +78,7 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
         rows: rows(&rig, &sizes, (!poses).then_some(error)),
         ..measured
     };
-    let page = report.write_page(page.as_ref(), Shape::TwoLayer(&rig), source.reference(), session);
+    let page = report.write_page(page.as_ref(), &rig, source.reference(), session);
     report.show(json_target.as_ref(), session)?;
     page?;
     Ok(if missed { Outcome::QualityMissed } else { Outcome::Done })

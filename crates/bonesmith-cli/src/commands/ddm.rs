@@ -5,15 +5,13 @@ use std::time::Instant;
 
 use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, DdmStop, RangeOfMotion, compress};
 use bonesmith_core::ddm::{DdmMaps, DdmParams, DeltaMush, Frames, precompute, rigid_bind};
-use bonesmith_core::deform::ddm_f64;
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::model::ddm::Variant;
-use bonesmith_core::{DdmRig, MeshSequence, Rig};
-use bonesmith_report::Shape;
+use bonesmith_core::{DdmRig, MeshSequence, ModelRef, Rig};
 use glam::Vec3;
 use serde_json::{Value, json};
 
-use super::lighter::Report;
+use super::simplify::Report;
 use crate::args::{DdmArgs, DdmCompressArgs, MapArg, ShapeArg};
 use crate::errors::{Outcome, Usage};
 use crate::output::{bytes, figure};
@@ -64,7 +62,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.heed(|| save(&made, shape, &output))?;
     let export = started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
-    let reference = poses(&full.rig, |t| ddm_f64(&full, full.rig.clips[0].frame(t)))?;
+    let reference = load::baked(&full)?;
     let measured = reference.as_ref().map(|sequence| models::measure_written(&output, sequence)).transpose()?;
     let seconds = Seconds { load, prepare, fit, export, total: load + prepare + fit + export, ..Default::default() };
     let mut report = Report {
@@ -80,7 +78,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         metrics: measured,
         ..Report::new("ddm", &rig, output)
     };
-    let page = report.write_page(page.as_ref(), Shape::Ddm(&made), reference.as_ref(), session);
+    let page = report.write_page(page.as_ref(), &made, reference.as_ref(), session);
     report.show(json_target.as_ref(), session)?;
     page?;
     Ok(Outcome::Done)
@@ -149,20 +147,15 @@ fn compression(args: &DdmCompressArgs) -> anyhow::Result<Option<DdmCompressParam
 /// Writes the model itself, or what it does: virtual bones as joints, else frames as morph targets.
 fn save(made: &DdmRig, shape: ShapeArg, output: &Path) -> anyhow::Result<()> {
     match (shape, made.bake()) {
-        (ShapeArg::Runtime, _) => bonesmith_io::save_ddm(made, output)?,
+        (ShapeArg::Runtime, _) => bonesmith_io::save_model(made, output)?,
         (ShapeArg::Baked, Some(baked)) => bonesmith_io::save_rig(&baked, output)?,
         (ShapeArg::Baked, None) => {
-            let frames = poses(&made.rig, |t| ddm_f64(made, made.rig.clips[0].frame(t)))?;
-            let frames = frames.ok_or_else(|| Usage::new("--shape baked: the rig has no animation to bake"))?;
+            let frames =
+                load::baked(made)?.ok_or_else(|| Usage::new("--shape baked: the rig has no animation to bake"))?;
             bonesmith_io::save_sequence(&frames, output)?;
         }
     }
     Ok(())
-}
-
-/// The first clip as an animation; `None` if the rig has none.
-fn poses(rig: &Rig, posed: impl Fn(usize) -> Vec<Vec3>) -> anyhow::Result<Option<MeshSequence>> {
-    rig.animation(posed).map(load::check).transpose()
 }
 
 fn delta_mush(
@@ -175,8 +168,8 @@ fn delta_mush(
 ) -> anyhow::Result<Outcome> {
     session.stage("smoothing every frame")?;
     let mush = DeltaMush::new(rig, params, maps, Frames::Tangent)?;
-    let frames = poses(rig, |t| mush.pose(rig.clips[0].frame(t)))?;
-    let frames = frames.ok_or_else(|| Usage::new("--delta-mush: the rig has no animation"))?;
+    let frames = ModelRef::from(rig).animation(|t| mush.pose(rig.clips[0].frame(t)));
+    let frames = load::check(frames.ok_or_else(|| Usage::new("--delta-mush: the rig has no animation"))?)?;
     session.stage("writing")?;
     session.heed(|| bonesmith_io::save_sequence(&frames, output))?;
     let page =

@@ -31,7 +31,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let job = pipeline::Job { params, skeleton: None, eigenskin: None, output: rig_path.clone(), picture: None };
     let (mut summary, written) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
     let target = ReportTarget { path: page, max_bytes: settings::report_bytes(REPORT_MB)? };
-    let page = pipeline::report("demo", &mut summary, written.shape(), &sequence, &target, session);
+    let page = pipeline::report("demo", &mut summary, written.view(), &sequence, &target, session);
     bonesmith_io::save_sequence(&sequence, &sequence_path)?;
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     page?;

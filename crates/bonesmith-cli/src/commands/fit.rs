@@ -41,7 +41,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let load_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton, eigenskin, output, picture };
     let (mut summary, written) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
-    let page = report.map(|target| pipeline::report("fit", &mut summary, written.shape(), &sequence, &target, session));
+    let page = report.map(|target| pipeline::report("fit", &mut summary, written.view(), &sequence, &target, session));
     super::report(&summary, json.as_ref(), !session.quiet, session)?;
     page.transpose()?;
     Ok(pipeline::outcome(&summary))

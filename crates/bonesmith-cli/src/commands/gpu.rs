@@ -1,7 +1,7 @@
 //! Rigs on the GPU, for `eval --gpu` and `bench gpu`.
 
-use bonesmith_core::{Clip, DdmRig, Rig, TwoLayerRig};
-use bonesmith_gpu::{Gpu, GpuError, GpuOptions, Model};
+use bonesmith_core::{Clip, ModelRef};
+use bonesmith_gpu::{Gpu, GpuError, GpuModel, GpuOptions};
 use glam::Vec3;
 
 use crate::errors::Usage;
@@ -27,17 +27,23 @@ pub fn name(gpu: &Gpu) -> String {
     format!("{}, {:?} {}", info.name, info.backend, driver.trim()).trim().to_owned()
 }
 
-/// A rig of any kind, as `eval` has read it.
-pub fn upload(gpu: &Gpu, rig: &Rig, two: Option<&TwoLayerRig>, ddm: Option<&DdmRig>) -> Result<Model, GpuError> {
-    match (two, ddm) {
-        (Some(two), _) => Model::two_layer(gpu, two),
-        (None, Some(ddm)) => Model::ddm(gpu, ddm),
-        (None, None) => Model::lbs(gpu, rig),
+/// [F, N] posed vertices of a clip, and the name of the adapter; `None` for a model without bones.
+pub fn poses_of(model: ModelRef<'_>, clip: usize) -> anyhow::Result<Option<(Vec<Vec<Vec3>>, String)>> {
+    let Some(rig) = model.rig() else { return Ok(None) };
+    if matches!(model, ModelRef::Corrective(_)) {
+        return Err(Usage::new("--gpu: corrective shapes are posed by the CPU only").into());
     }
+    let gpu = open(None)?;
+    let uploaded = match model {
+        ModelRef::TwoLayer(two) => GpuModel::two_layer(&gpu, two)?,
+        ModelRef::Ddm(ddm) => GpuModel::ddm(&gpu, ddm)?,
+        _ => GpuModel::lbs(&gpu, rig)?,
+    };
+    Ok(Some((poses(&uploaded, &rig.clips[clip])?, name(&gpu))))
 }
 
 /// [F, N] posed vertices of a clip.
-pub fn poses(model: &Model, clip: &Clip) -> Result<Vec<Vec<Vec3>>, GpuError> {
+fn poses(model: &GpuModel, clip: &Clip) -> Result<Vec<Vec<Vec3>>, GpuError> {
     let frames = clip.frame_count();
     let batch = model.batch(frames.min(BATCH))?;
     let mut posed = Vec::with_capacity(frames);

@@ -1,9 +1,8 @@
 //! `bonesmith info`: what a file holds.
 
-use anyhow::Context;
 use bonesmith_core::mesh::sphere::smallest_enclosing_sphere;
-use bonesmith_core::{Adjacency, MeshSequence, Rig, Surface};
-use bonesmith_io::{LoadOptions, Loaded, MeshEntry};
+use bonesmith_core::{Adjacency, Clip, ModelRef, Rig};
+use bonesmith_io::{Inspection, LoadOptions, MeshEntry};
 use glam::Vec3;
 use serde::Serialize;
 use serde_json::json;
@@ -12,10 +11,9 @@ use crate::args::InfoArgs;
 use crate::errors::Outcome;
 use crate::output::{Table, count, figure, print, write_json};
 use crate::session::Session;
-use crate::settings::JsonTarget;
-use crate::{load, settings};
+use crate::settings::{self, JsonTarget};
 
-/// What is told about any file.
+/// What is known about any file.
 #[derive(Debug, Serialize)]
 struct Info {
     name: String,
@@ -37,7 +35,7 @@ struct Info {
     has_colors: bool,
     materials: Vec<String>,
     images: usize,
-    /// Axes and unit, as far as the file tells.
+    /// Axes and unit, as far as the file states them.
     space: bonesmith_core::Space,
     /// Meshes of the file, where it can hold several: what --mesh takes.
     meshes: Vec<MeshInfo>,
@@ -127,56 +125,8 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let options = LoadOptions { fps: settings::fps(args.fps)?, mesh: args.mesh };
     let input = settings::input(args.inputs, Default::default())?;
     let json_target = settings::json(args.json)?;
-    let path = &input.paths[0];
-    let two = session.heed(|| bonesmith_io::load_two_layer(path))?;
-    let ddm = if two.is_none() { session.heed(|| bonesmith_io::load_ddm(path))? } else { None };
-    let shaped = session.heed(|| bonesmith_io::load_shaped(path))?;
-    let read = || super::convert::load_any(&input.paths, &options);
-    // What a plain rig lacks is told below, and is no loss then.
-    let is_plain = two.is_none() && ddm.is_none() && shaped.is_none();
-    let mut info = match if is_plain { session.heed(read)? } else { read()? } {
-        Loaded::Rig(rig) => Info::of_rig(&rig),
-        Loaded::Sequence(raw) => Info::of_sequence(&load::check(raw).with_context(|| path.display().to_string())?),
-    };
-    info.format = match path.is_file() {
-        true => bonesmith_io::detect(path)?.name().to_owned(),
-        false => "files of one animation".to_owned(),
-    };
-    let meshes = bonesmith_io::list_meshes(path)?;
-    info.meshes = meshes.into_iter().map(|MeshEntry { name, vertices }| MeshInfo { name, vertices }).collect();
-    if let Some((ddm, rig)) = ddm.as_ref().zip(info.rig.as_mut()) {
-        rig.bones = ddm.rig.bone_count();
-        rig.roots = ddm.rig.bones.iter().filter(|b| b.parent.is_none()).count();
-        rig.bone_kind = ddm.rig.kind;
-        rig.unused_bones = 0;
-        rig.ddm = Some(DdmInfo {
-            variant: ddm.variant.into(),
-            multi_weights: ddm.weights.influences(),
-            numbers: ddm.weights.width(),
-            virtual_bones: ddm.virtual_count(),
-            bytes: ddm.bytes(),
-        });
-    }
-    if let Some((shaped, rig)) = shaped.zip(info.rig.as_mut()) {
-        rig.shapes = shaped.shapes.into_iter().map(|shape| shape.name).collect();
-    }
-    if let Some(basis) = bonesmith_io::load_basis(path)? {
-        info.holds = "basis";
-        let params = serde_json::from_str(&basis.params_json).unwrap_or_default();
-        let (clusters, columns, bytes) = (basis.cluster_count, basis.dimension, basis.bytes());
-        info.basis = Some(BasisInfo { clusters, columns, bytes, params });
-    }
-    if let Some((two, rig)) = two.as_ref().zip(info.rig.as_mut()) {
-        rig.bones = two.master.bone_count();
-        rig.roots = two.master.bones.iter().filter(|b| b.parent.is_none()).count();
-        rig.bone_kind = two.master.kind;
-        rig.unused_bones = 0;
-        rig.layers = Some(LayerInfo {
-            virtual_bones: two.virtual_count(),
-            master_influences: two.blends.slots(),
-            blends_per_vertex: two.blends_per_vertex(),
-        });
-    }
+    let found = session.heed(|| bonesmith_io::inspect(&input.paths, &options))?;
+    let info = Info::new(&found);
     session.finish_progress();
     if let Some(target) = &json_target {
         write_json(target, &session.with_losses(json!(info)))?;
@@ -188,17 +138,25 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 }
 
 impl Info {
-    fn of_mesh(name: &str, rest: &[Vec3], surface: &Surface) -> Self {
-        let topology = &surface.topology;
+    fn new(found: &Inspection) -> Self {
+        let model = found.model.view();
+        let (rest, surface, topology) = (model.rest(), model.surface(), &model.surface().topology);
         let corners =
             |wanted: std::ops::RangeInclusive<usize>| topology.faces().filter(|f| wanted.contains(&f.len())).count();
         let adjacency = Adjacency::new(topology, rest.len());
         let low = rest.iter().fold(Vec3::INFINITY, |a, b| a.min(*b));
         let high = rest.iter().fold(Vec3::NEG_INFINITY, |a, b| a.max(*b));
+        let clips = model.clips();
+        let first = clips.first();
+        let mesh = |MeshEntry { name, vertices }: &MeshEntry| MeshInfo { name: name.clone(), vertices: *vertices };
         Self {
-            name: name.to_owned(),
-            format: String::new(),
-            holds: "animation",
+            name: model.name().to_owned(),
+            format: found.format.map_or("files of one animation", |format| format.name()).to_owned(),
+            holds: match model {
+                ModelRef::Sequence(_) => "animation",
+                ModelRef::Basis(_) => "basis",
+                _ => "rig",
+            },
             vertices: rest.len(),
             faces: topology.face_count(),
             triangles: corners(3..=3),
@@ -214,50 +172,19 @@ impl Info {
             materials: surface.materials.iter().map(|m| m.name.clone()).collect(),
             images: surface.images.len(),
             space: surface.space,
-            meshes: Vec::new(),
-            frames: 0,
-            times: None,
-            rig: None,
-            basis: None,
-        }
-    }
-
-    fn of_sequence(sequence: &MeshSequence) -> Self {
-        let frames = sequence.frame_count();
-        let times = Times::new(sequence.times_secs());
-        Self { frames, times, ..Self::of_mesh(sequence.name(), sequence.rest(), sequence.surface()) }
-    }
-
-    fn of_rig(rig: &Rig) -> Self {
-        let clip = |clip: &bonesmith_core::Clip| ClipInfo {
-            name: clip.name.clone(),
-            frames: clip.frame_count(),
-            times: Times::new(&clip.times_secs),
-        };
-        let mut influence_histogram = vec![0; rig.weights.slots() + 1];
-        (0..rig.vertex_count()).for_each(|i| influence_histogram[rig.weights.of(i).count()] += 1);
-        while influence_histogram.last() == Some(&0) {
-            influence_histogram.pop();
-        }
-        let details = RigInfo {
-            bones: rig.bone_count(),
-            roots: rig.bones.iter().filter(|b| b.parent.is_none()).count(),
-            bone_kind: rig.kind,
-            clips: rig.clips.iter().map(clip).collect(),
-            influence_histogram,
-            unused_bones: rig.weights.usage(rig.bone_count()).iter().filter(|&&n| n == 0).count(),
-            params: serde_json::from_str(&rig.params_json).unwrap_or_default(),
-            shapes: Vec::new(),
-            layers: None,
-            ddm: None,
-        };
-        let first = rig.clips.first();
-        Self {
-            holds: "rig",
+            meshes: found.meshes.iter().map(mesh).collect(),
             frames: first.map_or(0, |clip| clip.frame_count()),
-            times: first.and_then(|clip| Times::new(&clip.times_secs)),
-            rig: Some(details),
-            ..Self::of_mesh(&rig.name, &rig.rest, &rig.surface)
+            times: first.and_then(|clip| Times::new(clip.times_secs)),
+            rig: model.rig().map(|rig| RigInfo::new(model, rig)),
+            basis: match model {
+                ModelRef::Basis(basis) => Some(BasisInfo {
+                    clusters: basis.cluster_count,
+                    columns: basis.dimension,
+                    bytes: basis.bytes(),
+                    params: serde_json::from_str(&basis.params_json).unwrap_or_default(),
+                }),
+                _ => None,
+            },
         }
     }
 
@@ -307,6 +234,50 @@ impl Info {
 }
 
 impl RigInfo {
+    fn new(model: ModelRef<'_>, rig: &Rig) -> Self {
+        let clip = |clip: &Clip| ClipInfo {
+            name: clip.name.clone(),
+            frames: clip.frame_count(),
+            times: Times::new(&clip.times_secs),
+        };
+        let weights = model.weights().unwrap_or(&rig.weights);
+        let mut influence_histogram = vec![0; weights.max_influences() + 1];
+        (0..weights.vertex_count()).for_each(|i| influence_histogram[weights.of(i).count()] += 1);
+        let unused = rig.weights.usage(rig.bone_count()).iter().filter(|&&n| n == 0).count();
+        Self {
+            bones: rig.bone_count(),
+            roots: rig.bones.iter().filter(|b| b.parent.is_none()).count(),
+            bone_kind: rig.kind,
+            clips: rig.clips.iter().map(clip).collect(),
+            influence_histogram,
+            // Bones of the other kinds move virtual bones or have multi-weights.
+            unused_bones: if matches!(model, ModelRef::Rig(_) | ModelRef::Corrective(_)) { unused } else { 0 },
+            params: serde_json::from_str(&rig.params_json).unwrap_or_default(),
+            shapes: match model {
+                ModelRef::Corrective(own) => own.shapes.iter().map(|shape| shape.name.clone()).collect(),
+                _ => Vec::new(),
+            },
+            ddm: match model {
+                ModelRef::Ddm(ddm) => Some(DdmInfo {
+                    variant: ddm.variant.into(),
+                    multi_weights: ddm.weights.influences(),
+                    numbers: ddm.weights.width(),
+                    virtual_bones: ddm.virtual_count(),
+                    bytes: ddm.bytes(),
+                }),
+                _ => None,
+            },
+            layers: match model {
+                ModelRef::TwoLayer(two) => Some(LayerInfo {
+                    virtual_bones: two.virtual_count(),
+                    master_influences: two.blends.slots(),
+                    blends_per_vertex: two.blends_per_vertex(),
+                }),
+                _ => None,
+            },
+        }
+    }
+
     fn rows(&self, table: &mut Table) {
         let kind = format!("{:?}", self.bone_kind).to_lowercase();
         let unused = match self.unused_bones {
@@ -346,7 +317,7 @@ impl Times {
     }
 }
 
-/// "y up, 1 unit = 0.01 m"; `None` where the file tells nothing.
+/// "y up, 1 unit = 0.01 m"; `None` where the file states nothing.
 fn space_text(space: &bonesmith_core::Space) -> Option<String> {
     let up = space.up.map(|up| match up {
         bonesmith_core::UpAxis::Y => "y up".to_owned(),

@@ -12,9 +12,9 @@ pub mod fit;
 #[cfg(feature = "gpu")]
 mod gpu;
 pub mod info;
-pub mod lighter;
 pub mod reduce;
 pub mod shell;
+pub mod simplify;
 pub mod view;
 
 use crate::output::{print, write_json};

@@ -5,10 +5,9 @@ use std::time::Instant;
 use bonesmith_core::fit::Warning;
 use bonesmith_core::mesh::laplacian::Laplacian;
 use bonesmith_core::reduce::{ReduceMethod, ReduceParams, reduce};
-use bonesmith_report::Shape;
 use serde_json::json;
 
-use super::lighter::{Report, Source};
+use super::simplify::{Report, Source};
 use crate::args::ReduceArgs;
 use crate::errors::Outcome;
 use crate::session::Session;
@@ -75,7 +74,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         )],
         ..Report::measured("reduce", &source, output, [fit, export])?
     };
-    let page = report.write_page(page.as_ref(), Shape::Lbs(&reduced.rig), source.reference(), session);
+    let page = report.write_page(page.as_ref(), &reduced.rig, source.reference(), session);
     report.show(json_target.as_ref(), session)?;
     page?;
     Ok(Outcome::Done)

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bonesmith_core::Clip;
-use bonesmith_core::metrics::Metrics;
+use bonesmith_core::ModelRef;
+use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_report::{Done, Scene, StorageRow, Subject};
 
 use crate::args::ViewArgs;
 use crate::errors::{Outcome, Usage};
 use crate::load;
-use crate::models::AnyModel;
+use crate::models::{self, find_clip};
 use crate::output::print;
 use crate::pipeline::file_bytes;
 use crate::reports::{self, file_name};
@@ -26,21 +26,22 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let path = &file.paths[0];
-    let model = session.heed(|| AnyModel::read(path, &against))?;
-    if against.paths.is_empty() && (against.frames.is_some() || against.rest.is_some()) && model.shape().rig().is_some()
-    {
+    let model = session.heed(|| models::read(path, &against))?;
+    let model = model.view();
+    if against.paths.is_empty() && (against.frames.is_some() || against.rest.is_some()) && model.rig().is_some() {
         let message = format!("--frames and --rest pick from an animation, and {} is a rig", path.display());
         return Err(Usage::new(message).hint("--clip picks one of its animations").into());
     }
     let sequence = (!against.paths.is_empty()).then(|| load::animation(&against, session)).transpose()?;
     let wanted = args.clip.as_deref();
-    let clip = if sequence.is_some() || wanted.is_some() { model.clip(wanted)? } else { None };
+    let clip = (sequence.is_some() || wanted.is_some()).then(|| find_clip(model, wanted)).transpose()?;
     session.stage("measuring")?;
-    let metrics = sequence.as_ref().map(|sequence| model.measure(clip, sequence)).transpose();
+    let metrics =
+        sequence.as_ref().zip(clip).map(|(sequence, clip)| metrics::evaluate(model, clip, sequence)).transpose();
     let metrics = metrics.with_context(|| format!("{} cannot be compared", path.display()))?;
 
     session.stage("writing")?;
-    let mut scene = scene(path, &model, clip, metrics.as_ref());
+    let mut scene = scene(path, model, clip, metrics.as_ref());
     scene.original = sequence.as_ref();
     if let Some(original) = against.paths.first() {
         scene.title += &format!(" against {}", file_name(original));
@@ -58,14 +59,10 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 }
 
 /// The model alone: one clip, or all it has.
-fn scene<'a>(path: &Path, model: &'a AnyModel, clip: Option<&'a Clip>, metrics: Option<&'a Metrics>) -> Scene<'a> {
-    let clips = match (clip, model.shape().rig()) {
-        (Some(clip), _) => vec![clip],
-        (None, Some(rig)) => rig.clips.iter().collect(),
-        (None, None) => Vec::new(),
-    };
+fn scene<'a>(path: &Path, model: ModelRef<'a>, clip: Option<usize>, metrics: Option<&'a Metrics>) -> Scene<'a> {
+    let clips = clip.map_or_else(|| (0..model.clips().len()).collect(), |clip| vec![clip]);
     let name = file_name(path);
-    let mut subject = Subject { metrics, ..Subject::new(name.clone(), model.shape(), clips) };
+    let mut subject = Subject { metrics, ..Subject::new(name.clone(), model, clips) };
     if path.is_file() {
         subject.storage.push(StorageRow::new(format!("file {name}"), file_bytes(path)));
     }
@@ -78,24 +75,15 @@ fn scene<'a>(path: &Path, model: &'a AnyModel, clip: Option<&'a Clip>, metrics: 
     }
 }
 
-fn done(path: &Path, model: &AnyModel, metrics: Option<&Metrics>) -> String {
-    let what = match model {
-        AnyModel::Lbs(_) => "a rig",
-        AnyModel::TwoLayer(_) => "a rig with two layers",
-        AnyModel::Ddm(ddm) if ddm.layer.is_some() => "a compressed Direct Delta Mush rig",
-        AnyModel::Ddm(_) => "a Direct Delta Mush rig",
-        AnyModel::Shaped(_) => "a rig with corrective shapes",
-        AnyModel::Basis(_) => "an animation as trajectories that vertices mix",
-        AnyModel::Sequence(_) => "an animation",
-    };
+fn done(path: &Path, model: ModelRef<'_>, metrics: Option<&Metrics>) -> String {
+    let (what, vertices) = (model.kind().text(), model.vertex_count());
     let measured = if metrics.is_some() { ", measured against an animation" } else { "" };
-    format!("{} is {what} of {} vertices{measured}.", file_name(path), model.vertex_count())
+    format!("{} is {what} of {vertices} vertices{measured}.", file_name(path))
 }
 
 /// What the file itself says it was made with.
-fn stored_params(model: &AnyModel) -> Vec<bonesmith_report::Param> {
-    let text = model.shape().rig().map_or("", |rig| rig.params_json.as_str());
-    bonesmith_report::params(&serde_json::from_str(text).unwrap_or_default())
+fn stored_params(model: ModelRef<'_>) -> Vec<bonesmith_report::Param> {
+    bonesmith_report::params(&serde_json::from_str(model.params_json()).unwrap_or_default())
 }
 
 /// A file that stays after the program has gone, for the browser to read; none if it cannot be made.

@@ -4,11 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::deform::lbs;
 use bonesmith_core::fit::{FitInfo, Warning};
 use bonesmith_core::metrics::{self, Metrics};
-use bonesmith_core::{Clip, Rig};
-use bonesmith_report::Shape;
+use bonesmith_core::{Clip, ModelRef, Rig};
 use serde_json::{Value, json};
 
 use super::clips::{Body, output_of};
@@ -102,7 +100,7 @@ fn write_reports<'a>(
     for ((summary, rig), body) in all {
         let path = output_of(&target.path, if several { &body.name } else { "" });
         let target = ReportTarget { path, ..target.clone() };
-        pipeline::report("fit", summary, Shape::Lbs(rig), &body.sequence, &target, session)?;
+        pipeline::report("fit", summary, rig.into(), &body.sequence, &target, session)?;
         written.extend(summary.notes.pop());
     }
     Ok(written)
@@ -148,11 +146,8 @@ fn measure(output: &Path, body: &Body) -> anyhow::Result<(Summary, Rig)> {
     // The clip and the frame in it of each frame of the body.
     let place: Vec<(usize, usize)> =
         body.spans.iter().enumerate().flat_map(|(c, span)| (0..span.frames.len()).map(move |t| (c, t))).collect();
-    let posed = |t: usize| {
-        let (c, t) = place[t];
-        lbs(&exported.rest, &exported.weights, exported.clips[c].frame(t))
-    };
-    let metrics = metrics::compare(&body.sequence, posed);
+    let model = ModelRef::from(&exported);
+    let metrics = metrics::compare(&body.sequence, |t| model.posed(place[t].0, place[t].1));
     let clips = if body.spans.len() > 1 { clip_parts(&metrics, body) } else { Vec::new() };
     let mut summary = Summary::new(&exported, &body.sequence, metrics);
     summary.clips = clips;

@@ -29,7 +29,7 @@ fn run(rig: &Rig, examples: Option<&MeshSequence>, params: TwoLayerParams) -> Co
 fn four_influences_worth_of_two_layers_beat_four_influences() {
     let (rig, sequence) = sample();
     let reduced = reduce(&rig, Some(&sequence), &ReduceParams::default(), &mut Silent).unwrap().rig;
-    let single = metrics::evaluate(&reduced, &sequence).unwrap().e_rms;
+    let single = metrics::evaluate(&reduced, 0, &sequence).unwrap().e_rms;
     let with = run(&rig, Some(&sequence), TwoLayerParams::default());
     let without = run(&rig, None, TwoLayerParams::default());
     let weights = run(&rig, None, TwoLayerParams { weights_only: true, ..TwoLayerParams::default() });
@@ -46,7 +46,7 @@ fn four_influences_worth_of_two_layers_beat_four_influences() {
     let rough = ReduceParams { smooth: 0.0, ..ReduceParams::default() };
     assert_eq!(with.rig.master.weights, reduce(&rig, Some(&sequence), &rough, &mut Silent).unwrap().rig.weights);
     assert_eq!(without.rig.master.weights, SparseWeights::from_rows(4, &rig.weights.largest(4)));
-    assert!(metrics::evaluate(&with.rig.master, &sequence).unwrap().e_rms < 1.05 * single);
+    assert!(metrics::evaluate(&with.rig.master, 0, &sequence).unwrap().e_rms < 1.05 * single);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::corrective::refine;
 use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::metrics::MetricsError;
-use crate::model::corrective::{BlendShape, ShapedRig};
+use crate::model::corrective::{BlendShape, CorrectiveRig};
 use crate::model::rig::{Rig, RigError};
 use crate::observer::{Cancelled, Observer, Stages};
 use crate::solve::memory::check_memory;
@@ -57,14 +57,14 @@ pub fn eigenskin(
     sequence: &MeshSequence,
     rank: usize,
     observer: &mut dyn Observer,
-) -> Result<ShapedRig, EigenSkinError> {
+) -> Result<CorrectiveRig, EigenSkinError> {
     let residuals = Residuals::new(rig, sequence, rank)?;
     let stages = &mut Stages::new(observer);
     stages.begin("corrective shapes", Some(refine::ROUNDS))?;
     let shapes = decomposed(&residuals, rank, stages)?;
     let (shapes, weights) = refine::refine(&residuals, shapes, stages)?;
     let shape = |(k, offsets): (usize, Vec<DVec3>)| shape(rig, k, offsets, weights.iter().map(|of| of[k] as f32));
-    Ok(ShapedRig { rig: rig.clone(), shapes: shapes.into_iter().enumerate().map(shape).collect() })
+    Ok(CorrectiveRig { rig: rig.clone(), shapes: shapes.into_iter().enumerate().map(shape).collect() })
 }
 
 /// The residuals of a rig's first clip.

@@ -22,7 +22,7 @@ pub fn posed_residual(
     let stages = &mut Stages::new(observer);
     stages.begin("residuals", None)?;
     let frames = residuals.vectors(|residual| residual.missing, stages)?;
-    let without = metrics::evaluate(rig, sequence)?.e_rms;
+    let without = metrics::evaluate(rig, 0, sequence)?.e_rms;
     let products = products(&frames, stages)?;
     let f = frames.len();
     let all: f64 = (0..f).map(|t| products[(t, t)]).sum();

@@ -9,8 +9,8 @@ use crate::corrective::{eigenskin, posed_residual, refine};
 use crate::fit::fit;
 use crate::mesh::sequence::MeshSequence;
 use crate::metrics;
-use crate::metrics::evaluate_shaped;
-use crate::model::corrective::{BlendShape, ShapedRig};
+use crate::metrics::evaluate;
+use crate::model::corrective::{BlendShape, CorrectiveRig};
 use crate::model::rig::{BoneKind, Rig};
 use crate::observer::{Observer, Progress, Silent, Stages};
 use crate::skinning::params::{BoneCount, FitParams};
@@ -30,17 +30,17 @@ fn known_shapes_are_found_again() {
         offsets: (0..n).map(|i| Vec3::splat(0.02 * ((i * (k + 3)) as f32).sin())).collect(),
         weights: vec![(0..f).map(|t| ((t * (k + 1)) as f32 * 0.3).cos()).collect()],
     };
-    let truth = ShapedRig { rig: rig.clone(), shapes: vec![bulge(0), bulge(1)] };
+    let truth = CorrectiveRig { rig: rig.clone(), shapes: vec![bulge(0), bulge(1)] };
     let mut raw = posed_rig(5, &PosedRigParams::default()).sequence;
     (0..f).for_each(|t| raw.frames[t].positions = truth.posed(0, t));
     let sequence = MeshSequence::try_from(raw).unwrap();
-    let bare = metrics::evaluate(&rig, &sequence).unwrap().e_rms;
+    let bare = metrics::evaluate(&rig, 0, &sequence).unwrap().e_rms;
     let errors: Vec<f64> = [1, 2, 5]
         .into_iter()
         .map(|rank| {
             let shaped = eigenskin(&rig, &sequence, rank, &mut Silent).unwrap();
             assert_eq!(shaped.check(), Ok(()));
-            evaluate_shaped(&shaped, 0, &sequence).unwrap().e_rms
+            evaluate(&shaped, 0, &sequence).unwrap().e_rms
         })
         .collect();
     assert!(
@@ -54,10 +54,10 @@ fn more_shapes_are_never_worse() {
     let (_, sequence) = known();
     let params = FitParams { bones: BoneCount::Exact(3), ..FitParams::default() };
     let rig = fit(&sequence, &params, &mut Silent).unwrap().rig;
-    let mut last = metrics::evaluate(&rig, &sequence).unwrap().e_rms;
+    let mut last = metrics::evaluate(&rig, 0, &sequence).unwrap().e_rms;
     for rank in [1, 3, 8, 24] {
         let shaped = eigenskin(&rig, &sequence, rank, &mut Silent).unwrap();
-        let e_rms = evaluate_shaped(&shaped, 0, &sequence).unwrap().e_rms;
+        let e_rms = evaluate(&shaped, 0, &sequence).unwrap().e_rms;
         assert!(e_rms < last, "rank {rank}: {e_rms}, before {last}");
         assert!(shaped.shapes.iter().all(|s| s.weights[0].iter().all(|w| w.abs() <= 1.0)));
         last = e_rms;
@@ -186,7 +186,7 @@ fn residuals_of_known_rank_are_gone_at_that_rank() {
     let (n, f) = (rig.vertex_count(), raw.frames.len());
     let (first, second) = (4.0 * even(n) * even(f), (n as f64 - even(n)) * (f as f64 - even(f)));
     let sequence = MeshSequence::try_from(raw).unwrap();
-    let bare = metrics::evaluate(&rig, &sequence).unwrap().e_rms;
+    let bare = metrics::evaluate(&rig, 0, &sequence).unwrap().e_rms;
     let left = |rank: usize| posed_residual(&rig, &sequence, rank, &mut Silent).unwrap() / bare;
     assert!((left(1) - (second / (first + second)).sqrt()).abs() < 1e-3, "{}", left(1));
     assert!(left(2) < 1e-3 && left(f) < 1e-3, "{} {}", left(2), left(f));

@@ -1,8 +1,9 @@
 //! Direct Delta Mush at run time: float32, all variants, one layer or two.
 //!
-//! Influences are summed one vertex at a time, a matrix column a register; rotations follow for sixteen vertices at once
-//! (`solve::polar32`). Everything is relative to the model's origin at rest and where bone 0 takes it, so that float32 sees no
-//! large numbers; multi-weights are about their own centres [Le2021 eq. 13]. `ddm::evaluate` is the same in float64.
+//! Influences are summed one vertex at a time, one matrix column per register; rotations follow for sixteen vertices at
+//! once (`solve::polar32`). Positions are relative to the model's origin at rest and to where bone 0 moves it, so that
+//! float32 holds no large numbers; multi-weights are about their own centres [Le2021 eq. 13]. `ddm_reference` is the same in
+//! float64.
 
 // Loops over lanes and columns are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
@@ -26,7 +27,10 @@ const CHUNK: usize = 1024;
 #[repr(C, align(64))]
 pub(crate) struct Columns(pub [[f32; 4]; 4]);
 
-/// A rig ready to be posed again and again.
+/// Columns of a 3x3 matrix.
+type Linear = [[f32; 3]; 3];
+
+/// A rig ready to be posed many times.
 pub struct DdmDeformer<'a> {
     rig: &'a DdmRig,
     /// [N] rest positions about the origin.
@@ -54,105 +58,46 @@ impl<'a> DdmDeformer<'a> {
 
     /// [N] posed vertices of one frame.
     pub fn pose_into(&mut self, pose: &[DAffine3], posed: &mut [Vec3]) {
-        self.run::<false>(pose, posed, &mut []);
+        self.pose_with_normals_into(pose, posed, &mut []);
     }
 
-    /// As [`DdmDeformer::pose_into`], with [N] unit normals: those of the rest pose, turned with the vertex.
+    /// As [`DdmDeformer::pose_into`], with [N] unit normals: those of the rest pose, deformed with the vertex.
     pub fn pose_with_normals_into(&mut self, pose: &[DAffine3], posed: &mut [Vec3], normals: &mut [Vec3]) {
-        self.run::<true>(pose, posed, normals);
-    }
-
-    fn run<const NORMALS: bool>(&mut self, pose: &[DAffine3], posed: &mut [Vec3], normals: &mut [Vec3]) {
         let frame = Posed::new(pose, self.rig.origin);
         let bones: Vec<Columns> = frame.bones().iter().map(columns).collect();
         let rotations: Vec<[f32; 4]> = frame.rotations().iter().map(|q| q.as_quat().to_array()).collect();
-        let home = frame.posed_origin();
+        let posed_origin = frame.posed_origin();
         let table = &self.rig.weights;
         if self.rig.layer.is_some() {
-            let mut bones_out = std::mem::take(&mut self.virtual_bones);
-            bones_out.par_chunks_mut(CHUNK / 8).enumerate().for_each(|(chunk, out)| {
-                let first = chunk * CHUNK / 8;
-                virtual_transforms(table, &bones, first, out);
+            self.virtual_bones.par_chunks_mut(CHUNK / 8).enumerate().for_each(|(chunk, out)| {
+                virtual_transforms(table, &bones, chunk * CHUNK / 8, out);
             });
-            self.virtual_bones = bones_out;
         }
-        // Without normals an empty slice stands beside every chunk.
-        let mut none: Vec<&mut [Vec3]> = Vec::new();
-        let mut own: Vec<&mut [Vec3]> = normals.chunks_mut(CHUNK).collect();
-        none.resize_with(posed.len().div_ceil(CHUNK), Default::default);
-        let chunks = if NORMALS { &mut own } else { &mut none };
-        posed.par_chunks_mut(CHUNK).zip(chunks.par_iter_mut()).enumerate().for_each(|(chunk, (posed, normals))| {
-            let first = chunk * CHUNK;
+        // Without normals, every chunk of positions has an empty slice beside it.
+        let mut normals: Vec<&mut [Vec3]> = normals.chunks_mut(CHUNK).collect();
+        normals.resize_with(posed.len().div_ceil(CHUNK), Default::default);
+        posed.par_chunks_mut(CHUNK).zip(normals.par_iter_mut()).enumerate().for_each(|(chunk, (posed, normals))| {
+            let (first, count) = (chunk * CHUNK, posed.len());
+            let mut place = |i: usize, m: &Linear, point: Vec3| {
+                posed[i - first] = point;
+                if let Some(normal) = normals.get_mut(i - first) {
+                    *normal = posed_normal(m, self.normals[i]);
+                }
+            };
+            // Rows of vertices: a linear part, and where the centre goes.
+            let row = |i: usize, m: &Linear, q: [f32; 3]| {
+                let (p, u) = (table.centres()[i], self.rest[i]);
+                place(i, m, apply(m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], q));
+            };
             match (&self.rig.layer, self.rig.variant) {
-                (Some(layer), _) => self.blend::<NORMALS>(layer, &self.virtual_bones, first, posed, normals),
-                (None, Variant::V0) => self.turned::<NORMALS>(&bones, first, posed, normals),
-                (None, Variant::V1) => self.sheared::<NORMALS>(&bones, first, posed, normals),
-                (None, variant) => self.blended::<NORMALS>(variant, &bones, &rotations, first, posed, normals),
+                (Some(layer), _) => blend_rows(layer, &self.virtual_bones, &self.rest, first, count, |i, m, point| {
+                    place(i, &std::array::from_fn(|c| [m[c][0], m[c][1], m[c][2]]), point);
+                }),
+                (None, Variant::V0) => rotation_rows(table, &bones, first, count, row),
+                (None, Variant::V1) => shear_rows(table, &bones, &self.inverses, first, count, row),
+                (None, variant) => scalar_rows(variant, table, &bones, &rotations, first, count, row),
             }
-            posed.iter_mut().for_each(|p| *p = (p.as_dvec3() + home).as_vec3());
-        });
-    }
-
-    /// Variant 0.
-    fn turned<const NORMALS: bool>(&self, bones: &[Columns], first: usize, posed: &mut [Vec3], normals: &mut [Vec3]) {
-        turned_rows(&self.rig.weights, bones, first, posed.len(), |i, r, q| {
-            let p = self.rig.weights.centres()[i];
-            let u = self.rest[i];
-            let d = [u[0] - p.x, u[1] - p.y, u[2] - p.z];
-            posed[i - first] = apply(r, d, q);
-            if NORMALS {
-                normals[i - first] = apply(r, self.normals[i].to_array(), [0.0; 3]);
-            }
-        });
-    }
-
-    /// Variant 1.
-    fn sheared<const NORMALS: bool>(&self, bones: &[Columns], first: usize, posed: &mut [Vec3], normals: &mut [Vec3]) {
-        sheared_rows(&self.rig.weights, bones, &self.inverses, first, posed.len(), |i, m, q| {
-            let p = self.rig.weights.centres()[i];
-            let u = self.rest[i];
-            posed[i - first] = apply(m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], q);
-            if NORMALS {
-                normals[i - first] = turned_normal(m, self.normals[i]);
-            }
-        });
-    }
-
-    /// Variants 2 to 5.
-    fn blended<const NORMALS: bool>(
-        &self,
-        variant: Variant,
-        bones: &[Columns],
-        rotations: &[[f32; 4]],
-        first: usize,
-        posed: &mut [Vec3],
-        normals: &mut [Vec3],
-    ) {
-        blended_rows(variant, &self.rig.weights, bones, rotations, first, posed.len(), |i, m, q| {
-            let p = self.rig.weights.centres()[i];
-            let u = self.rest[i];
-            posed[i - first] = apply(m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], q);
-            if NORMALS {
-                normals[i - first] = turned_normal(m, self.normals[i]);
-            }
-        });
-    }
-
-    /// The second layer: linear blending of virtual bones.
-    fn blend<const NORMALS: bool>(
-        &self,
-        layer: &SparseWeights,
-        bones: &[Columns],
-        first: usize,
-        posed: &mut [Vec3],
-        normals: &mut [Vec3],
-    ) {
-        blend_rows(layer, bones, &self.rest, first, posed.len(), |i, m, point| {
-            posed[i - first] = point;
-            if NORMALS {
-                let linear: [[f32; 3]; 3] = std::array::from_fn(|c| [m[c][0], m[c][1], m[c][2]]);
-                normals[i - first] = turned_normal(&linear, self.normals[i]);
-            }
+            posed.iter_mut().for_each(|p| *p = (p.as_dvec3() + posed_origin).as_vec3());
         });
     }
 }
@@ -164,7 +109,7 @@ pub fn ddm(rig: &DdmRig, pose: &[DAffine3]) -> Vec<Vec3> {
     posed
 }
 
-/// Linear blend skinning in float32 with the same inner loop as the second layer: what everything is compared with in speed.
+/// Linear blend skinning in float32 with the same inner loop as the second layer: the base of speed comparisons.
 /// `rest` and `bones` should be about an origin in the model.
 pub fn lbs_f32_into(rest: &[[f32; 3]], weights: &SparseWeights, bones: &[DAffine3], posed: &mut [Vec3]) {
     let bones: Vec<Columns> = bones.iter().map(columns).collect();
@@ -180,15 +125,15 @@ fn columns(m: &DAffine3) -> Columns {
 }
 
 #[inline(always)]
-fn apply(m: &[[f32; 3]; 3], d: [f32; 3], q: [f32; 3]) -> Vec3 {
+fn apply(m: &Linear, d: [f32; 3], q: [f32; 3]) -> Vec3 {
     Vec3::from_array(std::array::from_fn(|r| m[0][r] * d[0] + m[1][r] * d[1] + m[2][r] * d[2] + q[r]))
 }
 
-/// By the cofactors, which are the transposed inverse without its division.
-fn turned_normal(m: &[[f32; 3]; 3], normal: Vec3) -> Vec3 {
+/// As the one of the reference.
+fn posed_normal(m: &Linear, normal: Vec3) -> Vec3 {
     let [x, y, z] = m.map(Vec3::from_array);
-    let turned = y.cross(z) * normal.x + z.cross(x) * normal.y + x.cross(y) * normal.z;
-    turned.try_normalize().unwrap_or(Vec3::ZERO)
+    let posed = y.cross(z) * normal.x + z.cross(x) * normal.y + x.cross(y) * normal.z;
+    posed.try_normalize().unwrap_or(Vec3::ZERO)
 }
 
 /// `Q - q p^T` and q of one row, columns first.
@@ -214,7 +159,7 @@ fn moments(table: &MultiWeights, bones: &[Columns], row: usize) -> ([[f32; 4]; 3
 
 /// Rotation and q of `count` rows from `first` on.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn turned_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
+fn rotation_rows<F: FnMut(usize, &Linear, [f32; 3])>(
     table: &MultiWeights,
     bones: &[Columns],
     first: usize,
@@ -231,7 +176,7 @@ fn turned_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
             let row = first + start + l;
             let (h, own) = moments(table, bones, row);
             q[l] = own;
-            // The bone with the largest influence comes first: a good place to start from.
+            // The bone with the largest influence comes first: a good start.
             let guess = &bones[table.bones()[table.starts()[row] as usize] as usize].0;
             for c in 0..3 {
                 for r in 0..3 {
@@ -248,7 +193,7 @@ fn turned_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
         }
         nearest_rotations(&target, &mut rotation);
         for l in 0..here {
-            let r: [[f32; 3]; 3] = std::array::from_fn(|c| std::array::from_fn(|r| rotation[c][r].0[l]));
+            let r: Linear = std::array::from_fn(|c| std::array::from_fn(|r| rotation[c][r].0[l]));
             finish(first + start + l, &r, [q[l][0], q[l][1], q[l][2]]);
         }
         start += LANES;
@@ -257,8 +202,7 @@ fn turned_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
 
 /// Transforms of virtual bones.
 fn virtual_transforms(table: &MultiWeights, bones: &[Columns], first: usize, out: &mut [Columns]) {
-    let count = out.len();
-    turned_rows(table, bones, first, count, |k, r, q| {
+    rotation_rows(table, bones, first, out.len(), |k, r, q| {
         let p = table.centres()[k];
         let t: [f32; 3] = std::array::from_fn(|a| q[a] - (r[0][a] * p.x + r[1][a] * p.y + r[2][a] * p.z));
         let wide = |v: [f32; 3]| [v[0], v[1], v[2], 0.0];
@@ -300,7 +244,7 @@ fn blend_rows<F: FnMut(usize, &[[f32; 4]; 4], Vec3)>(
 
 /// Linear part and posed centre of rows of variant 1.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn sheared_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
+fn shear_rows<F: FnMut(usize, &Linear, [f32; 3])>(
     table: &MultiWeights,
     bones: &[Columns],
     inverses: &[[f32; 6]],
@@ -319,7 +263,7 @@ fn sheared_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
 
 /// The same of variants 2 to 5.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn blended_rows<F: FnMut(usize, &[[f32; 3]; 3], [f32; 3])>(
+fn scalar_rows<F: FnMut(usize, &Linear, [f32; 3])>(
     variant: Variant,
     table: &MultiWeights,
     bones: &[Columns],
@@ -346,7 +290,7 @@ fn blend_row<const QUATERNIONS: bool, const LEVERS: bool>(
     bones: &[Columns],
     rotations: &[[f32; 4]],
     row: usize,
-) -> ([[f32; 3]; 3], [f32; 3]) {
+) -> (Linear, [f32; 3]) {
     let p = table.centres()[row];
     let (mut m, mut q, mut turn) = ([[0.0f32; 4]; 3], [0.0f32; 4], [0.0f32; 4]);
     let start = table.starts()[row] as usize;
@@ -382,7 +326,7 @@ fn blend_row<const QUATERNIONS: bool, const LEVERS: bool>(
     (linear, [q[0], q[1], q[2]])
 }
 
-fn rotation_matrix([x, y, z, w]: [f32; 4]) -> [[f32; 3]; 3] {
+fn rotation_matrix([x, y, z, w]: [f32; 4]) -> Linear {
     [
         [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + z * w), 2.0 * (x * z - y * w)],
         [2.0 * (x * y - z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + x * w)],

@@ -1,12 +1,13 @@
-//! All variants in float64, one vertex after the other: the reference that fast evaluators are held against.
+//! All variants of Direct Delta Mush in float64, one vertex after the other: the reference for the fast evaluators.
 
 use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 use rayon::prelude::*;
 
+use crate::deform::posed_normal;
 use crate::mesh::normals::vertex_normals;
 use crate::model::ddm::{DdmRig, Variant};
-use crate::model::multi_weights::MultiWeights;
-use crate::model::rig::{Bone, BoneKind, Clip, Rig};
+use crate::model::multi_weights::{MultiWeights, symmetric};
+use crate::model::rig::{BoneKind, Rig};
 use crate::solve::transform::{inverse, nearest_rotation};
 
 /// One frame: bones about the model's origin, at rest and posed. Differences of far-away points are taken here, once per
@@ -80,8 +81,8 @@ impl Posed {
         let p = weights.centre(row);
         let (mut posed, mut rest) = (DMat3::ZERO, DMat3::ZERO);
         for (j, v) in weights.of(row) {
-            let [_, x, y, z, xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(v[at]));
-            let square = DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
+            let [x, y, z] = std::array::from_fn(|at| f64::from(v[1 + at]));
+            let square = symmetric(&v[4..]);
             let moved = self.bones[j].transform_point3(p);
             let outer = DMat3::from_cols(moved * x, moved * y, moved * z);
             posed += self.bones[j].matrix3 * square + outer;
@@ -128,28 +129,11 @@ impl DdmRig {
         (0..self.weights.count()).map(|row| posed.world(posed.transform(&self.weights, row, self.variant))).collect()
     }
 
-    /// A compressed rig with one layer: virtual bones as bones with baked motion. The deformation is the same, and any
-    /// player shows it. `None` for a rig that is not compressed.
+    /// A compressed rig with one layer: virtual bones as bones with baked motion. The deformation is the same, and every
+    /// run time shows it. `None` for a rig that is not compressed.
     pub fn bake(&self) -> Option<Rig> {
-        let layer = self.layer.as_ref()?;
-        let bone = |k: usize| Bone {
-            name: format!("virtual_{k}"),
-            parent: None,
-            world_from_bind: DAffine3::from_translation(self.origin + self.weights.centre(k)),
-            tip: None,
-        };
-        let clip = |clip: &Clip| Clip {
-            name: clip.name.clone(),
-            times_secs: clip.times_secs.clone(),
-            posed_from_rest: (0..clip.frame_count()).flat_map(|t| self.transforms(clip.frame(t))).collect(),
-        };
-        Some(Rig {
-            weights: layer.clone(),
-            bones: (0..self.weights.count()).map(bone).collect(),
-            kind: BoneKind::Rigid,
-            clips: self.rig.clips.iter().map(clip).collect(),
-            ..self.rig.clone()
-        })
+        let layer = self.layer.clone()?;
+        Some(self.rig.baked(self.centers(), layer, BoneKind::Rigid, |pose| self.transforms(pose)))
     }
 }
 
@@ -158,15 +142,10 @@ pub fn evaluate(rig: &DdmRig, pose: &[DAffine3]) -> Vec<Vec3> {
     evaluate_rows(rig, pose, |_, _, point| point.as_vec3())
 }
 
-/// [N] posed vertices and unit normals of one frame; normals are those of the rest pose, turned with the vertex.
+/// [N] posed vertices and unit normals of one frame; normals are those of the rest pose, deformed with the vertex.
 pub fn evaluate_with_normals(rig: &DdmRig, pose: &[DAffine3]) -> (Vec<Vec3>, Vec<Vec3>) {
     let rest = vertex_normals(&rig.rig.rest, &rig.rig.surface.topology.vertex_triangles());
-    let pairs = evaluate_rows(rig, pose, |i, matrix: DMat3, point| {
-        let [x, y, z] = [matrix.x_axis, matrix.y_axis, matrix.z_axis];
-        // Cofactors: the transpose of the inverse without its division.
-        let normal = DMat3::from_cols(y.cross(z), z.cross(x), x.cross(y)) * rest[i];
-        (point.as_vec3(), normal.try_normalize().unwrap_or(DVec3::ZERO).as_vec3())
-    });
+    let pairs = evaluate_rows(rig, pose, |i, matrix, point| (point.as_vec3(), posed_normal(matrix, rest[i])));
     pairs.into_iter().unzip()
 }
 
@@ -179,12 +158,9 @@ fn evaluate_rows<T: Send>(rig: &DdmRig, pose: &[DAffine3], finish: impl Fn(usize
     let vertex = |i: usize| {
         let u = rig.rig.rest[i].as_dvec3() - rig.origin;
         let local = match (&rig.layer, &blended) {
-            (Some(layer), Some(bones)) => layer.of(i).fold(DAffine3::ZERO, |sum, (k, a)| {
-                let a = f64::from(a);
-                DAffine3 {
-                    matrix3: sum.matrix3 + bones[k].matrix3 * a,
-                    translation: sum.translation + bones[k].translation * a,
-                }
+            (Some(layer), Some(bones)) => layer.of(i).fold(DAffine3::ZERO, |sum, (k, a)| DAffine3 {
+                matrix3: sum.matrix3 + bones[k].matrix3 * f64::from(a),
+                translation: sum.translation + bones[k].translation * f64::from(a),
             }),
             _ => posed.transform(&rig.weights, i, rig.variant),
         };

@@ -1,11 +1,14 @@
-//! Linear blend skinning: `v_i = sum_j w_ij T_j u_i` [Kavan2010 eq. 1].
+//! Linear blend skinning: `v_i = sum_j w_ij T_j u_i` [Kavan2010 eq. 1], and with two layers: `v_i = sum_m a_im V_m u_i`
+//! with `V_m = sum_j d_jm T_j` [Le2014 s.4.1].
 
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
+use crate::deform::posed_normal;
+use crate::model::two_layer::TwoLayerRig;
 use crate::model::weights::SparseWeights;
 
-/// Vertices per task: large enough to hide rayon, small enough to share.
+/// Vertices per task.
 const CHUNK: usize = 2048;
 
 /// [N] posed vertices for [B] `posed_from_rest` of one frame.
@@ -33,20 +36,28 @@ pub(crate) fn lbs_vertex(rest: &[Vec3], weights: &SparseWeights, posed_from_rest
     weights.of(i).fold(DVec3::ZERO, blend).as_vec3()
 }
 
-/// As [`lbs`], with [N] unit normals: `normals` of the rest pose turned by the cofactors of each vertex's blended matrix,
-/// which are its transposed inverse without the division. Zero where a matrix leaves no direction.
+/// As [`lbs`], with [N] unit normals: `normals` of the rest pose, deformed by the blended matrix of each vertex.
 pub fn lbs_with_normals(
     rest: &[Vec3],
     normals: &[Vec3],
     weights: &SparseWeights,
     posed_from_rest: &[DAffine3],
 ) -> (Vec<Vec3>, Vec<Vec3>) {
-    let turned = |i: usize| {
+    let normal = |i: usize| {
         let blend = |sum: DMat3, (j, w): (usize, f32)| sum + posed_from_rest[j].matrix3 * f64::from(w);
-        let m = weights.of(i).fold(DMat3::ZERO, blend);
-        let [x, y, z] = [m.x_axis, m.y_axis, m.z_axis];
-        let normal = DMat3::from_cols(y.cross(z), z.cross(x), x.cross(y)) * normals[i].as_dvec3();
-        normal.try_normalize().unwrap_or(DVec3::ZERO).as_vec3()
+        posed_normal(weights.of(i).fold(DMat3::ZERO, blend), normals[i].as_dvec3())
     };
-    (lbs(rest, weights, posed_from_rest), (0..rest.len()).into_par_iter().map(turned).collect())
+    (lbs(rest, weights, posed_from_rest), (0..rest.len()).into_par_iter().map(normal).collect())
+}
+
+/// [N] posed vertices for [B] `posed_from_rest` of the master bones, one frame.
+pub fn two_layer(rig: &TwoLayerRig, master_posed_from_rest: &[DAffine3]) -> Vec<Vec3> {
+    let mut posed = vec![Vec3::ZERO; rig.vertex_count()];
+    two_layer_into(rig, master_posed_from_rest, &mut posed);
+    posed
+}
+
+/// As [`two_layer`], into a buffer of N.
+pub fn two_layer_into(rig: &TwoLayerRig, master_posed_from_rest: &[DAffine3], posed: &mut [Vec3]) {
+    lbs_into(&rig.master.rest, &rig.weights, &rig.blends.pose(master_posed_from_rest), posed);
 }

@@ -1,7 +1,7 @@
 //! A source of positions: the one way in which algorithms reach the frames of an animation.
 //!
-//! Algorithms read blocks of frames and vertices, so that a source on disk can stand in for one in memory. A loop over vertices that
-//! asks for one frame after another would read everything once per vertex.
+//! Algorithms read blocks of frames and vertices, so that a source on disk can replace one in memory. A loop over vertices
+//! that reads one frame after another would read everything once per vertex.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub trait Frames: Send + Sync {
     fn read(&self, frames: &[u32], vertices: Range<usize>, visit: &mut dyn FnMut(usize, &[Vec3]));
 }
 
-/// Frames in memory, each shared by all who hold it.
+/// Frames in memory; copies share them.
 #[derive(Clone, Debug, Default)]
 pub struct FramesInMemory(pub Vec<Arc<Vec<Vec3>>>);
 

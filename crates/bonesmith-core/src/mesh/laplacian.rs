@@ -1,4 +1,4 @@
-//! Laplacians of a triangle mesh: what smooth and Poisson reduction match.
+//! Laplacians of a triangle mesh, for smooth and Poisson reduction.
 
 use glam::DVec3;
 use serde::{Deserialize, Serialize};
@@ -13,15 +13,14 @@ pub enum Laplacian {
     /// slivers no huge ones.
     #[default]
     Cotangent,
-    /// Every edge alike.
+    /// All edges equal.
     Uniform,
 }
 
 /// Cotangent weights stay between these: angles of about 3 and 89 degrees.
 const COTANGENT_RANGE: (f64, f64) = (0.02, 20.0);
 
-/// Sparse rows `(L x)_i = x_i - sum_k c_ik x_k / sum_k c_ik`. A vertex without
-/// neighbours stands for itself: `(L x)_i = x_i`.
+/// Sparse rows `(L x)_i = x_i - sum_k c_ik x_k / sum_k c_ik`. Of a vertex without neighbours: `(L x)_i = x_i`.
 pub(crate) struct LaplacianRows {
     /// [N] (column, value), own column first.
     pub rows: Vec<Vec<(u32, f64)>>,
@@ -91,7 +90,7 @@ fn cotangents(topology: &Topology, rest: &[glam::Vec3], adjacency: &Adjacency) -
     }
     let mut weights = vec![0.0; total];
     let mut add = |a: u32, b: u32, value: f64| {
-        // Diagonals of polygons are no edges: the fan's inner edges give their share to nobody.
+        // Diagonals of polygons are no edges: the inner edges of the fan are skipped.
         if let Ok(at) = adjacency.of(a as usize).binary_search(&b) {
             weights[starts[a as usize] + at] += value;
         }

@@ -1,6 +1,6 @@
 //! Mesh animations: as read from a file (`RawSequence`), and checked (`MeshSequence`).
 //!
-//! `MeshSequence::try_from(RawSequence)` is the only door: whatever passes it, later stages can handle.
+//! `MeshSequence::try_from(RawSequence)` is the only check: every later stage can handle what passes it.
 
 mod clips;
 
@@ -15,13 +15,13 @@ use crate::mesh::topology::Topology;
 pub(crate) use clips::typical_step;
 pub use clips::{Joined, Span};
 
-/// Fewest vertices that a bone can be fitted to.
+/// Minimum number of vertices that a bone can be fitted to.
 pub const MIN_VERTICES: usize = 4;
 
-/// One frame as it stands in a file.
+/// One frame as stored in a file.
 #[derive(Clone, Debug, Default)]
 pub struct RawFrame {
-    /// Where it came from, for messages ("walk_0012.obj"). May be empty.
+    /// Its source, for messages ("walk_0012.obj"). May be empty.
     pub label: String,
     /// [N] positions in model units.
     pub positions: Vec<Vec3>,
@@ -36,7 +36,7 @@ impl From<Vec<Vec3>> for RawFrame {
     }
 }
 
-/// A mesh animation as it stands in files: nothing checked yet.
+/// A mesh animation as stored in files, not checked yet.
 #[derive(Clone, Debug, Default)]
 pub struct RawSequence {
     /// Short name for outputs and messages (the file stem).
@@ -49,7 +49,7 @@ pub struct RawSequence {
     pub times_secs: Vec<f64>,
     /// Frames per second that `times_secs` is made from when empty.
     pub fps: f64,
-    /// Faces and what lies on them. With no faces the sequence is a point cloud.
+    /// Faces, corner attributes, materials. With no faces the sequence is a point cloud.
     pub surface: Surface,
 }
 
@@ -70,75 +70,28 @@ pub struct MeshSequence {
     surface: Arc<Surface>,
 }
 
-/// Why a sequence was refused. Frames count from 0 in file order.
+/// Why a sequence was refused. Frames count from 0 in file order; a place is "frame 3 (walk_3.obj)" or "the rest pose".
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum SequenceError {
-    /// No frames.
     #[error("the sequence has no frames")]
     NoFrames,
-    /// Too few vertices.
     #[error("the mesh has {vertices} vertices, at least {MIN_VERTICES} are needed")]
-    TooFewVertices {
-        /// Vertices it has.
-        vertices: usize,
-    },
-    /// A frame has another vertex count than the first.
+    TooFewVertices { vertices: usize },
     #[error("{place} has {found} vertices, but the first frame has {expected}")]
-    VertexCount {
-        /// "frame 3 (walk_3.obj)" or "the rest pose".
-        place: String,
-        /// Vertices there.
-        found: usize,
-        /// Vertices in the first frame.
-        expected: usize,
-    },
-    /// A frame has other faces than the sequence.
+    VertexCount { place: String, found: usize, expected: usize },
+    /// The first face that differs; `None` when only the counts do.
     #[error("{place} has other faces than the first frame{}", .first_difference.map(|f| format!(" (first difference at face {f})")).unwrap_or_default())]
-    FacesDiffer {
-        /// Which frame.
-        place: String,
-        /// First face that differs; `None` when only the counts do.
-        first_difference: Option<usize>,
-    },
-    /// NaN or infinity.
+    FacesDiffer { place: String, first_difference: Option<usize> },
     #[error("{place}, vertex {vertex}: {axis} is {value}")]
-    NotFinite {
-        /// Which frame.
-        place: String,
-        /// Vertex index.
-        vertex: usize,
-        /// 'x', 'y' or 'z'.
-        axis: char,
-        /// The number found.
-        value: f32,
-    },
-    /// Too large for float32 arithmetic on squares.
+    NotFinite { place: String, vertex: usize, axis: char, value: f32 },
+    /// Squares would leave the range of float32.
     #[error("{place}, vertex {vertex}: coordinate {value:e} is too large (limit 1e15)")]
-    TooLarge {
-        /// Which frame.
-        place: String,
-        /// Vertex index.
-        vertex: usize,
-        /// The number found.
-        value: f32,
-    },
-    /// Times do not fit the frames.
+    TooLarge { place: String, vertex: usize, value: f32 },
     #[error("{times} times for {frames} frames")]
-    TimeCount {
-        /// Times given.
-        times: usize,
-        /// Frames there are.
-        frames: usize,
-    },
-    /// Times do not rise.
+    TimeCount { times: usize, frames: usize },
     #[error("frame {frame} is at {secs} s, not after the frame before it")]
-    TimesNotRising {
-        /// Frame index.
-        frame: usize,
-        /// Its time.
-        secs: f64,
-    },
-    /// Faces or corner attributes are wrong.
+    TimesNotRising { frame: usize, secs: f64 },
     #[error(transparent)]
     Surface(#[from] SurfaceError),
 }
@@ -149,15 +102,15 @@ impl TryFrom<RawSequence> for MeshSequence {
     fn try_from(raw: RawSequence) -> Result<Self, SequenceError> {
         let first = raw.frames.first().ok_or(SequenceError::NoFrames)?;
         let n = first.positions.len();
-        let faces = raw.surface.topology.clone();
+        let faces = &raw.surface.topology;
         if n < MIN_VERTICES {
             return Err(SequenceError::TooFewVertices { vertices: n });
         }
         if let Some(rest) = &raw.rest {
-            check_frame(rest, "the rest pose", n, &faces)?;
+            check_frame(rest, "the rest pose", n, faces)?;
         }
         for (t, frame) in raw.frames.iter().enumerate() {
-            check_frame(frame, &format!("frame {t}"), n, &faces)?;
+            check_frame(frame, &format!("frame {t}"), n, faces)?;
         }
         raw.surface.check(n)?;
         let times_secs = times_or_fps(raw.times_secs, raw.frames.len(), raw.fps)?;
@@ -178,21 +131,28 @@ fn check_frame(frame: &RawFrame, place: &str, n: usize, faces: &Topology) -> Res
     if frame.positions.len() != n {
         return Err(SequenceError::VertexCount { place: place(), found: frame.positions.len(), expected: n });
     }
-    if let Some(own) = frame.topology.as_deref()
-        && own != faces
-    {
-        let first_difference = own.faces().zip(faces.faces()).position(|(a, b)| a != b);
-        return Err(SequenceError::FacesDiffer { place: place(), first_difference });
+    if let Some(own) = frame.topology.as_deref() {
+        same_faces(own, faces, &place)?;
     }
-    for (vertex, p) in frame.positions.iter().enumerate() {
+    check_positions(&frame.positions, &place)
+}
+
+/// Refuses other faces than those of the first frame.
+fn same_faces(own: &Topology, faces: &Topology, place: &dyn Fn() -> String) -> Result<(), SequenceError> {
+    if own == faces {
+        return Ok(());
+    }
+    let first_difference = own.faces().zip(faces.faces()).position(|(a, b)| a != b);
+    Err(SequenceError::FacesDiffer { place: place(), first_difference })
+}
+
+/// Checks invariant 2.
+fn check_positions(positions: &[Vec3], place: &dyn Fn() -> String) -> Result<(), SequenceError> {
+    for (vertex, p) in positions.iter().enumerate() {
         if !p.is_finite() {
             let axis = (0..3).find(|&a| !p[a].is_finite()).unwrap_or(0);
-            return Err(SequenceError::NotFinite {
-                place: place(),
-                vertex,
-                axis: ['x', 'y', 'z'][axis],
-                value: p[axis],
-            });
+            let (name, value) = (['x', 'y', 'z'][axis], p[axis]);
+            return Err(SequenceError::NotFinite { place: place(), vertex, axis: name, value });
         }
         if p.abs().max_element() > 1e15 {
             return Err(SequenceError::TooLarge { place: place(), vertex, value: p.abs().max_element() });
@@ -261,7 +221,7 @@ impl MeshSequence {
         &self.surface
     }
 
-    /// Bytes that the positions of all frames take: the yardstick for memory figures.
+    /// Bytes of the positions of all frames: the unit of memory figures.
     pub fn position_bytes(&self) -> usize {
         self.frame_count() * self.vertex_count() * size_of::<Vec3>()
     }
@@ -273,10 +233,10 @@ impl MeshSequence {
         Ok(self)
     }
 
-    /// Only the frames `range`; times are kept. The range must lie inside and not be empty.
+    /// Only the frames `range`; times are kept.
     ///
     /// # Panics
-    /// If the range does not.
+    /// If the range is empty or not inside.
     pub fn with_frames(mut self, range: std::ops::Range<usize>) -> Self {
         assert!(range.start < range.end && range.end <= self.frame_count(), "frames {range:?}");
         self.frames.0.truncate(range.end);

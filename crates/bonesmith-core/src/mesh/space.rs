@@ -1,8 +1,8 @@
-//! Which way is up and how long a unit is, where a source says so.
+//! The up axis and the unit of length, where a source states them.
 //!
-//! Positions are never turned or scaled on the way in: a rig has the axes and units of the animation it was made of,
+//! Positions are never rotated or scaled on the way in: a rig has the axes and units of the animation it was made of,
 //! and errors are in the user's own units. Formats that state their space (FBX, USD) are read and written with it;
-//! writers of formats with a fixed one (glTF: y up, metres) turn and scale at their root.
+//! writers of formats with a fixed one (glTF: y up, metres) rotate and scale at their root.
 
 use glam::{DAffine3, DMat3, DVec3};
 use serde::{Deserialize, Serialize};
@@ -21,10 +21,10 @@ pub enum UpAxis {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Space {
-    /// `None`: the source does not say.
+    /// `None`: not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up: Option<UpAxis>,
-    /// Length of one model unit; 0.01 for centimetres. `None`: the source does not say.
+    /// Length of one model unit; 0.01 for centimetres. `None`: not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metres_per_unit: Option<f64>,
 }
@@ -33,7 +33,7 @@ impl Space {
     /// y up, metres: the space of every glTF file.
     pub const GLTF: Self = Self { up: Some(UpAxis::Y), metres_per_unit: Some(1.0) };
 
-    /// The turn and scale into this space: `self_from_source`. What either side does not tell stays as it is.
+    /// The rotation and scale into this space: `self_from_source`. What either side does not state is kept.
     pub fn from_source(&self, source: &Self) -> DAffine3 {
         let y_from_z = DMat3::from_cols(DVec3::X, DVec3::NEG_Z, DVec3::Y);
         let turn = match (self.up, source.up) {

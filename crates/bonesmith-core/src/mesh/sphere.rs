@@ -27,7 +27,7 @@ pub fn smallest_enclosing_sphere(points: impl Iterator<Item = DVec3> + Clone) ->
     };
     let mut support = vec![first];
     let mut sphere = Sphere { center: first, radius: 0.0 };
-    // Each round raises the radius strictly, so it ends; the cap guards against rounding.
+    // Each round raises the radius, so the loop ends; the limit guards against rounding.
     for _ in 0..1000 {
         let far = points
             .clone()

@@ -1,11 +1,11 @@
-//! What lies on the mesh besides positions: corner attributes and materials, carried through untouched.
+//! Corner attributes and materials of a mesh, passed through unchanged.
 
 use glam::{DMat3, DVec3};
 
 use crate::mesh::space::Space;
-use crate::mesh::topology::Topology;
+use crate::mesh::topology::{Topology, TopologyError};
 
-/// Topology plus everything a renderer wants to find again in the output.
+/// Topology, and everything that a renderer needs in the output.
 ///
 /// Invariants, checked by [`Surface::check`]:
 /// 1. Each corner attribute has one index per corner of `topology`, each below its value count.
@@ -134,33 +134,14 @@ pub struct Image {
 
 /// Why a surface was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum SurfaceError {
-    /// The faces themselves are wrong.
     #[error(transparent)]
-    Topology(#[from] crate::mesh::topology::TopologyError),
-    /// A corner attribute does not have one index per corner.
+    Topology(#[from] TopologyError),
     #[error("{attribute} has {indices} corner indices for {corners} corners")]
-    CornerCount {
-        /// Attribute name.
-        attribute: String,
-        /// Indices it has.
-        indices: usize,
-        /// Corners there are.
-        corners: usize,
-    },
-    /// A corner index is beyond the attribute's values.
+    CornerCount { attribute: String, indices: usize, corners: usize },
     #[error("{attribute}: corner {corner} names value {index}, but there are {values}")]
-    CornerIndex {
-        /// Attribute name.
-        attribute: String,
-        /// Corner index.
-        corner: usize,
-        /// The value it names.
-        index: usize,
-        /// Values there are.
-        values: usize,
-    },
-    /// `face_materials` does not fit the faces or the materials.
+    CornerIndex { attribute: String, corner: usize, index: usize, values: usize },
     #[error("{0}")]
     Materials(String),
 }
@@ -171,7 +152,7 @@ impl Surface {
         Self { topology, ..Self::default() }
     }
 
-    /// Turns what has a direction: shading normals.
+    /// Rotates the shading normals.
     pub fn turn(&mut self, rotation: DMat3) {
         for normal in self.normals.iter_mut().flat_map(|normals| &mut normals.values) {
             *normal = (rotation * DVec3::from_array(normal.map(f64::from))).as_vec3().to_array();
@@ -181,30 +162,20 @@ impl Surface {
     /// Checks the topology and invariants 1 to 3.
     pub fn check(&self, vertices: usize) -> Result<(), SurfaceError> {
         self.topology.check(vertices)?;
-        let corners = self.topology.corners().len();
-        for uv in &self.uv_sets {
-            uv.check(corners)?;
+        let (corners, faces) = (self.topology.corners().len(), self.topology.face_count());
+        self.uv_sets.iter().try_for_each(|uv| uv.check(corners))?;
+        self.normals.iter().try_for_each(|normals| normals.check(corners))?;
+        self.colors.iter().try_for_each(|colors| colors.check(corners))?;
+        let (of_faces, materials, images) = (self.face_materials.len(), self.materials.len(), self.images.len());
+        if of_faces != 0 && of_faces != faces {
+            return Err(SurfaceError::Materials(format!("{of_faces} face materials for {faces} faces")));
         }
-        if let Some(normals) = &self.normals {
-            normals.check(corners)?;
+        if let Some(m) = self.face_materials.iter().find(|&&m| m as usize >= materials) {
+            return Err(SurfaceError::Materials(format!("a face names material {m}, but there are {materials}")));
         }
-        if let Some(colors) = &self.colors {
-            colors.check(corners)?;
-        }
-        let faces = self.topology.face_count();
-        if !self.face_materials.is_empty() && self.face_materials.len() != faces {
-            let n = self.face_materials.len();
-            return Err(SurfaceError::Materials(format!("{n} face materials for {faces} faces")));
-        }
-        if let Some(m) = self.face_materials.iter().find(|&&m| m as usize >= self.materials.len()) {
-            let n = self.materials.len();
-            return Err(SurfaceError::Materials(format!("a face names material {m}, but there are {n}")));
-        }
-        for texture in self.materials.iter().flat_map(|m| m.textures.all()).flatten() {
-            if texture.image as usize >= self.images.len() {
-                let (image, n) = (texture.image, self.images.len());
-                return Err(SurfaceError::Materials(format!("a texture names image {image}, but there are {n}")));
-            }
+        let mut textures = self.materials.iter().flat_map(|m| m.textures.all()).flatten();
+        if let Some(Texture { image, .. }) = textures.find(|texture| texture.image as usize >= images) {
+            return Err(SurfaceError::Materials(format!("a texture names image {image}, but there are {images}")));
         }
         Ok(())
     }
@@ -223,20 +194,15 @@ impl<const D: usize> CornerAttribute<D> {
     }
 
     fn check(&self, corners: usize) -> Result<(), SurfaceError> {
-        if self.indices.len() != corners {
-            return Err(SurfaceError::CornerCount {
-                attribute: self.name.clone(),
-                indices: self.indices.len(),
-                corners,
-            });
+        let (attribute, indices, values) = (|| self.name.clone(), self.indices.len(), self.values.len());
+        if indices != corners {
+            return Err(SurfaceError::CornerCount { attribute: attribute(), indices, corners });
         }
-        match self.indices.iter().position(|&v| v as usize >= self.values.len()) {
-            Some(corner) => Err(SurfaceError::CornerIndex {
-                attribute: self.name.clone(),
-                corner,
-                index: self.indices[corner] as usize,
-                values: self.values.len(),
-            }),
+        match self.indices.iter().position(|&v| v as usize >= values) {
+            Some(corner) => {
+                let index = self.indices[corner] as usize;
+                Err(SurfaceError::CornerIndex { attribute: attribute(), corner, index, values })
+            }
             None => Ok(()),
         }
     }

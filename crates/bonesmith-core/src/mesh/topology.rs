@@ -1,4 +1,4 @@
-//! Polygon topology and what follows from it: triangles, edges, neighbours, components.
+//! Polygons, and their triangles, edges, neighbours and components.
 
 /// Faces of a mesh as polygons over vertex indices.
 ///
@@ -16,25 +16,12 @@ pub struct Topology {
 
 /// Why faces were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum TopologyError {
-    /// A face with fewer than 3 corners.
     #[error("face {face} has {corners} corners, at least 3 are needed")]
-    TooFewCorners {
-        /// Face index.
-        face: usize,
-        /// Corners it has.
-        corners: usize,
-    },
-    /// A corner names a vertex that does not exist.
+    TooFewCorners { face: usize, corners: usize },
     #[error("face {face} names vertex {vertex}, but there are {vertices} vertices (0 to {})", .vertices.saturating_sub(1))]
-    IndexOutOfRange {
-        /// Face index.
-        face: usize,
-        /// The vertex it names.
-        vertex: usize,
-        /// Vertices there are.
-        vertices: usize,
-    },
+    IndexOutOfRange { face: usize, vertex: usize, vertices: usize },
 }
 
 impl Default for Topology {
@@ -58,9 +45,7 @@ impl Topology {
         }
     }
 
-    /// Polygons given by their corner counts and the concatenated corners.
-    ///
-    /// The counts must add up to the corners; this is the reader's duty.
+    /// Polygons from their corner counts and the concatenated corners.
     ///
     /// # Panics
     /// If the counts do not add up.

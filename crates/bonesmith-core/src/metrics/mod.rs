@@ -3,7 +3,7 @@
 //! | measure | definition |
 //! |---|---|
 //! | `e_rms` | `1000 |A - A~|_F / sqrt(3 N F)` in units of the rest pose's smallest enclosing sphere [Kavan2010 s.5] |
-//! | `rmse_percent` | `100 sqrt(mean squared vertex distance) / bounding box diagonal of the rest pose` [Le2014 s.3.9] |
+//! | `rmse_percent` | `100 sqrt(mean squared vertex distance) / bounding box diagonal of the rest pose` [Le2014 s.3.10, table 3.1] |
 //! | `max_error` | largest vertex distance, in thousandths of the sphere radius and in model units |
 //! | `normal_degrees` | mean angle between true and reconstructed vertex normals |
 
@@ -13,18 +13,18 @@ use glam::{DVec3, Vec3};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::deform;
 use crate::mesh::normals::vertex_normals;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::unit_radius;
-use crate::model::basis::Basis;
-use crate::model::corrective::ShapedRig;
-use crate::model::rig::{Clip, Rig};
+use crate::model::{ModelError, ModelRef};
 
 use spread::FrameSpread;
 pub use spread::{FrameSpreads, Histogram, Percentiles, Spread};
 
-/// How well a rig reproduces a sequence.
+/// Frames read and compared at once.
+const FRAME_BLOCK: usize = 16;
+
+/// How well a model reproduces a sequence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Metrics {
     /// E_RMS, thousandths of the sphere radius.
@@ -49,85 +49,55 @@ pub struct Metrics {
     pub spread: Spread,
 }
 
-/// Why a rig and a sequence cannot be compared.
+/// Why a model and a sequence cannot be compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum MetricsError {
-    /// Different meshes.
     #[error("the rig has {rig} vertices, the sequence {sequence}")]
-    VertexCount {
-        /// Vertices of the rig.
-        rig: usize,
-        /// Vertices of the sequence.
-        sequence: usize,
-    },
-    /// Different lengths.
+    VertexCount { rig: usize, sequence: usize },
     #[error("clip {clip:?} of the rig has {rig} frames, the sequence {sequence}")]
-    FrameCount {
-        /// Clip name.
-        clip: String,
-        /// Frames of the clip.
-        rig: usize,
-        /// Frames of the sequence.
-        sequence: usize,
-    },
-    /// The rig has no motion at all.
+    FrameCount { clip: String, rig: usize, sequence: usize },
     #[error("the rig has no animation to compare")]
     NoClip,
+    #[error(transparent)]
+    Unsound(#[from] ModelError),
 }
 
-/// Compares a rig's first clip with a sequence, frame by frame. The unit is the *sequence's* rest pose.
-pub fn evaluate(rig: &Rig, sequence: &MeshSequence) -> Result<Metrics, MetricsError> {
-    let clip = rig.clips.first().ok_or(MetricsError::NoClip)?;
-    evaluate_clip(rig, clip, sequence)
-}
-
-/// As [`evaluate`], for one of several clips.
-pub fn evaluate_clip(rig: &Rig, clip: &Clip, sequence: &MeshSequence) -> Result<Metrics, MetricsError> {
+/// Compares one clip of a model with a sequence, frame by frame. The unit is the *sequence's* rest pose.
+pub fn evaluate<'a>(
+    model: impl Into<ModelRef<'a>>,
+    clip: usize,
+    sequence: &MeshSequence,
+) -> Result<Metrics, MetricsError> {
+    let model = model.into();
+    let clips = model.clips();
+    let of_model = clips.get(clip).ok_or(MetricsError::NoClip)?;
     let (n, f) = (sequence.vertex_count(), sequence.frame_count());
-    if rig.vertex_count() != n {
-        return Err(MetricsError::VertexCount { rig: rig.vertex_count(), sequence: n });
+    if model.vertex_count() != n {
+        return Err(MetricsError::VertexCount { rig: model.vertex_count(), sequence: n });
     }
-    if clip.frame_count() != f {
-        return Err(MetricsError::FrameCount { clip: clip.name.clone(), rig: clip.frame_count(), sequence: f });
+    if of_model.frame_count() != f {
+        let clip = of_model.name.to_owned();
+        return Err(MetricsError::FrameCount { clip, rig: of_model.frame_count(), sequence: f });
     }
-    Ok(compare(sequence, |t| deform::lbs(&rig.rest, &rig.weights, clip.frame(t))))
+    model.check()?;
+    Ok(compare(sequence, |t| model.posed(clip, t)))
 }
 
-/// Compares one clip of a rig with shapes with a sequence.
-pub fn evaluate_shaped(shaped: &ShapedRig, clip: usize, sequence: &MeshSequence) -> Result<Metrics, MetricsError> {
-    let (n, f) = (sequence.vertex_count(), sequence.frame_count());
-    let of = shaped.rig.clips.get(clip).ok_or(MetricsError::NoClip)?;
-    if shaped.rig.vertex_count() != n {
-        return Err(MetricsError::VertexCount { rig: shaped.rig.vertex_count(), sequence: n });
-    }
-    if of.frame_count() != f {
-        return Err(MetricsError::FrameCount { clip: of.name.clone(), rig: of.frame_count(), sequence: f });
-    }
-    Ok(compare(sequence, |t| shaped.posed(clip, t)))
-}
-
-/// How well a basis reproduces a sequence.
-pub fn evaluate_basis(basis: &Basis, sequence: &MeshSequence) -> Result<Metrics, MetricsError> {
-    let (n, f) = (sequence.vertex_count(), sequence.frame_count());
-    if basis.vertex_count() != n {
-        return Err(MetricsError::VertexCount { rig: basis.vertex_count(), sequence: n });
-    }
-    if basis.frame_count() != f {
-        return Err(MetricsError::FrameCount { clip: basis.name.clone(), rig: basis.frame_count(), sequence: f });
-    }
-    Ok(compare(sequence, |t| basis.frame(t)))
-}
-
-/// Compares a sequence with reconstructed frames, whatever made them.
+/// Compares a sequence with reconstructed frames.
 pub fn compare(sequence: &MeshSequence, reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync) -> Metrics {
     let (n, f) = (sequence.vertex_count(), sequence.frame_count());
     let triangles = sequence.surface().topology.vertex_triangles();
     let radius = unit_radius(sequence.rest());
-    // A few frames at a time, then reduced in frame order: the same sums with any number of threads.
+    let source = sequence.frames();
+    // A block of frames at a time, reduced in frame order: the same sums with any number of threads.
     let mut total = Sums::new(n);
-    for batch in (0..f).collect::<Vec<_>>().chunks(16) {
-        let frames: Vec<FrameErrors> =
-            batch.par_iter().map(|&t| FrameErrors::new(t, sequence.frame(t), &reconstruct(t), &triangles)).collect();
+    for block in (0..f as u32).collect::<Vec<_>>().chunks(FRAME_BLOCK) {
+        let mut truth = Vec::with_capacity(block.len());
+        source.read(block, 0..n, &mut |_, positions| truth.push(positions.to_vec()));
+        let frame =
+            |(&t, truth): (&u32, &Vec<Vec3>)| FrameErrors::new(t as usize, truth, &reconstruct(t as usize), &triangles);
+        let frames: Vec<FrameErrors> = block.par_iter().zip(&truth).map(frame).collect();
         frames.into_iter().for_each(|frame| total.add(frame));
     }
     total.finish(f, radius, diagonal(sequence.rest()), !triangles.is_empty())
@@ -281,6 +251,24 @@ mod tests {
         assert_eq!(metrics.max_error_at, (1, 2));
         assert!(metrics.normal_degrees.unwrap() > 0.0);
         assert_eq!(metrics.per_frame[0], 0.0);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        use crate::model::Model;
+        use crate::model::rig::RigError;
+        let made = crate::synthetic::posed_rig(5, &crate::synthetic::PosedRigParams::default());
+        let sequence = MeshSequence::try_from(made.sequence).unwrap();
+        let model = Model::from(made.rig.clone());
+        assert_eq!(evaluate(&model, 0, &sequence).unwrap().e_rms, evaluate(&made.rig, 0, &sequence).unwrap().e_rms);
+        assert_eq!(evaluate(&model, 7, &sequence).unwrap_err(), MetricsError::NoClip);
+        assert_eq!(evaluate(&sequence, 0, &sequence).unwrap().max_error, 0.0);
+        let short = sequence.clone().with_frames(0..1);
+        assert!(matches!(evaluate(&model, 0, &short), Err(MetricsError::FrameCount { sequence: 1, .. })));
+        let mut broken = made.rig;
+        broken.clips[0].posed_from_rest.pop();
+        let refused = evaluate(&broken, 0, &sequence).unwrap_err();
+        assert!(matches!(refused, MetricsError::Unsound(ModelError::Rig(RigError::ClipSize { .. }))), "{refused}");
     }
 
     #[test]

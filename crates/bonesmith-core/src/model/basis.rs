@@ -1,14 +1,14 @@
-//! Animations as few trajectories that vertices mix: truncated SVD and clustered PCA, as published. No rigs: nothing
-//! here has bones, and only our own evaluator and files know them. To compare rigs with.
+//! Animations as few trajectories that vertices mix: truncated SVD and clustered PCA, as published. They have no bones and
+//! exist to compare rigs with.
 //!
 //! A vertex of cluster `c` follows `v_i(t) = mean(t) + sum_d x_id column_cd(t)` [Kavan2010 s.2]: rigs have this form
-//! too, with four columns a bone and columns of `X` that follow from weights and rest position.
+//! too, with four columns per bone and columns of `X` that follow from weights and rest position.
 
 use std::sync::Arc;
 
 use glam::Vec3;
 
-use crate::mesh::surface::Surface;
+use crate::mesh::surface::{Surface, SurfaceError};
 
 /// An animation as trajectories that vertices mix.
 ///
@@ -36,7 +36,7 @@ pub struct Basis {
     pub mean: Vec<f32>,
     /// [C, D, F, 3] columns, of unit length.
     pub columns: Vec<f32>,
-    /// [N, D] how much of each column of its cluster a vertex takes, in model units.
+    /// [N, D] weight of each column of its cluster for a vertex, in model units.
     pub coefficients: Vec<f32>,
     /// Parameters that made it, as JSON; empty when unknown.
     pub params_json: String,
@@ -44,48 +44,18 @@ pub struct Basis {
 
 /// Why a basis was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum BasisError {
-    /// Arrays that do not fit each other.
     #[error("{what} has {found} numbers, not {expected}")]
-    Size {
-        /// Which array.
-        what: &'static str,
-        /// Numbers it has.
-        found: usize,
-        /// Numbers it should have.
-        expected: usize,
-    },
-    /// Nothing in it.
+    Size { what: &'static str, found: usize, expected: usize },
     #[error("there are {clusters} clusters of {dimension} columns and {frames} frames; each must be 1 or more")]
-    Empty {
-        /// C.
-        clusters: usize,
-        /// D.
-        dimension: usize,
-        /// F.
-        frames: usize,
-    },
-    /// A cluster that does not exist.
+    Empty { clusters: usize, dimension: usize, frames: usize },
     #[error("vertex {vertex} is in cluster {cluster}, but there are {clusters}")]
-    NoSuchCluster {
-        /// Vertex index.
-        vertex: usize,
-        /// The cluster it names.
-        cluster: u16,
-        /// Clusters there are.
-        clusters: usize,
-    },
-    /// NaN or infinity.
+    NoSuchCluster { vertex: usize, cluster: u16, clusters: usize },
     #[error("{what}, number {at}: not finite")]
-    NotFinite {
-        /// Which array.
-        what: &'static str,
-        /// Index of the number.
-        at: usize,
-    },
-    /// Faces or corner attributes are wrong.
+    NotFinite { what: &'static str, at: usize },
     #[error(transparent)]
-    Surface(#[from] crate::mesh::surface::SurfaceError),
+    Surface(#[from] SurfaceError),
 }
 
 impl Basis {
@@ -99,8 +69,7 @@ impl Basis {
         self.times_secs.len()
     }
 
-    /// What it takes as float32 and 16-bit cluster numbers: the columns and the mean of every frame, and the numbers of
-    /// every vertex.
+    /// Bytes at run time: columns, mean and coefficients as float32, clusters as 16 bits where there are several.
     pub fn bytes(&self) -> usize {
         let labels = if self.cluster_count > 1 { 2 * self.clusters.len() } else { 0 };
         4 * (self.mean.len() + self.columns.len() + self.coefficients.len()) + labels

@@ -1,4 +1,4 @@
-//! A rig with shapes that are added to its rest pose before bones move it: morph targets, blend shapes.
+//! A rig with corrective shapes, which are added to its rest pose before bones move it: morph targets, blend shapes.
 
 use glam::Vec3;
 
@@ -17,10 +17,10 @@ pub struct BlendShape {
 
 /// A rig and its shapes.
 ///
-/// Invariants, checked by [`ShapedRig::check`]: the rig is sound; every shape has an offset for each vertex and a
+/// Invariants, checked by [`CorrectiveRig::check`]: the rig is sound; every shape has an offset for each vertex and a
 /// weight for each frame of each clip, all finite.
 #[derive(Clone, Debug)]
-pub struct ShapedRig {
+pub struct CorrectiveRig {
     /// The rig.
     pub rig: Rig,
     /// Its shapes.
@@ -29,50 +29,33 @@ pub struct ShapedRig {
 
 /// Why shapes were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ShapeError {
-    /// The rig itself.
+#[allow(missing_docs, reason = "the messages say it all")]
+pub enum CorrectiveError {
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// Another mesh.
     #[error("shape {name:?} has {offsets} offsets, the rig {vertices} vertices")]
-    Offsets {
-        /// Name of the shape.
-        name: String,
-        /// Offsets it has.
-        offsets: usize,
-        /// Vertices of the rig.
-        vertices: usize,
-    },
-    /// Weights that do not fit the clips.
+    Offsets { name: String, offsets: usize, vertices: usize },
     #[error("shape {name:?} has not one weight for each frame of each clip")]
-    Weights {
-        /// Name of the shape.
-        name: String,
-    },
-    /// NaN or infinity.
+    Weights { name: String },
     #[error("shape {name:?}: an offset or weight is not finite")]
-    NotFinite {
-        /// Name of the shape.
-        name: String,
-    },
+    NotFinite { name: String },
 }
 
-impl ShapedRig {
+impl CorrectiveRig {
     /// Checks the invariants.
-    pub fn check(&self) -> Result<(), ShapeError> {
+    pub fn check(&self) -> Result<(), CorrectiveError> {
         self.rig.check()?;
         let vertices = self.rig.vertex_count();
         for BlendShape { name, offsets, weights } in &self.shapes {
             let name = || name.clone();
             if offsets.len() != vertices {
-                return Err(ShapeError::Offsets { name: name(), offsets: offsets.len(), vertices });
+                return Err(CorrectiveError::Offsets { name: name(), offsets: offsets.len(), vertices });
             }
-            let fits = |(clip, weights): (&Clip, &Vec<f32>)| clip.frame_count() == weights.len();
-            if weights.len() != self.rig.clips.len() || !self.rig.clips.iter().zip(weights).all(fits) {
-                return Err(ShapeError::Weights { name: name() });
+            if !weights.iter().map(Vec::len).eq(self.rig.clips.iter().map(Clip::frame_count)) {
+                return Err(CorrectiveError::Weights { name: name() });
             }
             if !offsets.iter().all(|p| p.is_finite()) || !weights.iter().flatten().all(|w| w.is_finite()) {
-                return Err(ShapeError::NotFinite { name: name() });
+                return Err(CorrectiveError::NotFinite { name: name() });
             }
         }
         Ok(())

@@ -59,14 +59,14 @@ impl TryFrom<u8> for Variant {
 /// A Direct Delta Mush rig, or a compressed one.
 ///
 /// Invariants, checked by [`DdmRig::check`]:
-/// 1. `rig` obeys its own; its weights are plain linear blend skinning for players that know no multi-weights.
+/// 1. `rig` obeys its own; its weights are plain linear blend skinning, for run times without multi-weights.
 /// 2. `weights` obey their own and have as many numbers per influence as `variant` needs.
 /// 3. Without `layer` they have one row per vertex. With it they have 1 to 65536 rows, the virtual bones; `layer` covers
 ///    the vertices, names virtual bones that exist, and obeys its own invariants; the variant is 0.
 /// 4. `origin` is finite.
 #[derive(Clone, Debug)]
 pub struct DdmRig {
-    /// Rest pose, surface, bones, clips, and plain weights to fall back to.
+    /// Rest pose, surface, bones, clips, and plain fallback weights.
     pub rig: Rig,
     /// Centres, and rest positions inside the evaluators, are relative to this point; model units.
     pub origin: DVec3,
@@ -80,22 +80,16 @@ pub struct DdmRig {
 
 /// Why a rig with multi-weights was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum DdmRigError {
-    /// The rig is wrong.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// Multi-weights are wrong.
     #[error(transparent)]
     MultiWeights(#[from] MultiWeightsError),
-    /// Weights on virtual bones are wrong.
     #[error("weights on virtual bones: {0}")]
     Weights(#[from] WeightError),
-    /// Something does not fit the rest.
     #[error("{what}")]
-    Mismatch {
-        /// What.
-        what: String,
-    },
+    Mismatch { what: String },
 }
 
 impl DdmRig {
@@ -107,6 +101,11 @@ impl DdmRig {
     /// Virtual bones of a compressed rig; 0 otherwise.
     pub fn virtual_count(&self) -> usize {
         self.layer.as_ref().map_or(0, |_| self.weights.count())
+    }
+
+    /// [rows] centres of rotation at rest, in model units: of vertices, or of virtual bones.
+    pub fn centers(&self) -> Vec<DVec3> {
+        (0..self.weights.count()).map(|row| self.origin + self.weights.centre(row)).collect()
     }
 
     /// Bytes of all tables at run time: multi-weights, and of a compressed rig the used slots of its layer, sparse.

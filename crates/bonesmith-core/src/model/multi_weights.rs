@@ -1,6 +1,9 @@
-//! Multi-weights in sparse rows: what bones do to one vertex, or to one virtual bone.
+//! Multi-weights in sparse rows: the influences of bones on one vertex, or on one virtual bone.
 
 use glam::{DMat3, DVec3, Vec3};
+
+use crate::model::weights::check_affine_row;
+use crate::solve::transform::inverse;
 
 /// One influence as it is computed: `w, x y z, xx xy xz yy yz zz`.
 pub(crate) type MultiWeight = [f64; 10];
@@ -31,25 +34,27 @@ pub struct MultiWeights {
 
 /// Why multi-weights were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum MultiWeightsError {
-    /// Tables of different sizes.
     #[error("multi-weights: {what}")]
-    Tables {
-        /// Which.
-        what: String,
-    },
-    /// A row that is not sound.
+    Tables { what: String },
     #[error("multi-weights of row {row}: {what}")]
-    Row {
-        /// Vertex, or virtual bone.
-        row: usize,
-        /// What is wrong.
-        what: String,
-    },
+    Row { row: usize, what: String },
+}
+
+/// The symmetric matrix of `xx xy xz yy yz zz`.
+pub(crate) fn symmetric(entries: &[f32]) -> DMat3 {
+    let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(entries[at]));
+    DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz])
+}
+
+/// `xx xy xz yy yz zz` of a symmetric matrix.
+fn entries(m: &DMat3) -> [f32; 6] {
+    [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32)
 }
 
 impl MultiWeights {
-    /// Tables as they are; [`MultiWeights::check`] judges them.
+    /// Tables as they are; [`MultiWeights::check`] checks the rows.
     pub fn from_tables(
         width: usize,
         starts: Vec<u32>,
@@ -115,12 +120,7 @@ impl MultiWeights {
             if let [_, _, _, _, square @ ..] = value
                 && square.len() == 6
             {
-                let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(square[at]));
-                let m = DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
-                let m = linear * m * linear.transpose();
-                let entries =
-                    [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32);
-                square.copy_from_slice(&entries);
+                square.copy_from_slice(&entries(&(linear * symmetric(square) * linear.transpose())));
             }
         }
         placed
@@ -179,13 +179,7 @@ impl MultiWeights {
 
     /// Inverse of `P - p p^T` of a row, `xx xy xz yy yz zz`: what variant 1 needs. Width 10 only.
     pub fn rest_inverse(&self, row: usize) -> [f32; 6] {
-        let mut sum = DMat3::ZERO;
-        for (_, v) in self.of(row) {
-            let [xx, xy, xz, yy, yz, zz] = std::array::from_fn(|at| f64::from(v[4 + at]));
-            sum += DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
-        }
-        let m = crate::solve::transform::inverse(&sum);
-        [m.x_axis.x, m.y_axis.x, m.z_axis.x, m.y_axis.y, m.z_axis.y, m.z_axis.z].map(|entry| entry as f32)
+        entries(&inverse(&self.of(row).fold(DMat3::ZERO, |sum, (_, v)| sum + symmetric(&v[4..]))))
     }
 
     /// Bytes of the tables at run time.
@@ -205,25 +199,9 @@ impl MultiWeights {
         if !self.centres[row].is_finite() {
             return Err("its centre is not finite".into());
         }
-        let (mut sum, mut size) = (0.0, 0.0);
-        let mut seen: Vec<usize> = Vec::new();
-        for (j, values) in self.of(row) {
-            if j >= bones {
-                return Err(format!("it names bone {j}, but there are {bones} bones"));
-            }
-            if seen.contains(&j) {
-                return Err(format!("it names bone {j} twice"));
-            }
-            if let Some(value) = values.iter().find(|v| !v.is_finite()) {
-                return Err(format!("bone {j} has the number {value}"));
-            }
-            seen.push(j);
-            sum += f64::from(values[0]);
-            size += f64::from(values[0].abs());
+        if let Some((j, value)) = self.of(row).find_map(|(j, v)| v.iter().find(|v| !v.is_finite()).map(|v| (j, v))) {
+            return Err(format!("bone {j} has the number {value}"));
         }
-        match (sum - 1.0).abs() <= 1e-4 * size.max(1.0) {
-            true => Ok(()),
-            false => Err(format!("its scalar weights sum to {sum}, not 1")),
-        }
+        check_affine_row(self.of(row).map(|(j, values)| (j, values[0])), bones)
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::sequence::RawSequence;
-use crate::mesh::surface::Surface;
+use crate::mesh::surface::{Surface, SurfaceError};
 use crate::model::weights::{SparseWeights, WeightError};
 use crate::solve::transform::nearest_rotation;
 
@@ -34,7 +33,7 @@ pub struct Bone {
     pub parent: Option<usize>,
     /// Place and orientation in the rest pose; rigid, no scale.
     pub world_from_bind: DAffine3,
-    /// Where the bone ends in the rest pose, for a leaf of a skeleton; `None` where its children or nothing tell.
+    /// End of a leaf of a skeleton in the rest pose; `None` for other bones and where it is not known.
     pub tip: Option<DVec3>,
 }
 
@@ -78,77 +77,39 @@ pub struct Rig {
 
 /// Why a rig was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum RigError {
-    /// No bones, or too many.
     #[error("the rig has {bones} bones; 1 to 65536 are possible")]
-    BoneCount {
-        /// Bones it has.
-        bones: usize,
-    },
-    /// A parent that does not exist, or a cycle.
+    BoneCount { bones: usize },
     #[error("bone {bone} ({name}) has a parent that does not exist or hangs below the bone itself")]
-    BadParent {
-        /// Bone index.
-        bone: usize,
-        /// Its name.
-        name: String,
-    },
-    /// Two bones of one name.
+    BadParent { bone: usize, name: String },
     #[error("two bones are named {name:?}")]
-    RepeatedName {
-        /// The name.
-        name: String,
-    },
-    /// Weights are wrong.
+    RepeatedName { name: String },
     #[error(transparent)]
     Weights(#[from] WeightError),
-    /// Weights and rest pose disagree.
     #[error("weights for {weights} vertices, but the rest pose has {vertices}")]
-    VertexCount {
-        /// Vertices that have weights.
-        weights: usize,
-        /// Vertices of the rest pose.
-        vertices: usize,
-    },
-    /// A clip has the wrong number of transforms.
+    VertexCount { weights: usize, vertices: usize },
     #[error("clip {clip:?} has {transforms} transforms for {frames} frames of {bones} bones")]
-    ClipSize {
-        /// Clip name.
-        clip: String,
-        /// Transforms it has.
-        transforms: usize,
-        /// Frames it has.
-        frames: usize,
-        /// Bones of the rig.
-        bones: usize,
-    },
-    /// NaN or infinity in a transform.
+    ClipSize { clip: String, transforms: usize, frames: usize, bones: usize },
     #[error("clip {clip:?}, frame {frame}, bone {bone}: the transform is not finite")]
-    NotFinite {
-        /// Clip name.
-        clip: String,
-        /// Frame index.
-        frame: usize,
-        /// Bone index.
-        bone: usize,
-    },
-    /// NaN or infinity in a bone's place.
+    NotFinite { clip: String, frame: usize, bone: usize },
     #[error("bone {bone} ({name}): its place or tip is not finite")]
-    BoneNotFinite {
-        /// Bone index.
-        bone: usize,
-        /// Its name.
-        name: String,
-    },
-    /// NaN or infinity in the rest pose.
+    BoneNotFinite { bone: usize, name: String },
     #[error("rest pose, vertex {vertex}: not finite")]
-    RestNotFinite {
-        /// Vertex index.
-        vertex: usize,
-    },
-    /// Faces or corner attributes are wrong.
+    RestNotFinite { vertex: usize },
     #[error(transparent)]
-    Surface(#[from] crate::mesh::surface::SurfaceError),
+    Surface(#[from] SurfaceError),
+}
+
+impl BoneKind {
+    /// Numbers of one transform: a quaternion and a translation, three scales more, or a 3x4 matrix.
+    pub fn numbers(self) -> usize {
+        match self {
+            Self::Rigid => 7,
+            Self::Trs => 10,
+            Self::Affine => 12,
+        }
+    }
 }
 
 impl Clip {
@@ -175,20 +136,38 @@ impl Rig {
         self.bones.len()
     }
 
-    /// What its first clip looks like, by positions that `posed` gives for each frame; `None` where nothing moves.
-    pub fn animation(&self, posed: impl FnMut(usize) -> Vec<Vec3>) -> Option<RawSequence> {
-        let clip = self.clips.first().filter(|clip| clip.frame_count() > 0)?;
-        Some(RawSequence {
-            name: self.name.clone(),
-            rest: Some(self.rest.clone().into()),
-            frames: (0..clip.frame_count()).map(posed).map(Into::into).collect(),
+    /// The same deformation with virtual bones as bones: [M] rest places, and their transforms for [B] of this rig.
+    pub(crate) fn baked(
+        &self,
+        places: Vec<DVec3>,
+        weights: SparseWeights,
+        kind: BoneKind,
+        pose: impl Fn(&[DAffine3]) -> Vec<DAffine3>,
+    ) -> Self {
+        let bone = |(m, place): (usize, DVec3)| Bone {
+            name: format!("virtual_{m}"),
+            parent: None,
+            world_from_bind: DAffine3::from_translation(place),
+            tip: None,
+        };
+        let clip = |clip: &Clip| Clip {
+            name: clip.name.clone(),
             times_secs: clip.times_secs.clone(),
-            surface: Surface::clone(&self.surface),
-            ..RawSequence::default()
-        })
+            posed_from_rest: (0..clip.frame_count()).flat_map(|t| pose(clip.frame(t))).collect(),
+        };
+        Self {
+            name: self.name.clone(),
+            rest: self.rest.clone(),
+            surface: self.surface.clone(),
+            weights,
+            bones: places.into_iter().enumerate().map(bone).collect(),
+            kind,
+            clips: self.clips.iter().map(clip).collect(),
+            params_json: self.params_json.clone(),
+        }
     }
 
-    /// The same rig in another space: `target_from_source` turns, scales evenly and moves. Shading normals turn along.
+    /// The same rig in another space: `target_from_source` rotates, scales uniformly and moves. Shading normals are rotated too.
     pub fn placed(&self, target_from_source: DAffine3) -> Self {
         let (there, back) = (target_from_source, target_from_source.inverse());
         let turn = nearest_rotation(&there.matrix3);
@@ -239,7 +218,7 @@ impl Rig {
 
     fn check_tree(&self) -> Result<(), RigError> {
         let mut names = std::collections::HashSet::new();
-        // Bones known to hang on a root: each is walked over once, however long the chains are.
+        // Bones known to descend from a root: each is visited once, however long the chains are.
         let mut rooted = vec![false; self.bones.len()];
         for (j, bone) in self.bones.iter().enumerate() {
             let mut path = vec![j];

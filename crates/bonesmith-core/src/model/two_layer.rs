@@ -4,10 +4,10 @@ use glam::{DAffine3, DVec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use crate::model::rig::{Bone, BoneKind, Clip, Rig, RigError};
-use crate::model::weights::{SparseWeights, WeightError};
+use crate::model::rig::{BoneKind, Rig, RigError};
+use crate::model::weights::{SparseWeights, WeightError, check_affine_row, check_bone};
 
-/// Most virtual bones: vertices name them with 16 bits.
+/// Maximum number of virtual bones: vertices name them with 16 bits.
 pub const MAX_VIRTUAL_BONES: usize = 1 << 16;
 
 /// Virtual bones per task.
@@ -78,7 +78,7 @@ impl Blends {
         pairs.filter(|(_, w)| **w != 0.0).map(|(&j, &w)| (j as usize, w))
     }
 
-    /// Blends that are used, over all virtual bones.
+    /// Used slots of all virtual bones.
     pub fn used(&self) -> usize {
         self.weights.iter().filter(|w| **w != 0.0).count()
     }
@@ -98,7 +98,7 @@ impl Blends {
     }
 }
 
-/// Weighted sum of matrices. Unused slots add nothing times bone 0: cheaper than asking.
+/// Weighted sum of matrices. Unused slots add zero times bone 0, which is cheaper than a branch.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 fn blend(master: &[[f64; 12]], bones: &[u16], weights: &[f32]) -> [f64; 12] {
     let mut sum = [0.0; 12];
@@ -114,13 +114,13 @@ fn blend(master: &[[f64; 12]], bones: &[u16], weights: &[f32]) -> [f64; 12] {
 /// A rig with two layers.
 ///
 /// Invariants, checked by [`TwoLayerRig::check`]:
-/// 1. `master` obeys its own; its weights are plain linear blend skinning for players that know no layers.
+/// 1. `master` obeys its own; its weights are plain linear blend skinning, for run times without a second layer.
 /// 2. 1 to 65536 virtual bones; each names master bones that exist, in unused slots too, none twice, with finite weights
 ///    that sum to 1 within 1e-4.
 /// 3. `weights` cover the same vertices, name virtual bones that exist, and obey their own invariants.
 #[derive(Clone, Debug)]
 pub struct TwoLayerRig {
-    /// Rest pose, surface, bones and clips, and single-layer weights to fall back to.
+    /// Rest pose, surface, bones and clips, and fallback weights for a single layer.
     pub master: Rig,
     /// [M, c] D: virtual bones from master bones.
     pub blends: Blends,
@@ -130,35 +130,18 @@ pub struct TwoLayerRig {
 
 /// Why a two-layer rig was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum TwoLayerError {
-    /// The master rig is wrong.
     #[error(transparent)]
     Master(#[from] RigError),
-    /// No virtual bones, or too many.
     #[error("the rig has {virtual_bones} virtual bones; 1 to 65536 are possible")]
-    VirtualBoneCount {
-        /// Virtual bones it has.
-        virtual_bones: usize,
-    },
-    /// A virtual bone that blends what is not there, or not soundly.
+    VirtualBoneCount { virtual_bones: usize },
     #[error("virtual bone {virtual_bone}: {what}")]
-    BadBlend {
-        /// Which.
-        virtual_bone: usize,
-        /// What is wrong.
-        what: String,
-    },
-    /// Weights on virtual bones are wrong.
+    BadBlend { virtual_bone: usize, what: String },
     #[error("weights on virtual bones: {0}")]
     Weights(#[from] WeightError),
-    /// Layers of different meshes.
     #[error("weights on virtual bones for {weights} vertices, but the rest pose has {vertices}")]
-    VertexCount {
-        /// Vertices that have weights.
-        weights: usize,
-        /// Vertices of the rest pose.
-        vertices: usize,
-    },
+    VertexCount { weights: usize, vertices: usize },
 }
 
 impl TwoLayerRig {
@@ -180,31 +163,9 @@ impl TwoLayerRig {
         (self.blends.used() + own) as f64 / n as f64
     }
 
-    /// The same deformation with one layer: virtual bones as bones, their motion baked.
+    /// The same deformation with one layer: virtual bones as bones, their motion baked. Blends of rotations are affine.
     pub fn bake(&self) -> Rig {
-        let centers = self.centers();
-        let bones = centers.into_iter().enumerate().map(|(m, center)| Bone {
-            name: format!("virtual_{m}"),
-            parent: None,
-            world_from_bind: DAffine3::from_translation(center),
-            tip: None,
-        });
-        let clips = self.master.clips.iter().map(|clip| Clip {
-            name: clip.name.clone(),
-            times_secs: clip.times_secs.clone(),
-            posed_from_rest: (0..clip.frame_count()).flat_map(|t| self.blends.pose(clip.frame(t))).collect(),
-        });
-        Rig {
-            name: self.master.name.clone(),
-            rest: self.master.rest.clone(),
-            surface: self.master.surface.clone(),
-            weights: self.weights.clone(),
-            bones: bones.collect(),
-            // Blends of rotations are no rotations.
-            kind: BoneKind::Affine,
-            clips: clips.collect(),
-            params_json: self.master.params_json.clone(),
-        }
+        self.master.baked(self.centers(), self.weights.clone(), BoneKind::Affine, |pose| self.blends.pose(pose))
     }
 
     /// [M] mean of the rest vertices that follow each virtual bone; of all where none does.
@@ -228,40 +189,18 @@ impl TwoLayerRig {
         if virtual_bones == 0 || virtual_bones > MAX_VIRTUAL_BONES {
             return Err(TwoLayerError::VirtualBoneCount { virtual_bones });
         }
-        for m in 0..virtual_bones {
-            self.check_blend(m).map_err(|what| TwoLayerError::BadBlend { virtual_bone: m, what })?;
+        let bones = self.master.bone_count();
+        for (m, slots) in self.blends.bones.chunks_exact(self.blends.slots).enumerate() {
+            let bad = |what| TwoLayerError::BadBlend { virtual_bone: m, what };
+            // Unused slots too: `pose` reads them.
+            slots.iter().try_for_each(|&j| check_bone(j.into(), bones)).map_err(bad)?;
+            check_affine_row(self.blends.of(m), bones).map_err(bad)?;
         }
         let (weights, vertices) = (self.weights.vertex_count(), self.vertex_count());
         if weights != vertices {
             return Err(TwoLayerError::VertexCount { weights, vertices });
         }
         Ok(self.weights.check(virtual_bones)?)
-    }
-
-    fn check_blend(&self, m: usize) -> Result<(), String> {
-        let bones = self.master.bone_count();
-        // Unused slots too: `pose` reads them.
-        let slots = &self.blends.bones[m * self.blends.slots..(m + 1) * self.blends.slots];
-        if let Some(j) = slots.iter().find(|&&j| usize::from(j) >= bones) {
-            return Err(format!("it names bone {j}, but there are {bones} bones"));
-        }
-        let row: Vec<(usize, f32)> = self.blends.of(m).collect();
-        let mut sum = 0.0;
-        let mut size = 0.0;
-        for (at, &(j, w)) in row.iter().enumerate() {
-            if !w.is_finite() {
-                return Err(format!("its weight of bone {j} is {w}"));
-            }
-            if row[..at].iter().any(|(other, _)| *other == j) {
-                return Err(format!("it names bone {j} twice"));
-            }
-            sum += f64::from(w);
-            size += f64::from(w.abs());
-        }
-        match (sum - 1.0).abs() <= 1e-4 * size.max(1.0) {
-            true => Ok(()),
-            false => Err(format!("its weights sum to {sum}, not 1")),
-        }
     }
 }
 
@@ -303,7 +242,7 @@ mod tests {
         assert!(
             broken(vec![0, 0, 1, 0], vec![1.0, 0.0, 0.75, 0.0]).contains("virtual bone 1: its weights sum to 0.75")
         );
-        // A slot that is not used is read all the same.
+        // Unused slots are read too.
         assert!(broken(vec![0, 0, 1, 60000], vec![1.0, 0.0, 1.0, 0.0]).contains("it names bone 60000"));
         assert!(broken(vec![0, 0, 1, 1], vec![1.0, 0.0, 0.5, 0.5]).contains("bone 1 twice"));
         assert!(broken(vec![0, 0, 1, 0], vec![1.0, 0.0, f32::NAN, 0.0]).contains("NaN"));

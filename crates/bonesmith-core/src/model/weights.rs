@@ -33,49 +33,48 @@ pub struct SparseWeights {
 
 /// Why weights were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it all")]
 pub enum WeightError {
-    /// Not finite, or negative.
     #[error("vertex {vertex}: weight of bone {bone} is {weight}")]
-    BadWeight {
-        /// Vertex index.
-        vertex: usize,
-        /// Bone index.
-        bone: usize,
-        /// The weight found.
-        weight: f32,
-    },
-    /// Sum is not 1.
+    BadWeight { vertex: usize, bone: usize, weight: f32 },
     #[error("vertex {vertex}: weights sum to {sum}, not 1")]
-    BadSum {
-        /// Vertex index.
-        vertex: usize,
-        /// The sum found.
-        sum: f64,
-    },
-    /// Slots not sorted, or unused ones not last.
+    BadSum { vertex: usize, sum: f64 },
     #[error("vertex {vertex}: weights do not fall along the slots")]
-    NotSorted {
-        /// Vertex index.
-        vertex: usize,
-    },
-    /// A bone named twice.
+    NotSorted { vertex: usize },
     #[error("vertex {vertex}: bone {bone} is named twice")]
-    Repeated {
-        /// Vertex index.
-        vertex: usize,
-        /// Bone index.
-        bone: usize,
-    },
-    /// A bone that does not exist.
+    Repeated { vertex: usize, bone: usize },
     #[error("vertex {vertex} names bone {bone}, but there are {bones} bones")]
-    NoSuchBone {
-        /// Vertex index.
-        vertex: usize,
-        /// Bone index.
-        bone: usize,
-        /// Bones there are.
-        bones: usize,
-    },
+    NoSuchBone { vertex: usize, bone: usize, bones: usize },
+}
+
+/// Refuses a bone that does not exist.
+pub(crate) fn check_bone(bone: usize, bones: usize) -> Result<(), String> {
+    match bone < bones {
+        true => Ok(()),
+        false => Err(format!("it names bone {bone}, but there are {bones} bones")),
+    }
+}
+
+/// Checks affine weights: bones exist, none twice; weights are finite, may be negative, and sum to 1 within 1e-4.
+pub(crate) fn check_affine_row(row: impl Iterator<Item = (usize, f32)>, bones: usize) -> Result<(), String> {
+    let (mut sum, mut size) = (0.0, 0.0);
+    let mut seen: Vec<usize> = Vec::new();
+    for (j, w) in row {
+        check_bone(j, bones)?;
+        if seen.contains(&j) {
+            return Err(format!("it names bone {j} twice"));
+        }
+        if !w.is_finite() {
+            return Err(format!("its weight of bone {j} is {w}"));
+        }
+        seen.push(j);
+        sum += f64::from(w);
+        size += f64::from(w.abs());
+    }
+    match (sum - 1.0).abs() <= 1e-4 * size.max(1.0) {
+        true => Ok(()),
+        false => Err(format!("its weights sum to {sum}, not 1")),
+    }
 }
 
 impl SparseWeights {
@@ -84,7 +83,7 @@ impl SparseWeights {
         Self { slots, bones: vec![0; vertices * slots], weights: vec![0.0; vertices * slots] }
     }
 
-    /// Weights exactly as stored in [N, K] tables, nothing sorted or rescaled; [`SparseWeights::check`] judges them.
+    /// Weights exactly as stored in [N, K] tables, nothing sorted or rescaled; see [`SparseWeights::check`].
     /// `None` if the tables do not have whole rows of the same number.
     pub fn from_tables(slots: usize, bones: Vec<u16>, weights: Vec<f32>) -> Option<Self> {
         let whole = slots > 0 && bones.len() == weights.len() && weights.len().is_multiple_of(slots);
@@ -142,7 +141,7 @@ impl SparseWeights {
 
     /// Replaces the weights of vertex `i`: keeps the largest K, sorts them, and scales them to sum to 1 in float32.
     ///
-    /// Repeated bones are added up; what is not positive is dropped. With nothing left the vertex hangs on bone 0.
+    /// Repeated bones are added up; what is not positive is dropped. With nothing left the vertex follows bone 0.
     pub fn set(&mut self, i: usize, influences: &[(usize, f64)]) {
         let mut sorted = Row::with_capacity(influences.len());
         for &(j, w) in influences.iter().filter(|(_, w)| *w > 0.0 && w.is_finite()) {
@@ -171,7 +170,7 @@ impl SparseWeights {
         }
         self.bones[row] = sorted[0].0 as u16;
         self.weights[row] = rest as f32;
-        // Among equals, taking the rounding can leave it a hair below the next: sort it in again.
+        // Among equals, taking the rounding can leave it slightly below the next: sort it in again.
         for k in row + 1..row + sorted.len() {
             if self.weights[k] > self.weights[k - 1] {
                 self.weights.swap(k, k - 1);
@@ -180,7 +179,7 @@ impl SparseWeights {
         }
     }
 
-    /// Most slots that any vertex uses.
+    /// Maximum number of slots that a vertex uses.
     pub fn max_influences(&self) -> usize {
         (0..self.vertex_count()).map(|i| self.of(i).count()).max().unwrap_or(0)
     }

@@ -65,7 +65,7 @@ fn bonesmith_beats_the_published_methods_on_error_and_on_normals() {
     let (rig, sequence) = sample(BoneKind::Affine);
     let measure = |params: &ReduceParams| {
         let reduced = reduce(&rig, Some(&sequence), params, &mut Silent).unwrap();
-        let metrics = metrics::evaluate(&reduced.rig, &sequence).unwrap();
+        let metrics = metrics::evaluate(&reduced.rig, 0, &sequence).unwrap();
         (metrics.e_rms, metrics.normal_degrees.unwrap())
     };
     let ours = measure(&params(ReduceMethod::Bonesmith, 3));
@@ -86,7 +86,7 @@ fn motion_of_rigid_bones_is_refitted_by_rigid_motion() {
     let weights_only = reduce(&rig, Some(&sequence), &params(ReduceMethod::Bonesmith, 2), &mut Silent).unwrap().rig;
     let refitting = ReduceParams { refit_motion: true, ..params(ReduceMethod::Bonesmith, 2) };
     let moved = reduce(&rig, Some(&sequence), &refitting, &mut Silent).unwrap().rig;
-    let e_rms = |rig: &Rig| metrics::evaluate(rig, &sequence).unwrap().e_rms;
+    let e_rms = |rig: &Rig| metrics::evaluate(rig, 0, &sequence).unwrap().e_rms;
     assert!(e_rms(&moved) < e_rms(&weights_only));
     for bone in &moved.clips[0].posed_from_rest {
         let m = bone.matrix3;
@@ -101,7 +101,7 @@ fn the_metric_is_the_distance_of_the_poses() {
     let metric = Metric::of_poses(&Poses::new(&rig, Some(&sequence)).unwrap(), &mut Stages::new(&mut Silent)).unwrap();
     let rows = reduced.weights.rows();
     let sum: f64 = (0..rig.vertex_count()).map(|i| metric.error(i, rows[i].iter().copied())).sum();
-    let truth = metrics::evaluate(&reduced, &sequence).unwrap().e_rms;
+    let truth = metrics::evaluate(&reduced, 0, &sequence).unwrap().e_rms;
     assert!((metric.rms(sum) - truth).abs() < 1e-4 * truth, "{} {truth}", metric.rms(sum));
 }
 

@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(known.rig.bone_count(), 6);
             assert!(known.rig.weights.max_influences() > 1);
             let sequence = MeshSequence::try_from(known.sequence).unwrap();
-            assert_eq!(evaluate(&known.rig, &sequence).unwrap().e_rms, 0.0);
+            assert_eq!(evaluate(&known.rig, 0, &sequence).unwrap().e_rms, 0.0);
             let (first, middle) = (sequence.frame(0), sequence.frame(12));
             assert!(first.iter().zip(middle).any(|(a, b)| a.distance(*b) > 0.2), "it moves");
         }

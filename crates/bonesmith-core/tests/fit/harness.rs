@@ -34,7 +34,7 @@ pub fn fitted(sequence: &MeshSequence, params: &FitParams) -> Fitted {
 #[track_caller]
 pub fn measured(sequence: &MeshSequence, params: &FitParams) -> (Fitted, Metrics) {
     let fitted = fitted(sequence, params);
-    let metrics = evaluate(&fitted.rig, sequence).expect("the same mesh");
+    let metrics = evaluate(&fitted.rig, 0, sequence).expect("the same mesh");
     (fitted, metrics)
 }
 

@@ -44,7 +44,7 @@ fn stretch(rig: &Rig) -> f64 {
 fn a_known_skeleton_is_found_again() {
     let known = jointed_body(5, 24, 3);
     let (sequence, found) = found(known.sequence, &FitParams::default(), &SkeletonParams::default());
-    let metrics = evaluate(&found.rig, &sequence).unwrap();
+    let metrics = evaluate(&found.rig, 0, &sequence).unwrap();
     assert!(metrics.e_rms < 0.5, "E_RMS {}", metrics.e_rms);
     assert!((7..=9).contains(&found.rig.bone_count()), "{} bones", found.rig.bone_count());
     // Size 9.4: a joint counts as found within 4 % of it.
@@ -119,7 +119,7 @@ fn a_rigid_object_is_one_bone() {
     }
     let (sequence, found) = found(raw, &fast(), &SkeletonParams::default());
     assert_eq!(found.rig.bone_count(), 1);
-    assert!(evaluate(&found.rig, &sequence).unwrap().e_rms < 0.05);
+    assert!(evaluate(&found.rig, 0, &sequence).unwrap().e_rms < 0.05);
 }
 
 /// Two bodies that share no vertex: one root all the same.
@@ -158,7 +158,7 @@ fn cloth_is_called_a_poor_fit() {
     }
     let limited = FitParams { bones: BoneCount::Exact(12), ..fast() };
     let (sequence, found) = found(raw, &limited, &SkeletonParams::default());
-    let e_rms = evaluate(&found.rig, &sequence).unwrap().e_rms;
+    let e_rms = evaluate(&found.rig, 0, &sequence).unwrap().e_rms;
     let said = |w: &Warning| w.to_string().contains("poor model") && w.to_string().contains(&format!("{e_rms:.1}"));
     assert!(found.info.warnings.iter().any(said), "{e_rms}: {:?}", found.info.warnings);
 }
@@ -167,7 +167,7 @@ fn cloth_is_called_a_poor_fit() {
 fn awkward_meshes_give_sound_skeletons() {
     for (name, raw) in awkward::all() {
         let (sequence, found) = found(raw, &fast(), &SkeletonParams::default());
-        let e_rms = evaluate(&found.rig, &sequence).unwrap().e_rms;
+        let e_rms = evaluate(&found.rig, 0, &sequence).unwrap().e_rms;
         assert!((0.0..100.0).contains(&e_rms), "{name}: {e_rms}");
     }
 }

@@ -13,7 +13,7 @@ pub use timing::{Effort, Timing};
 use crate::context::Gpu;
 use crate::error::GpuError;
 use crate::kernel::Tuning;
-use crate::model::Model;
+use crate::model::GpuModel;
 
 /// Bytes of each buffer that is copied: far more than any cache holds.
 const COPY_BYTES: u64 = 1 << 30;
@@ -92,7 +92,7 @@ pub struct Speed {
     pub timing: Timing,
     /// Nanoseconds per vertex and instance.
     pub ns_per_vertex: f64,
-    /// Bytes that must be moved: [`Model::traffic`].
+    /// Bytes that must be moved: [`GpuModel::traffic`].
     pub bytes: u64,
     /// 1e9 of them per second.
     pub gb_per_second: f64,
@@ -105,7 +105,7 @@ pub struct Speed {
 /// Poses `instances` of a model again and again, each in one of the frames.
 pub fn speed(
     gpu: &Gpu,
-    model: &Model,
+    model: &GpuModel,
     frames: &[&[DAffine3]],
     instances: usize,
     effort: Effort,

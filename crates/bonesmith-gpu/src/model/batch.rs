@@ -5,7 +5,7 @@ use std::ops::Range;
 use glam::{DAffine3, Vec3};
 use wgpu::BufferUsages;
 
-use super::{Inner, Model, Stage, stride};
+use super::{GpuModel, Inner, Stage, stride};
 use crate::bones::{BadBone, PackedPose};
 use crate::context::HOME_BYTES;
 use crate::error::GpuError;
@@ -22,7 +22,7 @@ pub const VERTEX_BYTES: u64 = 24;
 /// with [`Batch::vertices`] run in the order in which they are submitted to the queue.
 #[derive(Debug)]
 pub struct Batch {
-    model: Model,
+    model: GpuModel,
     instances: usize,
     buffers: Buffers,
     dispatches: Vec<Dispatch>,
@@ -59,7 +59,7 @@ pub struct PosedMesh {
 }
 
 impl Batch {
-    pub(super) fn new(model: &Model, instances: usize) -> Result<Self, GpuError> {
+    pub(super) fn new(model: &GpuModel, instances: usize) -> Result<Self, GpuError> {
         let buffers = Buffers::new(model, instances)?;
         let mut batch = Self { model: model.clone(), instances, buffers, dispatches: Vec::new() };
         for (at, stage) in model.inner.stages.iter().enumerate() {
@@ -255,7 +255,7 @@ fn part(buffer: &wgpu::Buffer, range: Range<u64>, unit: u64) -> wgpu::BindingRes
 }
 
 impl Buffers {
-    fn new(model: &Model, instances: usize) -> Result<Self, GpuError> {
+    fn new(model: &GpuModel, instances: usize) -> Result<Self, GpuError> {
         let poses = instances as u64;
         let bones = stride(model.bone_count()) as u64;
         let read = BufferUsages::STORAGE | BufferUsages::COPY_DST;

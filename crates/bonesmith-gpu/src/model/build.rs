@@ -7,14 +7,14 @@ use bonesmith_core::model::multi_weights::MultiWeights;
 use bonesmith_core::{DdmRig, Rig, SparseWeights, TwoLayerRig};
 use glam::DVec3;
 
-use super::{Inner, Model, Stage};
+use super::{GpuModel, Inner, Stage};
 use crate::bones::Source;
 use crate::context::Gpu;
 use crate::error::GpuError;
 use crate::kernel::Kernel;
 use crate::layout::{Packing, Shape, Table, middle, planes};
 
-impl Model {
+impl GpuModel {
     /// Linear blend skinning, any number of influences.
     pub fn lbs(gpu: &Gpu, rig: &Rig) -> Result<Self, GpuError> {
         rig.check().map_err(bad_rig)?;
@@ -51,9 +51,9 @@ impl Model {
     }
 }
 
-fn assemble(gpu: &Gpu, rig: &Rig, origin: DVec3, stages: Vec<Stage>) -> Model {
+fn assemble(gpu: &Gpu, rig: &Rig, origin: DVec3, stages: Vec<Stage>) -> GpuModel {
     let inner = Inner { stages, origin, bones: rig.bone_count(), vertices: rig.vertex_count() };
-    Model { gpu: gpu.clone(), inner: Arc::new(inner) }
+    GpuModel { gpu: gpu.clone(), inner: Arc::new(inner) }
 }
 
 fn bad_rig(error: impl std::fmt::Display) -> GpuError {

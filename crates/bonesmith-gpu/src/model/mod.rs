@@ -17,7 +17,7 @@ use crate::layout::{SLICE, Table};
 
 /// A rig on the GPU. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct GpuModel {
     gpu: Gpu,
     inner: Arc<Inner>,
 }
@@ -101,7 +101,7 @@ fn stride(rows: usize) -> usize {
     rows.next_multiple_of(SLICE)
 }
 
-impl Model {
+impl GpuModel {
     /// N.
     pub fn vertex_count(&self) -> usize {
         self.inner.vertices

@@ -6,7 +6,7 @@ use bonesmith_core::deform::ddm_with_normals_f64;
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
 use bonesmith_core::{DdmRig, Rig, Silent, TwoLayerRig, deform};
-use bonesmith_gpu::{Batch, Bones, GpuOptions, Model, Tuning};
+use bonesmith_gpu::{Batch, Bones, GpuModel, GpuOptions, Tuning};
 use glam::{DAffine3, DVec3, Vec3};
 
 use super::gpu;
@@ -34,7 +34,7 @@ fn two_layer_on_cpu(rig: &TwoLayerRig, pose: &[DAffine3]) -> Mesh {
 }
 
 /// Poses all frames as instances and compares each.
-fn agrees(model: &Model, rig: &Rig, name: &str, cpu: impl Fn(&[DAffine3]) -> Mesh) -> Batch {
+fn agrees(model: &GpuModel, rig: &Rig, name: &str, cpu: impl Fn(&[DAffine3]) -> Mesh) -> Batch {
     let clip = &rig.clips[0];
     let batch = model.batch(clip.frame_count()).unwrap();
     (0..clip.frame_count()).for_each(|t| batch.write_bones(t, clip.frame(t)).unwrap());
@@ -63,7 +63,7 @@ fn linear_blending_of_1_to_16_influences_and_awkward_sizes() {
         for influences in [1, 2, 3, 4, 7, 16] {
             let size = Size { vertices, bones: 1 + 5 * influences, influences, frames: 5 };
             for rig in [rigs::lbs(seed as u64, size), rigs::rigid(seed as u64, size)] {
-                let model = Model::lbs(&gpu, &rig).unwrap();
+                let model = GpuModel::lbs(&gpu, &rig).unwrap();
                 let name = format!("{vertices} vertices, {influences} influences, {:?} bones", model.bones());
                 agrees(&model, &rig, &name, |pose| lbs_on_cpu(&rig, pose));
             }
@@ -74,7 +74,7 @@ fn linear_blending_of_1_to_16_influences_and_awkward_sizes() {
     for (j, m) in rig.clips[0].posed_from_rest.iter_mut().enumerate() {
         *m = DAffine3::from_rotation_y(0.1 * (j % 5) as f64);
     }
-    agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, "65536 bones", |pose| lbs_on_cpu(&rig, pose));
+    agrees(&GpuModel::lbs(&gpu, &rig).unwrap(), &rig, "65536 bones", |pose| lbs_on_cpu(&rig, pose));
 }
 
 #[test]
@@ -88,11 +88,11 @@ fn many_instances_and_many_tunings() {
             let gpu = gpu.with_tuning(tuning, tuning);
             let name = format!("workgroup {workgroup}, tile {tile}, staged {staged}");
             for plain in [rigs::lbs(1, size), rigs::rigid(1, size)] {
-                agrees(&Model::lbs(&gpu, &plain).unwrap(), &plain, &name, |pose| lbs_on_cpu(&plain, pose));
+                agrees(&GpuModel::lbs(&gpu, &plain).unwrap(), &plain, &name, |pose| lbs_on_cpu(&plain, pose));
             }
-            agrees(&Model::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
+            agrees(&GpuModel::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
             for rig in [&ddm, &small] {
-                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
+                agrees(&GpuModel::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
             }
         }
     }
@@ -107,16 +107,16 @@ fn few_and_many_bones() {
             let size = Size { vertices: 300, bones, influences: 4, frames: 6 };
             let name = format!("{bones} {form:?} bones");
             let plain = rigs::rigid(bones as u64, size);
-            let model = Model::lbs(&gpu, &plain).unwrap();
+            let model = GpuModel::lbs(&gpu, &plain).unwrap();
             assert_eq!(model.bones(), form);
             agrees(&model, &plain, &name, |pose| lbs_on_cpu(&plain, pose));
             let ddm = rigs::ddm(3, size, 0);
             for rig in Variant::ALL.map(|variant| ddm.with_variant(variant)).iter().chain([&rigs::ddm(4, size, 40)]) {
-                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
+                agrees(&GpuModel::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
             }
             let mut two = rigs::two_layer(2, size, 70);
             two.master = plain;
-            agrees(&Model::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
+            agrees(&GpuModel::two_layer(&gpu, &two).unwrap(), &two.master, &name, |pose| two_layer_on_cpu(&two, pose));
         }
     }
 }
@@ -135,7 +135,7 @@ fn delta_mush_of_bones_that_scale() {
             }
             let rig = rig.with_variant(variant);
             let name = format!("{variant:?} of scaled {form:?} bones");
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
+            agrees(&GpuModel::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }
@@ -147,7 +147,7 @@ fn two_layers_of_awkward_sizes() {
         for virtual_bones in [2, 33, 64, 300] {
             let rig =
                 rigs::two_layer(seed as u64, Size { vertices, bones: 9, influences: 4, frames: 3 }, virtual_bones);
-            let model = Model::two_layer(&gpu, &rig).unwrap();
+            let model = GpuModel::two_layer(&gpu, &rig).unwrap();
             assert_eq!(model.virtual_count(), virtual_bones);
             let name = format!("{vertices} vertices, {virtual_bones} virtual bones");
             agrees(&model, &rig.master, &name, |pose| two_layer_on_cpu(&rig, pose));
@@ -163,14 +163,14 @@ fn delta_mush_of_all_variants_and_awkward_sizes() {
         let full = rigs::ddm(seed as u64, size, 0);
         for variant in Variant::ALL {
             let rig = full.with_variant(variant);
-            let model = Model::ddm(&gpu, &rig).unwrap();
+            let model = GpuModel::ddm(&gpu, &rig).unwrap();
             let name = format!("{vertices} vertices, {variant:?}");
             agrees(&model, &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
         for virtual_bones in [1, 32, 65] {
             let rig = rigs::ddm(seed as u64, size, virtual_bones);
             let name = format!("{vertices} vertices, {virtual_bones} virtual bones");
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
+            agrees(&GpuModel::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }
@@ -194,7 +194,7 @@ fn delta_mush_of_a_bent_bar() {
             twisted.rig.clips.reverse();
             for rig in [rig, &twisted] {
                 let name = format!("{:?} of {}", rig.variant, rig.rig.clips[0].name);
-                agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
+                agrees(&GpuModel::ddm(&gpu, rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(rig, pose));
             }
         }
     }
@@ -205,11 +205,11 @@ fn a_million_vertices() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
     let size = Size { vertices: 1_000_000, bones: 40, influences: 4, frames: 1 };
     let rig = rigs::lbs(5, size);
-    agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, "linear blending", |pose| lbs_on_cpu(&rig, pose));
+    agrees(&GpuModel::lbs(&gpu, &rig).unwrap(), &rig, "linear blending", |pose| lbs_on_cpu(&rig, pose));
     let rig = rigs::two_layer(6, size, 2000);
-    agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, "two layers", |pose| two_layer_on_cpu(&rig, pose));
+    agrees(&GpuModel::two_layer(&gpu, &rig).unwrap(), &rig.master, "two layers", |pose| two_layer_on_cpu(&rig, pose));
     let delta_mush = |rig: &DdmRig, name: &str| {
-        agrees(&Model::ddm(&gpu, rig).unwrap(), &rig.rig, name, |pose| ddm_with_normals_f64(rig, pose));
+        agrees(&GpuModel::ddm(&gpu, rig).unwrap(), &rig.rig, name, |pose| ddm_with_normals_f64(rig, pose));
     };
     let full = rigs::ddm(7, Size { influences: 3, ..size }, 0);
     Variant::ALL.into_iter().for_each(|variant| delta_mush(&full.with_variant(variant), &format!("{variant:?}")));
@@ -224,13 +224,13 @@ fn limits_split_the_work() {
     for vertices in [100, 1000, 4000] {
         let size = Size { vertices, bones: 20, influences: 5, frames: 23 };
         let rig = rigs::lbs(1, size);
-        let batch = agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, "split", |pose| lbs_on_cpu(&rig, pose));
+        let batch = agrees(&GpuModel::lbs(&gpu, &rig).unwrap(), &rig, "split", |pose| lbs_on_cpu(&rig, pose));
         assert!(batch.dispatch_count() > 1, "{} dispatches", batch.dispatch_count());
         let rig = rigs::two_layer(2, size, 90);
-        agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, "split", |pose| two_layer_on_cpu(&rig, pose));
+        agrees(&GpuModel::two_layer(&gpu, &rig).unwrap(), &rig.master, "split", |pose| two_layer_on_cpu(&rig, pose));
         for variant in Variant::ALL {
             let rig = rigs::ddm(3, size, 0).with_variant(variant);
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, "split", |pose| ddm_with_normals_f64(&rig, pose));
+            agrees(&GpuModel::ddm(&gpu, &rig).unwrap(), &rig.rig, "split", |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }
@@ -243,16 +243,16 @@ fn any_number_of_instances() {
         let size = Size { vertices: 70, bones: 12, influences: 4, frames };
         let name = format!("{frames} instances");
         for rig in [rigs::lbs(1, size), rigs::rigid(1, size)] {
-            let batch = agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
+            let batch = agrees(&GpuModel::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
             // 4096 homes fit a uniform buffer, at most.
             assert_eq!(batch.dispatch_count() > 1, frames == 5000, "{name}: {}", batch.dispatch_count());
         }
         let rig = rigs::two_layer(2, size, 40);
-        agrees(&Model::two_layer(&gpu, &rig).unwrap(), &rig.master, &name, |pose| two_layer_on_cpu(&rig, pose));
+        agrees(&GpuModel::two_layer(&gpu, &rig).unwrap(), &rig.master, &name, |pose| two_layer_on_cpu(&rig, pose));
         // Among more than these random matrices some have no clear rotation.
         let size = Size { frames: frames.min(300), ..size };
         for rig in [rigs::ddm(3, size, 0), rigs::ddm(4, size, 40)] {
-            agrees(&Model::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
+            agrees(&GpuModel::ddm(&gpu, &rig).unwrap(), &rig.rig, &name, |pose| ddm_with_normals_f64(&rig, pose));
         }
     }
 }
@@ -262,5 +262,5 @@ fn any_number_of_instances() {
 fn a_posed_body() {
     let Some(gpu) = gpu(&GpuOptions::default()) else { return };
     let rig = posed_rig(2, &PosedRigParams { bones: 12, frames: 6, ..PosedRigParams::default() }).rig;
-    agrees(&Model::lbs(&gpu, &rig).unwrap(), &rig, "posed body", |pose| lbs_on_cpu(&rig, pose));
+    agrees(&GpuModel::lbs(&gpu, &rig).unwrap(), &rig, "posed body", |pose| lbs_on_cpu(&rig, pose));
 }

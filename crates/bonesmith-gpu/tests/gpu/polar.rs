@@ -4,7 +4,7 @@ use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::model::multi_weights::MultiWeights;
 use bonesmith_core::transform::nearest_rotation;
 use bonesmith_core::{DdmRig, SparseWeights};
-use bonesmith_gpu::{Gpu, GpuOptions, Model, Tuning};
+use bonesmith_gpu::{Gpu, GpuModel, GpuOptions, Tuning};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use super::gpu;
@@ -31,7 +31,7 @@ fn rotations(gpu: &Gpu, matrices: &[DMat3], layered: bool) -> Vec<DMat3> {
     let layer = layered.then(|| rig.weights.clone());
     let rig = DdmRig { rig, origin: DVec3::ZERO, weights, layer, variant: Variant::V0 };
     let instances = matrices.len().div_ceil(BONES);
-    let batch = Model::ddm(gpu, &rig).unwrap().batch(instances).unwrap();
+    let batch = GpuModel::ddm(gpu, &rig).unwrap().batch(instances).unwrap();
     let mut poses: Vec<DAffine3> = matrices.iter().map(|m| DAffine3::from_mat3(*m)).collect();
     poses.resize(instances * BONES, DAffine3::IDENTITY);
     for (t, pose) in poses.chunks(BONES).enumerate() {

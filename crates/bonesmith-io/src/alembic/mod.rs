@@ -19,5 +19,5 @@ mod read;
 mod write;
 mod xform;
 
-pub use read::{list_meshes, load_sequence};
+pub use read::{list_meshes, load};
 pub use write::save_sequence;

@@ -53,6 +53,7 @@ impl Ogawa {
     pub fn open(path: &Path) -> Result<(Self, Group), IoError> {
         let os = |e| IoError::os(path, e);
         let file = File::open(path).map_err(os)?;
+        crate::opens::count();
         let bytes = file.metadata().map_err(os)?.len();
         let budget = Cell::new(bytes.saturating_mul(MOST_READ).saturating_add(MOST_READ_MORE));
         let ogawa = Self { file, path: path.to_owned(), bytes, budget };

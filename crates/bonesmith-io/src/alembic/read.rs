@@ -10,7 +10,8 @@ use glam::{DAffine3, Vec3};
 use super::archive::{Archive, Object};
 use super::mesh::Mesh;
 use super::xform::{Xform, between, merged};
-use crate::{IoError, LoadOptions, MeshEntry, merge, warning};
+use crate::load::{Content, FileContent, Request};
+use crate::{IoError, MeshEntry, merge, warning};
 
 /// Schemas of geometry that is not read.
 const OTHER_GEOMETRY: [&str; 3] = ["AbcGeom_Curve", "AbcGeom_Points", "AbcGeom_NuPatch"];
@@ -29,11 +30,12 @@ struct Instance {
 }
 
 /// Reads all meshes of a file as one, or the one that is named.
-pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let (archive, top) = Archive::open(path)?;
     let mut found = Vec::new();
     collect(&archive, &top, &mut Vec::new(), &mut found)?;
-    let instances = pick(&archive, found, options.mesh.as_deref())?;
+    let meshes = request.list(|| entries(&archive, &found))?;
+    let instances = pick(&archive, found, request.options.mesh.as_deref())?;
     let times_secs = times(&archive, &instances)?;
     check_size(&archive, &instances, times_secs.len())?;
     let name = match &instances[..] {
@@ -44,7 +46,9 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     note_other_faces(&archive, &instances, &times_secs, &mut frames)?;
     let mut surface = surface(&archive, instances, &times_secs)?;
     surface.space = Space { up: Some(UpAxis::Y), metres_per_unit: None };
-    Ok(RawSequence { name, rest: None, frames, times_secs, fps: options.fps.unwrap_or(0.0), surface })
+    let fps = request.options.fps.unwrap_or(0.0);
+    let content = Content::Sequence(RawSequence { name, rest: None, frames, times_secs, fps, surface });
+    Ok(FileContent { content, meshes })
 }
 
 /// The meshes of a file.
@@ -52,11 +56,15 @@ pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
     let (archive, top) = Archive::open(path)?;
     let mut found = Vec::new();
     collect(&archive, &top, &mut Vec::new(), &mut found)?;
-    let names = found.iter().map(|instance| short_name(&found, &instance.mesh).to_owned()).collect::<Vec<_>>();
-    let entry = |(name, instance): (String, &Instance)| {
-        Ok(MeshEntry { name, vertices: instance.mesh.vertex_count(&archive, 0)? })
+    entries(&archive, &found)
+}
+
+fn entries(archive: &Archive, found: &[Instance]) -> Result<Vec<MeshEntry>, IoError> {
+    let entry = |instance: &Instance| {
+        let name = short_name(found, &instance.mesh).to_owned();
+        Ok(MeshEntry { name, vertices: instance.mesh.vertex_count(archive, 0)? })
     };
-    names.into_iter().zip(&found).map(entry).collect()
+    found.iter().map(entry).collect()
 }
 
 /// The name of the object, or its path where there are several of that name.

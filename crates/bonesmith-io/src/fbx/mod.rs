@@ -21,5 +21,5 @@ const STRETCH: &str = "_stretch";
 /// User property of a mesh's node in which our own files keep what FBX has no words for.
 const EXTRAS: &str = "bonesmith";
 
-pub use read::{list_meshes, load, load_rig, load_sequence};
+pub use read::{list_meshes, load, load_sequence};
 pub use write::save_rig;

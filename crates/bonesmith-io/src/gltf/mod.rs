@@ -20,5 +20,5 @@ mod write;
 /// Ending of the name of a node that marks where a leaf bone ends.
 const TIP: &str = "_tip";
 
-pub use read::{list_meshes, load, load_ddm, load_rig, load_sequence, load_shaped, load_two_layer};
-pub use write::{MAX_INFLUENCES, save_ddm, save_rig, save_rig_with_shapes, save_sequence, save_two_layer};
+pub use read::{list_meshes, load, load_sequence};
+pub use write::{MAX_INFLUENCES, save_corrective, save_ddm, save_rig, save_sequence, save_two_layer};

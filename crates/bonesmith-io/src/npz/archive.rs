@@ -40,6 +40,7 @@ impl Archive {
     pub fn open(path: &Path) -> Result<Self, IoError> {
         let os = |source| IoError::Os { path: path.to_owned(), source };
         let file = File::open(path).map_err(os)?;
+        crate::opens::count();
         let file_bytes = file.metadata().map_err(os)?.len();
         if file_bytes == 0 {
             return Err(IoError::malformed(path, "the file is empty"));

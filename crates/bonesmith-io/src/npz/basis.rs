@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bonesmith_core::{Basis, RawSequence, Surface};
+use bonesmith_core::Basis;
 
 use super::archive::{Archive, Writer};
 use super::meta::Meta;
 use super::{positions, stem, surface};
-use crate::{IoError, LoadOptions, atomic};
+use crate::{IoError, atomic};
 
 /// Whether an archive holds a basis.
 pub fn is_basis(archive: &Archive) -> bool {
@@ -52,18 +52,6 @@ pub fn load(archive: &mut Archive) -> Result<Basis, IoError> {
     };
     basis.check().map_err(|e| IoError::malformed(path, e.to_string()))?;
     Ok(basis)
-}
-
-/// The animation that a basis stands for.
-pub fn baked(basis: &Basis, options: &LoadOptions) -> RawSequence {
-    RawSequence {
-        name: basis.name.clone(),
-        rest: Some(basis.rest.clone().into()),
-        frames: (0..basis.frame_count()).map(|t| basis.frame(t).into()).collect(),
-        times_secs: basis.times_secs.clone(),
-        fps: options.fps.unwrap_or(bonesmith_core::mesh::sequence::DEFAULT_FPS),
-        surface: Surface::clone(&basis.surface),
-    }
 }
 
 /// Writes a basis.

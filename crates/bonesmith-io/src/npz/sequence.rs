@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use bonesmith_core::deform::lbs;
 use bonesmith_core::mesh::sequence::DEFAULT_FPS;
-use bonesmith_core::{MeshSequence, RawSequence, Rig};
+use bonesmith_core::{MeshSequence, RawSequence};
 use glam::Vec3;
 
 use super::archive::{Archive, Array, Writer};
@@ -75,24 +74,6 @@ fn read_frames(array: Array) -> Result<Vec<Vec<Vec3>>, IoError> {
         }
     })?;
     Ok(frames)
-}
-
-/// Poses a rig in every frame of its first clip.
-pub fn from_rig(path: &Path, rig: Rig, options: &LoadOptions) -> Result<RawSequence, IoError> {
-    from_poses(path, &rig, options, |t| lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t)))
-}
-
-/// The frames of a rig's first clip, as `posed` makes them.
-pub fn from_poses(
-    path: &Path,
-    rig: &Rig,
-    options: &LoadOptions,
-    posed: impl Fn(usize) -> Vec<Vec3>,
-) -> Result<RawSequence, IoError> {
-    match rig.animation(posed) {
-        Some(sequence) => Ok(RawSequence { fps: options.fps.unwrap_or(DEFAULT_FPS), ..sequence }),
-        None => Err(IoError::unsupported(path, "the rig has no animation to make a sequence of")),
-    }
 }
 
 /// Writes a sequence.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::{BlendShape, Clip, Rig, ShapedRig};
+use bonesmith_core::{BlendShape, Clip, CorrectiveRig};
 use glam::Vec3;
 
 use super::archive::Archive;
@@ -10,14 +10,14 @@ use super::rig::{self, BadWeights, write_weights};
 use crate::IoError;
 
 /// Whether an archive holds a rig with shapes.
-pub fn is_shaped(archive: &Archive) -> bool {
+pub fn is_corrective(archive: &Archive) -> bool {
     rig::is_rig(archive) && archive.has("shapes")
 }
 
 /// Reads and checks a rig with shapes.
-pub fn load(archive: &mut Archive) -> Result<ShapedRig, IoError> {
+pub fn load(archive: &mut Archive, bad: BadWeights) -> Result<CorrectiveRig, IoError> {
     let path = archive.path().to_owned();
-    let rig = rig::load(archive, BadWeights::Refuse)?;
+    let rig = rig::load(archive, bad)?;
     let array = archive.required("shapes")?;
     let [r, n, three] = array.shape()?;
     if (n, three) != (rig.vertex_count(), 3) {
@@ -48,9 +48,9 @@ pub fn load(archive: &mut Archive) -> Result<ShapedRig, IoError> {
         }
     };
     let shapes = (0..r).map(shape).collect();
-    let shaped = ShapedRig { rig, shapes };
-    shaped.check().map_err(|e| IoError::malformed(path, e.to_string()))?;
-    Ok(shaped)
+    let corrective = CorrectiveRig { rig, shapes };
+    corrective.check().map_err(|e| IoError::malformed(path, e.to_string()))?;
+    Ok(corrective)
 }
 
 /// Names of the shapes; numbers where the file has none.
@@ -68,9 +68,9 @@ fn names(archive: &mut Archive, count: usize) -> Result<Vec<String>, IoError> {
 }
 
 /// Writes a rig with shapes.
-pub fn save(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
-    let shaped = ShapedRig { rig: rig.clone(), shapes: shapes.to_vec() };
-    shaped.check().map_err(|e| IoError::malformed(path, format!("the rig is not sound: {e}")))?;
+pub fn save(corrective: &CorrectiveRig, path: &Path) -> Result<(), IoError> {
+    let CorrectiveRig { rig, shapes } = corrective;
+    corrective.check().map_err(|e| IoError::malformed(path, format!("the rig is not sound: {e}")))?;
     rig::save_with(rig, path, |writer| {
         write_weights(writer, ["joint_indices", "joint_weights"], &rig.weights)?;
         let offsets = shapes.iter().flat_map(|shape| shape.offsets.iter().flat_map(|d| d.to_array()));

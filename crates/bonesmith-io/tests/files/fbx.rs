@@ -65,7 +65,7 @@ fn dem_bones_files_lie_on_their_cache() {
         assert_eq!(rig.clips[0].times_secs.len(), cache.times_secs().len());
         let off = rig.clips[0].times_secs.iter().zip(cache.times_secs()).map(|(a, b)| (a - b).abs());
         assert!(off.fold(0.0, f64::max) < 1e-9, "{name}");
-        let metrics = metrics::evaluate(&rig, &cache).unwrap();
+        let metrics = metrics::evaluate(&rig, 0, &cache).unwrap();
         assert!(metrics.e_rms < most, "{name}: {}", metrics.e_rms);
     }
     for name in ["Bone_Geom", "Bone_Skin", "Bone_All"] {

@@ -8,9 +8,9 @@ use bonesmith_core::ddm::{self, DdmMaps, DdmParams, precompute, rigid_bind};
 use bonesmith_core::mesh::sphere::unit_radius;
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_core::{DdmRig, Rig, TwoLayerRig, deform};
+use bonesmith_core::{DdmRig, Model, Rig, TwoLayerRig, deform};
 use bonesmith_gpu::bench::{Bandwidth, Effort, Speed, speed};
-use bonesmith_gpu::{Bones, Gpu, Model, Tuning};
+use bonesmith_gpu::{Bones, Gpu, GpuModel, Tuning};
 use glam::{DAffine3, Vec3};
 use serde_json::{Value, json};
 
@@ -86,13 +86,12 @@ impl Given {
     fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
         let mut given = Self::default();
         for path in paths {
-            if let Some(two) = bonesmith_io::load_two_layer(path)? {
-                given.two = Some(two);
-            } else if let Some(ddm) = bonesmith_io::load_ddm(path)? {
-                let place = if ddm.layer.is_some() { &mut given.small } else { &mut given.full };
-                *place = Some(ddm);
-            } else {
-                given.rig = Some(bonesmith_io::load_rig(path)?);
+            match bonesmith_io::load_rigged(path)? {
+                Model::TwoLayer(two) => given.two = Some(two),
+                Model::Ddm(ddm) if ddm.layer.is_some() => given.small = Some(ddm),
+                Model::Ddm(ddm) => given.full = Some(ddm),
+                Model::Rig(rig) => given.rig = Some(rig),
+                _ => given.rig = Some(bonesmith_io::load_rig(path)?),
             }
         }
         if given.rig.is_none() && !paths.is_empty() {
@@ -224,17 +223,19 @@ fn table(
     session: &mut Session,
 ) -> anyhow::Result<(String, Value)> {
     let mut models = vec![
-        ("LBS".to_owned(), Model::lbs(gpu, &cast.rig)?),
-        ("two-layer".to_owned(), Model::two_layer(gpu, &cast.two)?),
+        ("LBS".to_owned(), GpuModel::lbs(gpu, &cast.rig)?),
+        ("two-layer".to_owned(), GpuModel::two_layer(gpu, &cast.two)?),
     ];
     for variant in Variant::ALL {
         let name = format!("DDM variant {}", u8::from(variant));
-        models.push((name, Model::ddm(gpu, &cast.full.with_variant(variant))?));
+        models.push((name, GpuModel::ddm(gpu, &cast.full.with_variant(variant))?));
     }
-    models.push(("DDM compressed".to_owned(), Model::ddm(gpu, &cast.small)?));
+    models.push(("DDM compressed".to_owned(), GpuModel::ddm(gpu, &cast.small)?));
     if models[0].1.bones() != Bones::Affine {
-        models
-            .push(("LBS, bones as matrices".to_owned(), Model::lbs(&gpu.with_bones(Some(Bones::Affine)), &cast.rig)?));
+        models.push((
+            "LBS, bones as matrices".to_owned(),
+            GpuModel::lbs(&gpu.with_bones(Some(Bones::Affine)), &cast.rig)?,
+        ));
     }
     let mut text = "| model | microseconds | ns per vertex | GB/s | x time of its bytes at copy speed | x LBS | faster than variant 0 |\n\
                     |---|---:|---:|---:|---:|---:|---:|\n"
@@ -288,17 +289,19 @@ fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> any
         session.stage("measuring kernels")?;
         let tuned = if bones { gpu.with_tuning(None, Some(tuning)) } else { gpu.with_tuning(Some(tuning), None) };
         // Nothing where no kernel of the model can be tuned so.
-        let nanoseconds = |model: Model| -> anyhow::Result<Option<f64>> {
+        let nanoseconds = |model: GpuModel| -> anyhow::Result<Option<f64>> {
             let taken = model.tunings().contains(&tuning);
             let measured = taken.then(|| speed(&tuned, &model, &frames, instances, Effort::Quick)).transpose()?;
             Ok(measured.map(|speed| speed.ns_per_vertex))
         };
         let plain = match bones {
             true => [None, None],
-            false => [nanoseconds(Model::lbs(&tuned, &cast.rig)?)?, nanoseconds(Model::ddm(&tuned, &cast.full)?)?],
+            false => {
+                [nanoseconds(GpuModel::lbs(&tuned, &cast.rig)?)?, nanoseconds(GpuModel::ddm(&tuned, &cast.full)?)?]
+            }
         };
-        let two = nanoseconds(Model::two_layer(&tuned, &cast.two)?)?;
-        let small = nanoseconds(Model::ddm(&tuned, &cast.small)?)?;
+        let two = nanoseconds(GpuModel::two_layer(&tuned, &cast.two)?)?;
+        let small = nanoseconds(GpuModel::ddm(&tuned, &cast.small)?)?;
         let [lbs, full, pair, layer] =
             [plain[0], plain[1], two, small].map(|ns| ns.map_or(String::new(), |ns| format!("{ns:.4}")));
         let kernels = if bones { "virtual bones" } else { "vertices" };

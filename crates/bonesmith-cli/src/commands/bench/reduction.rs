@@ -11,7 +11,7 @@ use bonesmith_core::fit::{BoneCount, FitParams};
 use bonesmith_core::methods::fit;
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::reduce::{ReduceMethod, ReduceParams, reduce};
-use bonesmith_core::{BoneKind, MeshSequence, Rig, SparseWeights, deform};
+use bonesmith_core::{BoneKind, MeshSequence, Rig, SparseWeights};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ pub fn table3(args: BenchTableArgs, session: &mut Session) -> anyhow::Result<Out
             let found = ledger.figures(&name, session, |session| {
                 let sequence = read(&path)?;
                 let rig = rig(&sequence, row.bones, task.given(), session)?;
-                let own = Figures::from(metrics::evaluate(&rig, &sequence)?);
+                let own = Figures::from(metrics::evaluate(&rig, 0, &sequence)?);
                 Ok(json!([own, methods(&rig, &sequence, task, session)?]))
             })?;
             let (own, found): (Figures, Vec<Figures>) =
@@ -112,13 +112,13 @@ pub fn table3(args: BenchTableArgs, session: &mut Session) -> anyhow::Result<Out
 fn methods(rig: &Rig, sequence: &MeshSequence, task: Task, session: &mut Session) -> anyhow::Result<Vec<Figures>> {
     let single = |method: ReduceMethod, refit_motion: bool, session: &mut Session| -> anyhow::Result<Figures> {
         let params = ReduceParams { influences: task.wanted(), method, refit_motion, ..ReduceParams::default() };
-        Ok(metrics::evaluate(&reduce(rig, Some(sequence), &params, session)?.rig, sequence)?.into())
+        Ok(metrics::evaluate(&reduce(rig, Some(sequence), &params, session)?.rig, 0, sequence)?.into())
     };
     let double = |examples: bool, weights_only: bool, session: &mut Session| -> anyhow::Result<Figures> {
         let size = TwoLayerSize::Equivalent(task.wanted() as f64);
         let params = TwoLayerParams { size, weights_only, ..TwoLayerParams::default() };
         let two = compress(rig, examples.then_some(sequence), &params, session)?.rig;
-        Ok(metrics::compare(sequence, |t| deform::two_layer(&two, two.master.clips[0].frame(t))).into())
+        Ok(metrics::evaluate(&two, 0, sequence)?.into())
     };
     Ok(vec![
         single(ReduceMethod::KLargest, false, session)?,

@@ -33,7 +33,7 @@ fn known(bones: usize, influences: usize) -> MeshSequence {
 fn checked(sequence: &MeshSequence, params: &FitParams) -> (Fitted, f64) {
     let fitted = fit(sequence, params, &mut Silent).unwrap();
     assert_eq!(fitted.rig.check(), Ok(()));
-    let e_rms = evaluate(&fitted.rig, sequence).unwrap().e_rms;
+    let e_rms = evaluate(&fitted.rig, 0, sequence).unwrap().e_rms;
     (fitted, e_rms)
 }
 

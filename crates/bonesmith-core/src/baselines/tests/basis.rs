@@ -2,7 +2,7 @@
 
 use crate::baselines::basis::{Represented, represent};
 use crate::mesh::sequence::MeshSequence;
-use crate::metrics::evaluate_basis as evaluate;
+use crate::metrics::evaluate;
 use crate::model::rig::BoneKind;
 use crate::observer::Silent;
 use crate::skinning::params::{BoneCount, FitParams, Method};
@@ -21,7 +21,7 @@ fn known(bones: usize) -> MeshSequence {
 fn checked(sequence: &MeshSequence, params: &FitParams) -> (Represented, f64) {
     let found = represent(sequence, params, &mut Silent).unwrap();
     assert_eq!(found.basis.check(), Ok(()));
-    let e_rms = evaluate(&found.basis, sequence).unwrap().e_rms;
+    let e_rms = evaluate(&found.basis, 0, sequence).unwrap().e_rms;
     let reported = found.info.history.last().unwrap().e_rms;
     assert!((reported - e_rms).abs() < 1e-3 * e_rms + 2e-3, "{reported} reported, {e_rms} measured");
     (found, e_rms)
@@ -58,7 +58,7 @@ fn a_target_is_reached_with_few() {
     for method in [Method::Svd, Method::Cpca] {
         let asked = FitParams { bones: BoneCount::TargetError(2.0), method, ..FitParams::default() };
         let found = represent(&sequence, &asked, &mut Silent).unwrap();
-        let e_rms = evaluate(&found.basis, &sequence).unwrap().e_rms;
+        let e_rms = evaluate(&found.basis, 0, &sequence).unwrap().e_rms;
         assert!(e_rms <= 2.0 + 2e-3, "{method:?} {e_rms}");
     }
 }
@@ -71,7 +71,7 @@ fn awkward_meshes_give_sound_bases() {
             for bones in [1, sequence.vertex_count().min(9)] {
                 let found = represent(&sequence, &params(method, bones), &mut Silent).unwrap();
                 assert_eq!(found.basis.check(), Ok(()), "{name} {method:?} {bones}");
-                assert!(evaluate(&found.basis, &sequence).unwrap().e_rms.is_finite());
+                assert!(evaluate(&found.basis, 0, &sequence).unwrap().e_rms.is_finite());
             }
         }
     }

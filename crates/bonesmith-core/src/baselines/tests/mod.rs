@@ -32,7 +32,7 @@ fn stiff() -> MeshSequence {
 fn checked(sequence: &MeshSequence, params: &FitParams) -> (Fitted, f64) {
     let fitted = fit(sequence, params, &mut Silent).unwrap_or_else(|e| panic!("{:?}: {e}", params.method));
     assert_eq!(fitted.rig.check(), Ok(()));
-    let e_rms = evaluate(&fitted.rig, sequence).unwrap().e_rms;
+    let e_rms = evaluate(&fitted.rig, 0, sequence).unwrap().e_rms;
     let reported = fitted.info.history.last().unwrap().e_rms;
     assert!(
         (reported - e_rms).abs() < 1e-2 * e_rms + 1e-2,

@@ -1,12 +1,11 @@
-//! Several clips of one mesh as one sequence and back, and sequences brought into another space.
-
-use std::sync::Arc;
+//! Several clips of one mesh as one sequence, and sequences in another space.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use glam::{DAffine3, DMat3, Vec3};
 
-use crate::mesh::sequence::{MeshSequence, SequenceError};
+use crate::mesh::sequence::{DEFAULT_FPS, MeshSequence, SequenceError, check_positions, same_faces};
 use crate::solve::transform::nearest_rotation;
 
 /// One clip within a joined sequence.
@@ -20,17 +19,17 @@ pub struct Span {
     pub times_secs: Vec<f64>,
 }
 
-/// Clips of one mesh laid end to end.
+/// Concatenated clips of one mesh.
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// All frames; the rest pose and the surface are those of the first clip.
     pub sequence: MeshSequence,
-    /// Where each clip lies, in order.
+    /// The place of each clip, in order.
     pub spans: Vec<Span>,
 }
 
 impl MeshSequence {
-    /// Lays clips of one mesh end to end, without copying frames. The rest pose of the first clip counts.
+    /// Concatenates clips of one mesh, without copying frames. The rest pose is that of the first clip.
     ///
     /// Clips must have the same vertices and, where they have faces, the same faces. Names that repeat get a number.
     pub fn join(clips: Vec<Self>) -> Result<Joined, SequenceError> {
@@ -44,9 +43,8 @@ impl MeshSequence {
                 return Err(SequenceError::VertexCount { place: place(), found, expected });
             }
             let (own, faces) = (&clip.surface.topology, &sequence.surface.topology);
-            if own != faces && own.face_count() > 0 && faces.face_count() > 0 {
-                let first_difference = own.faces().zip(faces.faces()).position(|(a, b)| a != b);
-                return Err(SequenceError::FacesDiffer { place: place(), first_difference });
+            if own.face_count() > 0 && faces.face_count() > 0 {
+                same_faces(own, faces, &place)?;
             }
             let name = free_name(&clip.name, &spans);
             spans.push(clip.span(sequence.frame_count(), name));
@@ -77,13 +75,9 @@ impl MeshSequence {
         if self.surface.normals.is_some() && turn != DMat3::IDENTITY {
             Arc::make_mut(&mut self.surface).turn(turn);
         }
-        let check = |positions: &[Vec3], name: &str| {
-            let frame = positions.to_vec().into();
-            crate::mesh::sequence::check_frame(&frame, name, positions.len(), &self.surface.topology)
-        };
-        check(&self.rest, "the rest pose")?;
+        check_positions(&self.rest, &|| "the rest pose".to_owned())?;
         for (t, frame) in self.frames.0.iter().enumerate() {
-            check(frame, &format!("frame {t}"))?;
+            check_positions(frame, &|| format!("frame {t}"))?;
         }
         Ok(self)
     }
@@ -100,7 +94,7 @@ fn free_name(name: &str, spans: &[Span]) -> String {
 pub(crate) fn typical_step(times_secs: &[f64]) -> f64 {
     let mut steps: Vec<f64> = times_secs.windows(2).map(|pair| pair[1] - pair[0]).collect();
     if steps.is_empty() {
-        return 1.0 / crate::mesh::sequence::DEFAULT_FPS;
+        return 1.0 / DEFAULT_FPS;
     }
     let middle = steps.len() / 2;
     *steps.select_nth_unstable_by(middle, f64::total_cmp).1

@@ -88,7 +88,7 @@ fn a_helper_takes_the_place_of_a_missing_bone() {
         let params = RefitParams { solve: Solve::Weights, add_bones, ..RefitParams::default() };
         refit(&lacking, &[subject], &Locks::default(), &params, &mut Silent).unwrap().rigs.remove(0)
     };
-    let e_rms = |rig: &Rig| evaluate(rig, &sequence).unwrap().e_rms;
+    let e_rms = |rig: &Rig| evaluate(rig, 0, &sequence).unwrap().e_rms;
     let (without, with) = (found(0), found(1));
     assert_eq!(with.check(), Ok(()));
     assert!(e_rms(&with) < 0.1 * e_rms(&without), "{} {}", e_rms(&with), e_rms(&without));

@@ -27,7 +27,7 @@ fn weights_are_found_for_known_motion() {
         let found = refit(&forgotten(&rig), &[subject], &Locks::default(), &only(Solve::Weights), &mut Silent).unwrap();
         let found = &found.rigs[0];
         assert_eq!(found.check(), Ok(()));
-        assert!(evaluate(found, &sequence).unwrap().e_rms < 1e-3);
+        assert!(evaluate(found, 0, &sequence).unwrap().e_rms < 1e-3);
         assert!(weight_difference(&rig, found) < 1e-4, "{kind:?}: {}", weight_difference(&rig, found));
         assert_eq!(found.clips[0].posed_from_rest, rig.clips[0].posed_from_rest, "motion stays to the bit");
         assert_eq!((&found.rest, &found.bones), (&rig.rest, &rig.bones));
@@ -43,7 +43,7 @@ fn motion_is_found_for_known_weights() {
         let found = refit(&rig, &[subject], &Locks::default(), &only(Solve::Motion), &mut Silent).unwrap();
         let found = &found.rigs[0];
         assert_eq!((found.check(), &found.weights), (Ok(()), &rig.weights));
-        assert!(evaluate(found, &sequence).unwrap().e_rms < 1e-2, "{kind:?}");
+        assert!(evaluate(found, 0, &sequence).unwrap().e_rms < 1e-2, "{kind:?}");
         for (m, truth) in found.clips[0].posed_from_rest.iter().zip(&truth.posed_from_rest) {
             assert!(m.abs_diff_eq(*truth, 1e-3), "{kind:?}: {m} {truth}");
         }
@@ -61,7 +61,7 @@ fn both_start_from_the_rig_and_end_below_it() {
     let subject = Subject { sequence: &sequence, motion, binds: None };
     let e_rms = |solve| {
         let found = refit(&off, &[subject], &Locks::default(), &only(solve), &mut Silent).unwrap();
-        evaluate(&found.rigs[0], &sequence).unwrap().e_rms
+        evaluate(&found.rigs[0], 0, &sequence).unwrap().e_rms
     };
     let (weights, both) = (e_rms(Solve::Weights), e_rms(Solve::Both));
     assert!(both < 0.1 * weights, "{both} {weights}");
@@ -117,7 +117,7 @@ fn subjects_share_weights() {
     assert_eq!(found.rigs[0].weights, found.rigs[1].weights);
     assert_eq!((&found.rigs[1].rest, found.rigs[1].bones[2].world_from_bind), (&rest, binds[2]));
     for (rig, sequence) in found.rigs.iter().zip([&first, &second]) {
-        let e_rms = evaluate(rig, sequence).unwrap().e_rms;
+        let e_rms = evaluate(rig, 0, sequence).unwrap().e_rms;
         assert!(e_rms < 1.0, "{e_rms}");
     }
     assert!(weight_difference(&rig, &found.rigs[0]) < 0.5 * weight_difference(&rig, &rough));
@@ -149,7 +149,7 @@ fn a_long_walk_costs_no_accuracy() {
     let e_rms = |sequence: &MeshSequence, motion: Option<&[DAffine3]>, solve| {
         let subject = Subject { sequence, motion, binds: None };
         let found = refit(&rig, &[subject], &Locks::default(), &only(solve), &mut Silent).unwrap();
-        evaluate(&found.rigs[0], sequence).unwrap().e_rms
+        evaluate(&found.rigs[0], 0, sequence).unwrap().e_rms
     };
     for solve in [Solve::Both, Solve::Motion] {
         for (here, there) in [(None, None), (Some(here.as_slice()), Some(there.as_slice()))] {

@@ -18,8 +18,9 @@ use self::document::{Document, affine, point};
 use self::model::Model;
 use self::motion::{Motion, motions};
 use super::EXTRAS;
+use crate::load::{Content, FileContent, Request};
 use crate::skinned::{forest, kind_of};
-use crate::{IoError, LoadOptions, Loaded, MeshEntry, warning};
+use crate::{IoError, LoadOptions, MeshEntry, warning};
 
 /// Most bytes of one clip's transforms or of all positions of a baked animation, unless the file is large too.
 const MAX_BYTES: u64 = 1 << 30;
@@ -35,28 +36,23 @@ struct RigExtras {
     parents: Option<Vec<i32>>,
 }
 
-/// Reads a skinned, animated file as a rig and any other as a sequence.
-pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
+/// Reads a skinned, animated file as a rig, one clip per animation stack, and any other as an animation. Blend shapes of a
+/// rig stay as the unanimated file has them.
+pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let document = Document::open(path)?;
-    let model = Model::read(&document, options.mesh.as_deref())?;
-    if model.skinned && !has_cache(&document, &model) {
-        let motions = motions(&document, options.fps, is_node)?;
-        if !motions.is_empty() {
-            return Ok(Loaded::Rig(Box::new(to_rig(&document, model, &motions)?)));
-        }
-    }
-    Ok(Loaded::Sequence(to_sequence(&document, &model, options.fps)?))
-}
-
-/// Reads a skinned file as a rig: one clip per animation stack. Blend shapes stay as the unanimated file has them.
-pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
-    let document = Document::open(path)?;
-    let model = Model::read(&document, options.mesh.as_deref())?;
-    if !model.skinned {
+    let meshes = request.list(|| Ok(model::list(&document)))?;
+    let LoadOptions { fps, mesh } = request.options;
+    let model = Model::read(&document, mesh.as_deref())?;
+    if request.rig && !model.skinned {
         return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
     }
-    let motions = motions(&document, options.fps, is_node)?;
-    to_rig(&document, model, &motions)
+    if request.rig || (model.skinned && !has_cache(&document, &model)) {
+        let motions = motions(&document, *fps, is_node)?;
+        if request.rig || !motions.is_empty() {
+            return Ok(FileContent { content: Content::model(to_rig(&document, model, &motions)?), meshes });
+        }
+    }
+    Ok(FileContent { content: Content::Sequence(to_sequence(&document, &model, *fps)?), meshes })
 }
 
 /// Bakes everything that moves, skins, blend shapes and geometry caches, to positions; several stacks follow each other.

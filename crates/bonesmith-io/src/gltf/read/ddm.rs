@@ -3,29 +3,33 @@
 //! Rows of multi-weights belong to the vertices that were written, or to virtual bones: where another program rewrote the
 //! vertices, the file is a plain rig, and is read as such.
 
-use bonesmith_core::DdmRig;
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::model::multi_weights::MultiWeights;
+use bonesmith_core::{DdmRig, SparseWeights};
 use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::Index;
 
 use super::document::Document;
-use super::two_layer::{originals, read_virtual};
+use super::model::Model;
+use super::two_layer::{extension, originals, read_virtual};
 use crate::IoError;
 use crate::gltf::extras::{DDM_EXTENSION, DdmExtension};
 
-/// Reads a rig with multi-weights; `None` if the file holds something else.
-pub fn load(document: &Document) -> Result<Option<DdmRig>, IoError> {
-    let [skin] = document.root.skins.as_slice() else { return Ok(None) };
-    let content = skin.extensions.as_ref().and_then(|extension| extension.others.get(DDM_EXTENSION));
-    let Some(content) = content else { return Ok(None) };
-    let broken = |what: String| document.malformed(format!("{DDM_EXTENSION}: {what}"));
-    let content: DdmExtension =
-        serde_json::from_value(content.clone()).map_err(|e| broken(format!("not as specified: {e}")))?;
+/// What the extension adds to a plain rig, in the space of POSITION.
+pub struct Layers {
+    weights: MultiWeights,
+    layer: Option<SparseWeights>,
+    variant: Variant,
+    origin: DVec3,
+}
+
+/// Reads the multi-weights of a model; `None` if the file holds something else.
+pub fn read(document: &Document, model: &Model) -> Result<Option<Layers>, IoError> {
+    let Some(content) = extension::<DdmExtension>(document, DDM_EXTENSION)? else { return Ok(None) };
     let [mesh] = document.root.meshes.as_slice() else { return Ok(None) };
     let weights = read_multi_weights(document, &content)?;
-    let variant = Variant::try_from(content.variant).map_err(broken)?;
-    let model = super::Model::read(document, None)?;
+    let variant = Variant::try_from(content.variant);
+    let variant = variant.map_err(|what| document.malformed(format!("{DDM_EXTENSION}: {what}")))?;
     let n = model.rest.len();
     let layer = match content.compressed {
         true => match read_virtual(document, &mesh.primitives, n, DDM_EXTENSION)? {
@@ -34,7 +38,7 @@ pub fn load(document: &Document) -> Result<Option<DdmRig>, IoError> {
         },
         false if weights.count() != n => return Ok(None),
         false => {
-            // The rows are those of the vertices as they were.
+            // The rows are those of the vertices that were written.
             for primitive in &mesh.primitives {
                 if originals(document, primitive, mesh.primitives.len(), n)?.is_none() {
                     return Ok(None);
@@ -43,14 +47,21 @@ pub fn load(document: &Document) -> Result<Option<DdmRig>, IoError> {
             None
         }
     };
-    // Tables are in the space of POSITION, the rig is where it was before it was written.
-    let turn = super::own_space(document).map_or(DAffine3::IDENTITY, |(_, turn)| turn);
-    let rig_from_mesh = turn * model.world_from_mesh;
-    let rig = super::to_rig(document, model, None)?;
-    let origin = rig_from_mesh.transform_point3(DVec3::from_array(content.origin));
-    let ddm = DdmRig { rig, origin, weights: weights.placed(rig_from_mesh.matrix3), layer, variant };
-    ddm.check().map_err(|e| broken(e.to_string()))?;
-    Ok(Some(ddm))
+    Ok(Some(Layers { weights, layer, variant, origin: DVec3::from_array(content.origin) }))
+}
+
+impl Layers {
+    /// The rig, in the space in which it was written.
+    pub fn into_rig(self, document: &Document, model: Model) -> Result<DdmRig, IoError> {
+        let Self { weights, layer, variant, origin } = self;
+        let turn = super::own_space(document).map_or(DAffine3::IDENTITY, |(_, turn)| turn);
+        let rig_from_mesh = turn * model.world_from_mesh;
+        let rig = super::to_rig(document, model, None)?;
+        let (origin, weights) = (rig_from_mesh.transform_point3(origin), weights.placed(rig_from_mesh.matrix3));
+        let ddm = DdmRig { rig, origin, weights, layer, variant };
+        ddm.check().map_err(|e| document.malformed(format!("{DDM_EXTENSION}: {e}")))?;
+        Ok(ddm)
+    }
 }
 
 fn read_multi_weights(document: &Document, content: &DdmExtension) -> Result<MultiWeights, IoError> {

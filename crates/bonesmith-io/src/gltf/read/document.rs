@@ -32,6 +32,7 @@ impl Document {
     /// Reads the file and everything it refers to for geometry.
     pub fn open(path: &Path) -> Result<Self, IoError> {
         let bytes = std::fs::read(path).map_err(|source| IoError::Os { path: path.to_owned(), source })?;
+        crate::opens::count();
         let malformed = |what: String| IoError::Malformed { path: path.to_owned(), what };
         if bytes.is_empty() {
             return Err(malformed("the file is empty".into()));

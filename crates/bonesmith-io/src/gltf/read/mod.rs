@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{Bone, Clip, DdmRig, RawFrame, RawSequence, Rig, ShapedRig, Space, TwoLayerRig};
+use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
 use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
@@ -27,56 +27,52 @@ use self::document::Document;
 use self::model::Model;
 use self::track::{Motion, Track, gap_secs, snap};
 use super::TIP;
-use super::extras::{self, MeshExtras};
+use super::extras::{self, MeshExtras, TWO_LAYER_EXTENSION};
+use crate::load::{Content, FileContent, Request};
 use crate::skinned::{UniqueNames, forest, kind_of};
-use crate::{IoError, LoadOptions, Loaded, MeshEntry, warning};
+use crate::{IoError, LoadOptions, MeshEntry, warning};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small
 /// file could ask for any amount of memory.
 const MAX_TRANSFORMS: usize = 1 << 25;
 const MAX_POSITIONS: usize = 1 << 30;
 
-/// Reads a skinned, animated file as a rig and any other as a sequence.
-pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
+/// Reads whatever the file holds. A skinned file with animated bones is a rig: one clip per animation, sampled at its keys
+/// or at `fps`; any other is an animation.
+pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let document = Document::open(path)?;
-    let model = Model::read(&document, options.mesh.as_deref())?;
-    let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);
-    if model.skinned && model.motions.iter().any(animated) {
-        return Ok(Loaded::Rig(Box::new(to_rig(&document, model, options.fps)?)));
+    let meshes = request.list(|| model::list(&document))?;
+    Ok(FileContent { content: read(&document, request)?, meshes })
+}
+
+fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> {
+    let LoadOptions { fps, mesh } = request.options;
+    let model = Model::read(document, mesh.as_deref())?;
+    if let Some((blends, weights)) = two_layer::read(document, &model)? {
+        let two = TwoLayerRig { master: to_rig(document, model, None)?, blends, weights };
+        two.check().map_err(|e| document.malformed(format!("{TWO_LAYER_EXTENSION}: {e}")))?;
+        return Ok(Content::model(two));
     }
-    Ok(Loaded::Sequence(to_sequence(&document, &model, options.fps)?))
+    if let Some(layers) = ddm::read(document, &model)? {
+        return Ok(Content::model(layers.into_rig(document, model)?));
+    }
+    // One mesh of several is read as a plain rig.
+    if mesh.is_none() && shapes::are_animated(&model) {
+        return Ok(Content::model(shapes::load(document, model, *fps)?));
+    }
+    let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);
+    if model.skinned && (request.rig || model.motions.iter().any(animated)) {
+        return Ok(Content::model(to_rig(document, model, *fps)?));
+    }
+    match request.rig {
+        true => Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation")),
+        false => Ok(Content::Sequence(to_sequence(document, &model, *fps)?)),
+    }
 }
 
 /// Meshes that the scene shows, by the name of their nodes.
 pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
-    let document = Document::open(path)?;
-    model::list(&document)
-}
-
-/// Reads a skinned file as a rig: one clip per animation, sampled at its keys or at `fps`. Morph targets stay as
-/// the unanimated file has them; a rig cannot move them.
-pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
-    let document = Document::open(path)?;
-    let model = Model::read(&document, options.mesh.as_deref())?;
-    if !model.skinned {
-        return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
-    }
-    to_rig(&document, model, options.fps)
-}
-
-/// Reads a two-layer rig; `None` if the file holds something else.
-pub fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
-    two_layer::load(&Document::open(path)?)
-}
-
-/// Reads a Direct Delta Mush rig; `None` if the file holds something else.
-pub fn load_ddm(path: &Path) -> Result<Option<DdmRig>, IoError> {
-    ddm::load(&Document::open(path)?)
-}
-
-/// Reads a skinned file whose morph targets are animated with its bones; `None` if the file holds something else.
-pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
-    shapes::load(&Document::open(path)?)
+    model::list(&Document::open(path)?)
 }
 
 /// Bakes everything that moves, skins and morph targets, to positions; several animations follow each other.
@@ -89,6 +85,7 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     to_sequence(&document, &model, options.fps)
 }
 
+/// A rig without morph targets: they stay as the unanimated file has them.
 fn to_rig(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig, IoError> {
     let morphs = model.morphs.iter().map(|morph| morph.targets.len()).sum();
     let is_morph = |track: &Track| track.property == Property::MorphTargetWeights;

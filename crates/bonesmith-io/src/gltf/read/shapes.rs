@@ -1,37 +1,40 @@
 //! Rigs with morph targets that their animations weigh.
 
-use bonesmith_core::{BlendShape, ShapedRig};
+use bonesmith_core::{BlendShape, CorrectiveRig};
 use glam::{DMat3, Vec3};
 use gltf_json::animation::Property;
 
 use super::document::Document;
 use super::model::{Model, Morph};
-use super::track::Motion;
+use super::track::{Motion, Track};
 use super::{own_space, to_rig};
 use crate::IoError;
+use crate::shapes::joined;
 
-/// Reads a rig with shapes; `None` where there is no skin, no morph target, or no animation that moves bones.
-pub fn load(document: &Document) -> Result<Option<ShapedRig>, IoError> {
-    let mut model = Model::read(document, None)?;
-    if !model.skinned || model.morphs.is_empty() {
-        return Ok(None);
-    }
+fn is_weight(track: &Track) -> bool {
+    track.property == Property::MorphTargetWeights
+}
+
+/// Whether an animation that moves bones weighs morph targets too.
+pub fn are_animated(model: &Model) -> bool {
+    let both = |motion: &Motion| motion.tracks.iter().any(is_weight) && !motion.tracks.iter().all(is_weight);
+    model.skinned && !model.morphs.is_empty() && model.motions.iter().any(both)
+}
+
+/// Reads a rig with shapes.
+pub fn load(document: &Document, mut model: Model, fps: Option<f64>) -> Result<CorrectiveRig, IoError> {
     let morphs = std::mem::take(&mut model.morphs);
     let mut of_shapes = Vec::new();
     for motion in &mut model.motions {
         let tracks = std::mem::take(&mut motion.tracks);
-        let (weights, bones) = tracks.into_iter().partition(|track| track.property == Property::MorphTargetWeights);
+        let (weights, bones) = tracks.into_iter().partition(is_weight);
         motion.tracks = bones;
         // As many as the rig will have clips: those that move bones.
         if !motion.tracks.is_empty() {
             of_shapes.push(Motion { name: motion.name.clone(), tracks: weights, start_secs: motion.start_secs });
         }
     }
-    let animated = |motion: &Motion| !motion.tracks.is_empty();
-    if !of_shapes.iter().any(animated) {
-        return Ok(None);
-    }
-    let rig = to_rig(document, model, None)?;
+    let rig = to_rig(document, model, fps)?;
     let turn = own_space(document).map_or(DMat3::IDENTITY, |(_, turn)| turn.matrix3);
     let names = target_names(document);
     let mut shapes = Vec::new();
@@ -52,9 +55,9 @@ pub fn load(document: &Document) -> Result<Option<ShapedRig>, IoError> {
             });
         }
     }
-    let shaped = ShapedRig { rig, shapes };
-    shaped.check().map_err(|e| document.malformed(e.to_string()))?;
-    Ok(Some(shaped))
+    let corrective = CorrectiveRig { rig, shapes: joined(shapes) };
+    corrective.check().map_err(|e| document.malformed(e.to_string()))?;
+    Ok(corrective)
 }
 
 /// How far a target's weight is from what the rest pose has already.

@@ -3,13 +3,15 @@
 //! Other programs may rewrite a file: where vertices were split, merged or reordered without our attributes, the file is
 //! a plain rig with single-layer weights, and is read as such.
 
+use bonesmith_core::SparseWeights;
 use bonesmith_core::model::two_layer::{Blends, MAX_VIRTUAL_BONES};
-use bonesmith_core::{SparseWeights, TwoLayerRig};
 use gltf_json::mesh::{Primitive, Semantic};
 use gltf_json::validation::Checked;
 use gltf_json::{Accessor, Index};
+use serde::de::DeserializeOwned;
 
 use super::document::Document;
+use super::model::Model;
 use crate::IoError;
 use crate::gltf::extras::{
     MORE_VIRTUAL_JOINTS, MORE_VIRTUAL_WEIGHTS, TWO_LAYER_EXTENSION, TwoLayerExtension, VERTEX_ATTRIBUTE,
@@ -19,24 +21,21 @@ use crate::gltf::extras::{
 /// Virtual bones of a vertex in one set of attributes.
 const SLOTS: usize = 4;
 
-/// Reads a two-layer rig; `None` if the file holds something else.
-pub fn load(document: &Document) -> Result<Option<TwoLayerRig>, IoError> {
-    let [skin] = document.root.skins.as_slice() else { return Ok(None) };
-    let content = skin.extensions.as_ref().and_then(|extension| extension.others.get(TWO_LAYER_EXTENSION));
-    let Some(content) = content else { return Ok(None) };
-    let broken = |what: String| document.malformed(format!("{TWO_LAYER_EXTENSION}: {what}"));
-    let content: TwoLayerExtension =
-        serde_json::from_value(content.clone()).map_err(|e| broken(format!("not as specified: {e}")))?;
+/// Reads both layers; `None` if the file holds something else.
+pub fn read(document: &Document, model: &Model) -> Result<Option<(Blends, SparseWeights)>, IoError> {
+    let Some(content) = extension::<TwoLayerExtension>(document, TWO_LAYER_EXTENSION)? else { return Ok(None) };
     let [mesh] = document.root.meshes.as_slice() else { return Ok(None) };
-    let model = super::Model::read(document, None)?;
-    let Some(weights) = read_virtual(document, &mesh.primitives, model.rest.len(), TWO_LAYER_EXTENSION)? else {
-        return Ok(None);
-    };
-    let master = super::to_rig(document, model, None)?;
-    let blends = read_blends(document, &content)?;
-    let rig = TwoLayerRig { master, blends, weights };
-    rig.check().map_err(|e| broken(e.to_string()))?;
-    Ok(Some(rig))
+    let weights = read_virtual(document, &mesh.primitives, model.rest.len(), TWO_LAYER_EXTENSION)?;
+    let Some(weights) = weights else { return Ok(None) };
+    Ok(Some((read_blends(document, &content)?, weights)))
+}
+
+/// Content of an extension of the only skin; `None` where there is none.
+pub fn extension<T: DeserializeOwned>(document: &Document, name: &str) -> Result<Option<T>, IoError> {
+    let [skin] = document.root.skins.as_slice() else { return Ok(None) };
+    let content = skin.extensions.as_ref().and_then(|extension| extension.others.get(name));
+    let parsed = content.map(|content| serde_json::from_value(content.clone())).transpose();
+    parsed.map_err(|e| document.malformed(format!("{name}: not as specified: {e}")))
 }
 
 /// D.

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use bonesmith_core::model::two_layer::Blends;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{BlendShape, DdmRig, MeshSequence, Rig, ShapedRig, Space, SparseWeights, TwoLayerRig};
+use bonesmith_core::{BlendShape, CorrectiveRig, DdmRig, MeshSequence, Rig, Space, SparseWeights, TwoLayerRig};
 use glam::{DAffine3, DMat3, DVec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
@@ -48,26 +48,25 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
 }
 
 /// Writes a rig as a skinned mesh with morph targets, which every clip weighs.
-pub fn save_rig_with_shapes(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
-    let shaped = ShapedRig { rig: rig.clone(), shapes: shapes.to_vec() };
-    shaped.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
-    let mut shapes = within_unit_weights(&shaped.shapes);
-    let turn = Space::GLTF.from_source(&rig.surface.space).matrix3;
+pub fn save_corrective(corrective: &CorrectiveRig, path: &Path) -> Result<(), IoError> {
+    corrective.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
+    let mut shapes = within_unit_weights(&corrective.shapes);
+    let turn = Space::GLTF.from_source(&corrective.rig.surface.space).matrix3;
     if turn != DMat3::IDENTITY {
         shapes.iter_mut().flat_map(|shape| &mut shape.offsets).for_each(|d| *d = (turn * d.as_dvec3()).as_vec3());
     }
-    save(rig, Layers::None, &shapes, path)
+    save(&corrective.rig, Layers::None, &shapes, path)
 }
 
 /// Writes both layers: master bones as joints, single-layer weights for everybody, and the layers in an extension.
 pub fn save_two_layer(two: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
-    two.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
+    two.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     save(&two.master, Layers::Two(two), &[], path)
 }
 
 /// Writes multi-weights in an extension, with plain weights for everybody.
 pub fn save_ddm(ddm: &DdmRig, path: &Path) -> Result<(), IoError> {
-    ddm.check().map_err(|e| IoError::Unsupported { path: path.to_owned(), what: e.to_string() })?;
+    ddm.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     save(&ddm.rig, Layers::Ddm(ddm), &[], path)
 }
 

@@ -14,51 +14,52 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, ShapedRig, SparseWeights};
+use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, SparseWeights};
 use glam::{DAffine3, DVec3};
 
 use self::model::Model;
 use self::skeleton::{Animation, Skeleton};
 use super::stage::Stage;
+use crate::load::{Content, FileContent, Request};
 use crate::skinned::{UniqueNames, kind_of, pack_weights};
-use crate::{IoError, LoadOptions, Loaded, MeshEntry, warning};
+use crate::{IoError, LoadOptions, MeshEntry, warning};
 
 /// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small file
 /// could ask for any amount of memory.
 const MAX_TRANSFORMS: usize = 1 << 25;
 const MAX_POSITIONS: usize = 1 << 30;
 
-/// Reads a file with an animated skeleton as a rig and any other as a sequence.
-pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, IoError> {
+/// Reads a file with an animated skeleton as a rig, one clip per animation, sampled at its keys or at `fps`, and any other
+/// as an animation.
+pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let stage = Stage::open(path)?;
-    let model = Model::read(&stage, options.mesh.as_deref())?;
-    if model.skeletons.iter().any(|skeleton| !skeleton.animations.is_empty()) {
-        warn_of_shapes(&model);
-        return Ok(Loaded::Rig(Box::new(to_rig(model, options.fps)?)));
-    }
-    Ok(Loaded::Sequence(to_sequence(model, options.fps)?))
+    let meshes = request.list(|| model::list(&stage))?;
+    Ok(FileContent { content: read(&stage, request)?, meshes })
 }
 
-/// Reads a file with a skeleton as a rig: one clip per animation, sampled at its keys or at `fps`.
-pub fn load_rig(path: &Path, options: &LoadOptions) -> Result<Rig, IoError> {
-    let stage = Stage::open(path)?;
-    let model = Model::read(&stage, options.mesh.as_deref())?;
-    if model.parts.iter().all(|part| part.binding.is_none()) {
-        return Err(stage.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
+fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
+    let LoadOptions { fps, mesh } = request.options;
+    let mut model = Model::read(stage, mesh.as_deref())?;
+    let animated = model.skeletons.iter().any(|skeleton| !skeleton.animations.is_empty());
+    // One mesh of several is read as a plain rig.
+    if mesh.is_none() && animated && shapes::has_shapes(&model) {
+        return Ok(Content::model(shapes::load(model, *fps)?));
     }
-    warn_of_shapes(&model);
-    to_rig(model, options.fps)
+    let skinned = model.parts.iter().any(|part| part.binding.is_some());
+    if animated || (request.rig && skinned) {
+        warn_of_shapes(&model);
+        return Ok(Content::model(to_rig(&mut model, *fps)?));
+    }
+    match request.rig {
+        true => Err(stage.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation")),
+        false => Ok(Content::Sequence(to_sequence(model, *fps)?)),
+    }
 }
 
 fn warn_of_shapes(model: &Model) {
     let shapes = model.parts.iter().filter_map(|part| part.binding.as_ref()).map(|(_, binding)| binding.shapes.len());
     let mut animations = model.skeletons.iter().flat_map(|skeleton| &skeleton.animations);
     warning::shapes_of_rig(model.stage.file(), shapes.sum(), animations.any(Animation::has_shapes));
-}
-
-/// Reads a skinned file whose blend shapes are animated with its skeleton; `None` if the file holds something else.
-pub fn load_shaped(path: &Path) -> Result<Option<ShapedRig>, IoError> {
-    shapes::load(&Stage::open(path)?)
 }
 
 /// Bakes everything that moves to positions in the world.
@@ -106,18 +107,19 @@ enum Carrier {
     Mesh(usize),
 }
 
-fn to_rig(model: Model, fps: Option<f64>) -> Result<Rig, IoError> {
+/// Takes the name, the rest pose and the surface out of the model.
+fn to_rig(model: &mut Model, fps: Option<f64>) -> Result<Rig, IoError> {
     let stage = model.stage;
-    let carriers = carriers(&model);
+    let carriers = carriers(model);
     if carriers.len() > 1 << 16 {
         return Err(stage.unsupported(format!("{} joints are too many, 65536 are possible", carriers.len())));
     }
-    let bones = bones(&model, &carriers)?;
-    let weights = weights(&model, &carriers);
+    let bones = bones(model, &carriers)?;
+    let weights = weights(model, &carriers);
     let mut clips = Vec::new();
     let count = model.skeletons.iter().map(|s| s.animations.len()).max().unwrap_or(0);
     for at in 0..count {
-        clips.push(sample_clip(&model, &carriers, at, fps)?);
+        clips.push(sample_clip(model, &carriers, at, fps)?);
     }
     let own = match model.skeletons.as_slice() {
         [only] => only.extras.as_ref(),
@@ -125,8 +127,9 @@ fn to_rig(model: Model, fps: Option<f64>) -> Result<Rig, IoError> {
     };
     let kind = own.map_or_else(|| kind_of(&bones, &clips), |own| own.kind);
     let params_json = own.map(|own| own.params.clone()).unwrap_or_default();
-    let Model { name, rest, surface, .. } = model;
-    let rig = Rig { name, rest, surface: Arc::new(surface), weights, bones, kind, clips, params_json };
+    let (name, rest) = (std::mem::take(&mut model.name), std::mem::take(&mut model.rest));
+    let surface = Arc::new(std::mem::take(&mut model.surface));
+    let rig = Rig { name, rest, surface, weights, bones, kind, clips, params_json };
     rig.check().map_err(|e| stage.malformed(e.to_string()))?;
     Ok(rig)
 }

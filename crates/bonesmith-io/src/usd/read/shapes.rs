@@ -1,23 +1,22 @@
 //! Rigs with blend shapes that their animations weigh.
 
-use bonesmith_core::{BlendShape, ShapedRig};
+use bonesmith_core::{BlendShape, CorrectiveRig};
 use glam::DVec3;
 
 use super::model::Model;
 use super::to_rig;
-use crate::usd::stage::Stage;
+use crate::shapes::joined;
 use crate::{IoError, warning};
 
-/// Reads a rig with shapes; `None` where there are none, or no animation.
-pub fn load(stage: &Stage) -> Result<Option<ShapedRig>, IoError> {
-    let model = Model::read(stage, None)?;
-    let shaped =
-        |model: &Model<'_>| model.parts.iter().any(|p| p.binding.as_ref().is_some_and(|b| !b.1.shapes.is_empty()));
-    if !shaped(&model) || model.skeletons.iter().all(|skeleton| skeleton.animations.is_empty()) {
-        return Ok(None);
-    }
-    // The rig takes the model's parts; shapes need them again.
-    let rig = to_rig(Model::read(stage, None)?, None)?;
+/// Whether a skinned mesh has blend shapes.
+pub fn has_shapes(model: &Model) -> bool {
+    model.parts.iter().any(|part| part.binding.as_ref().is_some_and(|(_, binding)| !binding.shapes.is_empty()))
+}
+
+/// Reads a rig with shapes. In-betweens are left out: shapes are linear here.
+pub fn load(mut model: Model, fps: Option<f64>) -> Result<CorrectiveRig, IoError> {
+    let stage = model.stage;
+    let rig = to_rig(&mut model, fps)?;
     let mut shapes = Vec::new();
     let mut first = 0;
     for part in &model.parts {
@@ -51,7 +50,7 @@ pub fn load(stage: &Stage) -> Result<Option<ShapedRig>, IoError> {
             shapes.push(BlendShape { name: shape.name().to_owned(), offsets, weights });
         }
     }
-    let shaped = ShapedRig { rig, shapes };
-    shaped.check().map_err(|e| stage.malformed(e.to_string()))?;
-    Ok(Some(shaped))
+    let corrective = CorrectiveRig { rig, shapes: joined(shapes) };
+    corrective.check().map_err(|e| stage.malformed(e.to_string()))?;
+    Ok(corrective)
 }

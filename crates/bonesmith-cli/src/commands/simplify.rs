@@ -1,13 +1,11 @@
-//! What `reduce` and `compress` have in common: a rig and examples in, a lighter rig out, figures of the file.
+//! What `reduce`, `compress` and `ddm` share: a rig and examples in, a rig that is cheaper to evaluate out, figures of the file.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use bonesmith_core::deform::lbs;
 use bonesmith_core::fit::Warning;
 use bonesmith_core::metrics::{self, Metrics};
-use bonesmith_core::{MeshSequence, Rig};
-use bonesmith_report::Shape;
+use bonesmith_core::{MeshSequence, ModelRef, Rig};
 use serde_json::{Value, json};
 
 use crate::args::InputArgs;
@@ -47,7 +45,7 @@ impl Source {
         let examples = (!input.paths.is_empty()).then(|| load::animation(&input, session)).transpose()?;
         let own = match &examples {
             Some(_) => None,
-            None => own_poses(&rig)?,
+            None => load::baked(&rig)?,
         };
         Ok(Self { rig, examples, own, load_secs: started.elapsed().as_secs_f64() })
     }
@@ -65,12 +63,6 @@ fn hinted(error: anyhow::Error) -> anyhow::Error {
         true => Usage::new(text).hint("--normalise sets negative weights to 0 and scales each vertex to 1").into(),
         false => error,
     }
-}
-
-/// The first clip of a rig as an animation; `None` if it has none.
-fn own_poses(rig: &Rig) -> anyhow::Result<Option<MeshSequence>> {
-    let posed = |t: usize| lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t));
-    rig.animation(posed).map(load::check).transpose()
 }
 
 /// Everything there is to say.
@@ -138,7 +130,7 @@ impl Report {
         let load = source.load_secs;
         Ok(Self {
             metrics: reference.map(|sequence| models::measure_written(&output, sequence)).transpose()?,
-            before: reference.map(|sequence| metrics::evaluate(&source.rig, sequence)).transpose()?,
+            before: reference.map(|sequence| metrics::evaluate(&source.rig, 0, sequence)).transpose()?,
             examples: source.examples.is_some(),
             frames: reference.map_or(0, |sequence| sequence.frame_count()),
             seconds: Seconds { load, fit, export, total: load + fit + export, ..Seconds::default() },
@@ -208,16 +200,16 @@ impl Report {
     }
 
     /// Writes the report, if one is asked for, of the model against what its figures were measured against.
-    pub fn write_page(
+    pub fn write_page<'a>(
         &mut self,
         target: Option<&settings::ReportTarget>,
-        shape: Shape,
+        model: impl Into<ModelRef<'a>>,
         reference: Option<&MeshSequence>,
         session: &mut Session,
     ) -> anyhow::Result<()> {
         let Some(target) = target else { return Ok(()) };
         session.stage("writing the report")?;
-        let written = reports::write(&reports::of_lighter(self, shape, reference), target)?;
+        let written = reports::write(&reports::of_simplified(self, model.into(), reference), target)?;
         self.rows.push(("report", written));
         Ok(())
     }

@@ -33,7 +33,6 @@ use crate::mesh::topology::Adjacency;
 use crate::model::rig::Rig;
 use crate::model::weights::{Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::pass::gram;
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::{Metric, project};
 use crate::skinning::subset::SubsetSolver;
@@ -148,9 +147,9 @@ fn poisson(
 ) -> Result<Vec<Row>, Cancelled> {
     let laplacian = LaplacianRows::new(kind, &rig.surface.topology, &rig.rest);
     let squared = laplacian.squared(ANCHOR);
-    let (gram, projections) = (gram(&poses.motion), project(poses, stages)?);
+    let (gram, projections) = (poses.motion.gram(), project(poses, stages)?);
     let (b, side) = (poses.motion.bones, 4 * poses.motion.bones);
-    let metric = Metric::from_products(poses, &gram, &projections);
+    let metric = Metric::of_projections(poses, &projections);
     let rows = geometric(rig, &metric, k, stages)?;
     stages.begin("Poisson equation", None)?;
     let linear = stages.map(

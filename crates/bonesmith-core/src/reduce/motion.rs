@@ -94,7 +94,7 @@ fn solve(poses: &mut Poses, rows: &[Row]) {
         .map(|&start| {
             let width = COLUMNS.min(length - start);
             let mut right: Vec<f64> = (0..side * width)
-                .map(|at| ridge * poses.motion.rows[(at / width) * length + start + at % width])
+                .map(|at| ridge * poses.motion.rows()[(at / width) * length + start + at % width])
                 .collect();
             for i in 0..rows.len() {
                 let target = &poses.problem.trajectory(i)[start..start + width];
@@ -110,7 +110,7 @@ fn solve(poses: &mut Poses, rows: &[Row]) {
         .collect();
     for (&start, block) in starts.iter().zip(&solved) {
         for p in 0..side {
-            (0..block.ncols()).for_each(|c| poses.motion.rows[p * length + start + c] = block[(p, c)]);
+            (0..block.ncols()).for_each(|c| poses.motion.rows_mut()[p * length + start + c] = block[(p, c)]);
         }
     }
 }

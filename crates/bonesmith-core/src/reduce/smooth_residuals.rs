@@ -20,7 +20,6 @@ use rayon::prelude::*;
 use crate::mesh::topology::Adjacency;
 use crate::model::weights::Row;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::pass::gram;
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::{Metric, project};
 use crate::skinning::subset::SubsetSolver;
@@ -33,8 +32,6 @@ const TOLERANCE: f64 = 1e-3;
 pub(crate) struct SmoothResiduals {
     pub poses: Poses,
     metric: Metric,
-    /// [4 B, 4 B] `H H^T`.
-    gram: Vec<f64>,
     /// [N, 4 B] `H v_i`.
     projections: Vec<f64>,
     adjacency: Adjacency,
@@ -46,12 +43,12 @@ pub(crate) struct SmoothResiduals {
 
 impl SmoothResiduals {
     pub fn new(poses: Poses, adjacency: Adjacency, smooth: f64, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
-        let (gram, projections) = (gram(&poses.motion), project(&poses, stages)?);
-        let metric = Metric::from_products(&poses, &gram, &projections);
+        let projections = project(&poses, stages)?;
+        let metric = Metric::of_projections(&poses, &projections);
         let ends: usize = (0..adjacency.len()).map(|i| adjacency.of(i).len()).sum();
         let degree = (ends as f64 / adjacency.len().max(1) as f64).max(1.0);
         let colours = colours(&adjacency);
-        Ok(Self { poses, metric, gram, projections, adjacency, colours, edge: smooth / degree })
+        Ok(Self { poses, metric, projections, adjacency, colours, edge: smooth / degree })
     }
 
     /// Best rows of at most `k` bones without the second term, from the rows `start`.
@@ -123,14 +120,14 @@ impl SmoothResiduals {
     fn project_error(&self, i: usize, row: &Row, out: &mut [f32]) {
         let side = out.len();
         let start = self.projections[i * side..][..side].iter().map(|y| -y);
-        self.blend(i, row, start, |at| &self.gram[at * side..][..side], out);
+        self.blend(i, row, start, |at| &self.poses.motion.gram()[at * side..][..side], out);
     }
 
     /// `r_i`.
     fn residual(&self, i: usize, row: &Row, out: &mut [f32]) {
         let length = out.len();
         let start = self.poses.problem.trajectory(i).iter().map(|v| -f64::from(*v));
-        self.blend(i, row, start, |at| &self.poses.motion.rows[at * length..][..length], out);
+        self.blend(i, row, start, |at| &self.poses.motion.rows()[at * length..][..length], out);
     }
 
     /// `start + sum_cj w_j u_c rows(c B + j)`.

@@ -15,7 +15,6 @@ use rayon::prelude::*;
 
 use crate::model::weights::SparseWeights;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::pass::gram;
 use crate::skinning::poses::Poses;
 use crate::skinning::products::PAIRS;
 use crate::solve::kernels::squared;
@@ -46,11 +45,11 @@ pub(crate) struct Metric {
 impl Metric {
     /// Squared distance to the poses.
     pub fn of_poses(poses: &Poses, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
-        Ok(Self::from_products(poses, &gram(&poses.motion), &project(poses, stages)?))
+        Ok(Self::of_projections(poses, &project(poses, stages)?))
     }
 
-    /// As [`Metric::of_poses`], from [`gram`] and [`project`].
-    pub fn from_products(poses: &Poses, gram: &[f64], projections: &[f64]) -> Self {
+    /// As [`Metric::of_poses`], from the result of [`project`].
+    pub fn of_projections(poses: &Poses, projections: &[f64]) -> Self {
         let (b, n) = (poses.motion.bones, poses.problem.vertices());
         let linear = projections.par_chunks(4 * b).enumerate().flat_map_iter(|(i, y)| {
             let u = poses.rest(i);
@@ -64,7 +63,7 @@ impl Metric {
         Self {
             bones: b,
             forms: 10,
-            matrices: forms(gram, b),
+            matrices: forms(poses.motion.gram(), b),
             features: (0..n).flat_map(features).collect(),
             linear: linear.collect(),
             energy: energy.collect(),
@@ -178,7 +177,7 @@ pub(crate) fn mix(matrices: &[f64], features: &[f64], gram: &mut [f64]) {
 /// [N, 4 B] products of each vertex's target with the bones' rows.
 pub(crate) fn project(poses: &Poses, stages: &mut Stages<'_>) -> Result<Vec<f64>, Cancelled> {
     let (side, length) = (4 * poses.motion.bones, poses.problem.length);
-    let rows = MatRef::from_row_major_slice(&poses.motion.rows, side, length);
+    let rows = MatRef::from_row_major_slice(poses.motion.rows(), side, length);
     let mut out = vec![0.0; poses.problem.vertices() * side];
     let stride = BLOCK * BLOCKS_PER_REPORT;
     for (out, targets) in out.chunks_mut(stride * side).zip(poses.problem.trajectories.chunks(stride * length)) {

@@ -25,6 +25,7 @@ mod dictionary;
 mod factorise;
 mod graph;
 mod params;
+mod spread;
 mod target_error;
 #[cfg(test)]
 mod tests;
@@ -34,9 +35,9 @@ use crate::model::rig::Rig;
 use crate::model::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
 use crate::model::weights::{Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::skinning::choice::InfluenceSolver;
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::Metric;
-use crate::skinning::subset::SubsetSolver;
 
 use factorise::Factorisation;
 use graph::Graph;
@@ -129,13 +130,13 @@ impl Ideal {
         if !with_examples {
             return Ok(Self { rows, errors: vec![0.0; n] });
         }
-        let solve = |solver: &mut SubsetSolver, i: usize| {
-            solver.load(metric, i);
-            let row = solver.dense(metric.linear(i), &rows[i]);
+        let solve = |solver: &mut InfluenceSolver<_>, i: usize| {
+            solver.load_vertex(metric, i);
+            let row = solver.dense(&rows[i]);
             let error = metric.error(i, row.iter().copied());
             (row, error)
         };
-        let solved = stages.map(n, || SubsetSolver::new(metric.bones), solve)?;
+        let solved = stages.map(n, InfluenceSolver::dense_form, solve)?;
         let (rows, errors) = solved.into_iter().unzip();
         Ok(Self { rows, errors })
     }
@@ -241,12 +242,12 @@ fn single_layer(
     if !layers.growth.with_examples {
         return Ok(SparseWeights::from_rows(k, &rig.weights.largest(k)));
     }
-    let choose = |solver: &mut SubsetSolver, i: usize| {
-        solver.load(metric, i);
+    let choose = |solver: &mut InfluenceSolver<_>, i: usize| {
+        solver.load_vertex(metric, i);
         let mut row = ideal.rows[i].clone();
-        solver.choose(metric.linear(i), k, &mut row);
+        solver.choose(k, &mut row);
         row
     };
-    let rows = layers.stages.map(rig.vertex_count(), || SubsetSolver::new(metric.bones), choose)?;
+    let rows = layers.stages.map(rig.vertex_count(), InfluenceSolver::dense_form, choose)?;
     Ok(SparseWeights::from_rows(k, &rows))
 }

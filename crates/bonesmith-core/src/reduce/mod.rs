@@ -33,9 +33,9 @@ use crate::mesh::topology::Adjacency;
 use crate::model::rig::Rig;
 use crate::model::weights::{Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::skinning::choice::{Form, InfluenceSolver};
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::{Metric, project};
-use crate::skinning::subset::SubsetSolver;
 
 use simplex_qp::SimplexQp;
 use smooth_residuals::SmoothResiduals;
@@ -93,17 +93,16 @@ fn with_rows(rig: &Rig, rows: &[Row], k: usize) -> Rig {
 /// The K bones that alone predict best, and the best weights on them.
 fn geometric(rig: &Rig, metric: &Metric, k: usize, stages: &mut Stages<'_>) -> Result<Vec<Row>, Cancelled> {
     stages.begin("weights", None)?;
-    let scratch = || SubsetSolver::new(metric.bones);
-    stages.map(metric.vertices(), scratch, |solver, i| {
-        solver.load(metric, i);
+    stages.map(metric.vertices(), InfluenceSolver::dense_form, |solver, i| {
+        solver.load_vertex(metric, i);
         let q = metric.linear(i);
         // [Course2014 eq. 37] without |v|^2, which is the same for all bones.
         let mut errors: Vec<(f64, usize)> =
-            rig.weights.of(i).map(|(j, _)| (solver.form(j, j) - 2.0 * q[j], j)).collect();
+            rig.weights.of(i).map(|(j, _)| (solver.form.diagonal(j) - 2.0 * q[j], j)).collect();
         errors.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         errors.truncate(k);
         let mut row: Row = errors.iter().enumerate().map(|(at, &(_, j))| (j, f64::from(at == 0))).collect();
-        solver.reweigh(q, &mut row);
+        solver.reweigh(&mut row);
         row
     })
 }

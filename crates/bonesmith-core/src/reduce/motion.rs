@@ -1,47 +1,32 @@
 //! Bones that move to suit the fewer weights.
 //!
-//! Affine bones have their best motion for given weights in one linear solve [Kavan2010 s.4.2]; it alternates with sweeps
-//! over the weights. Other kinds of bones are left to [`crate::refit::refit`].
+//! Affine bones have their best motion for fixed weights in one linear solve [Kavan2010 s.4.2]; it alternates with sweeps over the
+//! weights. Other kinds alternate between exact weights and motion, then errors are smoothed once more.
 
-use faer::linalg::solvers::Solve as _;
-use faer::{Mat, MatMut, MatRef, Side};
-use rayon::prelude::*;
-
-use crate::deform;
-use crate::mesh::sequence::{MeshSequence, RawSequence};
+use crate::mesh::sequence::MeshSequence;
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::{BoneKind, Rig};
 use crate::model::weights::Row;
 use crate::observer::Stages;
 use crate::reduce::smooth_residuals::SmoothResiduals;
 use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, with_rows};
-use crate::refit::{Locks, RefitParams, Subject, refit};
-use crate::skinning::poses::{PoseError, Poses};
+use crate::skinning::alternation::{Alternation, Bones};
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::params::FitParams;
+use crate::skinning::pass;
+use crate::skinning::poses::Poses;
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
 
-/// Rounds over motion and weights.
-const ROUNDS: usize = 16;
-/// Pull towards the present motion, relative to the mean of the diagonal: what no vertex sees stays.
-const RIDGE: f64 = 1e-9;
-/// Frames whose motion is solved at once, as columns.
-const COLUMNS: usize = 64;
+/// Rounds over motion and weights: of affine bones, and of others.
+const AFFINE_ROUNDS: usize = 16;
+const ROUNDS: usize = 12;
+/// Rounds of other bones stop when one lowers the error by less than this share.
+const TOLERANCE: f64 = 1e-3;
 
 /// `rig` with at most `k` influences and the motion of its first clip refitted, from the weights `rows` on.
 pub(crate) fn refit_motion(
-    rig: &Rig,
-    rows: Vec<Row>,
-    examples: Option<&MeshSequence>,
-    k: usize,
-    params: &ReduceParams,
-    info: &mut ReduceInfo,
-    stages: &mut Stages<'_>,
-) -> Result<Rig, ReduceError> {
-    match rig.kind {
-        BoneKind::Affine => affine(rig, rows, examples, k, params, info, stages),
-        _ => other(rig, rows, examples, k, params, info, stages),
-    }
-}
-
-fn affine(
     rig: &Rig,
     mut rows: Vec<Row>,
     examples: Option<&MeshSequence>,
@@ -51,100 +36,57 @@ fn affine(
     stages: &mut Stages<'_>,
 ) -> Result<Rig, ReduceError> {
     let mut poses = Poses::new(rig, examples)?;
-    stages.begin("weights and bones", Some(ROUNDS))?;
-    for round in 0..ROUNDS {
-        solve(&mut poses, &rows);
+    let with_motion = |rows: &[Row], poses: &Poses| {
+        let mut moved = with_rows(rig, rows, k);
+        let transforms = poses.problem.space.transforms(&poses.motion);
+        moved.clips.iter_mut().take(1).for_each(|clip| clip.posed_from_rest.clone_from(&transforms));
+        moved
+    };
+    if rig.kind != BoneKind::Affine {
+        poses = alternate(rig, &mut rows, poses, k, info, stages)?;
+        let moved = with_motion(&rows, &poses);
+        let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stages)?;
+        return Ok(with_rows(&moved, &rows, k));
+    }
+    stages.begin("weights and bones", Some(AFFINE_ROUNDS))?;
+    for round in 0..AFFINE_ROUNDS {
+        let moments = pass::gather(&poses.problem, &poses.motion, &skin(&poses.problem, &rows, k));
+        let model = BoneModel::new(BoneKind::Affine, rig.bone_count(), 1);
+        bone_step::update(&mut poses.motion, &moments, &model);
         let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
         let residuals = SmoothResiduals::new(poses, adjacency, params.smooth, stages)?;
         stages.at(round, Some(residuals.e_rms(&rows)))?;
         residuals.sweep(&mut rows, k, 1, stages)?;
         poses = residuals.poses;
     }
-    info.iterations += ROUNDS;
-    let mut reduced = with_rows(rig, &rows, k);
-    if let Some(clip) = reduced.clips.first_mut() {
-        clip.posed_from_rest = poses.motion.transforms(&poses.problem.space);
-    }
-    Ok(reduced)
+    info.iterations += AFFINE_ROUNDS;
+    Ok(with_motion(&rows, &poses))
 }
 
-/// Best motion for given weights: `(X X^T) H = X V` with `x_i[c B + j] = w_ij u_ic`.
-fn solve(poses: &mut Poses, rows: &[Row]) {
-    let (b, length) = (poses.motion.bones, poses.problem.length);
-    let side = 4 * b;
-    let columns = |i: usize| -> Vec<(usize, f64)> {
-        let of_bone = |&(j, w): &(usize, f64)| (0..4).map(move |c| (c, j, w));
-        rows[i].iter().flat_map(of_bone).map(|(c, j, w)| (c * b + j, w * poses.rest(i)[c])).collect()
-    };
-    let mut left = vec![0.0; side * side];
-    for i in 0..rows.len() {
-        let x = columns(i);
-        for &(p, xp) in &x {
-            x.iter().for_each(|&(q, xq)| left[p * side + q] += xp * xq);
-        }
-    }
-    let trace: f64 = (0..side).map(|p| left[p * side + p]).sum();
-    let ridge = RIDGE * trace / side as f64 + 1e-300;
-    (0..side).for_each(|p| left[p * side + p] += ridge);
-    let Ok(factor) = MatRef::from_row_major_slice(&left, side, side).llt(Side::Lower) else { return };
-    // By blocks of columns: the same sums whoever makes them.
-    let starts: Vec<usize> = (0..length).step_by(COLUMNS).collect();
-    let solved: Vec<Mat<f64>> = starts
-        .par_iter()
-        .map(|&start| {
-            let width = COLUMNS.min(length - start);
-            let mut right: Vec<f64> = (0..side * width)
-                .map(|at| ridge * poses.motion.rows()[(at / width) * length + start + at % width])
-                .collect();
-            for i in 0..rows.len() {
-                let target = &poses.problem.trajectory(i)[start..start + width];
-                for (p, x) in columns(i) {
-                    let out = &mut right[p * width..(p + 1) * width];
-                    out.iter_mut().zip(target).for_each(|(sum, v)| *sum += x * f64::from(*v));
-                }
-            }
-            let mut right = MatMut::from_row_major_slice_mut(&mut right, side, width).to_owned();
-            factor.solve_in_place(right.as_mut());
-            right
-        })
-        .collect();
-    for (&start, block) in starts.iter().zip(&solved) {
-        for p in 0..side {
-            (0..block.ncols()).for_each(|c| poses.motion.rows_mut()[p * length + start + c] = block[(p, c)]);
-        }
-    }
-}
-
-/// Rigid and trs bones: the fit that starts from a rig, then errors smoothed once more.
-fn other(
+/// Rigid and trs bones: weights and motion in turn.
+fn alternate(
     rig: &Rig,
-    rows: Vec<Row>,
-    examples: Option<&MeshSequence>,
+    rows: &mut [Row],
+    Poses { problem, motion }: Poses,
     k: usize,
-    params: &ReduceParams,
     info: &mut ReduceInfo,
     stages: &mut Stages<'_>,
-) -> Result<Rig, ReduceError> {
-    let Some(clip) = rig.clips.first() else { return Err(PoseError::NoClip.into()) };
-    let positions = |t: usize| match examples {
-        Some(examples) => examples.frame(t).to_vec(),
-        None => deform::lbs(&rig.rest, &rig.weights, clip.frame(t)),
-    };
-    // The rest pose of the rig, which weights and bones belong to, not that of the examples.
-    let target = RawSequence { times_secs: Vec::new(), ..rig.animation(positions).unwrap_or_default() };
-    let target = MeshSequence::try_from(target).map_err(ReduceError::Target)?;
-    let mut moved = with_rows(rig, &rows, k);
-    let subject = Subject { sequence: &target, motion: Some(&clip.posed_from_rest), binds: None };
-    let refit_params = RefitParams { influences: Some(k), ..RefitParams::default() };
-    let refitted = refit(&moved, &[subject], &Locks::default(), &refit_params, stages.observer())?;
-    info.iterations += refitted.info.iterations;
-    if let Some(found) = refitted.rigs.into_iter().next() {
-        moved.weights = found.weights;
-        if let (Some(own), Some(new)) = (moved.clips.first_mut(), found.clips.into_iter().next()) {
-            own.posed_from_rest = new.posed_from_rest;
-        }
-    }
-    let poses = Poses::new(&moved, Some(&target))?;
-    let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stages)?;
-    Ok(with_rows(&moved, &rows, k))
+) -> Result<Poses, ReduceError> {
+    let skin = skin(&problem, rows, k);
+    let axes = rig.bones.iter().map(|bone| bone.world_from_bind.matrix3).collect();
+    let parents = rig.bones.iter().map(|bone| bone.parent).collect();
+    let bones = Bones::new(rig.kind, axes, vec![true; rig.bone_count()], parents);
+    let mut fitting = Alternation::new(vec![problem], vec![Some(motion)], skin, bones, k);
+    let mut run = Run::new(&FitParams::default(), stages.observer());
+    run.stage("weights and motion", Some(ROUNDS))?;
+    fitting.rounds(ROUNDS, TOLERANCE, &mut run)?;
+    info.iterations += run.history.len();
+    rows.iter_mut().enumerate().for_each(|(i, row)| *row = fitting.skin.of(i).collect());
+    Ok(Poses { problem: fitting.problems.remove(0), motion: fitting.motions.remove(0) })
+}
+
+fn skin(problem: &Problem, rows: &[Row], k: usize) -> Skin {
+    let mut skin = Skin::empty(k, problem.rest.clone());
+    rows.iter().enumerate().for_each(|(i, row)| skin.set(i, row.iter().copied()));
+    skin
 }

@@ -43,7 +43,7 @@ pub struct ReduceParams {
     /// error.
     pub smooth: f64,
     /// Bonesmith's method: let the bones of the first clip move too, to suit the fewer weights. For loose bones that a fit
-    /// made; the motion of an animator's skeleton is better left alone. Up to 16 influences.
+    /// made; the motion of an animator's skeleton is better left alone.
     pub refit_motion: bool,
     /// Bonesmith's method: maximum of sweeps over the mesh.
     pub max_sweeps: usize,
@@ -108,21 +108,6 @@ pub enum ReduceError {
     Rig(#[from] RigError),
     #[error(transparent)]
     Poses(#[from] PoseError),
-    #[error("motion cannot be refitted: {0}")]
-    Target(crate::mesh::sequence::SequenceError),
-    #[error("motion cannot be refitted: {0}")]
-    Refit(crate::refit::RefitError),
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
-}
-
-impl From<crate::refit::RefitError> for ReduceError {
-    fn from(error: crate::refit::RefitError) -> Self {
-        match error {
-            crate::refit::RefitError::Fit(crate::skinning::params::FitError::Cancelled(cancelled)) => {
-                Self::Cancelled(cancelled)
-            }
-            error => Self::Refit(error),
-        }
-    }
 }

@@ -8,7 +8,7 @@
 //!
 //! over at most K bones per vertex. The first term is geometric reduction's. The second makes residuals of neighbours alike, so
 //! that edges, and with them normals, keep their directions: Poisson reduction's aim, with edges in place of the
-//! Laplacian. Unlike both, the bones are chosen for this sum by [`SubsetSolver`]: first vertex by vertex without the second
+//! Laplacian. Unlike both, the bones are chosen for this sum by [`InfluenceSolver`]: first vertex by vertex without the second
 //! term, then in sweeps with the residuals of the neighbours fixed. Vertices of one colour share no edge and are solved side
 //! by side; each solve lowers the sum.
 //!
@@ -20,13 +20,15 @@ use rayon::prelude::*;
 use crate::mesh::topology::Adjacency;
 use crate::model::weights::Row;
 use crate::observer::{Cancelled, Stages};
+use crate::skinning::choice::{DenseForm, InfluenceSolver};
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::{Metric, project};
-use crate::skinning::subset::SubsetSolver;
 use crate::solve::kernels::squared;
 
 /// Sweeps stop when one lowers the sum by less than this share.
 const TOLERANCE: f64 = 1e-3;
+
+type Solver = InfluenceSolver<DenseForm>;
 
 /// The problem and its products.
 pub(crate) struct SmoothResiduals {
@@ -53,11 +55,10 @@ impl SmoothResiduals {
 
     /// Best rows of at most `k` bones without the second term, from the rows `start`.
     pub fn choose(&self, start: &[Row], k: usize, stages: &mut Stages<'_>) -> Result<Vec<Row>, Cancelled> {
-        let scratch = || SubsetSolver::new(self.metric.bones);
-        stages.map(start.len(), scratch, |solver, i| {
-            solver.load(&self.metric, i);
-            let mut row = solver.dense(self.metric.linear(i), &start[i]);
-            solver.choose(self.metric.linear(i), k, &mut row);
+        stages.map(start.len(), InfluenceSolver::dense_form, |solver, i| {
+            solver.load_vertex(&self.metric, i);
+            let mut row = solver.dense(&start[i]);
+            solver.choose(k, &mut row);
             row
         })
     }
@@ -77,9 +78,8 @@ impl SmoothResiduals {
         for sweep in 0..sweeps {
             stages.at(sweep, Some(self.e_rms(rows)))?;
             for colour in &self.colours {
-                let scratch = || SubsetSolver::new(self.metric.bones);
                 let solve = |solver: &mut _, at: usize| self.solve(solver, colour[at] as usize, k, rows, &errors);
-                let solved = stages.map(colour.len(), scratch, solve)?;
+                let solved = stages.map(colour.len(), InfluenceSolver::dense_form, solve)?;
                 for (&i, (row, error)) in colour.iter().zip(solved) {
                     rows[i as usize] = row;
                     errors[i as usize * side..][..side].copy_from_slice(&error);
@@ -95,7 +95,7 @@ impl SmoothResiduals {
     }
 
     /// Vertex `i` with the residuals of its n neighbours fixed: `(1 + n s) |r|^2 - 2 s r . sum_k r_k`.
-    fn solve(&self, solver: &mut SubsetSolver, i: usize, k: usize, rows: &[Row], errors: &[f32]) -> (Row, Vec<f32>) {
+    fn solve(&self, solver: &mut Solver, i: usize, k: usize, rows: &[Row], errors: &[f32]) -> (Row, Vec<f32>) {
         let (b, u) = (self.metric.bones, self.poses.rest(i));
         let neighbours = self.adjacency.of(i);
         let share = self.edge / (1.0 + self.edge * neighbours.len() as f64);
@@ -107,10 +107,10 @@ impl SmoothResiduals {
                 *q += share * (u[0] * h(0) + u[1] * h(1) + u[2] * h(2) + u[3] * h(3));
             }
         }
-        solver.load(&self.metric, i);
+        solver.load(&q, |gram| self.metric.gram(self.metric.features(i), gram));
         let mut row = rows[i].clone();
-        solver.reweigh(&q, &mut row);
-        solver.exchange(&q, k, &mut row);
+        solver.reweigh(&mut row);
+        solver.exchange(k, &mut row);
         let mut error = vec![0f32; 4 * b];
         self.project_error(i, &row, &mut error);
         (row, error)

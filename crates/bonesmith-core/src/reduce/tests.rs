@@ -129,23 +129,21 @@ fn sweeps_never_raise_the_objective() {
 fn one_bone_and_two_are_chosen_as_brute_force_would() {
     let (rig, sequence) = sample(BoneKind::Affine);
     let metric = Metric::of_poses(&Poses::new(&rig, Some(&sequence)).unwrap(), &mut Stages::new(&mut Silent)).unwrap();
-    let mut solver = SubsetSolver::new(metric.bones);
+    let mut solver = InfluenceSolver::dense_form();
     let (mut lost, mut found) = (0, 0.0);
     for i in (0..rig.vertex_count()).step_by(7) {
-        solver.load(&metric, i);
-        let q = metric.linear(i);
+        solver.load_vertex(&metric, i);
         let mut best = f64::INFINITY;
         for j in 0..metric.bones {
             for k in 0..j {
                 let mut row = vec![(j, 0.5), (k, 0.5)];
-                solver.reweigh(q, &mut row);
-                best = best.min(solver.value(q, &row));
+                solver.reweigh(&mut row);
+                best = best.min(solver.value(&row));
             }
         }
-        let mut row = solver.dense(q, &vec![(0, 1.0)]);
-        solver.shrink(q, 2, &mut row);
-        solver.exchange(q, 2, &mut row);
-        let value = solver.value(q, &row);
+        let mut row = solver.dense(&vec![(0, 1.0)]);
+        solver.choose(2, &mut row);
+        let value = solver.value(&row);
         assert!(value >= best - 1e-9 * best.abs());
         lost += usize::from(value > best + 1e-7 * best.abs());
         found += 1.0;

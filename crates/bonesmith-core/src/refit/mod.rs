@@ -3,44 +3,40 @@
 //! Minimises the same error as [`crate::fit`], `sum_it |v_it - sum_j w_ij T_jt u_i|^2`, but the rest pose `u`, the bones,
 //! their tree, names and bind poses are those of a given rig, and so are `w` or `T` where they are not to be fitted:
 //!
-//! 1. `space`: rig and subjects in one unit, [`Fitting`] holds the unknowns;
-//! 2. `weights`, `vertex`: exact weights for known motion; `motion`: exact motion for known weights (`moments` in between);
-//! 3. `helpers`: bones planted where the error is, and whom they hang on;
+//! 1. `space`: rig and subjects in one unit space; `fitting`: what is fitted;
+//! 2. `skinning::alternation`: exact weights for known motion, motion of all free bones for known weights, in turn;
+//! 3. `helpers`: bones planted where the error is, and their parents;
 //! 4. `space` again: back to rigs, one per subject; what was locked is copied to the bit.
 //!
-//! Around it: `resample` brings clips to other times, [`align`] finds out that rig and sequence do not share units,
+//! Around it: `resample` brings clips to other times, [`align`] detects that rig and sequence do not share units,
 //! axes or frames, `subjects` moves the joints of a rig into another body.
 
 pub mod align;
 mod fitting;
 mod helpers;
-mod kernels;
-mod moments;
-mod motion;
 mod params;
 pub mod resample;
 mod space;
 pub mod subjects;
 #[cfg(test)]
 mod tests;
-mod vertex;
-mod weights;
 
 use crate::model::rig::Rig;
 use crate::observer::Observer;
-use crate::skinning::params::{FitInfo, MAX_BONES, StopReason, Warning};
-use crate::skinning::run::Run;
-
-use fitting::Fitting;
+use crate::skinning::bone_step::BoneModel;
+use crate::skinning::descent::State;
+use crate::skinning::finish;
+use crate::skinning::params::{FitError, FitInfo, MAX_BONES, Warning};
+use crate::skinning::run::{Ending, Run};
 
 pub use params::{Locks, RefitError, RefitParams, Solve, Subject};
 
-/// A rig for each subject, with the same weights, and how they came about.
+/// A rig for each subject, with the same weights, and the record of the fit.
 #[derive(Clone, Debug)]
 pub struct Refitted {
     /// One per subject: its rest pose, its binds, one clip.
     pub rigs: Vec<Rig>,
-    /// How they came about.
+    /// Rounds, errors, times and warnings.
     pub info: FitInfo,
 }
 
@@ -57,29 +53,21 @@ pub fn refit(
     let fit_params = params.as_fit();
     let mut run = Run::new(&fit_params, observer);
     run.stage("prepare", None)?;
-    let mut fitting = Fitting::new(rig, subjects, locks, params);
-    let prepare_secs = run.seconds();
-    let stop = fitting.descend(params, &mut run)?;
+    let mut fitting = fitting::start(rig, subjects, locks, params);
+    run.prepared();
+    let stop = fitting::descend(&mut fitting, params, &mut run)?;
     let stop = match params.add_bones {
         0 => stop,
         count => helpers::add(&mut fitting, count, params, &mut run)?,
     };
-    let rigs = space::rigs(rig, subjects, locks, &fitting);
-    let mut warnings = Vec::new();
-    if !fitting.problems.iter().any(|problem| problem.moves()) {
-        warnings.push(Warning::NoMotion);
-    }
-    let info = FitInfo {
-        iterations: run.history.len(),
-        stop,
-        warnings,
-        prepare_secs,
-        jitter_ratio: fitting.jitter_ratio(),
-        fit_secs: run.seconds() - prepare_secs,
-        history: run.history,
-        profile: run.profile,
-    };
-    Ok(Refitted { rigs, info })
+    let rigs = space::rigs(rig, subjects, locks, &mut fitting);
+    let moves = fitting.problems.iter().any(|problem| problem.moves());
+    let warnings = if moves { Vec::new() } else { vec![Warning::NoMotion] };
+    // As in a fit from nothing, of the first subject.
+    let model = BoneModel::new(fitting.bones.model.kind, fitting.bones.count(), 1);
+    let state = State { motion: fitting.motions.swap_remove(0), skin: fitting.skin, model };
+    let jitter_ratio = finish::jitter_ratio(&fitting.problems[0], &state);
+    Ok(Refitted { rigs, info: run.finish(Ending { stop, iterations: None, warnings, jitter_ratio }) })
 }
 
 /// Refuses what does not belong together.
@@ -95,7 +83,7 @@ fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -
     }
     if b + params.add_bones > MAX_BONES {
         let what = format!("{b} bones and {} more; at most {MAX_BONES} can be fitted", params.add_bones);
-        return Err(crate::skinning::params::FitError::Unsupported(what).into());
+        return Err(FitError::Unsupported(what).into());
     }
     for Subject { sequence, motion, binds } in subjects {
         let name = || sequence.name().to_owned();
@@ -111,23 +99,12 @@ fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -
     }
     if subjects.len() > 1 && locks.bones.contains(&true) && subjects.iter().any(|s| s.motion.is_none()) {
         let what = "bones can be locked only where their motion is known, and it is not for every subject";
-        return Err(crate::skinning::params::FitError::Unsupported(what.into()).into());
+        return Err(FitError::Unsupported(what.into()).into());
     }
     sized("locked bones", if locks.bones.is_empty() { b } else { locks.bones.len() }, b)?;
     sized("vertex mask", if locks.vertices.is_empty() { n } else { locks.vertices.len() }, n)?;
     match locks.vertices.iter().position(|m| !(0.0..=1.0).contains(m)) {
         Some(vertex) => Err(RefitError::Mask { vertex, value: locks.vertices[vertex] }),
         None => Ok(()),
-    }
-}
-
-/// Whether two rounds' errors differ by too little to go on.
-fn converged(last: f64, now: f64, tolerance: f64) -> Option<StopReason> {
-    if now < 1e-6 {
-        Some(StopReason::Exact)
-    } else if now > last * (1.0 - tolerance) {
-        Some(StopReason::Converged)
-    } else {
-        None
     }
 }

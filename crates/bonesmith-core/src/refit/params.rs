@@ -1,11 +1,11 @@
-//! What a fit that starts from a rig is asked to do, and why it may refuse.
+//! Parameters, locks, subjects and errors of a fit that starts from a rig.
 
 use glam::DAffine3;
 use serde::{Deserialize, Serialize};
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{BoneKind, RigError};
-use crate::skinning::params::FitError;
+use crate::skinning::params::{FitError, FitParams};
 
 /// What is fitted; the rest stays as the rig has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,19 +25,19 @@ pub enum Solve {
 pub struct RefitParams {
     /// What is fitted.
     pub solve: Solve,
-    /// Most influences of a fitted vertex, 1 to 16; `None`: 4, or as many as the rig has if that is 5 to 8.
+    /// Maximum number of influences of a fitted vertex, 1 to 16; `None`: 4, or as many as the rig has if that is 5 to 8.
     pub influences: Option<usize>,
-    /// What bones whose motion is fitted may do; `None`: what the rig's bones do.
+    /// Kind of the bones whose motion is fitted; `None`: the rig's.
     pub bone_kind: Option<BoneKind>,
     /// Strength of the weight smoothness, 0 (off) to about 1. Raised: smoother weights, higher error.
     pub smooth: f64,
     /// Bones planted where the error is. Raised: lower error, more bones.
     pub add_bones: usize,
-    /// Most rounds over weights and motion; `None`: 12, or 24 with new bones. One round where only one is fitted.
+    /// Maximum number of rounds over weights and motion; `None`: 12, or 24 with new bones. Not used where only one is fitted.
     pub max_iterations: Option<usize>,
     /// Stop when a round lowers the error by less than this fraction. 0: never.
     pub tolerance: f64,
-    /// Stop after this many seconds with what is there; `None` for no limit.
+    /// Stop after this many seconds with the present result; `None`: no limit.
     pub max_seconds: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ pub struct Locks {
 /// One body to fit: several share weights, each has its own rest pose.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What the rig should do. Its rest pose is the subject's, in the space of the rig.
+    /// Where the vertices go. Its rest pose is the subject's, in the space of the rig.
     pub sequence: &'a MeshSequence,
     /// [F, B] posed_from_rest that is known for its frames.
     pub motion: Option<&'a [DAffine3]>,
@@ -78,59 +78,23 @@ pub struct Subject<'a> {
 
 /// Why a fit that starts from a rig was refused or did not finish.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+// The messages say it all.
+#[allow(missing_docs)]
 pub enum RefitError {
-    /// The rig itself is wrong.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// Nothing to fit to.
     #[error("there is nothing to fit the rig to")]
     NoSubject,
-    /// Different meshes.
     #[error("the rig has {rig} vertices, {name:?} has {sequence}")]
-    VertexCount {
-        /// Vertices of the rig.
-        rig: usize,
-        /// Vertices of the sequence.
-        sequence: usize,
-        /// Name of the sequence.
-        name: String,
-    },
-    /// Different faces.
-    #[error("the faces of the rig and of {name:?} differ (first at face {face})")]
-    Faces {
-        /// Name of the sequence.
-        name: String,
-        /// First face that differs.
-        face: usize,
-    },
-    /// Weights cannot be fitted to bones of unknown motion.
+    VertexCount { rig: usize, sequence: usize, name: String },
     #[error("weights alone cannot be fitted: it is not known how the rig moves in {name:?}")]
-    NoMotion {
-        /// Name of the sequence.
-        name: String,
-    },
-    /// A table of the wrong size.
+    NoMotion { name: String },
     #[error("{what}: {found} entries, but {expected} are needed")]
-    Size {
-        /// Which table.
-        what: &'static str,
-        /// Entries it has.
-        found: usize,
-        /// Entries it should have.
-        expected: usize,
-    },
-    /// A mask value that means nothing.
+    Size { what: &'static str, found: usize, expected: usize },
     #[error("the mask of vertex {vertex} is {value}; it must be 0 to 1")]
-    Mask {
-        /// Vertex index.
-        vertex: usize,
-        /// The value found.
-        value: f32,
-    },
-    /// Everything else that a fit can refuse.
+    Mask { vertex: usize, value: f32 },
     #[error(transparent)]
     Fit(#[from] FitError),
-    /// The observer cancelled it.
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
 }
@@ -146,14 +110,14 @@ impl RefitParams {
     }
 
     /// The parameters that a fit from nothing has too.
-    pub(crate) fn as_fit(&self) -> crate::skinning::params::FitParams {
-        crate::skinning::params::FitParams {
+    pub(crate) fn as_fit(&self) -> FitParams {
+        FitParams {
             influences: Some(self.influences.unwrap_or(4)),
             smooth: self.smooth,
             max_iterations: self.max_iterations,
             tolerance: Some(self.tolerance),
             max_seconds: self.max_seconds,
-            ..crate::skinning::params::FitParams::default()
+            ..FitParams::default()
         }
     }
 }

@@ -4,7 +4,7 @@ use glam::DAffine3;
 
 use crate::mesh::sequence::typical_step;
 use crate::model::rig::{Clip, Rig};
-use crate::refit::space::parents_first;
+use crate::skinning::alternation::parents_first;
 use crate::solve::transform::Trs;
 
 /// How the frames of a sequence are found in a clip.
@@ -24,34 +24,24 @@ pub enum Timing {
 
 /// Why a clip cannot be brought to the times of a sequence.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+// The messages say it all; `fitting_fps` are the frames per second that would make both as long.
+#[allow(missing_docs)]
 pub enum ResampleError {
-    /// The sequence goes on where the clip has ended, or starts before it.
     #[error(
         "the sequence runs over {sequence_secs:.3} s ({sequence_frames} frames) from frame {offset} of the rig's clip {clip:?}, \
          which has {clip_secs:.3} s ({clip_frames} frames)"
     )]
     Range {
-        /// Clip name.
         clip: String,
-        /// Length of the sequence in seconds.
         sequence_secs: f64,
-        /// Frames of the sequence.
         sequence_frames: usize,
-        /// Length of the clip in seconds.
         clip_secs: f64,
-        /// Frames of the clip.
         clip_frames: usize,
-        /// Where the sequence starts.
         offset: i64,
-        /// Frames per second that would make both as long.
         fitting_fps: Option<f64>,
     },
-    /// The clip has no frames at all.
     #[error("the rig's clip {clip:?} has no frames")]
-    Empty {
-        /// Clip name.
-        clip: String,
-    },
+    Empty { clip: String },
 }
 
 /// Times that differ by less than this share of a frame are the same.
@@ -60,8 +50,7 @@ const SAME: f64 = 0.02;
 /// How `frames` of a sequence at `times_secs` fall on a clip when it starts `offset` frames after it; refused where
 /// the clip does not cover it.
 ///
-/// As many frames as the clip has are its frames, whatever the clocks say: files without times have a rate that
-/// nobody chose.
+/// As many frames as the clip has are its frames, whatever the times are: files without times have a default rate.
 pub fn timing(clip: &Clip, times_secs: &[f64], offset: i64) -> Result<Timing, ResampleError> {
     let (own, frames) = (clip.frame_count(), times_secs.len());
     if own == 0 {

@@ -3,16 +3,16 @@
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use crate::model::rig::Rig;
-use crate::refit::space::parents_first;
+use crate::skinning::alternation::parents_first;
 use crate::solve::transform::nearest_rotation;
 
-/// Squared weight that a joint's surroundings must have, at least, to be judged by them.
+/// Minimum squared weight of the vertices that determine a joint.
 const ENOUGH: f64 = 0.5;
 
 /// [B] places and orientations of the joints when the rest pose is `rest` instead of the rig's own.
 ///
-/// A joint moves, turns and is carried off in scale with the vertices around it: those that it shares with its parent
-/// where there are enough, else its own. A bone without vertices goes with its parent.
+/// A joint moves, rotates and changes its distance with the vertices around it: those that it shares with its parent
+/// where there are enough, else its own. A bone without vertices moves with its parent.
 ///
 /// # Panics
 /// If `rest` is not of the same mesh.
@@ -36,7 +36,7 @@ pub fn transferred_binds(rig: &Rig, rest: &[Vec3]) -> Vec<DAffine3> {
         let mass = |vertices: &[(usize, f64)]| vertices.iter().map(|(_, w)| w * w).sum::<f64>();
         let own = (mass(&of_bone[j]) >= ENOUGH).then(|| similarity(&rig.rest, rest, &of_bone[j]));
         moves[j] = match (own, parents[j]) {
-            // Few shared vertices lie in a ring: enough for a place, not for a turn.
+            // Shared vertices often lie in a ring: enough for a position, not for a rotation.
             (Some(own), _) if mass(&shared) >= ENOUGH => carried(own, &rig.rest, rest, &shared),
             (Some(own), _) => own,
             (None, Some(p)) => moves[p],
@@ -56,7 +56,7 @@ struct Similarity {
 }
 
 impl Similarity {
-    /// Joints stay rigid: only their place feels the scale.
+    /// Joints stay rigid: the scale changes only their position.
     fn place(&self, bind: &DAffine3) -> DAffine3 {
         let translation = self.to + self.scale * (self.turn * (bind.translation - self.from));
         DAffine3 { matrix3: self.turn * bind.matrix3, translation }

@@ -27,7 +27,7 @@ use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
 use crate::solve::transform::rotation_svd;
 
 /// Smallest and largest scale of a trs bone along an axis.
-const SCALE_RANGE: (f64, f64) = (0.02, 50.0);
+pub(super) const SCALE_RANGE: (f64, f64) = (0.02, 50.0);
 
 /// What kind of bones, and their own axes where the kind needs them.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ impl BoneModel {
 /// Moves the bones to lower the error; returns by how much (never negative but for rounding).
 pub(crate) fn update(motion: &mut Motion, moments: &Moments, model: &BoneModel) -> f64 {
     match model.kind {
-        BoneKind::Affine => update_affine(motion, moments),
+        BoneKind::Affine => update_affine(motion, moments, |_| true),
         BoneKind::Rigid | BoneKind::Trs => update_one_by_one(motion, moments, model),
     }
 }
@@ -56,16 +56,31 @@ pub(crate) fn update(motion: &mut Motion, moments: &Moments, model: &BoneModel) 
 /// Columns of the motion that affine bones are solved for at once: the step is as large as the motion itself.
 const COLUMNS: usize = 192;
 
-/// Solves `S d = D` for all bones and frames at once.
-fn update_affine(motion: &mut Motion, moments: &Moments) -> f64 {
-    let (side, length) = (4 * motion.bones, motion.length);
-    let right = MatRef::from_row_major_slice(&moments.residual, side, length);
-    let Some((factor, ridge)) = regular(&moments.second.dense(), side) else { return 0.0 };
+/// Solves `S d = D` for all free bones and all frames at once; the gain.
+pub(super) fn update_affine(motion: &mut Motion, moments: &Moments, is_free: impl Fn(usize) -> bool) -> f64 {
+    let (b, length) = (motion.bones, motion.length);
+    let free: Vec<usize> = (0..4 * b).filter(|r| is_free(r % b)).collect();
+    let (side, second) = (free.len(), moments.second.dense());
+    let system = match side == 4 * b {
+        true => second,
+        false => free.iter().flat_map(|&r| free.iter().map(move |&q| r * 4 * b + q)).map(|at| second[at]).collect(),
+    };
+    let Some((factor, ridge)) = regular(&system, side) else { return 0.0 };
     let mut gain = 0.0;
     for first in (0..length).step_by(COLUMNS) {
-        let count = COLUMNS.min(length - first);
-        let step: Mat<f64> = factor.solve(right.subcols(first, count));
-        gain += apply_affine(motion, moments, step.as_ref(), first, ridge);
+        let columns = first..length.min(first + COLUMNS);
+        let right = Mat::from_fn(side, columns.len(), |r, l| moments.residual[free[r] * length + first + l]);
+        let step: Mat<f64> = factor.solve(&right);
+        // `<d, 2 D - S d> = <d, D + ridge d>`.
+        let mut part = 0.0;
+        for (at, &r) in free.iter().enumerate() {
+            for (l, x) in motion.rows_mut()[r * length..][columns.clone()].iter_mut().enumerate() {
+                let d = step[(at, l)];
+                part += d * (right[(at, l)] + ridge * d);
+                *x += d;
+            }
+        }
+        gain += part;
     }
     gain
 }
@@ -82,20 +97,6 @@ pub(crate) fn regular(second: &[f64], side: usize) -> Option<(Llt<f64>, f64)> {
         (0..side).for_each(|r| system[(r, r)] += ridge);
         system.llt(Side::Lower).ok().map(|factor| (factor, ridge))
     })
-}
-
-/// Adds the step `d = (S + ridge)^-1 D` from column `first` on; the gain is `<d, 2 D - S d> = <d, D + ridge d>`.
-fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>, first: usize, ridge: f64) -> f64 {
-    let length = motion.length;
-    let mut gain = 0.0;
-    for r in 0..step.nrows() {
-        for l in first..first + step.ncols() {
-            let d = step[(r, l - first)];
-            gain += d * (moments.residual[r * length + l] + ridge * d);
-            motion.rows_mut()[r * length + l] += d;
-        }
-    }
-    gain
 }
 
 /// The twelve lanes of a bone end to end.

@@ -4,27 +4,20 @@ use glam::{DAffine3, DVec3, Vec3};
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{Bone, Clip, Rig};
-use crate::model::weights::SparseWeights;
 use crate::skinning::descent::State;
 use crate::skinning::problem::Problem;
 use crate::skinning::unit::UnitSpace;
 
 /// The rig of a state.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
-    let mut weights = SparseWeights::new(problem.vertices(), state.skin.slots);
-    let mut influences = Vec::new();
-    for i in 0..problem.vertices() {
-        influences.clear();
-        influences.extend(state.skin.of(i));
-        weights.set(i, &influences);
-    }
-    let posed_from_rest = state.motion.transforms(&problem.space);
+    let space = &problem.space;
+    let posed_from_rest = space.transforms(&state.motion);
     Rig {
         name: sequence.name().to_owned(),
         rest: rest(sequence, problem, state),
         surface: sequence.surface().clone(),
-        weights,
-        bones: bones(state, &problem.space),
+        weights: state.skin.to_weights(),
+        bones: bones(state, space),
         kind: state.model.kind,
         clips: vec![Clip {
             name: sequence.name().to_owned(),

@@ -1,8 +1,11 @@
 //! The layer that all stages stand on: the unknowns of a skinning model, and the steps that improve them.
 
+pub(crate) mod alternation;
 pub(crate) mod axes;
 pub(crate) mod basins;
+pub(crate) mod bone_newton;
 pub(crate) mod bone_step;
+pub(crate) mod choice;
 pub(crate) mod descent;
 pub(crate) mod device;
 pub(crate) mod finish;
@@ -25,9 +28,9 @@ pub(crate) mod search;
 pub(crate) mod skin;
 pub(crate) mod smooth;
 pub(crate) mod stop;
-pub(crate) mod subset;
 #[cfg(test)]
 mod tests;
 pub(crate) mod together;
 pub(crate) mod unit;
 pub(crate) mod vertex_step;
+pub(crate) mod weights;

@@ -28,6 +28,8 @@ pub(crate) struct Moments {
     pub squared_error: f64,
     /// [N] `|r_i|^2`.
     pub per_vertex: Vec<f32>,
+    /// [F] squared error of each frame; only [`crate::skinning::pass::gather_frames`] finds it.
+    pub per_frame: Vec<f64>,
 }
 
 /// `S` as blocks.
@@ -70,6 +72,19 @@ impl SecondMoments {
         self.of.len()
     }
 
+    /// `(k, S_jk)` of bone `j` itself and of every bone that shares vertices with it.
+    pub fn blocks(&self, j: usize) -> impl Iterator<Item = (usize, &Block)> {
+        let Coupling { own, others } = &self.of[j];
+        std::iter::once((j, own)).chain(others.iter().map(|(k, block)| (*k, block)))
+    }
+
+    /// `sum_i w_ij (u_i, 1)`: weights of a vertex sum to 1, so that it is the last column of `sum_k S_jk`.
+    pub fn first(&self, j: usize) -> [f64; 4] {
+        let mut sum = [0.0; 4];
+        self.blocks(j).for_each(|(_, block)| (0..4).for_each(|c| sum[c] += block[c][3]));
+        sum
+    }
+
     /// Sum of the squared weights of bone `j`.
     pub fn mass(&self, j: usize) -> f64 {
         self.of[j].own[3][3]
@@ -102,8 +117,8 @@ impl SecondMoments {
     pub fn dense(&self) -> Vec<f64> {
         let (b, side) = (self.bones(), 4 * self.bones());
         let mut matrix = vec![0.0; side * side];
-        for (j, coupling) in self.of.iter().enumerate() {
-            for (k, block) in std::iter::once((j, &coupling.own)).chain(coupling.others.iter().map(|(k, s)| (*k, s))) {
+        for j in 0..b {
+            for (k, block) in self.blocks(j) {
                 for (c, row) in block.iter().enumerate() {
                     for (d, entry) in row.iter().enumerate() {
                         matrix[(c * b + j) * side + d * b + k] = *entry;

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use glam::{DAffine3, DMat3, DVec3};
 
 use crate::skinning::products::{BonePairs, gram};
-use crate::skinning::unit::UnitSpace;
 
 /// Bones' motion over all frames as one matrix, so that blending a vertex is one sparse product.
 ///
@@ -52,21 +51,6 @@ impl Motion {
             }
         }
         motion
-    }
-
-    /// [F, B] transforms in model units as a motion in `space`; bones without a transform are at rest.
-    pub fn of_transforms(transforms: &[DAffine3], bones: usize, frames: usize, space: &UnitSpace) -> Self {
-        let mut motion = Self::identity(bones, frames);
-        for (at, m) in transforms.iter().enumerate() {
-            motion.set(at % bones, at / bones, &space.matrix(at / bones, m));
-        }
-        motion
-    }
-
-    /// [F, B] transforms in model units: the way back.
-    pub fn transforms(&self, space: &UnitSpace) -> Vec<DAffine3> {
-        let bone = |t: usize, j: usize| space.model_transform(t, &self.get(j, t));
-        (0..self.frames()).flat_map(|t| (0..self.bones).map(move |j| (t, j))).map(|(t, j)| bone(t, j)).collect()
     }
 
     /// F, where trajectories are not reduced.
@@ -129,15 +113,17 @@ impl Motion {
 
     /// As [`Motion::get`], as a transform.
     pub fn transform(&self, j: usize, t: usize) -> DAffine3 {
-        let m = self.get(j, t);
-        let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
-        DAffine3 { matrix3: DMat3::from_cols(column(0), column(1), column(2)), translation: column(3) }
+        to_affine(&self.get(j, t))
     }
 
     /// As [`Motion::set`], of a transform.
     pub fn set_transform(&mut self, j: usize, t: usize, m: &DAffine3) {
-        let columns = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, m.translation];
-        self.set(j, t, &std::array::from_fn(|a| columns.map(|c| c[a])));
+        self.set(j, t, &to_rows(m));
+    }
+
+    /// As [`Motion::set`], in all frames.
+    pub fn set_bone(&mut self, j: usize, matrices: &[[[f64; 4]; 3]]) {
+        matrices.iter().enumerate().for_each(|(t, m)| self.set(j, t, m));
     }
 
     /// A copy with bones picked from this one, in the order given.
@@ -145,4 +131,16 @@ impl Motion {
         let rows = (0..4).flat_map(|c| picked.iter().flat_map(move |&j| self.row(c, j))).copied().collect();
         Self::from_rows(picked.len(), self.length, rows)
     }
+}
+
+/// A matrix `[a][c]` as a transform.
+pub(crate) fn to_affine(m: &[[f64; 4]; 3]) -> DAffine3 {
+    let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
+    DAffine3 { matrix3: DMat3::from_cols(column(0), column(1), column(2)), translation: column(3) }
+}
+
+/// A transform as a matrix `[a][c]`.
+pub(crate) fn to_rows(m: &DAffine3) -> [[f64; 4]; 3] {
+    let columns = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, m.translation];
+    std::array::from_fn(|a| columns.map(|c| c[a]))
 }

@@ -30,9 +30,19 @@ const SUMMED: usize = 4096;
 
 /// The moments of a skin that stays.
 pub(crate) fn gather(problem: &Problem, motion: &Motion, skin: &Skin) -> Moments {
+    gather_lanes(problem, motion, skin, || Sums::new(problem, motion))
+}
+
+/// As [`gather`], with the errors of frames.
+pub(crate) fn gather_frames(problem: &Problem, motion: &Motion, skin: &Skin) -> Moments {
+    let squares = || vec![0.0; problem.length];
+    gather_lanes(problem, motion, skin, || Sums { squares: squares(), ..Sums::new(problem, motion) })
+}
+
+fn gather_lanes(problem: &Problem, motion: &Motion, skin: &Skin, sums: impl Fn() -> Sums + Sync) -> Moments {
     let (n, per_lane) = (problem.vertices(), lane_size(problem, motion));
     let lane = |lane: usize| {
-        let (mut block, mut sums) = (Block::new(problem, motion, skin.slots), Sums::new(problem, motion));
+        let (mut block, mut sums) = (Block::new(problem, motion, skin.slots), sums());
         for range in blocks(lane * per_lane..((lane + 1) * per_lane).min(n)) {
             let rows = skin.rows(range.clone());
             block.load(range);
@@ -284,18 +294,27 @@ struct Sums {
     squared_error: f64,
     /// [n]
     per_vertex: Vec<f32>,
+    /// [L] squares of the residuals, where the errors of frames are wanted.
+    squares: Vec<f64>,
 }
 
 impl Sums {
     fn new(problem: &Problem, motion: &Motion) -> Self {
         let b = motion.bones;
         let second = vec![Mat4::default(); b * (b + 1) / 2];
-        Self { residual: vec![0.0; 4 * b * problem.length], second, squared_error: 0.0, per_vertex: Vec::new() }
+        let residual = vec![0.0; 4 * b * problem.length];
+        Self { residual, second, squared_error: 0.0, per_vertex: Vec::new(), squares: Vec::new() }
     }
 
     fn add(&mut self, block: &Block<'_>, rows: &SkinView<'_>) {
         let n = block.range.len();
-        block.device.add_moments(&mut self.residual, &block.residuals[..n * block.problem.length], &block.terms);
+        let residuals = &block.residuals[..n * block.problem.length];
+        block.device.add_moments(&mut self.residual, residuals, &block.terms);
+        if !self.squares.is_empty() {
+            for row in residuals.chunks_exact(block.problem.length) {
+                self.squares.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
+            }
+        }
         for (at, u) in rows.rest.iter().enumerate() {
             self.per_vertex.push(block.errors[at] as f32);
             self.squared_error += block.errors[at];
@@ -326,6 +345,10 @@ fn summed(problem: &Problem, motion: &Motion, lanes: Vec<Sums>) -> Moments {
         second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
         moments.squared_error += lane.squared_error;
         moments.per_vertex.extend(lane.per_vertex);
+        moments.per_frame.resize(lane.squares.len() / 3, 0.0);
+        for axis in lane.squares.chunks_exact(moments.per_frame.len().max(1)) {
+            moments.per_frame.iter_mut().zip(axis).for_each(|(sum, x)| *sum += x);
+        }
     }
     moments.second = SecondMoments::from_triangle(b, &second);
     moments

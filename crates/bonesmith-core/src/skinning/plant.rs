@@ -20,29 +20,29 @@ pub(crate) fn plant(
     count: usize,
     patch: usize,
 ) -> (Motion, Vec<DMat3>) {
-    let mut left: Vec<f64> = errors.iter().map(|&e| f64::from(e)).collect();
-    let mut patches = Vec::with_capacity(count);
-    for _ in 0..count {
-        // Errors are summed over patches: one noisy vertex is no reason for a bone.
-        let Some(seed) = worst_seed(problem, &left, patch) else { break };
-        let members = nearest(problem, seed, patch);
-        for &i in &members {
-            left[i] = 0.0;
-        }
-        patches.push(members);
-    }
-    let frames = motion.frames();
+    let patches = patches(problem, errors.iter().map(|&e| f64::from(e)).collect(), count, patch);
     let motions: Vec<Vec<[[f64; 4]; 3]>> =
         patches.par_iter().map(|members| rigid_motion(problem, rest, members)).collect();
     let present = motion.bones;
     let picked: Vec<usize> = (0..present + motions.len()).map(|j| j.min(present - 1)).collect();
     let mut out = motion.select(&picked);
-    for (at, motion) in motions.iter().enumerate() {
-        for (t, m) in motion.iter().enumerate().take(frames) {
-            out.set(present + at, t, m);
-        }
-    }
+    motions.iter().enumerate().for_each(|(at, motion)| out.set_bone(present + at, motion));
     (out, patches.iter().map(|members| principal_axes(problem, members)).collect())
+}
+
+/// Up to `count` patches of `patch` vertices, each around a vertex of large error. `errors` [N] are squared.
+///
+/// Errors are summed over patches: one noisy vertex is no reason for a bone.
+pub(crate) fn patches(problem: &Problem, mut errors: Vec<f64>, count: usize, patch: usize) -> Vec<Vec<usize>> {
+    let mut patches = Vec::with_capacity(count);
+    while patches.len() < count
+        && let Some(seed) = worst_seed(problem, &errors, patch)
+    {
+        let members = nearest(problem, seed, patch);
+        members.iter().for_each(|&i| errors[i] = 0.0);
+        patches.push(members);
+    }
+    patches
 }
 
 /// Principal axes of some vertices in the rest pose: where scale acts if the bone has any.

@@ -23,14 +23,7 @@ pub(crate) const PAIRS: [(usize, usize); 10] =
 impl BoneProducts {
     /// From the gram matrix of a motion's rows.
     pub fn new(bones: usize, gram: Vec<f64>) -> Self {
-        let side = 4 * bones;
-        let mut own = vec![0.0; 10 * bones];
-        for (p, &(c, d)) in PAIRS.iter().enumerate() {
-            for j in 0..bones {
-                let entry = gram[(c * bones + j) * side + d * bones + j];
-                own[p * bones + j] = if c == d { entry } else { 2.0 * entry };
-            }
-        }
+        let own = monomials(bones, &gram);
         Self { bones, gram, own }
     }
 
@@ -45,6 +38,18 @@ impl BoneProducts {
         }
         sum
     }
+}
+
+/// [10, B] monomial coefficients of `u^T K_jj u`.
+pub(crate) fn monomials(bones: usize, gram: &[f64]) -> Vec<f64> {
+    let mut own = vec![0.0; 10 * bones];
+    for (p, &(c, d)) in PAIRS.iter().enumerate() {
+        for j in 0..bones {
+            let entry = gram[(c * bones + j) * 4 * bones + d * bones + j];
+            own[p * bones + j] = if c == d { entry } else { 2.0 * entry };
+        }
+    }
+    own
 }
 
 /// [4 B, 4 B] `T T^T` of rows [4 B, L].

@@ -177,19 +177,28 @@ pub(crate) fn mix(matrices: &[f64], features: &[f64], gram: &mut [f64]) {
 /// [N, 4 B] products of each vertex's target with the bones' rows.
 pub(crate) fn project(poses: &Poses, stages: &mut Stages<'_>) -> Result<Vec<f64>, Cancelled> {
     let (side, length) = (4 * poses.motion.bones, poses.problem.length);
-    let rows = MatRef::from_row_major_slice(poses.motion.rows(), side, length);
     let mut out = vec![0.0; poses.problem.vertices() * side];
     let stride = BLOCK * BLOCKS_PER_REPORT;
     for (out, targets) in out.chunks_mut(stride * side).zip(poses.problem.trajectories.chunks(stride * length)) {
         stages.report(None)?;
         let blocks = out.par_chunks_mut(BLOCK * side).zip(targets.par_chunks(BLOCK * length));
-        blocks.for_each(|(out, targets)| {
-            let targets: Vec<f64> = targets.iter().map(|&x| f64::from(x)).collect();
-            let count = targets.len() / length;
-            let targets = MatRef::from_row_major_slice(&targets, count, length);
-            let out = MatMut::from_row_major_slice_mut(out, count, side);
-            matmul(out, Accum::Replace, targets, rows.transpose(), 1.0, Par::Seq);
-        });
+        let rows = poses.motion.rows();
+        blocks.for_each_init(Vec::new, |wide, (out, targets)| project_block(rows, length, targets, wide, out));
     }
     Ok(out)
+}
+
+/// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.
+pub(crate) fn project_block(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
+    let (n, side) = (trajectories.len() / length, rows.len() / length);
+    wide.clear();
+    wide.extend(trajectories.iter().map(|&x| f64::from(x)));
+    matmul(
+        MatMut::from_row_major_slice_mut(out, n, side),
+        Accum::Replace,
+        MatRef::from_row_major_slice(wide, n, length),
+        MatRef::from_row_major_slice(rows, side, length).transpose(),
+        1.0,
+        Par::Seq,
+    );
 }

@@ -70,6 +70,11 @@ impl<'a> Run<'a> {
         self.stages.step(None)
     }
 
+    /// Work goes on within a step.
+    pub fn report(&mut self) -> Result<(), Cancelled> {
+        self.stages.report(None)
+    }
+
     /// Runs a part and adds its time to the profile.
     pub fn timed<T>(&mut self, part: &'static str, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use glam::DVec3;
 use rayon::prelude::*;
 
-use crate::model::weights::{Row, keep_largest};
+use crate::model::weights::{Row, SparseWeights, keep_largest};
 
 /// Weights and rest positions of all vertices while they are being fitted.
 #[derive(Clone)]
@@ -21,15 +21,42 @@ pub(crate) struct Skin {
 }
 
 impl Skin {
+    /// No weights yet.
+    pub fn empty(slots: usize, rest: Vec<DVec3>) -> Self {
+        let n = rest.len();
+        Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest }
+    }
+
     /// Every vertex on one bone.
     pub fn rigid(slots: usize, labels: &[u16], rest: Vec<DVec3>) -> Self {
-        let n = rest.len();
-        let mut skin = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest };
-        for (i, &label) in labels.iter().enumerate() {
-            skin.bones[i * slots] = label;
-            skin.weights[i * slots] = 1.0;
-        }
+        let mut skin = Self::empty(slots, rest);
+        labels.iter().enumerate().for_each(|(i, &label)| skin.set(i, [(label as usize, 1.0)]));
         skin
+    }
+
+    /// The weights of a model, at most `slots` of each vertex.
+    pub fn from_weights(weights: &SparseWeights, slots: usize, rest: Vec<DVec3>) -> Self {
+        let mut skin = Self::empty(slots, rest);
+        (0..skin.rest.len()).for_each(|i| skin.set(i, weights.of(i).map(|(j, w)| (j, f64::from(w)))));
+        skin
+    }
+
+    /// The weights as a model has them.
+    pub fn to_weights(&self) -> SparseWeights {
+        let mut weights = SparseWeights::new(self.rest.len(), self.slots);
+        (0..self.rest.len()).for_each(|i| weights.set(i, &self.of(i).collect::<Vec<_>>()));
+        weights
+    }
+
+    /// Replaces the weights of vertex `i` by positive ones, as many as there are slots.
+    pub fn set(&mut self, i: usize, influences: impl IntoIterator<Item = (usize, f64)>) {
+        let row = i * self.slots..(i + 1) * self.slots;
+        let (bones, weights) = (&mut self.bones[row.clone()], &mut self.weights[row]);
+        bones.fill(0);
+        weights.fill(0.0);
+        for ((bone, weight), (j, w)) in bones.iter_mut().zip(weights).zip(influences) {
+            (*bone, *weight) = (j as u16, w);
+        }
     }
 
     /// Only some vertices, in the order given.
@@ -45,15 +72,12 @@ impl Skin {
 
     /// With fewer slots: the largest weights of each vertex.
     pub fn narrowed(&self, slots: usize) -> Self {
-        let n = self.rest.len();
-        let mut out = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest: self.rest.clone() };
-        for i in 0..n {
+        let mut out = Self::empty(slots, self.rest.clone());
+        for i in 0..self.rest.len() {
             let mut own: Row = self.of(i).collect();
             keep_largest(&mut own, slots);
             let total: f64 = own.iter().map(|(_, w)| w).sum();
-            for (k, (j, w)) in own.into_iter().enumerate() {
-                (out.bones[i * slots + k], out.weights[i * slots + k]) = (j as u16, w / total);
-            }
+            out.set(i, own.into_iter().map(|(j, w)| (j, w / total)));
         }
         out
     }

@@ -7,12 +7,13 @@
 //! with the smallest enclosing sphere of the rest pose, and `shift_t` how far the whole model has gone in frame `t`. A walk of a
 //! hundred sizes would otherwise leave float32 few digits for the shape. Every bone has the shift in its translation.
 
-use glam::{DAffine3, DMat3, DVec3, Vec3};
+use glam::{DAffine3, DVec3, Vec3};
 use rayon::prelude::*;
 
 use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere};
+use crate::skinning::motion::{Motion, to_affine, to_rows};
 
 /// Between model units and the numbers of the solvers.
 #[derive(Clone, Debug)]
@@ -85,17 +86,30 @@ impl UnitSpace {
     /// A bone's matrix `[a][c]` of frame `t` in model units: `x' = centre + radius (T((x - centre) / radius) + shift)`.
     pub fn model_transform(&self, t: usize, m: &[[f64; 4]; 3]) -> DAffine3 {
         let Sphere { center, radius } = self.sphere;
-        let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
-        let matrix3 = DMat3::from_cols(column(0), column(1), column(2));
-        DAffine3 { matrix3, translation: (column(3) + self.shift(t)) * radius + center - matrix3 * center }
+        let DAffine3 { matrix3, translation } = to_affine(m);
+        DAffine3 { matrix3, translation: (translation + self.shift(t)) * radius + center - matrix3 * center }
     }
 
     /// The way back: a bone's transform in model units as a matrix of frame `t`.
     pub fn matrix(&self, t: usize, m: &DAffine3) -> [[f64; 4]; 3] {
         let Sphere { center, radius } = self.sphere;
         let translation = (m.transform_point3(center) - center) / radius - self.shift(t);
-        let columns = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, translation];
-        std::array::from_fn(|a| columns.map(|c| c[a]))
+        to_rows(&DAffine3 { translation, ..*m })
+    }
+
+    /// The motion of [F, B] transforms in model units.
+    pub fn motion(&self, transforms: &[DAffine3], bones: usize) -> Motion {
+        let mut motion = Motion::identity(bones, transforms.len() / bones);
+        for (at, m) in transforms.iter().enumerate() {
+            motion.set(at % bones, at / bones, &self.matrix(at / bones, m));
+        }
+        motion
+    }
+
+    /// [F, B] transforms of a motion in model units: the way back.
+    pub fn transforms(&self, motion: &Motion) -> Vec<DAffine3> {
+        let of_frame = |t: usize| (0..motion.bones).map(move |j| self.model_transform(t, &motion.get(j, t)));
+        (0..motion.frames()).flat_map(of_frame).collect()
     }
 }
 

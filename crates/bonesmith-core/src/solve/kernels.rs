@@ -142,6 +142,26 @@ pub(crate) fn subtract4(r: &mut [f32], x: [f32; 4], rows: [&[f32]; 4]) {
     }
 }
 
+/// `out += sum_c x[c] rows[c]`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn combine4(out: &mut [f64], x: [f64; 4], rows: [&[f64]; 4]) {
+    let n = out.len();
+    let [a, b, c, d] = rows.map(|row| &row[..n]);
+    for l in 0..n {
+        out[l] += x[0] * a[l] + x[1] * b[l] + (x[2] * c[l] + x[3] * d[l]);
+    }
+}
+
+/// `out += x row`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn add_scaled(out: &mut [f64], x: f64, row: &[f64]) {
+    let n = out.len();
+    let row = &row[..n];
+    for l in 0..n {
+        out[l] += x * row[l];
+    }
+}
+
 /// `sum r^2` in eight fixed partial sums.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn squared(r: &[f32]) -> f64 {

@@ -8,22 +8,23 @@ use crate::model::rig::{Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::refit::align::{Correction, SignedAxes};
 use crate::refit::resample::{self, Timing};
-use crate::refit::space;
-use crate::refit::weights::{Part, Prior, Search, solve};
+use crate::skinning::alternation::PULL;
 use crate::skinning::problem::Problem;
+use crate::skinning::skin::Skin;
 use crate::skinning::unit::UnitSpace;
+use crate::skinning::weights::{Prior, Search, Subject, Task, solve};
 use crate::solve::transform::{nearest_rotation, rotation_svd};
 
-/// Vertices that a sample has, at most.
+/// Maximum number of vertices of a sample.
 const VERTICES: usize = 128;
 
-/// Frames that a sample has, at most.
+/// Maximum number of frames of a sample.
 const FRAMES: usize = 12;
 
 /// Influences of a sampled vertex.
 const INFLUENCES: usize = 4;
 
-/// Offsets tried in one go; longer clips are searched coarsely first.
+/// Maximum number of offsets tried at once; longer clips are searched coarsely first.
 const OFFSETS: usize = 128;
 
 /// Units that people mix up: the ratios of metre, decimetre, centimetre, millimetre, inch and foot.
@@ -147,9 +148,14 @@ impl<'a> Track<'a> {
         (0..wanted).map(|at| first + at * count / wanted).map(|t| (t as usize, (t + start) as usize)).collect()
     }
 
-    fn position(&self, correction: &DAffine3, i: usize, t: usize) -> DVec3 {
-        let p = correction.transform_point3(self.sequence.frame(t)[i].as_dvec3());
-        (p - self.sphere.center) / self.sphere.radius
+    /// Sampled vertices in frame `t` of the sequence, in sphere units.
+    fn sampled(&self, correction: &DAffine3, t: usize) -> Vec<DVec3> {
+        let (frames, mut points) = (self.sequence.frames(), Vec::with_capacity(self.vertices.len()));
+        let point = |p: Vec3| (correction.transform_point3(p.as_dvec3()) - self.sphere.center) / self.sphere.radius;
+        frames.read(&[t as u32], 0..frames.vertex_count(), &mut |_, positions| {
+            points.extend(self.vertices.iter().map(|&i| point(positions[i])));
+        });
+        points
     }
 
     /// E_RMS of the sample with weights fitted to the rig's motion.
@@ -158,34 +164,33 @@ impl<'a> Track<'a> {
         if pairs.is_empty() {
             return f64::INFINITY;
         }
-        let (f, place) = (pairs.len(), correction.rig_from_sequence());
-        let mut trajectories = vec![0f32; self.vertices.len() * 3 * f];
-        for (row, &i) in trajectories.chunks_exact_mut(3 * f).zip(&self.vertices) {
-            for (at, &(t, _)) in pairs.iter().enumerate() {
+        let (n, b, f) = (self.rest.len(), self.bones, pairs.len());
+        let (length, place) = (3 * f, correction.rig_from_sequence());
+        let mut trajectories = vec![0f32; n * length];
+        for (at, &(t, _)) in pairs.iter().enumerate() {
+            for (row, p) in trajectories.chunks_exact_mut(length).zip(self.sampled(&place, t)) {
                 // Far apart is far apart: no need for numbers that float32 cannot hold.
-                let p = self.position(&place, i, t).clamp(DVec3::splat(-1e6), DVec3::splat(1e6));
+                let p = p.clamp(DVec3::splat(-1e6), DVec3::splat(1e6));
                 (0..3).for_each(|a| row[a * f + at] = p[a] as f32);
             }
         }
-        let b = self.bones;
         let unit = UnitSpace::fixed(self.sphere);
-        let problem = Problem::stored(3 * f, self.rest.clone(), trajectories, unit.clone());
+        let problem = Problem::stored(length, self.rest.clone(), trajectories, unit.clone());
         let frames = pairs.iter().flat_map(|&(_, t)| self.transforms[t * b..(t + 1) * b].iter().copied());
-        let motion = space::motion(Some(&frames.collect::<Vec<_>>()), b, f, &unit);
-        let slots = INFLUENCES.min(b);
-        let mut skin = space::skin(&SparseWeights::new(self.rest.len(), slots), slots, self.rest.clone());
-        let prior = Prior { weights: &self.weights, strength: 1e-10 * (3 * f) as f64 };
-        let part = Part { problem: &problem, motion: &motion };
-        let errors = solve(&[part], &mut skin, slots, Search::Whole, prior, &vec![true; self.rest.len()]);
+        let motion = unit.motion(&frames.collect::<Vec<_>>(), b);
+        let limit = INFLUENCES.min(b);
+        let prior = Prior { weights: &self.weights, strength: PULL * length as f64 };
+        let task = Task { limit, search: Search::Whole, prior, free: &vec![true; n] };
+        let mut skin = Skin::empty(limit, self.rest.clone());
+        let errors = solve(&[Subject::new(&problem, &motion)], &mut skin, 0..n, &task);
         problem.e_rms(errors.iter().sum())
     }
 
-    /// Size of the rig over that of the sequence, as far as the rig's own weights know.
+    /// Size of the rig over that of the sequence, by the rig's own weights.
     pub fn scale(&self) -> f64 {
         let (mut rig, mut own) = (0.0, 0.0);
         for (t, clip_frame) in self.pairs(&Correction::NONE) {
-            let given: Vec<DVec3> = self.vertices.iter().map(|&i| self.position(&DAffine3::IDENTITY, i, t)).collect();
-            own += spread(&given);
+            own += spread(&self.sampled(&DAffine3::IDENTITY, t));
             rig += spread(&self.posed(clip_frame));
         }
         tidy_scale(if own > 0.0 { (rig / own).sqrt() } else { 1.0 })
@@ -259,7 +264,7 @@ fn spread(points: &[DVec3]) -> f64 {
     points.iter().map(|p| p.distance_squared(center)).sum()
 }
 
-/// Vertices that hang mostly on one bone, each such group beside itself in some frames of a sequence.
+/// Groups of vertices with mostly one bone: rest pose and some frames of a sequence.
 pub(super) struct Parts {
     /// Covariance of rest and frame, and their spreads, of each group in each frame.
     groups: Vec<(DMat3, f64, f64)>,
@@ -308,14 +313,14 @@ impl Parts {
         if moved > 0.0 { (own / moved).sqrt() } else { 1.0 }
     }
 
-    /// Y up and Z up exchanged, where all groups in all frames say so: turned about x by about a right angle.
+    /// Y up and Z up exchanged, where all groups in all frames agree: rotated about x by about a right angle.
     pub fn tipped(&self) -> Option<SignedAxes> {
         let (mut mean, mut total) = (DMat3::ZERO, 0.0);
         for (covariance, own, _) in &self.groups {
             mean += nearest_rotation(covariance) * *own;
             total += own;
         }
-        // 1 where every group is turned just so, 1/3 a right angle away.
+        // 1 where every group is rotated exactly so, 1/3 a right angle away.
         let agreement = |axes: &SignedAxes| {
             let product = axes.matrix().transpose() * mean;
             (product.x_axis.x + product.y_axis.y + product.z_axis.z) / (3.0 * total.max(1e-300))
@@ -324,7 +329,7 @@ impl Parts {
         SignedAxes::TIPPED.into_iter().find(|axes| agreement(axes) > 0.75 && upright < 0.45)
     }
 
-    /// What is left when every group is scaled, moved and turned (mirrored first, if asked) as well as it can be.
+    /// The error after the best scale, translation and rotation of every group, optionally mirrored first.
     pub fn error(&self, scale: f64, mirrored: bool) -> f64 {
         if self.points == 0 {
             return 0.0;

@@ -1,14 +1,14 @@
-//! Do a rig and a sequence live in the same space and time? If not, what would bring them together.
+//! Whether a rig and a sequence share space and time; if not, what brings them together.
 //!
 //! The usual mistakes: centimetres against metres, Y up against Z up, a mirrored handedness, a clip that starts some
-//! frames later. Each turns a fit into garbage that looks like a poor fit. So before fitting, three questions:
+//! frames later. Each turns a fit into garbage that looks like a poor fit. So before fitting, three comparisons:
 //!
 //! 1. Rest poses, where the sequence has its own: the same mesh in the same pose, so the best scale, axes and shift are
 //!    a closed form for each of the 48 ways to name axes.
 //! 2. The rig's motion, where it is known: weights of some vertices are fitted to it under each correction, and the
-//!    error that is left tells which is right. Nothing is assumed of the rig's own weights.
-//! 3. Otherwise: sizes of the parts that hang on each bone, which no motion of rigid bones changes, and their handedness;
-//!    and whether all of them are tipped over by a right angle in all frames, as when Y up meets Z up.
+//!    correction with the least error is right. Nothing is assumed about the rig's own weights.
+//! 3. Otherwise: sizes of the parts of each bone, which no motion of rigid bones changes, and their handedness;
+//!    and whether all of them are rotated by a right angle in all frames, as when Y up meets Z up.
 //!
 //! A correction is reported only where it explains much more than no correction: at most half the error.
 
@@ -37,7 +37,7 @@ const SHARE: f64 = 0.5;
 /// round.
 const CREDIBLE: f64 = 50.0;
 
-/// A shift in time must leave at most this share: any two clips of one body have moments that look alike.
+/// A shift in time must leave at most this share: any two clips of one body have similar poses in some frames.
 const TIME_SHARE: f64 = 0.2;
 
 /// Above this E_RMS, a tenth of the radius, a rig does not explain a sequence at all.
@@ -52,7 +52,7 @@ pub struct Correction {
     pub axes: SignedAxes,
     /// In units of the rig.
     pub shift: DVec3,
-    /// Frames of the rig's clip that the sequence starts later than it was said to.
+    /// Frames of the rig's clip by which the sequence starts later than assumed.
     pub frame_offset: i64,
 }
 
@@ -71,7 +71,7 @@ impl Correction {
     }
 }
 
-/// What was found out.
+/// The result of [`examine`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finding {
     /// E_RMS of a sample as rig and sequence were given.
@@ -181,7 +181,7 @@ fn compare_motion(track: &Track, space_is_known: bool) -> Finding {
     finding(as_given, best.1, best.0, true)
 }
 
-/// Evidence 3: scale and handedness, and whether everything lies on its back all the time.
+/// Evidence 3: scale and handedness, and whether everything is rotated from Y up to Z up.
 fn compare_parts(rig: &Rig, sequence: &MeshSequence, radius: f64) -> Finding {
     let parts = Parts::new(rig, sequence, radius);
     let as_given = parts.error(1.0, false);

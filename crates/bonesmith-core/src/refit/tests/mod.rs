@@ -2,9 +2,7 @@
 
 mod align;
 mod locks;
-mod motion;
 mod recovery;
-mod weights;
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{BoneKind, Rig};

@@ -4,6 +4,7 @@ use glam::{DAffine3, DVec3, Vec3};
 
 use crate::deform::lbs;
 use crate::mesh::sequence::{MeshSequence, RawFrame, RawSequence};
+use crate::mesh::sphere::unit_radius;
 use crate::metrics::evaluate;
 use crate::model::rig::{BoneKind, Rig};
 use crate::observer::Silent;
@@ -120,6 +121,42 @@ fn subjects_share_weights() {
         assert!(e_rms < 1.0, "{e_rms}");
     }
     assert!(weight_difference(&rig, &found.rigs[0]) < 0.5 * weight_difference(&rig, &rough));
+}
+
+/// A model that walks 1000 sizes away from the origin is refitted as well as at the origin.
+#[test]
+fn a_long_walk_costs_no_accuracy() {
+    // Rigid bones on affine motion: the least error is not zero.
+    let (mut rig, near) = known(4, BoneKind::Affine);
+    rig.kind = BoneKind::Rigid;
+    let size = 2.0 * unit_radius(&rig.rest);
+    let step = 1000.0 * size / (near.frame_count() - 1) as f64 * DVec3::new(0.8, 0.0, 0.6);
+    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
+    let walked = |t: usize| {
+        let shift = t as f64 * step;
+        near.frame(t).iter().map(|p| (p.as_dvec3() + shift).as_vec3()).collect()
+    };
+    let far = MeshSequence::try_from(RawSequence {
+        rest: Some(frame(rig.rest.clone())),
+        frames: (0..near.frame_count()).map(|t| frame(walked(t))).collect(),
+        surface: (*rig.surface).clone(),
+        ..RawSequence::default()
+    })
+    .unwrap();
+    let here = rig.clips[0].posed_from_rest.clone();
+    let walk = |(at, m): (usize, &DAffine3)| DAffine3::from_translation((at / 7) as f64 * step) * *m;
+    let there: Vec<DAffine3> = here.iter().enumerate().map(walk).collect();
+    let e_rms = |sequence: &MeshSequence, motion: Option<&[DAffine3]>, solve| {
+        let subject = Subject { sequence, motion, binds: None };
+        let found = refit(&rig, &[subject], &Locks::default(), &only(solve), &mut Silent).unwrap();
+        evaluate(&found.rigs[0], sequence).unwrap().e_rms
+    };
+    for solve in [Solve::Both, Solve::Motion] {
+        for (here, there) in [(None, None), (Some(here.as_slice()), Some(there.as_slice()))] {
+            let (near, far) = (e_rms(&near, here, solve), e_rms(&far, there, solve));
+            assert!((far / near - 1.0).abs() < 0.05, "{solve:?}, motion known: {}: {near} {far}", here.is_some());
+        }
+    }
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! A twin knows nothing of moments, lanes, active sets or residuals; it poses every vertex in every frame.
 
 mod basins;
+mod bone_newton;
 mod bone_step;
 mod descent;
+mod known_motion;
 mod loss;
 mod naive;
 mod pass;

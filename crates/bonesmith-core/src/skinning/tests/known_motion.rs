@@ -4,11 +4,10 @@ use glam::{DAffine3, DQuat, DVec3};
 use proptest::prelude::*;
 
 use crate::mesh::sphere::Sphere;
-use crate::model::weights::SparseWeights;
-use crate::refit::space;
-use crate::refit::weights::{Part, Prior, Search, solve};
 use crate::skinning::problem::Problem;
+use crate::skinning::skin::Skin;
 use crate::skinning::unit::UnitSpace;
+use crate::skinning::weights::{Prior, Search, Subject, Task, solve};
 
 const SPHERE: Sphere = Sphere { center: DVec3::ZERO, radius: 1.0 };
 
@@ -73,11 +72,11 @@ proptest! {
     #[test]
     fn all_bones_reach_the_optimum(numbers in prop::collection::vec(-1.0..1.0f64, 97), bones in 2usize..6) {
         let (problem, transforms) = problem(&numbers, bones, 3, 5);
-        let motion = space::motion(Some(&transforms), bones, 3, &UnitSpace::fixed(SPHERE));
-        let mut skin = space::skin(&SparseWeights::new(5, bones), bones, problem.rest.clone());
+        let motion = UnitSpace::fixed(SPHERE).motion(&transforms, bones);
+        let mut skin = Skin::empty(bones, problem.rest.clone());
         let prior = Prior { weights: &vec![Vec::new(); 5], strength: 0.0 };
-        let part = Part { problem: &problem, motion: &motion };
-        let errors = solve(&[part], &mut skin, bones, Search::Whole, prior, &[true, true, true, true, false]);
+        let task = Task { limit: bones, search: Search::Whole, prior, free: &[true, true, true, true, false] };
+        let errors = solve(&[Subject::new(&problem, &motion)], &mut skin, 0..5, &task);
         for (i, from_products) in errors.iter().enumerate().take(4) {
             let mut w = vec![0.0; bones];
             skin.of(i).for_each(|(j, x)| w[j] += x);
@@ -95,11 +94,11 @@ proptest! {
     fn two_bones_are_the_best_two(numbers in prop::collection::vec(-1.0..1.0f64, 89)) {
         let bones = 5;
         let (problem, transforms) = problem(&numbers, bones, 3, 4);
-        let motion = space::motion(Some(&transforms), bones, 3, &UnitSpace::fixed(SPHERE));
-        let mut skin = space::skin(&SparseWeights::new(4, 2), 2, problem.rest.clone());
+        let motion = UnitSpace::fixed(SPHERE).motion(&transforms, bones);
+        let mut skin = Skin::empty(2, problem.rest.clone());
         let prior = Prior { weights: &vec![Vec::new(); 4], strength: 0.0 };
-        let part = Part { problem: &problem, motion: &motion };
-        let errors = solve(&[part], &mut skin, 2, Search::Whole, prior, &[true; 4]);
+        let task = Task { limit: 2, search: Search::Whole, prior, free: &[true; 4] };
+        let errors = solve(&[Subject::new(&problem, &motion)], &mut skin, 0..4, &task);
         let mut found = 0;
         for (i, told) in errors.iter().enumerate() {
             prop_assert!(skin.of(i).count() <= 2);
@@ -131,20 +130,23 @@ fn ties_go_to_the_weights_that_are_known() {
             (0..3).for_each(|a| problem.trajectories[i * 12 + a * 4 + t] = p[a] as f32);
         }
     }
-    let motion = space::motion(Some(&transforms), 3, 4, &UnitSpace::fixed(SPHERE));
-    let mut skin = space::skin(&SparseWeights::new(4, 3), 3, problem.rest.clone());
+    let motion = UnitSpace::fixed(SPHERE).motion(&transforms, 3);
+    let mut skin = Skin::empty(3, problem.rest.clone());
     let told = vec![vec![(0u16, 0.4f32), (1, 0.15), (2, 0.45)]; 4];
     let prior = Prior { weights: &told, strength: 1e-8 };
-    let part = Part { problem: &problem, motion: &motion };
-    let one = solve(&[part], &mut skin, 3, Search::Whole, prior, &[true; 4]);
+    let subject = || Subject::new(&problem, &motion);
+    let task = Task { limit: 3, search: Search::Whole, prior, free: &[true; 4] };
+    // In two blocks: vertices do not depend on each other.
+    let mut one = solve(&[subject()], &mut skin, 0..1, &task);
+    one.extend(solve(&[subject()], &mut skin, 1..4, &task));
     for i in 0..4 {
         let mut w = [0.0; 3];
         skin.of(i).for_each(|(j, x)| w[j] += x);
         assert!((w[0] - 0.5).abs() < 1e-4, "{w:?}");
         assert!((w[2] - w[1] - 0.3).abs() < 1e-3, "{w:?}");
     }
-    let nearby = solve(&[part], &mut skin, 3, Search::Nearby, prior, &[true; 4]);
+    let nearby = solve(&[subject()], &mut skin, 0..4, &Task { search: Search::Nearby, ..task });
     assert!(one.iter().zip(&nearby).all(|(a, b)| (a - b).abs() < 1e-9), "nothing nearby is better");
-    let two = solve(&[part, part], &mut skin, 3, Search::Whole, prior, &[true; 4]);
+    let two = solve(&[subject(), subject()], &mut skin, 0..4, &task);
     assert!(one.iter().zip(&two).all(|(a, b)| (2.0 * a - b).abs() < 1e-9));
 }

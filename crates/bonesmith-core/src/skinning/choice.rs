@@ -196,6 +196,11 @@ impl<F: Form> InfluenceSolver<F> {
         self.drop_cheapest(k, row);
     }
 
+    /// The least estimated loss of a bone of the row that was reweighed last.
+    pub fn least_cost(&self) -> f64 {
+        self.costs.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
     /// As [`InfluenceSolver::shrink`], of a row that has its best weights.
     fn drop_cheapest(&mut self, k: usize, row: &mut Row) {
         while row.len() > k {

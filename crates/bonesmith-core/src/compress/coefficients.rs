@@ -1,25 +1,12 @@
-//! The coefficients A: which virtual bones a vertex blends, and their update from neighbour to neighbour.
-//!
-//! [Le2014 alg. 4] spreads recursively: when a vertex improves, its atoms become candidates of its neighbours. Here the vertices
-//! that improved wait in a queue, first in first out, each once: no recursion, and a vertex that improves twice
-//! before its turn passes on its latest atoms only.
+//! The coefficients A: the virtual bones that each vertex blends.
 //!
 //! Deviation: coefficients are convex, not affine (eq. 4.6): every engine and the glTF format need such weights. A virtual
 //! bone then lies among its vertices; the atoms, which stay affine, move outward to compensate.
 
-use std::collections::VecDeque;
-
 use crate::compress::dictionary::Dictionary;
-use crate::compress::graph::Graph;
 use crate::model::weights::Row;
-use crate::observer::{Cancelled, Stages};
 use crate::skinning::choice::{DenseForm, InfluenceSolver};
 use crate::skinning::quadratic::Metric;
-
-/// A blend replaces another if it lowers the error of a vertex by this share; less is rounding.
-const MIN_GAIN: f64 = 1e-7;
-/// Vertices between two reports while atoms spread.
-const VERTICES_PER_REPORT: usize = 256;
 
 /// At most k atoms for each vertex.
 #[derive(Clone)]
@@ -84,60 +71,13 @@ impl Coefficients {
         Users { starts, vertices }
     }
 
-    fn set(&mut self, i: usize, (blend, error): &Blend) {
+    pub fn set(&mut self, i: usize, (blend, error): &Blend) {
         let mut blend = blend.iter();
         for at in i * self.slots..(i + 1) * self.slots {
             let (r, w) = blend.next().copied().unwrap_or((0, 0.0));
             (self.atoms[at], self.weights[at]) = (r as u32, w);
         }
         self.errors[i] = *error;
-    }
-
-    /// Best blend of vertex `i` without the atoms `gone`, from its other atoms and its neighbours'.
-    fn without(
-        &self,
-        (metric, dictionary, graph): Known<'_>,
-        solver: &mut BlendSolver,
-        i: usize,
-        gone: impl Fn(usize) -> bool,
-    ) -> Option<Blend> {
-        let mut candidates: Vec<usize> = Vec::new();
-        let near = graph.of(i).iter().flat_map(|&n| self.of(n as usize));
-        for (r, _) in self.of(i).chain(near) {
-            if !gone(r) && !candidates.contains(&r) {
-                candidates.push(r);
-            }
-        }
-        (!candidates.is_empty()).then(|| solver.best(metric, dictionary, i, &candidates, self.slots))
-    }
-
-    /// [q] by how much the error would rise without each atom.
-    pub fn removal_costs(&self, known: Known<'_>, stages: &mut Stages<'_>) -> Result<Vec<f64>, Cancelled> {
-        let of_vertex = |solver: &mut BlendSolver, i: usize| -> Row {
-            self.of(i)
-                .map(|(r, _)| {
-                    let blend = self.without(known, solver, i, |s| s == r);
-                    (r, blend.map_or(f64::INFINITY, |(_, error)| (error - self.errors[i]).max(0.0)))
-                })
-                .collect()
-        };
-        let all = stages.map(self.errors.len(), BlendSolver::new, of_vertex)?;
-        let mut costs = vec![0.0; known.1.len()];
-        all.into_iter().flatten().for_each(|(r, cost)| costs[r] += cost);
-        Ok(costs)
-    }
-
-    /// Replaces the `freed` atoms in the blends of all vertices that have others to choose from.
-    pub fn release(&mut self, known: Known<'_>, freed: &[bool], stages: &mut Stages<'_>) -> Result<(), Cancelled> {
-        let users: Vec<usize> = (0..self.errors.len()).filter(|&i| self.of(i).any(|(r, _)| freed[r])).collect();
-        let solve = |solver: &mut BlendSolver, at: usize| self.without(known, solver, users[at], |r| freed[r]);
-        let blends = stages.map(users.len(), BlendSolver::new, solve)?;
-        for (i, blend) in users.into_iter().zip(blends) {
-            if let Some(blend) = blend {
-                self.set(i, &blend);
-            }
-        }
-        Ok(())
     }
 
     /// Renumbers the atoms after those that are `freed`, which no vertex uses any more, were removed.
@@ -153,138 +93,10 @@ impl Coefficients {
             .zip(&self.weights)
             .for_each(|(r, w)| *r = if *w == 0.0 { 0 } else { number[*r as usize] });
     }
-
-    /// Solves every vertex again on its own atoms, after the dictionary has changed.
-    pub fn refresh(
-        &mut self,
-        metric: &Metric,
-        dictionary: &Dictionary,
-        stages: &mut Stages<'_>,
-    ) -> Result<(), Cancelled> {
-        let solve = |solver: &mut BlendSolver, i: usize| {
-            let own: Vec<usize> = self.of(i).map(|(r, _)| r).collect();
-            solver.best(metric, dictionary, i, &own, self.slots)
-        };
-        let blends = stages.map(self.errors.len(), BlendSolver::new, solve)?;
-        blends.iter().enumerate().for_each(|(i, blend)| self.set(i, blend));
-        Ok(())
-    }
 }
-
-/// What coefficients depend on.
-pub(crate) type Known<'a> = (&'a Metric, &'a Dictionary, &'a Graph);
 
 /// The blend of one vertex, (atom, weight), and its squared error.
 pub(crate) type Blend = (Row, f64);
-
-/// Passes atoms from vertex to vertex.
-pub(crate) struct Spreader<'a> {
-    metric: &'a Metric,
-    graph: &'a Graph,
-    solver: BlendSolver,
-    queue: VecDeque<u32>,
-    waiting: Vec<bool>,
-    /// Vertices whose error changed since it was last emptied.
-    pub changed: Vec<u32>,
-    candidates: Vec<usize>,
-    /// Vertices that passed their atoms on.
-    spread: usize,
-}
-
-impl<'a> Spreader<'a> {
-    pub fn new(metric: &'a Metric, graph: &'a Graph) -> Self {
-        Self {
-            metric,
-            graph,
-            solver: BlendSolver::new(),
-            queue: VecDeque::new(),
-            waiting: vec![false; metric.vertices()],
-            changed: Vec::new(),
-            candidates: Vec::new(),
-            spread: 0,
-        }
-    }
-
-    /// Tries atoms at vertex `i`, and spreads them from there.
-    pub fn seed(
-        &mut self,
-        dictionary: &Dictionary,
-        coefficients: &mut Coefficients,
-        i: usize,
-        atoms: &[usize],
-        stages: &mut Stages<'_>,
-    ) -> Result<(), Cancelled> {
-        self.candidates.clear();
-        self.candidates.extend_from_slice(atoms);
-        if self.improve(dictionary, coefficients, i) {
-            self.enqueue(i);
-        }
-        self.drain(dictionary, coefficients, stages)
-    }
-
-    /// Every vertex passes its atoms to its neighbours, until no blend changes.
-    pub fn spread_all(
-        &mut self,
-        dictionary: &Dictionary,
-        coefficients: &mut Coefficients,
-        stages: &mut Stages<'_>,
-    ) -> Result<(), Cancelled> {
-        (0..coefficients.errors.len()).for_each(|i| self.enqueue(i));
-        self.drain(dictionary, coefficients, stages)
-    }
-
-    fn enqueue(&mut self, i: usize) {
-        if !std::mem::replace(&mut self.waiting[i], true) {
-            self.queue.push_back(i as u32);
-        }
-    }
-
-    fn drain(
-        &mut self,
-        dictionary: &Dictionary,
-        coefficients: &mut Coefficients,
-        stages: &mut Stages<'_>,
-    ) -> Result<(), Cancelled> {
-        while let Some(i) = self.queue.pop_front() {
-            self.spread += 1;
-            if self.spread.is_multiple_of(VERTICES_PER_REPORT) {
-                stages.report(None)?;
-            }
-            self.waiting[i as usize] = false;
-            for &n in self.graph.of(i as usize) {
-                self.candidates.clear();
-                self.candidates.extend(coefficients.of(i as usize).map(|(r, _)| r));
-                if self.improve(dictionary, coefficients, n as usize) {
-                    self.enqueue(n as usize);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Best blend of vertex `i` from its own atoms and the candidates; true if its error falls.
-    fn improve(&mut self, dictionary: &Dictionary, coefficients: &mut Coefficients, i: usize) -> bool {
-        let new = self.candidates.len();
-        for (r, _) in coefficients.of(i) {
-            if !self.candidates.contains(&r) {
-                self.candidates.push(r);
-            }
-        }
-        // Without new candidates the present blend is the best one already.
-        if self.candidates[..new].iter().all(|r| coefficients.of(i).any(|(s, _)| s == *r))
-            && coefficients.errors[i].is_finite()
-        {
-            return false;
-        }
-        let blend = self.solver.best(self.metric, dictionary, i, &self.candidates, coefficients.slots);
-        let better = blend.1 < coefficients.errors[i] * (1.0 - MIN_GAIN);
-        if better {
-            coefficients.set(i, &blend);
-            self.changed.push(i as u32);
-        }
-        better
-    }
-}
 
 /// Finds the best blend of a few atoms, with shared buffers.
 pub(crate) struct BlendSolver {

@@ -4,14 +4,16 @@
 //! there, the most dispensable ones are moved to where their gain is largest, as long as that lowers the error (`trade`), and
 //! more atoms than the limit are added and removed again (`overshoot`). Every step lowers the error or is undone.
 
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rayon::prelude::*;
 
-use crate::compress::coefficients::{Coefficients, Spreader};
+use crate::compress::coefficients::{BlendSolver, Coefficients};
 use crate::compress::dictionary::Dictionary;
 use crate::compress::graph::Graph;
 use crate::compress::params::CompressStop;
+use crate::compress::spread::Queue;
 use crate::compress::target_error::OPTIMISATION_GAIN;
 use crate::compress::{Growth, Ideal};
 use crate::model::weights::Row;
@@ -32,36 +34,28 @@ const TRADE_ROUNDS: usize = 3;
 
 /// The factorisation while it is optimised.
 pub(super) struct Factorisation<'a> {
-    metric: &'a Metric,
+    pub metric: &'a Metric,
     /// Factor of the squared distance of the weights in the metric, which is no part of the error; 0 without that distance.
     own_weights: f64,
     ideal: &'a Ideal,
-    graph: &'a Graph,
+    pub graph: &'a Graph,
     pub growth: Growth,
     pub stages: Stages<'a>,
     pub dictionary: Dictionary,
     pub coefficients: Coefficients,
-    spreader: Spreader<'a>,
+    pub solver: BlendSolver,
+    pub queue: Queue,
     /// (atoms, error) after each round.
     pub history: Vec<(usize, f64)>,
 }
 
-/// A vertex and its excess error, largest first, lower index first among equals.
-#[derive(PartialEq)]
-struct Candidate(f64, u32);
+/// A gain as a number in the same order, and its vertex: largest gain first, lower vertex first among equals.
+type Candidate = (i64, Reverse<u32>);
 
-impl Eq for Candidate {}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0).then(other.1.cmp(&self.1))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
+fn candidate(gain: f64, vertex: u32) -> Candidate {
+    let bits = gain.to_bits() as i64;
+    // As in `f64::total_cmp`.
+    (bits ^ ((bits >> 63) as u64 >> 1) as i64, Reverse(vertex))
 }
 
 impl<'a> Factorisation<'a> {
@@ -83,7 +77,8 @@ impl<'a> Factorisation<'a> {
             coefficients: Coefficients::new(metric.vertices(), growth.influences),
             growth,
             stages,
-            spreader: Spreader::new(metric, graph),
+            solver: BlendSolver::new(),
+            queue: Queue::new(metric.vertices()),
             history: Vec::new(),
         };
         let norm = |row: &Row| row.iter().map(|(_, w)| w * w).sum::<f64>();
@@ -102,7 +97,7 @@ impl<'a> Factorisation<'a> {
             this.dictionary.push(metric, &atom);
         }
         for i in 0..metric.vertices() {
-            this.spreader.seed(&this.dictionary, &mut this.coefficients, i, &[0, 1], &mut this.stages)?;
+            this.seed(i, &[0, 1])?;
         }
         Ok(this)
     }
@@ -216,10 +211,11 @@ impl<'a> Factorisation<'a> {
 
     /// The vertex with the largest gain, if an atom there would help.
     fn worst(&self, heap: &mut BinaryHeap<Candidate>) -> Option<usize> {
-        while let Some(Candidate(gain, i)) = heap.pop() {
-            let i = i as usize;
+        while let Some(top) = heap.pop() {
+            let i = top.1.0 as usize;
+            let gain = self.gain(i);
             // Entries from before the vertex improved are stale.
-            if gain == self.gain(i) {
+            if top == candidate(gain, i as u32) {
                 return (gain > 1e-12 * self.metric.energy[i]).then_some(i);
             }
         }
@@ -229,11 +225,9 @@ impl<'a> Factorisation<'a> {
     /// Spreads atom `r` from vertex `i`.
     fn plant(&mut self, heap: &mut BinaryHeap<Candidate>, i: usize, r: usize) -> Result<(), Cancelled> {
         self.stages.report(None)?;
-        self.spreader.changed.clear();
-        self.spreader.seed(&self.dictionary, &mut self.coefficients, i, &[r], &mut self.stages)?;
-        for &i in &self.spreader.changed {
-            for &n in self.graph.of(i as usize).iter().chain([&i]) {
-                heap.push(Candidate(self.gain(n as usize), n));
+        for i in self.seed(i, &[r])? {
+            for &n in self.graph.of(i).iter().chain([&(i as u32)]) {
+                heap.push(candidate(self.gain(n as usize), n));
             }
         }
         Ok(())
@@ -243,10 +237,11 @@ impl<'a> Factorisation<'a> {
     fn optimise(&mut self, rounds: usize) -> Result<(), Cancelled> {
         for round in 0..rounds {
             let before = self.coefficients.total();
-            let (metric, stages) = (self.metric, &mut self.stages);
-            self.dictionary.update(metric, &self.coefficients, round % CHOOSE_EVERY == 0, stages)?;
-            self.coefficients.refresh(metric, &self.dictionary, stages)?;
-            self.spreader.spread_all(&self.dictionary, &mut self.coefficients, stages)?;
+            let choose = round % CHOOSE_EVERY == 0;
+            self.dictionary.update(self.metric, &self.coefficients, choose, &mut self.stages)?;
+            self.refresh()?;
+            (0..self.metric.vertices()).for_each(|i| self.queue.push(i));
+            self.spread(&mut Vec::new())?;
             self.move_atoms(&self.unused())?;
             let after = self.coefficients.total();
             debug_assert!(after <= before * (1.0 + 1e-6) + 1e-12, "{before} {after}");
@@ -281,7 +276,7 @@ impl<'a> Factorisation<'a> {
     }
 
     fn heap(&self) -> BinaryHeap<Candidate> {
-        (0..self.metric.vertices()).map(|i| Candidate(self.gain(i), i as u32)).collect()
+        (0..self.metric.vertices()).map(|i| candidate(self.gain(i), i as u32)).collect()
     }
 
     /// Takes a step, and undoes it if it returns false or the error is higher. Returns whether the error fell.
@@ -347,16 +342,14 @@ impl<'a> Factorisation<'a> {
         let atoms = self.dispensable(count)?;
         let mut freed = vec![false; self.dictionary.len()];
         atoms.iter().for_each(|&r| freed[r] = true);
-        let known = (self.metric, &self.dictionary, self.graph);
-        self.coefficients.release(known, &freed, &mut self.stages)?;
+        self.replace(&freed)?;
         Ok((atoms, freed))
     }
 
     /// At most `count` atoms whose removal would raise the error least, no two of them near each other.
     fn dispensable(&mut self, count: usize) -> Result<Vec<usize>, Cancelled> {
         let atoms = self.dictionary.len();
-        let known = (self.metric, &self.dictionary, self.graph);
-        let costs = self.coefficients.removal_costs(known, &mut self.stages)?;
+        let costs = self.removal_costs()?;
         let mut order: Vec<usize> = (0..atoms).collect();
         order.sort_by(|&a, &b| costs[a].total_cmp(&costs[b]).then(a.cmp(&b)));
         let users = self.coefficients.users(atoms);

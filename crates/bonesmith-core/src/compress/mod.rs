@@ -25,6 +25,7 @@ mod dictionary;
 mod factorise;
 mod graph;
 mod params;
+mod spread;
 mod target_error;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,7 @@ use crate::model::rig::Rig;
 use crate::model::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
 use crate::model::weights::{Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::choice::{DenseForm, InfluenceSolver};
+use crate::skinning::choice::InfluenceSolver;
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::Metric;
 
@@ -129,7 +130,7 @@ impl Ideal {
         if !with_examples {
             return Ok(Self { rows, errors: vec![0.0; n] });
         }
-        let solve = |solver: &mut InfluenceSolver<DenseForm>, i: usize| {
+        let solve = |solver: &mut InfluenceSolver<_>, i: usize| {
             solver.load_vertex(metric, i);
             let row = solver.dense(&rows[i]);
             let error = metric.error(i, row.iter().copied());
@@ -241,7 +242,7 @@ fn single_layer(
     if !layers.growth.with_examples {
         return Ok(SparseWeights::from_rows(k, &rig.weights.largest(k)));
     }
-    let choose = |solver: &mut InfluenceSolver<DenseForm>, i: usize| {
+    let choose = |solver: &mut InfluenceSolver<_>, i: usize| {
         solver.load_vertex(metric, i);
         let mut row = ideal.rows[i].clone();
         solver.choose(k, &mut row);

@@ -93,8 +93,7 @@ fn with_rows(rig: &Rig, rows: &[Row], k: usize) -> Rig {
 /// The K bones that alone predict best, and the best weights on them.
 fn geometric(rig: &Rig, metric: &Metric, k: usize, stages: &mut Stages<'_>) -> Result<Vec<Row>, Cancelled> {
     stages.begin("weights", None)?;
-    let scratch = InfluenceSolver::dense_form;
-    stages.map(metric.vertices(), scratch, |solver, i| {
+    stages.map(metric.vertices(), InfluenceSolver::dense_form, |solver, i| {
         solver.load_vertex(metric, i);
         let q = metric.linear(i);
         // [Course2014 eq. 37] without |v|^2, which is the same for all bones.
@@ -147,9 +146,9 @@ fn poisson(
 ) -> Result<Vec<Row>, Cancelled> {
     let laplacian = LaplacianRows::new(kind, &rig.surface.topology, &rig.rest);
     let squared = laplacian.squared(ANCHOR);
-    let (gram, projections) = (poses.motion.gram().to_vec(), project(poses, stages)?);
+    let (gram, projections) = (poses.motion.gram(), project(poses, stages)?);
     let (b, side) = (poses.motion.bones, 4 * poses.motion.bones);
-    let metric = Metric::from_products(poses, &gram, &projections);
+    let metric = Metric::of_projections(poses, &projections);
     let rows = geometric(rig, &metric, k, stages)?;
     stages.begin("Poisson equation", None)?;
     let linear = stages.map(

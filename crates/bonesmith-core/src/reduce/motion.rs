@@ -38,20 +38,20 @@ pub(crate) fn refit_motion(
     let mut poses = Poses::new(rig, examples)?;
     let with_motion = |rows: &[Row], poses: &Poses| {
         let mut moved = with_rows(rig, rows, k);
-        let motion = poses.motion.transforms(&poses.problem.space);
-        moved.clips.iter_mut().take(1).for_each(|clip| clip.posed_from_rest.clone_from(&motion));
+        let transforms = poses.problem.space.transforms(&poses.motion);
+        moved.clips.iter_mut().take(1).for_each(|clip| clip.posed_from_rest.clone_from(&transforms));
         moved
     };
     if rig.kind != BoneKind::Affine {
-        let poses = alternate(rig, &mut rows, poses, k, info, stages)?;
+        poses = alternate(rig, &mut rows, poses, k, info, stages)?;
         let moved = with_motion(&rows, &poses);
         let rows = crate::reduce::bonesmith(&moved, poses, k, params, info, stages)?;
         return Ok(with_rows(&moved, &rows, k));
     }
     stages.begin("weights and bones", Some(AFFINE_ROUNDS))?;
-    let model = BoneModel::new(BoneKind::Affine, poses.motion.bones, 1);
     for round in 0..AFFINE_ROUNDS {
         let moments = pass::gather(&poses.problem, &poses.motion, &skin(&poses.problem, &rows, k));
+        let model = BoneModel::new(BoneKind::Affine, rig.bone_count(), 1);
         bone_step::update(&mut poses.motion, &moments, &model);
         let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
         let residuals = SmoothResiduals::new(poses, adjacency, params.smooth, stages)?;
@@ -67,16 +67,15 @@ pub(crate) fn refit_motion(
 fn alternate(
     rig: &Rig,
     rows: &mut [Row],
-    poses: Poses,
+    Poses { problem, motion }: Poses,
     k: usize,
     info: &mut ReduceInfo,
     stages: &mut Stages<'_>,
 ) -> Result<Poses, ReduceError> {
-    let Poses { problem, motion, .. } = poses;
     let skin = skin(&problem, rows, k);
     let axes = rig.bones.iter().map(|bone| bone.world_from_bind.matrix3).collect();
     let parents = rig.bones.iter().map(|bone| bone.parent).collect();
-    let bones = Bones::new(rig.kind, axes, vec![true; motion.bones], parents);
+    let bones = Bones::new(rig.kind, axes, vec![true; rig.bone_count()], parents);
     let mut fitting = Alternation::new(vec![problem], vec![Some(motion)], skin, bones, k);
     let mut run = Run::new(&FitParams::default(), stages.observer());
     run.stage("weights and motion", Some(ROUNDS))?;

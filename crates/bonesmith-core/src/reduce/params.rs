@@ -108,7 +108,6 @@ pub enum ReduceError {
     Rig(#[from] RigError),
     #[error(transparent)]
     Poses(#[from] PoseError),
-    /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
 }

@@ -28,12 +28,12 @@ use crate::solve::kernels::squared;
 /// Sweeps stop when one lowers the sum by less than this share.
 const TOLERANCE: f64 = 1e-3;
 
+type Solver = InfluenceSolver<DenseForm>;
+
 /// The problem and its products.
 pub(crate) struct SmoothResiduals {
     pub poses: Poses,
     metric: Metric,
-    /// [4 B, 4 B] `H H^T`.
-    gram: Vec<f64>,
     /// [N, 4 B] `H v_i`.
     projections: Vec<f64>,
     adjacency: Adjacency,
@@ -45,18 +45,17 @@ pub(crate) struct SmoothResiduals {
 
 impl SmoothResiduals {
     pub fn new(poses: Poses, adjacency: Adjacency, smooth: f64, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
-        let (gram, projections) = (poses.motion.gram().to_vec(), project(&poses, stages)?);
-        let metric = Metric::from_products(&poses, &gram, &projections);
+        let projections = project(&poses, stages)?;
+        let metric = Metric::of_projections(&poses, &projections);
         let ends: usize = (0..adjacency.len()).map(|i| adjacency.of(i).len()).sum();
         let degree = (ends as f64 / adjacency.len().max(1) as f64).max(1.0);
         let colours = colours(&adjacency);
-        Ok(Self { poses, metric, gram, projections, adjacency, colours, edge: smooth / degree })
+        Ok(Self { poses, metric, projections, adjacency, colours, edge: smooth / degree })
     }
 
     /// Best rows of at most `k` bones without the second term, from the rows `start`.
     pub fn choose(&self, start: &[Row], k: usize, stages: &mut Stages<'_>) -> Result<Vec<Row>, Cancelled> {
-        let scratch = InfluenceSolver::dense_form;
-        stages.map(start.len(), scratch, |solver, i| {
+        stages.map(start.len(), InfluenceSolver::dense_form, |solver, i| {
             solver.load_vertex(&self.metric, i);
             let mut row = solver.dense(&start[i]);
             solver.choose(k, &mut row);
@@ -79,9 +78,8 @@ impl SmoothResiduals {
         for sweep in 0..sweeps {
             stages.at(sweep, Some(self.e_rms(rows)))?;
             for colour in &self.colours {
-                let scratch = InfluenceSolver::dense_form;
                 let solve = |solver: &mut _, at: usize| self.solve(solver, colour[at] as usize, k, rows, &errors);
-                let solved = stages.map(colour.len(), scratch, solve)?;
+                let solved = stages.map(colour.len(), InfluenceSolver::dense_form, solve)?;
                 for (&i, (row, error)) in colour.iter().zip(solved) {
                     rows[i as usize] = row;
                     errors[i as usize * side..][..side].copy_from_slice(&error);
@@ -97,14 +95,7 @@ impl SmoothResiduals {
     }
 
     /// Vertex `i` with the residuals of its n neighbours fixed: `(1 + n s) |r|^2 - 2 s r . sum_k r_k`.
-    fn solve(
-        &self,
-        solver: &mut InfluenceSolver<DenseForm>,
-        i: usize,
-        k: usize,
-        rows: &[Row],
-        errors: &[f32],
-    ) -> (Row, Vec<f32>) {
+    fn solve(&self, solver: &mut Solver, i: usize, k: usize, rows: &[Row], errors: &[f32]) -> (Row, Vec<f32>) {
         let (b, u) = (self.metric.bones, self.poses.rest(i));
         let neighbours = self.adjacency.of(i);
         let share = self.edge / (1.0 + self.edge * neighbours.len() as f64);
@@ -129,7 +120,7 @@ impl SmoothResiduals {
     fn project_error(&self, i: usize, row: &Row, out: &mut [f32]) {
         let side = out.len();
         let start = self.projections[i * side..][..side].iter().map(|y| -y);
-        self.blend(i, row, start, |at| &self.gram[at * side..][..side], out);
+        self.blend(i, row, start, |at| &self.poses.motion.gram()[at * side..][..side], out);
     }
 
     /// `r_i`.

@@ -142,8 +142,7 @@ fn one_bone_and_two_are_chosen_as_brute_force_would() {
             }
         }
         let mut row = solver.dense(&vec![(0, 1.0)]);
-        solver.shrink(2, &mut row);
-        solver.exchange(2, &mut row);
+        solver.choose(2, &mut row);
         let value = solver.value(&row);
         assert!(value >= best - 1e-9 * best.abs());
         lost += usize::from(value > best + 1e-7 * best.abs());

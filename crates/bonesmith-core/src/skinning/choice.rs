@@ -184,10 +184,21 @@ impl<F: Form> InfluenceSolver<F> {
         all
     }
 
+    /// At most `k` bones and their weights, from the bones of `row`.
+    pub fn choose(&mut self, k: usize, row: &mut Row) {
+        self.shrink(k, row);
+        self.exchange(k, row);
+    }
+
     /// Drops bones from `row` until at most `k` are left.
     pub fn shrink(&mut self, k: usize, row: &mut Row) {
         self.reweigh(row);
         self.drop_cheapest(k, row);
+    }
+
+    /// The least estimated loss of a bone of the row that was reweighed last.
+    pub fn least_cost(&self) -> f64 {
+        self.costs.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     /// As [`InfluenceSolver::shrink`], of a row that has its best weights.
@@ -236,12 +247,6 @@ impl<F: Form> InfluenceSolver<F> {
         let before = row.len();
         row.extend(self.gains.iter().filter(|(gain, _)| *gain > least).map(|&(_, j)| (j, 0.0)));
         row.len() > before
-    }
-
-    /// At most `k` bones from those of `row`, by dropping, then by exchanges.
-    pub fn choose(&mut self, k: usize, row: &mut Row) {
-        self.shrink(k, row);
-        self.exchange(k, row);
     }
 
     /// Exchanges bones one for one, and takes in more where there is room, while that lowers the error.

@@ -10,13 +10,14 @@ use crate::skinning::unit::UnitSpace;
 
 /// The rig of a state.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
-    let posed_from_rest = state.motion.transforms(&problem.space);
+    let space = &problem.space;
+    let posed_from_rest = space.transforms(&state.motion);
     Rig {
         name: sequence.name().to_owned(),
         rest: rest(sequence, problem, state),
         surface: sequence.surface().clone(),
         weights: state.skin.to_weights(),
-        bones: bones(state, &problem.space),
+        bones: bones(state, space),
         kind: state.model.kind,
         clips: vec![Clip {
             name: sequence.name().to_owned(),

@@ -6,8 +6,6 @@ use glam::{DAffine3, DMat3, DVec3};
 
 use crate::skinning::products::{BonePairs, gram};
 
-use crate::skinning::unit::UnitSpace;
-
 /// Bones' motion over all frames as one matrix, so that blending a vertex is one sparse product.
 ///
 /// Row `c B + j` holds coordinate `c` (0..3, 3 = translation) of bone `j`; column `a F + t` holds axis `a` in
@@ -53,21 +51,6 @@ impl Motion {
             }
         }
         motion
-    }
-
-    /// [F, B] transforms in model units as a motion in `space`; bones without a transform are at rest.
-    pub fn of_transforms(transforms: &[DAffine3], bones: usize, frames: usize, space: &UnitSpace) -> Self {
-        let mut motion = Self::identity(bones, frames);
-        for (at, m) in transforms.iter().enumerate() {
-            motion.set(at % bones, at / bones, &space.matrix(at / bones, m));
-        }
-        motion
-    }
-
-    /// [F, B] transforms in model units: the way back.
-    pub fn transforms(&self, space: &UnitSpace) -> Vec<DAffine3> {
-        let bone = |t: usize, j: usize| space.model_transform(t, &self.get(j, t));
-        (0..self.frames()).flat_map(|t| (0..self.bones).map(move |j| (t, j))).map(|(t, j)| bone(t, j)).collect()
     }
 
     /// F, where trajectories are not reduced.

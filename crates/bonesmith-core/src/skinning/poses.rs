@@ -55,7 +55,7 @@ impl Poses {
         let radius = unit_radius(examples.map_or(&rig.rest, |examples| examples.rest()));
         let sphere = Sphere { radius, ..smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3())) };
         let space = UnitSpace::of_frames(&rig.rest, &*source, sphere);
-        let motion = Motion::of_transforms(&clip.posed_from_rest, rig.bone_count(), clip.frame_count(), &space);
+        let motion = space.motion(&clip.posed_from_rest, rig.bone_count());
         Ok(Self { problem: Problem::of_frames(&rig.rest, &*source, space), motion })
     }
 

@@ -76,8 +76,7 @@ impl Problem {
     /// Only some vertices and frames of a sequence, in the space of this problem; copied.
     pub fn subset(&self, sequence: &MeshSequence, vertices: &[u32], frames: &[u32]) -> Self {
         let loss = self.loss.pick(vertices, frames);
-        let space = self.space.pick(frames);
-        Self { loss, ..Self::gather(sequence.rest(), &*sequence.frames(), space, vertices, frames) }
+        Self { loss, ..Self::gather(sequence.rest(), &*sequence.frames(), self.space.pick(frames), vertices, frames) }
     }
 
     fn gather(rest: &[Vec3], source: &dyn Frames, space: UnitSpace, vertices: &[u32], frames: &[u32]) -> Self {

@@ -43,11 +43,11 @@ pub(crate) struct Metric {
 impl Metric {
     /// Squared distance to the poses.
     pub fn of_poses(poses: &Poses, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
-        Ok(Self::from_products(poses, poses.motion.gram(), &project(poses, stages)?))
+        Ok(Self::of_projections(poses, &project(poses, stages)?))
     }
 
-    /// As [`Metric::of_poses`], from [`gram`] and [`project`].
-    pub fn from_products(poses: &Poses, gram: &[f64], projections: &[f64]) -> Self {
+    /// As [`Metric::of_poses`], from the result of [`project`].
+    pub fn of_projections(poses: &Poses, projections: &[f64]) -> Self {
         let (b, n) = (poses.motion.bones, poses.problem.vertices());
         let linear = projections.par_chunks(4 * b).enumerate().flat_map_iter(|(i, y)| {
             let u = poses.rest(i);
@@ -61,7 +61,7 @@ impl Metric {
         Self {
             bones: b,
             forms: 10,
-            matrices: forms(gram, b),
+            matrices: forms(poses.motion.gram(), b),
             features: (0..n).flat_map(features).collect(),
             linear: linear.collect(),
             energy: energy.collect(),
@@ -180,9 +180,8 @@ pub(crate) fn project(poses: &Poses, stages: &mut Stages<'_>) -> Result<Vec<f64>
     for (out, targets) in out.chunks_mut(stride * side).zip(poses.problem.trajectories.chunks(stride * length)) {
         stages.report(None)?;
         let blocks = out.par_chunks_mut(BLOCK * side).zip(targets.par_chunks(BLOCK * length));
-        blocks.for_each_init(Vec::new, |wide, (out, targets)| {
-            products::project(poses.motion.rows(), length, targets, wide, out);
-        });
+        let rows = poses.motion.rows();
+        blocks.for_each_init(Vec::new, |wide, (out, targets)| products::project(rows, length, targets, wide, out));
     }
     Ok(out)
 }

@@ -105,6 +105,12 @@ impl UnitSpace {
         }
         motion
     }
+
+    /// [F, B] transforms of a motion in model units: the way back.
+    pub fn transforms(&self, motion: &Motion) -> Vec<DAffine3> {
+        let of_frame = |t: usize| (0..motion.bones).map(move |j| self.model_transform(t, &motion.get(j, t)));
+        (0..motion.frames()).flat_map(of_frame).collect()
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,9 @@ impl Layers<'_> {
             users.iter().zip(errors).for_each(|(&(i, _), error)| self.errors[i] = error);
             self.bones[k] = bone;
         } else {
-            users.iter().for_each(|&user| drop(add(-1.0, user)));
+            users.iter().for_each(|&user| {
+                add(-1.0, user);
+            });
         }
     }
 

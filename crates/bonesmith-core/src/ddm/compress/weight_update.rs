@@ -10,7 +10,7 @@ use crate::ddm::compress::first_bones::nearest;
 use crate::ddm::compress::layers::Layers;
 use crate::model::weights::Row;
 use crate::observer::{Cancelled, Stages};
-use crate::solve::simplex::SimplexSolver;
+use crate::skinning::choice::{DenseForm, InfluenceSolver};
 
 /// Candidates by place, and in all.
 const NEAREST: usize = 10;
@@ -19,12 +19,9 @@ const CANDIDATES: usize = 16;
 const MIN_EFFECT: f64 = 0.004;
 
 struct Scratch {
-    solver: SimplexSolver,
+    choice: InfluenceSolver<DenseForm>,
     /// [candidates, rows].
     residuals: Vec<f64>,
-    gram: Vec<f64>,
-    linear: Vec<f64>,
-    estimates: Vec<f64>,
     out: Vec<f64>,
 }
 
@@ -33,14 +30,10 @@ impl Layers<'_> {
     pub fn update_weights(&mut self, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
         let places: Vec<DVec3> = self.bones.iter().map(|bone| bone.place).collect();
         let mean = self.errors.iter().sum::<f64>() / self.errors.len() as f64;
-        let smooth = self.params.smooth * mean;
-        let size = self.maps.size;
+        let (smooth, size) = (self.params.smooth * mean, self.maps.size);
         let scratch = || Scratch {
-            solver: SimplexSolver::new(CANDIDATES),
+            choice: InfluenceSolver::dense_form(),
             residuals: vec![0.0; CANDIDATES * size],
-            gram: vec![0.0; CANDIDATES * CANDIDATES],
-            linear: vec![0.0; CANDIDATES],
-            estimates: Vec::new(),
             out: vec![0.0; size],
         };
         let solve = |scratch: &mut Scratch, i: usize| self.solve_vertex(i, &places, smooth, scratch);
@@ -50,73 +43,36 @@ impl Layers<'_> {
     }
 
     fn solve_vertex(&self, i: usize, places: &[DVec3], smooth: f64, scratch: &mut Scratch) -> (Row, f64) {
+        let Scratch { choice, residuals, out } = scratch;
         let candidates = self.candidates(i, places);
         let (c, size) = (candidates.len(), self.maps.size);
-        for (at, &k) in candidates.iter().enumerate() {
-            self.residual_of_bone(k, i, &mut scratch.residuals[at * size..(at + 1) * size]);
+        for (&k, residual) in candidates.iter().zip(residuals.chunks_exact_mut(size.max(1))) {
+            self.residual_of_bone(k, i, residual);
         }
-        let wanted = self.neighbour_mean(i, &candidates);
-        for (p, wanted) in wanted.iter().enumerate() {
-            for q in 0..=p {
-                let (a, b) =
-                    (&scratch.residuals[p * size..(p + 1) * size], &scratch.residuals[q * size..(q + 1) * size]);
-                let dot: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
-                scratch.gram[p * c + q] = dot;
-                scratch.gram[q * c + p] = dot;
-            }
-            scratch.gram[p * c + p] += smooth;
-            scratch.linear[p] = smooth * wanted;
-        }
-        let mut weights = vec![0.0; c];
-        for &(k, a) in &self.weights[i] {
-            if let Some(at) = candidates.iter().position(|other| *other == k) {
-                weights[at] = a;
-            }
-        }
-        let mut chosen: Vec<usize> = (0..c).collect();
-        let weights = self.sparse(scratch, c, &mut chosen, weights);
-        let row: Row =
-            chosen.iter().zip(&weights).filter(|(_, a)| **a > 0.0).map(|(&at, &a)| (candidates[at], a)).collect();
-        let error = self.error(&row, i, &mut scratch.out);
-        if error <= self.errors[i] { (row, error) } else { (self.weights[i].clone(), self.errors[i]) }
-    }
-
-    /// Solves, and drops the weight with the least effect until at most z are left, all of them with enough effect.
-    fn sparse(&self, scratch: &mut Scratch, c: usize, chosen: &mut Vec<usize>, mut weights: Vec<f64>) -> Vec<f64> {
-        let Scratch { solver, gram, linear, estimates, .. } = scratch;
-        loop {
-            let m = chosen.len();
-            let mut own_gram = vec![0.0; m * m];
-            for (p, &a) in chosen.iter().enumerate() {
-                for (q, &b) in chosen.iter().enumerate() {
-                    own_gram[p * m + q] = gram[a * c + b];
+        let linear: Vec<f64> = self.neighbour_mean(i, &candidates).iter().map(|a| smooth * a).collect();
+        choice.load(&linear, |gram| {
+            for p in 0..c {
+                for q in 0..=p {
+                    let (a, b) = (&residuals[p * size..(p + 1) * size], &residuals[q * size..(q + 1) * size]);
+                    let dot: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                    (gram[p * c + q], gram[q * c + p]) = (dot, dot);
                 }
+                gram[p * c + p] += smooth;
             }
-            let own_linear: Vec<f64> = chosen.iter().map(|&a| linear[a]).collect();
-            let sum: f64 = weights.iter().sum();
-            if sum > 0.0 {
-                weights.iter_mut().for_each(|w| *w /= sum);
-            } else {
-                weights[0] = 1.0;
-            }
-            solver.solve(&own_gram, m, &own_linear, &mut weights);
-            let used = weights.iter().filter(|w| **w > 0.0).count();
-            if used <= 1 {
-                return weights;
-            }
-            solver.removal_estimates(&weights, estimates);
-            let value: f64 =
-                (0..m).map(|p| weights[p] * (0..m).map(|q| own_gram[p * m + q] * weights[q]).sum::<f64>()).sum();
-            let least = (0..m).filter(|&p| weights[p] > 0.0).min_by(|&a, &b| estimates[a].total_cmp(&estimates[b]));
-            let Some(least) = least else { return weights };
-            if used <= self.params.influences && estimates[least] > MIN_EFFECT * value {
-                return weights;
-            }
-            // Weights of 0 are dropped as well.
-            let keep: Vec<usize> = (0..m).filter(|&p| p != least && weights[p] > 0.0).collect();
-            *chosen = keep.iter().map(|&p| chosen[p]).collect();
-            weights = keep.iter().map(|&p| weights[p]).collect();
+        });
+        let at = |k: &usize| candidates.iter().position(|other| other == k);
+        let present = self.weights[i].iter().filter_map(|(k, a)| Some((at(k)?, *a))).collect();
+        let mut row = choice.dense(&present);
+        choice.shrink(self.params.influences, &mut row);
+        let squared = |choice: &mut InfluenceSolver<_>, row: &Row| {
+            choice.value(row) + 2.0 * row.iter().map(|&(p, a)| a * linear[p]).sum::<f64>()
+        };
+        while row.len() > 1 && choice.least_cost() <= MIN_EFFECT * squared(choice, &row) {
+            choice.shrink(row.len() - 1, &mut row);
         }
+        row.iter_mut().for_each(|(p, _)| *p = candidates[*p]);
+        let error = self.error(&row, i, out);
+        if error <= self.errors[i] { (row, error) } else { (self.weights[i].clone(), self.errors[i]) }
     }
 
     /// The virtual bones of vertex `i`, then the best of those near it and of its neighbours'.

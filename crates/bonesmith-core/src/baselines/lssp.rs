@@ -82,7 +82,8 @@ fn decompose(
     frame::check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
     run.stage("spectral clusters", None)?;
     let seeds = problem.vertices().min(MOST_SEEDS.max(count));
-    let labels = run.timed("clusters", || spectral::cluster(problem, adjacency, seeds, count, true));
+    let labels =
+        run.observed("clusters", |run| spectral::cluster(problem, adjacency, seeds, count, true, &mut || run.step()))?;
     let labels: Vec<Option<u16>> = labels.into_iter().map(Some).collect();
     let mut motion = cluster_motion(problem, &labels, count, BoneKind::Rigid);
     let mut skin = Skin::rigid(count, &vec![0; problem.vertices()], problem.rest.clone());

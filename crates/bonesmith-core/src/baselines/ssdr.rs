@@ -65,7 +65,7 @@ pub(crate) fn ssdr(
 /// [Course2014 alg. 3].
 fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<'_>) -> Result<Solved, FitError> {
     run.stage("k-means", None)?;
-    let (mut motion, labels) = run.timed("k-means", || means(problem, count, params.seed));
+    let (mut motion, labels) = run.observed("k-means", |run| means(problem, count, params.seed, run))?;
     let slots = params.influences.unwrap_or(count).min(count);
     let mut skin = Skin::rigid(slots, &labels, problem.rest.clone());
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
@@ -91,7 +91,7 @@ fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<
 }
 
 /// Rigid clusters: motion of each and the cluster of every vertex.
-fn means(problem: &Problem, count: usize, seed: u64) -> (Motion, Vec<u16>) {
+fn means(problem: &Problem, count: usize, seed: u64, run: &mut Run<'_>) -> Result<(Motion, Vec<u16>), FitError> {
     let mut random = Random::new(seed);
     let mut vertices: Vec<usize> = (0..problem.vertices()).collect();
     // The first of a shuffle: all different.
@@ -102,8 +102,8 @@ fn means(problem: &Problem, count: usize, seed: u64) -> (Motion, Vec<u16>) {
     }
     let mut labels = cells(&problem.rest, &vertices[..count]);
     let mut motion = Motion::identity(count, problem.frames());
-    split::refit(problem, &mut motion, &mut labels, MEANS_ROUNDS);
-    (motion, labels)
+    split::refit(problem, &mut motion, &mut labels, MEANS_ROUNDS, &mut || run.step())?;
+    Ok((motion, labels))
 }
 
 /// Buffers for one vertex.

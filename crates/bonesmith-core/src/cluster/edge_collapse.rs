@@ -2,7 +2,7 @@
 //!
 //! Every face is a cluster at first; the two neighbours whose union moves most rigidly are merged, again and again. The
 //! rigid error of a cluster in one frame is `sum |v|^2 + sum |u|^2 - 2 tr(R^T H)` about its centres, with `R` the best
-//! rotation, so sums are all that is kept and a merge adds them. Deviations: at most [`MOST_FRAMES`] frames are looked
+//! rotation, so sums are all that is kept and a merge adds them. Deviations: at most [`MAX_FRAMES`] frames are looked
 //! at; vertices without faces go where they are predicted best.
 
 use std::cmp::Reverse;
@@ -11,11 +11,15 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use glam::{DMat3, DVec3};
 
 use crate::mesh::topology::Topology;
+use crate::observer::{Cancelled, Check};
 use crate::skinning::problem::Problem;
 use crate::solve::transform::rotation_svd;
 
 /// Frames that decide about merging.
-const MOST_FRAMES: usize = 16;
+const MAX_FRAMES: usize = 16;
+
+/// Clusters that are handled between two reports of progress.
+const MERGES_AT_ONCE: usize = 1024;
 
 /// Sums over the vertices of a cluster, corners counted by face.
 #[derive(Clone)]
@@ -65,7 +69,12 @@ struct Merge {
 }
 
 /// [N] cluster of each vertex, `None` where no face has it; about `count` clusters, more where parts do not touch.
-pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> Vec<Option<u16>> {
+pub(crate) fn collapse(
+    problem: &Problem,
+    topology: &Topology,
+    count: usize,
+    check: Check<'_>,
+) -> Result<Vec<Option<u16>>, Cancelled> {
     let faces: Vec<&[u32]> = topology.faces().collect();
     let mut sums: Vec<Option<Sums>> = faces.iter().map(|face| Some(face_sums(problem, face))).collect();
     let mut neighbours = face_neighbours(&faces);
@@ -73,6 +82,9 @@ pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> 
     let mut parents: Vec<u32> = (0..faces.len() as u32).collect();
     let mut heap = BinaryHeap::new();
     for (a, around) in neighbours.iter().enumerate() {
+        if a.is_multiple_of(MERGES_AT_ONCE) {
+            check()?;
+        }
         for &b in around.range(a as u32 + 1..) {
             heap.extend(merge(&sums, &versions, a as u32, b));
         }
@@ -90,6 +102,9 @@ pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> 
         versions[b as usize] += 1;
         parents[b as usize] = a;
         left -= 1;
+        if left.is_multiple_of(MERGES_AT_ONCE) {
+            check()?;
+        }
         for c in std::mem::take(&mut neighbours[b as usize]) {
             neighbours[c as usize].remove(&b);
             if c != a {
@@ -101,7 +116,7 @@ pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> 
             heap.extend(merge(&sums, &versions, a.min(c), a.max(c)));
         }
     }
-    labels(problem.vertices(), &faces, &parents)
+    Ok(labels(problem.vertices(), &faces, &parents))
 }
 
 fn merge(sums: &[Option<Sums>], versions: &[u32], a: u32, b: u32) -> Option<Reverse<Merge>> {
@@ -114,7 +129,7 @@ fn merge(sums: &[Option<Sums>], versions: &[u32], a: u32, b: u32) -> Option<Reve
 
 fn face_sums(problem: &Problem, face: &[u32]) -> Sums {
     let f = problem.frames();
-    let used = f.min(MOST_FRAMES);
+    let used = f.min(MAX_FRAMES);
     let mut sums =
         Sums { count: 0.0, u: DVec3::ZERO, squares: 0.0, v: vec![DVec3::ZERO; used], h: vec![DMat3::ZERO; used] };
     for &i in face {
@@ -205,7 +220,7 @@ mod tests {
         let known = jointed_body(2, 12, 2);
         let sequence = MeshSequence::try_from(known.sequence).unwrap();
         let problem = Problem::new(&sequence);
-        let labels = collapse(&problem, &sequence.surface().topology, 7);
+        let labels = collapse(&problem, &sequence.surface().topology, 7, &mut || Ok(())).unwrap();
         // Vertices that hang on one true bone alone are in one cluster, mostly.
         for j in 0..7 {
             let own: Vec<u16> = (0..labels.len())

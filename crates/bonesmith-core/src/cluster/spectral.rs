@@ -13,6 +13,7 @@ use faer::{Mat, Side};
 use glam::DVec3;
 
 use crate::mesh::topology::Adjacency;
+use crate::observer::{Cancelled, Check};
 use crate::skinning::problem::Problem;
 
 /// Neighbour that sets the scale of a seed's affinities.
@@ -21,28 +22,42 @@ const SCALE_NEIGHBOUR: usize = 7;
 /// Rounds of k-means.
 const ROUNDS: usize = 30;
 
+/// Seeds that are handled between two reports of progress.
+const SEEDS_AT_ONCE: usize = 64;
+
 /// [N] cluster of each vertex; at most `count` of them from `seeds` seeds.
-pub(crate) fn cluster(problem: &Problem, adjacency: &Adjacency, seeds: usize, count: usize, local: bool) -> Vec<u16> {
-    let seeds = spread(&problem.rest, seeds.clamp(1, problem.vertices()));
-    let groups = group(&distances(problem, &seeds), seeds.len(), count.clamp(1, seeds.len()), local);
-    nearest_seed(&problem.rest, adjacency, &seeds).into_iter().map(|s| groups[s] as u16).collect()
+pub(crate) fn cluster(
+    problem: &Problem,
+    adjacency: &Adjacency,
+    seeds: usize,
+    count: usize,
+    local: bool,
+    check: Check<'_>,
+) -> Result<Vec<u16>, Cancelled> {
+    let seeds = spread(&problem.rest, seeds.clamp(1, problem.vertices()), check)?;
+    let unlike = distances(problem, &seeds, check)?;
+    let groups = group(&unlike, seeds.len(), count.clamp(1, seeds.len()), local, check)?;
+    Ok(nearest_seed(&problem.rest, adjacency, &seeds).into_iter().map(|s| groups[s] as u16).collect())
 }
 
 /// Farthest-first: no two seeds close together.
-fn spread(rest: &[DVec3], count: usize) -> Vec<usize> {
+fn spread(rest: &[DVec3], count: usize, check: Check<'_>) -> Result<Vec<usize>, Cancelled> {
     let mut chosen = vec![0usize];
     let mut nearest: Vec<f64> = rest.iter().map(|p| p.distance_squared(rest[0])).collect();
     while chosen.len() < count {
+        if chosen.len().is_multiple_of(SEEDS_AT_ONCE) {
+            check()?;
+        }
         let far = (0..rest.len()).max_by(|&a, &b| nearest[a].total_cmp(&nearest[b]).then(b.cmp(&a))).unwrap_or(0);
         chosen.push(far);
         nearest.iter_mut().zip(rest).for_each(|(d, p)| *d = d.min(p.distance_squared(rest[far])));
     }
-    chosen
+    Ok(chosen)
 }
 
 /// [S, S] how unlike two seeds move: the deviation of their distance over time, and a little of the distance itself, so
 /// that parts that move alike far apart stay apart.
-fn distances(problem: &Problem, seeds: &[usize]) -> Vec<f64> {
+fn distances(problem: &Problem, seeds: &[usize], check: Check<'_>) -> Result<Vec<f64>, Cancelled> {
     let (s, f) = (seeds.len(), problem.frames());
     let place = |i: usize, t: usize| {
         let row = problem.trajectory(i);
@@ -50,6 +65,9 @@ fn distances(problem: &Problem, seeds: &[usize]) -> Vec<f64> {
     };
     let mut out = vec![0.0; s * s];
     for a in 0..s {
+        if a.is_multiple_of(SEEDS_AT_ONCE) {
+            check()?;
+        }
         for b in 0..a {
             let apart: Vec<f64> = (0..f).map(|t| place(seeds[a], t).distance(place(seeds[b], t))).collect();
             let mean = apart.iter().sum::<f64>() / f as f64;
@@ -58,13 +76,13 @@ fn distances(problem: &Problem, seeds: &[usize]) -> Vec<f64> {
             (out[a * s + b], out[b * s + a]) = (unlike, unlike);
         }
     }
-    out
+    Ok(out)
 }
 
 /// [S] group of each seed [Ng2001].
-fn group(unlike: &[f64], s: usize, count: usize, local: bool) -> Vec<usize> {
+fn group(unlike: &[f64], s: usize, count: usize, local: bool, check: Check<'_>) -> Result<Vec<usize>, Cancelled> {
     if count < 2 || s <= count {
-        return (0..s).map(|a| a.min(count - 1)).collect();
+        return Ok((0..s).map(|a| a.min(count - 1)).collect());
     }
     let row_scale = |a: usize| {
         let mut row = unlike[a * s..(a + 1) * s].to_vec();
@@ -81,7 +99,7 @@ fn group(unlike: &[f64], s: usize, count: usize, local: bool) -> Vec<usize> {
     let matrix = Mat::from_fn(s, s, |a, b| affinity(a, b) / (degrees[a] * degrees[b]).sqrt());
     let Ok(eigen) = matrix.self_adjoint_eigen(Side::Lower) else {
         // Rounding beyond repair: one group is sound.
-        return vec![0; s];
+        return Ok(vec![0; s]);
     };
     // Eigenvalues rise: the last `count` columns lead.
     let vectors = eigen.U();
@@ -92,11 +110,11 @@ fn group(unlike: &[f64], s: usize, count: usize, local: bool) -> Vec<usize> {
             row.into_iter().map(|x| x / length).collect()
         })
         .collect();
-    k_means(&rows, count)
+    k_means(&rows, count, check)
 }
 
 /// Farthest-first start, so that the result does not depend on chance.
-fn k_means(rows: &[Vec<f64>], count: usize) -> Vec<usize> {
+fn k_means(rows: &[Vec<f64>], count: usize, check: Check<'_>) -> Result<Vec<usize>, Cancelled> {
     let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum::<f64>();
     let mut centres = vec![rows[0].clone()];
     while centres.len() < count {
@@ -106,6 +124,7 @@ fn k_means(rows: &[Vec<f64>], count: usize) -> Vec<usize> {
     }
     let mut labels = vec![0; rows.len()];
     for _ in 0..ROUNDS {
+        check()?;
         for (label, row) in labels.iter_mut().zip(rows) {
             let best = (0..count).min_by(|&a, &b| apart(row, &centres[a]).total_cmp(&apart(row, &centres[b])));
             *label = best.unwrap_or(0);
@@ -118,7 +137,7 @@ fn k_means(rows: &[Vec<f64>], count: usize) -> Vec<usize> {
             }
         }
     }
-    labels
+    Ok(labels)
 }
 
 /// [N] nearest seed along edges; what no seed reaches goes with the nearest in space.
@@ -168,7 +187,7 @@ mod tests {
         let at = [0.0, 0.1, 0.2, 0.15, 5.0, 5.1, 5.2, 5.05, 5.3];
         let unlike: Vec<f64> = at.iter().flat_map(|a| at.iter().map(move |b: &f64| (a - b).abs())).collect();
         for local in [false, true] {
-            let labels = group(&unlike, at.len(), 2, local);
+            let labels = group(&unlike, at.len(), 2, local, &mut || Ok(())).unwrap();
             assert!(labels[..4].iter().all(|l| *l == labels[0]) && labels[4..].iter().all(|l| *l == labels[4]));
             assert_ne!(labels[0], labels[4]);
         }
@@ -177,7 +196,7 @@ mod tests {
     #[test]
     fn seeds_are_apart_and_every_vertex_has_one() {
         let rest: Vec<DVec3> = (0..50).map(|k| DVec3::new(k as f64, 0.0, 0.0)).collect();
-        let seeds = spread(&rest, 5);
+        let seeds = spread(&rest, 5, &mut || Ok(())).unwrap();
         assert_eq!(seeds[..2], [0, 49]);
         let nothing = Adjacency::new(&crate::mesh::topology::Topology::empty(), 50);
         assert!(nearest_seed(&rest, &nothing, &seeds).iter().all(|s| *s < 5));

@@ -102,7 +102,7 @@ fn bounded(problem: &Problem, sample: Sample) -> Sample {
 /// Rigid clusters that the search starts from.
 fn first_bones(problem: &Problem, count: usize, run: &mut Run<'_>) -> Result<(Motion, Vec<u16>), FitError> {
     run.stage("first bones", None)?;
-    Ok(run.timed("split", || split(problem, count)))
+    Ok(run.observed("split", |run| split(problem, count, &mut || run.step()))?)
 }
 
 /// Fits a given number of bones.
@@ -254,7 +254,7 @@ fn narrow(
     for slots in (local.slots + 1..=state.skin.slots).rev() {
         let mut descent = Descent::new(problem, LocalParams { slots, ..local }).jointly(schedule.jointly, state);
         descent.rounds(state, schedule.spare_rounds, run)?;
-        state.skin = state.skin.narrowed(slots - 1);
+        state.skin = state.skin.with_slots(slots - 1);
     }
     Ok(())
 }

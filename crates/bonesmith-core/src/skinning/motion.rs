@@ -1,5 +1,7 @@
 //! Motion of all bones over all frames.
 
+use glam::{DAffine3, DMat3, DVec3};
+
 /// Bones' motion over all frames as one matrix, so that blending a vertex is one sparse product.
 ///
 /// Row `c B + j` holds coordinate `c` (0..3, 3 = translation) of bone `j`; column `a F + t` holds axis `a` in
@@ -57,6 +59,19 @@ impl Motion {
                 self.row_mut(c, j)[a * frames + t] = x;
             }
         }
+    }
+
+    /// As [`Motion::get`], as a transform.
+    pub fn transform(&self, j: usize, t: usize) -> DAffine3 {
+        let m = self.get(j, t);
+        let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
+        DAffine3 { matrix3: DMat3::from_cols(column(0), column(1), column(2)), translation: column(3) }
+    }
+
+    /// As [`Motion::set`], of a transform.
+    pub fn set_transform(&mut self, j: usize, t: usize, m: &DAffine3) {
+        let columns = [m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis, m.translation];
+        self.set(j, t, &std::array::from_fn(|a| columns.map(|c| c[a])));
     }
 
     /// A copy with bones picked from this one, in the order given.

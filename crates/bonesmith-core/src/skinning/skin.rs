@@ -38,20 +38,65 @@ impl Skin {
         }
     }
 
-    /// With fewer slots: the largest weights of each vertex.
-    pub fn narrowed(&self, slots: usize) -> Self {
+    /// With another number of slots; with fewer, the largest weights of each vertex.
+    pub fn with_slots(&self, slots: usize) -> Self {
         let n = self.rest.len();
         let mut out = Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest: self.rest.clone() };
         for i in 0..n {
             let mut own: Vec<(usize, f64)> = self.of(i).collect();
-            own.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            own.truncate(slots);
-            let total: f64 = own.iter().map(|(_, w)| w).sum();
+            let mut total = 1.0;
+            if slots < self.slots {
+                own.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                own.truncate(slots);
+                total = own.iter().map(|(_, w)| w).sum();
+            }
             for (k, (j, w)) in own.into_iter().enumerate() {
                 (out.bones[i * slots + k], out.weights[i * slots + k]) = (j as u16, w / total);
             }
         }
         out
+    }
+
+    /// Takes some of `bones` bones out and numbers the others in order; weights still sum to 1. A vertex left without bones
+    /// gets its best one in the next pass.
+    pub fn remove(&mut self, bones: usize, gone: &[usize]) {
+        let mut numbers = vec![u16::MAX; bones];
+        (0..bones).filter(|j| !gone.contains(j)).enumerate().for_each(|(to, from)| numbers[from] = to as u16);
+        for (bones, weights) in self.bones.chunks_exact_mut(self.slots).zip(self.weights.chunks_exact_mut(self.slots)) {
+            let mut used = 0;
+            for k in 0..bones.len() {
+                let to = numbers[bones[k] as usize];
+                if weights[k] > 0.0 && to != u16::MAX {
+                    (bones[used], weights[used]) = (to, weights[k]);
+                    used += 1;
+                }
+            }
+            bones[used..].fill(0);
+            weights[used..].fill(0.0);
+            let total: f64 = weights.iter().sum();
+            if total > 0.0 {
+                weights.iter_mut().for_each(|w| *w /= total);
+            }
+        }
+    }
+
+    /// Numbers bones by their place in `order` [B].
+    pub fn renumber(&mut self, order: &[usize]) {
+        let mut numbers = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| numbers[from] = to as u16);
+        self.bones.iter_mut().for_each(|j| *j = numbers[*j as usize]);
+    }
+
+    /// [B] middle of the vertices of each bone, weighted by the square of their weights; the origin where there are none.
+    pub fn centroids(&self, bones: usize) -> Vec<DVec3> {
+        let mut sums = vec![(DVec3::ZERO, 0.0); bones];
+        for (i, u) in self.rest.iter().enumerate() {
+            for (j, w) in self.of(i) {
+                sums[j].0 += *u * (w * w);
+                sums[j].1 += w * w;
+            }
+        }
+        sums.into_iter().map(|(sum, weight)| if weight > 0.0 { sum / weight } else { DVec3::ZERO }).collect()
     }
 
     /// Slots in use of vertex `i`.

@@ -89,6 +89,16 @@ pub(crate) struct JointCandidate {
     pub blending: f64,
 }
 
+/// `c^T N c + 2 r^T c + s` with `N = sum A^T W A`, `r = sum A^T W a`, `s = sum a^T W a` over all frames, and the mean
+/// eigenvalue of `sum W`, where `W` is the inverse of both compliances as the bones are rotated.
+#[derive(Default)]
+struct ClosingCost {
+    normal: DMat3,
+    right: DVec3,
+    constant: f64,
+    stiffness: f64,
+}
+
 /// Where the joint of two bones belongs that the motion does not place: in the middle of the region that both move; between
 /// the middles of the two where there is none.
 pub(crate) fn anchor(second: &SecondMoments, j: usize, k: usize) -> DVec3 {
@@ -118,50 +128,36 @@ impl<'a> JointGraph<'a> {
     /// The best joint between two bones.
     pub fn joint(&self, j: usize, k: usize) -> JointCandidate {
         let anchor = anchor(self.second, j, k);
-        let mut place = anchor;
+        let (mut place, mut cost) = (anchor, self.closing_cost(j, k, anchor));
         for _ in 0..ROUNDS {
-            let (normal, right, stiffness) = self.normal_equations(j, k, place);
-            let ridge = PULL * stiffness + 1e-12;
-            let next = (normal + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * (ridge * anchor - right);
+            let ridge = PULL * cost.stiffness + 1e-12;
+            let normal = cost.normal + DMat3::from_diagonal(DVec3::splat(ridge));
+            let next = normal.inverse() * (ridge * anchor - cost.right);
             if next.is_finite() {
-                place = next;
+                (place, cost) = (next, self.closing_cost(j, k, next));
             }
         }
-        JointCandidate { place, error: self.gap(j, k, place), blending: self.blending(j, k) }
+        let error = place.dot(cost.normal * place + 2.0 * cost.right) + cost.constant;
+        let error = error.max(0.0) * self.frames as f64 / cost.stiffness.max(1e-300);
+        JointCandidate { place, error, blending: self.blending(j, k) }
     }
 
-    /// Over time: `(A, a)` of the gap `d = A c + a`, and the inverse of both compliances at `c` as the bones are rotated.
-    fn gaps(&self, j: usize, k: usize, c: DVec3) -> impl Iterator<Item = (DMat3, DVec3, DMat3)> {
+    /// What closing the gap `d = A c + a` at a place near `c` costs, over all frames.
+    fn closing_cost(&self, j: usize, k: usize, c: DVec3) -> ClosingCost {
         let (own, other) = (self.inertias[j].compliance(c), self.inertias[k].compliance(c));
         let of = |j: usize| &self.transforms[j * self.frames..(j + 1) * self.frames];
-        of(j).iter().zip(of(k)).map(move |(x, y)| {
+        let mut cost = ClosingCost::default();
+        for (x, y) in of(j).iter().zip(of(k)) {
             let (a, b) = (x.matrix3, y.matrix3);
-            let stiffness = (a * own * a.transpose() + b * other * b.transpose()).inverse();
-            (a - b, x.translation - y.translation, stiffness)
-        })
-    }
-
-    /// `sum A^T W A`, `sum A^T W a`, and the mean eigenvalue of `sum W`, with `d = A c + a`.
-    fn normal_equations(&self, j: usize, k: usize, c: DVec3) -> (DMat3, DVec3, f64) {
-        let (mut normal, mut right, mut sum) = (DMat3::ZERO, DVec3::ZERO, 0.0);
-        for (lever, offset, w) in self.gaps(j, k, c) {
+            let w = (a * own * a.transpose() + b * other * b.transpose()).inverse();
+            let (lever, offset) = (a - b, x.translation - y.translation);
             let weighted = lever.transpose() * w;
-            normal += weighted * lever;
-            right += weighted * offset;
-            sum += mean_eigenvalue(&w);
+            cost.normal += weighted * lever;
+            cost.right += weighted * offset;
+            cost.constant += offset.dot(w * offset);
+            cost.stiffness += (w.x_axis.x + w.y_axis.y + w.z_axis.z) / 3.0;
         }
-        (normal, right, sum)
-    }
-
-    /// Squared gap at `c`, summed over frames: what closing it costs, over the stiffness of the two bones there.
-    fn gap(&self, j: usize, k: usize, c: DVec3) -> f64 {
-        let (mut cost, mut sum) = (0.0, 0.0);
-        for (lever, offset, w) in self.gaps(j, k, c) {
-            let gap = lever * c + offset;
-            cost += gap.dot(w * gap);
-            sum += mean_eigenvalue(&w);
-        }
-        cost * self.frames as f64 / sum.max(1e-300)
+        cost
     }
 
     /// Minimum spanning tree [Kruskal1956], ties by number.
@@ -196,8 +192,4 @@ impl<'a> JointGraph<'a> {
         }
         Ok(tree)
     }
-}
-
-fn mean_eigenvalue(m: &DMat3) -> f64 {
-    (m.x_axis.x + m.y_axis.y + m.z_axis.z) / 3.0
 }

@@ -6,8 +6,7 @@
 //!
 //! | paper [Le2014 ch. 3] | here |
 //! |---|---|
-//! | clusters, connected patches (s.3.4) | `patches` |
-//! | weights and bones without joints (s.3.6) | `free_bones` |
+//! | clusters, connected patches (s.3.4), weights and bones without joints (s.3.6) | `free_bones` |
 //! | C_jk, g(j,k), S (s.3.5, 3.6) | `graph`, `tree` |
 //! | weights, rigidness Laplacian (s.3.7) | `skinning`'s vertex step and `skinning::smooth` (`--smooth`) |
 //! | transforms with joint constraint (s.3.8.3) | `soft_joints`, then `joint_step`: the constraint holds exactly |
@@ -27,7 +26,6 @@ mod layout;
 mod multipass;
 mod names;
 mod params;
-mod patches;
 mod pose;
 mod rotation_solver;
 mod single_pass;

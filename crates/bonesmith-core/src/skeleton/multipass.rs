@@ -1,13 +1,10 @@
 //! Many passes: start, tree, descent with joints, pruning, again [Le2014 ch. 3].
 //!
-//! 1. `free_bones`: over-complete patches, growing influences, thinned out [s.3.4, 3.6];
-//! 2. `graph`: joints and minimum spanning tree [s.3.5, 3.6];
-//! 3. `soft_joints`: joints as a growing penalty while the tree may still change [s.3.8.3];
-//! 4. `tree_search`: descent with the joints held; pruning; planting; regrafting [s.3.9];
-//! 5. all vertices and frames, joints held, until the stop rule ends the rounds.
+//! Free bones, soft joints, a tree (`free_bones`, `soft_joints`, `graph`) and its search (`tree_search`) on the sample, then
+//! rounds on all vertices and frames with the joints held.
 //!
-//! Steps 1 to 3 are run from several starts, the search on the best two of them, and the better one goes on: a single
-//! start decides too much. Most starts are the same for any `--skeleton-start`, so that the result depends little on it.
+//! A single start decides too much, so trees are made from several, the best two of them are searched, and the better one
+//! goes on. Most starts are the same for any `--skeleton-start`, so that the result depends little on it.
 
 use glam::DVec3;
 

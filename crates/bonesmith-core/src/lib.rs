@@ -29,6 +29,7 @@ pub mod refit;
 pub mod skeleton;
 mod skinning;
 mod solve;
+#[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
 
 pub use mesh::sequence::{MeshSequence, RawFrame, RawSequence, SequenceError};

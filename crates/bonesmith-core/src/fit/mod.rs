@@ -238,7 +238,7 @@ impl Fit<'_> {
             let wide = VertexParams { slots, ..vertices };
             let together = self.plan.together(state, &wide);
             Descent::with_step(problem, wide, VertexStep::Choose, together).rounds(state, rounds, run)?;
-            state.skin = state.skin.narrowed(slots - 1);
+            state.skin = state.skin.with_slots(slots - 1);
         }
         Ok(())
     }

@@ -169,6 +169,11 @@ impl Adjacency {
 
     /// Connected component of each vertex, numbered by lowest vertex, and how many there are.
     pub fn components(&self) -> (Vec<u32>, usize) {
+        self.components_where(|_, _| true)
+    }
+
+    /// As [`Adjacency::components`], where only some neighbours are connected.
+    pub(crate) fn components_where(&self, connected: impl Fn(usize, usize) -> bool) -> (Vec<u32>, usize) {
         let mut component = vec![u32::MAX; self.len()];
         let mut count = 0u32;
         let mut stack = Vec::new();
@@ -180,7 +185,7 @@ impl Adjacency {
             stack.push(seed);
             while let Some(i) = stack.pop() {
                 for &n in self.of(i) {
-                    if component[n as usize] == u32::MAX {
+                    if component[n as usize] == u32::MAX && connected(i, n as usize) {
                         component[n as usize] = count;
                         stack.push(n as usize);
                     }

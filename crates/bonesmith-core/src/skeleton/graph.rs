@@ -1,39 +1,54 @@
-//! From loose bones to a tree: joint positions between pairs, the joint graph, its minimum spanning tree.
+//! From free bones to a tree: joint positions between pairs, the joint graph, its minimum spanning tree.
 //!
 //! Two bones `j`, `k` that should share a joint `c` miss it by `d_t = T_jt c - T_kt c` [Le2014 eq. 3.3]. Not all of that
-//! counts: the turn of a thin or small bone about its own axis is hardly known, and what it does to the gap says
-//! nothing. So each bone has a *compliance* at `c`, from the second moments of what it moves: with mass `s`, centre
+//! counts: the rotation of a thin or small bone about its own axis is hardly determined, and so is the gap that it makes.
+//! So each bone has a *compliance* at `c`, from the second moments of what it moves: with mass `s`, centre
 //! `m`, inertia `I` and `r = c - m`, a force at `c` moves it by `C = 1/s + [r]x I^-1 [r]x^T`. Closing the gap with the
 //! least change of both costs `d^T (C_j + C_k)^-1 d` in squared error; over the mean stiffness that is a squared
 //! distance again, which is minimised over `c` and summed over frames.
 //!
 //! A small weight `g` = squared gap / blending means a likely joint [Le2014 eq. 3.5; the sentence there has it backwards], so
 //! the tree is the *minimum* spanning tree. Bones that share no vertex are joined last, nearest first in motion: several
-//! components hang under one root. Deviations: the gap is measured by stiffness; the
-//! anchor of a hinge [Le2014 eq. 3.4] is the middle of the region that both bones move.
+//! components hang under one root. Deviations: the gap is measured by stiffness; the anchor of a hinge [Le2014 eq. 3.4] is
+//! the middle of the region that both bones move; its pull grows with the frames and the stiffness, where the paper has a
+//! constant mu = 0.01.
 
-use glam::{DMat3, DVec3};
+use glam::{DAffine3, DMat3, DVec3};
+use rayon::prelude::*;
 
-use crate::skeleton::pose::split;
+use crate::observer::Cancelled;
 use crate::skeleton::tree::Edge;
-use crate::skinning::moments::Moments;
+use crate::skinning::moments::{Coupling, SecondMoments};
 use crate::skinning::motion::Motion;
+use crate::skinning::run::Run;
 
-/// Pull of a joint towards its anchor, in squared radians per frame [Le2014 eq. 3.4: mu].
+/// Pull of a joint towards its anchor, in squared radians per frame.
 const PULL: f64 = 1e-3;
 
 /// Rounds of placing a joint and finding the compliances there.
 const ROUNDS: usize = 2;
 
-/// What decides about joints: motions, and what bones move.
-pub(crate) struct Graph {
+/// Bones whose joints to all others are found between two reports of progress.
+const BONES_AT_ONCE: usize = 32;
+
+/// How the gap at a joint is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// By the stiffness of what the two bones move.
+    Stiffness,
+    /// As a distance [Le2014 eq. 3.5].
+    Distance,
+}
+
+/// The motions of bones and the moments of what they move.
+pub(crate) struct JointGraph<'a> {
     bones: usize,
     frames: usize,
-    /// [B, F] rotation and translation.
-    motion: Vec<(DMat3, DVec3)>,
-    /// [4 B, 4 B] `sum_i x_i x_i^T`.
-    second: Vec<f64>,
-    bodies: Vec<Inertia>,
+    /// [B, F]
+    transforms: Vec<DAffine3>,
+    second: &'a SecondMoments,
+    /// [B]
+    inertias: Vec<Inertia>,
 }
 
 /// What a bone moves, as a rigid body.
@@ -46,6 +61,15 @@ struct Inertia {
 }
 
 impl Inertia {
+    fn new(coupling: &Coupling) -> Self {
+        let (mass, spread) = (coupling.own[3][3].max(1e-6), coupling.covariance());
+        let trace = (spread.x_axis.x + spread.y_axis.y + spread.z_axis.z).max(0.0);
+        // A point has no inertia: it turns for almost nothing.
+        let ridge = 1e-2 * trace + 1e-4 * mass;
+        let inverse = (DMat3::from_diagonal(DVec3::splat(trace + ridge)) - spread).inverse();
+        Self { mass, centre: coupling.centre(), inverse }
+    }
+
     /// How far a unit force at `c` moves the body there.
     fn compliance(&self, c: DVec3) -> DMat3 {
         let r = c - self.centre;
@@ -57,7 +81,7 @@ impl Inertia {
 
 /// A possible joint.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Joint {
+pub(crate) struct JointCandidate {
     pub place: DVec3,
     /// By how much the bones miss it, squared and summed over frames.
     pub error: f64,
@@ -65,130 +89,96 @@ pub(crate) struct Joint {
     pub blending: f64,
 }
 
-impl Graph {
-    pub fn new(motion: &Motion, moments: &Moments) -> Self {
+/// `c^T N c + 2 r^T c + s` with `N = sum A^T W A`, `r = sum A^T W a`, `s = sum a^T W a` over all frames, and the mean
+/// eigenvalue of `sum W`, where `W` is the inverse of both compliances as the bones are rotated.
+#[derive(Default)]
+struct ClosingCost {
+    normal: DMat3,
+    right: DVec3,
+    constant: f64,
+    stiffness: f64,
+}
+
+/// Where the joint of two bones belongs that the motion does not place: in the middle of the region that both move; between
+/// the middles of the two where there is none.
+pub(crate) fn anchor(second: &SecondMoments, j: usize, k: usize) -> DVec3 {
+    let least = (1e-4 * second.mass(j).min(second.mass(k))).max(1e-9);
+    match second.of[j].get(k) {
+        Some(shared) if shared[3][3] > least => DVec3::new(shared[0][3], shared[1][3], shared[2][3]) / shared[3][3],
+        _ => 0.5 * (second.of[j].centre() + second.of[k].centre()),
+    }
+}
+
+impl<'a> JointGraph<'a> {
+    pub fn new(motion: &Motion, second: &'a SecondMoments, gap: Gap) -> Self {
         let (bones, frames) = (motion.bones, motion.frames());
-        let transforms = (0..bones).flat_map(|j| (0..frames).map(move |t| split(&motion.get(j, t)))).collect();
-        let second = moments.second.dense();
-        let mut graph = Self { bones, frames, motion: transforms, second, bodies: Vec::new() };
-        graph.bodies = (0..bones).map(|j| graph.inertia(j)).collect();
-        graph
-    }
-
-    /// As [`Graph::new`], with gaps measured as distances, whatever the bones move [Le2014 eq. 3.5].
-    pub fn plain(motion: &Motion, moments: &Moments) -> Self {
-        let mut graph = Self::new(motion, moments);
-        graph.bodies = vec![Inertia { mass: 1.0, centre: DVec3::ZERO, inverse: DMat3::ZERO }; motion.bones];
-        graph
-    }
-
-    fn inertia(&self, j: usize) -> Inertia {
-        let (b, side) = (self.bones, 4 * self.bones);
-        let (_, mass) = self.shared(j, j);
-        let mass = mass.max(1e-6);
-        let centre = self.centroid(j);
-        let entry = |r: usize, c: usize| self.second[(r * b + j) * side + c * b + j] - mass * centre[r] * centre[c];
-        let spread = DMat3::from_cols_array_2d(&std::array::from_fn(|c| std::array::from_fn(|r| entry(r, c))));
-        let trace = (spread.x_axis.x + spread.y_axis.y + spread.z_axis.z).max(0.0);
-        // A point has no inertia: it turns for almost nothing.
-        let ridge = 1e-2 * trace + 1e-4 * mass;
-        let inverse = (DMat3::from_diagonal(DVec3::splat(trace + ridge)) - spread).inverse();
-        Inertia { mass, centre, inverse }
-    }
-
-    /// `sum_i w_ij w_ik [u_i; 1]`.
-    fn shared(&self, j: usize, k: usize) -> (DVec3, f64) {
-        let (b, side) = (self.bones, 4 * self.bones);
-        let entry = |c: usize| self.second[(c * b + j) * side + 3 * b + k];
-        (DVec3::new(entry(0), entry(1), entry(2)), entry(3))
+        let transforms = (0..bones * frames).map(|at| motion.transform(at / frames, at % frames)).collect();
+        let inertia = |coupling: &Coupling| match gap {
+            Gap::Stiffness => Inertia::new(coupling),
+            Gap::Distance => Inertia { mass: 1.0, centre: DVec3::ZERO, inverse: DMat3::ZERO },
+        };
+        Self { bones, frames, transforms, second, inertias: second.of.iter().map(inertia).collect() }
     }
 
     /// `sum_i w_ij w_ik`.
     pub fn blending(&self, j: usize, k: usize) -> f64 {
-        self.shared(j, k).1
-    }
-
-    /// Middle of what bone `j` moves.
-    pub fn centroid(&self, j: usize) -> DVec3 {
-        let (sum, weight) = self.shared(j, j);
-        if weight > 1e-12 { sum / weight } else { DVec3::ZERO }
-    }
-
-    /// Middle of the region that both bones move; of the two bones where there is none.
-    pub fn anchor(&self, j: usize, k: usize) -> DVec3 {
-        let (sum, weight) = self.shared(j, k);
-        let own = self.shared(j, j).1.min(self.shared(k, k).1);
-        if weight > 1e-4 * own && weight > 1e-9 { sum / weight } else { 0.5 * (self.centroid(j) + self.centroid(k)) }
+        self.second.shared_mass(j, k)
     }
 
     /// The best joint between two bones.
-    pub fn joint(&self, j: usize, k: usize) -> Joint {
-        let anchor = self.anchor(j, k);
-        let mut place = anchor;
+    pub fn joint(&self, j: usize, k: usize) -> JointCandidate {
+        let anchor = anchor(self.second, j, k);
+        let (mut place, mut cost) = (anchor, self.closing_cost(j, k, anchor));
         for _ in 0..ROUNDS {
-            let (normal, right, stiffness) = self.normal_equations(j, k, place);
-            let ridge = PULL * stiffness + 1e-12;
-            let next = (normal + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * (ridge * anchor - right);
+            let ridge = PULL * cost.stiffness + 1e-12;
+            let normal = cost.normal + DMat3::from_diagonal(DVec3::splat(ridge));
+            let next = normal.inverse() * (ridge * anchor - cost.right);
             if next.is_finite() {
-                place = next;
+                (place, cost) = (next, self.closing_cost(j, k, next));
             }
         }
-        Joint { place, error: self.gap(j, k, place), blending: self.shared(j, k).1 }
+        let error = place.dot(cost.normal * place + 2.0 * cost.right) + cost.constant;
+        let error = error.max(0.0) * self.frames as f64 / cost.stiffness.max(1e-300);
+        JointCandidate { place, error, blending: self.blending(j, k) }
     }
 
-    /// Transforms of both bones over time.
-    fn pairs(&self, j: usize, k: usize) -> impl Iterator<Item = (&(DMat3, DVec3), &(DMat3, DVec3))> {
-        let of = |j: usize| &self.motion[j * self.frames..(j + 1) * self.frames];
-        of(j).iter().zip(of(k))
-    }
-
-    /// Inverse of both compliances at `c`, as the bones are turned.
-    fn stiffness(&self, j: usize, k: usize, c: DVec3) -> impl Fn(&DMat3, &DMat3) -> DMat3 {
-        let (own, other) = (self.bodies[j].compliance(c), self.bodies[k].compliance(c));
-        move |a: &DMat3, b: &DMat3| (*a * own * a.transpose() + *b * other * b.transpose()).inverse()
-    }
-
-    /// `sum A^T W A`, `sum A^T W a`, and the mean eigenvalue of `sum W`, with `d = A c + a`.
-    fn normal_equations(&self, j: usize, k: usize, c: DVec3) -> (DMat3, DVec3, f64) {
-        let stiffness = self.stiffness(j, k, c);
-        let (mut normal, mut right, mut sum) = (DMat3::ZERO, DVec3::ZERO, 0.0);
-        for ((a, x), (b, y)) in self.pairs(j, k) {
-            let (lever, w) = (*a - *b, stiffness(a, b));
+    /// What closing the gap `d = A c + a` at a place near `c` costs, over all frames.
+    fn closing_cost(&self, j: usize, k: usize, c: DVec3) -> ClosingCost {
+        let (own, other) = (self.inertias[j].compliance(c), self.inertias[k].compliance(c));
+        let of = |j: usize| &self.transforms[j * self.frames..(j + 1) * self.frames];
+        let mut cost = ClosingCost::default();
+        for (x, y) in of(j).iter().zip(of(k)) {
+            let (a, b) = (x.matrix3, y.matrix3);
+            let w = (a * own * a.transpose() + b * other * b.transpose()).inverse();
+            let (lever, offset) = (a - b, x.translation - y.translation);
             let weighted = lever.transpose() * w;
-            normal += weighted * lever;
-            right += weighted * (*x - *y);
-            sum += (w.x_axis.x + w.y_axis.y + w.z_axis.z) / 3.0;
+            cost.normal += weighted * lever;
+            cost.right += weighted * offset;
+            cost.constant += offset.dot(w * offset);
+            cost.stiffness += (w.x_axis.x + w.y_axis.y + w.z_axis.z) / 3.0;
         }
-        (normal, right, sum)
+        cost
     }
 
-    /// Squared gap at `c`, summed over frames: what closing it costs, over the stiffness of the two bones there.
-    fn gap(&self, j: usize, k: usize, c: DVec3) -> f64 {
-        let stiffness = self.stiffness(j, k, c);
-        let (mut cost, mut sum) = (0.0, 0.0);
-        for ((a, x), (b, y)) in self.pairs(j, k) {
-            let (gap, w) = ((*a - *b) * c + *x - *y, stiffness(a, b));
-            cost += gap.dot(w * gap);
-            sum += (w.x_axis.x + w.y_axis.y + w.z_axis.z) / 3.0;
-        }
-        cost * self.frames as f64 / sum.max(1e-300)
-    }
-
-    /// Minimum spanning tree [Kruskal 1956], ties by number.
-    pub fn spanning_tree(&self) -> Vec<Edge> {
+    /// Minimum spanning tree [Kruskal1956], ties by number.
+    pub fn spanning_tree(&self, run: &mut Run<'_>) -> Result<Vec<Edge>, Cancelled> {
         let b = self.bones;
-        let mut edges: Vec<(bool, f64, usize, usize, DVec3)> = Vec::with_capacity(b * b / 2);
         // Less than this is rounding, not blending.
-        let least = 1e-6 * (0..b).map(|j| self.shared(j, j).1).fold(0.0, f64::max);
-        for j in 0..b {
-            for k in 0..j {
-                let joint = self.joint(j, k);
-                let blends = joint.blending > least;
-                // By distance too, so that a still model gives near neighbours.
-                let apart = 1e-6 * self.frames as f64 * self.centroid(j).distance_squared(self.centroid(k));
-                let weight = (joint.error + apart) / if blends { joint.blending } else { 1.0 };
-                edges.push((!blends, weight, k, j, joint.place));
-            }
+        let least = 1e-6 * (0..b).map(|j| self.second.mass(j)).fold(0.0, f64::max);
+        let edge = |j: usize, k: usize| {
+            let joint = self.joint(j, k);
+            let blends = joint.blending > least;
+            // By distance too, so that a still model gives near neighbours.
+            let distance = self.second.of[j].centre().distance_squared(self.second.of[k].centre());
+            let apart = 1e-6 * self.frames as f64 * distance;
+            let weight = (joint.error + apart) / if blends { joint.blending } else { 1.0 };
+            (!blends, weight, k, j, joint.place)
+        };
+        let mut edges: Vec<(bool, f64, usize, usize, DVec3)> = Vec::with_capacity(b * b / 2);
+        for first in (0..b).step_by(BONES_AT_ONCE) {
+            let rows = (first..b.min(first + BONES_AT_ONCE)).into_par_iter();
+            edges.par_extend(rows.flat_map_iter(|j| (0..j).map(move |k| edge(j, k))));
+            run.step()?;
         }
         edges.sort_by(|x, y| x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then((x.2, x.3).cmp(&(y.2, y.3))));
         let mut group: Vec<usize> = (0..b).collect();
@@ -200,6 +190,6 @@ impl Graph {
                 tree.push(Edge { bones: (j, k), joint });
             }
         }
-        tree
+        Ok(tree)
     }
 }

@@ -5,13 +5,13 @@ use glam::DVec3;
 use crate::skeleton::tree::Tree;
 
 /// Mean distance, in units of the sphere, from a mirrored vertex to the nearest vertex of a symmetric model.
-const SYMMETRIC: f64 = 0.02;
+const MAX_MISFIT: f64 = 0.02;
 
 /// Farthest apart, in units of the sphere, that a bone and the mirror image of its twin may be.
-const TWINS: f64 = 0.12;
+const MAX_TWIN_DISTANCE: f64 = 0.12;
 
-/// Most vertices that are mirrored when a plane is tried.
-const TRIED: usize = 400;
+/// Vertices that are mirrored when a plane is tried.
+const MAX_TRIED: usize = 400;
 
 /// A plane of symmetry: `normal . x = offset`; what lies on the positive side is left.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,12 +33,12 @@ impl Plane {
 }
 
 /// The plane that mirrors the rest pose onto itself, if there is one: through the middle of the bounding box, across
-/// x, y or z. Models stand along the axes; a plane that lies askew is not looked for.
+/// x, y or z. Models stand along the axes; other planes are not tried.
 pub(crate) fn symmetry(rest: &[DVec3]) -> Option<Plane> {
     let low = rest.iter().fold(DVec3::INFINITY, |a, b| a.min(*b));
     let high = rest.iter().fold(DVec3::NEG_INFINITY, |a, b| a.max(*b));
     let centre = 0.5 * (low + high);
-    let stride = rest.len().div_ceil(TRIED).max(1);
+    let stride = rest.len().div_ceil(MAX_TRIED).max(1);
     let misfit = |plane: &Plane| {
         let tried: Vec<DVec3> = rest.iter().step_by(stride).map(|p| plane.mirror(*p)).collect();
         let nearest = |q: &DVec3| rest.iter().map(|p| p.distance_squared(*q)).fold(f64::INFINITY, f64::min).sqrt();
@@ -48,7 +48,7 @@ pub(crate) fn symmetry(rest: &[DVec3]) -> Option<Plane> {
         if flat { f64::INFINITY } else { tried.iter().map(nearest).sum::<f64>() / tried.len() as f64 }
     };
     let planes = DVec3::AXES.map(|normal| Plane { normal, offset: normal.dot(centre) });
-    let scored = planes.into_iter().map(|plane| (misfit(&plane), plane)).filter(|(misfit, _)| *misfit < SYMMETRIC);
+    let scored = planes.into_iter().map(|plane| (misfit(&plane), plane)).filter(|(misfit, _)| *misfit < MAX_MISFIT);
     scored.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, plane)| plane)
 }
 
@@ -63,7 +63,8 @@ pub(crate) fn twins(tree: &Tree, centroids: &[DVec3], plane: &Plane) -> Vec<Opti
     };
     let nearest = |j: usize| {
         let best = (0..b).filter(|&k| k != j).min_by(|&x, &y| apart(j, x).total_cmp(&apart(j, y)).then(x.cmp(&y)))?;
-        (apart(j, best) < TWINS && plane.side(centroids[j]).abs() > 0.25 * TWINS).then_some(best)
+        (apart(j, best) < MAX_TWIN_DISTANCE && plane.side(centroids[j]).abs() > 0.25 * MAX_TWIN_DISTANCE)
+            .then_some(best)
     };
     let nearest: Vec<Option<usize>> = (0..b).map(nearest).collect();
     (0..b).map(|j| nearest[j].filter(|&k| nearest[k] == Some(j) && tree.root() != j && tree.root() != k)).collect()

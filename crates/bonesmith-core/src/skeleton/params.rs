@@ -1,14 +1,14 @@
-//! What a skeleton is asked to be, and how it came about.
+//! Parameters and the record of a skeleton.
 
 use serde::{Deserialize, Serialize};
 
 use crate::skinning::params::FitError;
 
-/// Who finds the skeleton.
+/// The method that finds the skeleton.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkeletonMethod {
-    /// Ours: many passes over bones, tree, weights and joints, after Le & Deng 2014.
+    /// Bonesmith's own: many passes over bones, tree, weights and joints, after Le & Deng 2014.
     #[default]
     Multipass,
     /// Schaefer & Yuksel 2007: faces merged into rigid parts; one pass.
@@ -23,25 +23,25 @@ pub enum SkeletonMethod {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Root {
-    /// The one nearest the middle of the rest pose.
+    /// The bone nearest the middle of the rest pose.
     #[default]
     Centre,
-    /// The one that gets this name while the root is the default one.
+    /// The bone that gets this name with the default root.
     Named(String),
-    /// The one nearest this place in the rest pose, in model units.
+    /// The bone nearest this place in the rest pose, in model units.
     At([f64; 3]),
 }
 
-/// What `skeleton` is asked to do, beside the parameters of the fit. `Default` is the recommended set.
+/// Parameters of `skeleton`, beside those of the fit. `Default` is the recommended set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SkeletonParams {
-    /// Who finds it.
+    /// The method.
     pub method: SkeletonMethod,
-    /// How much a bone must be worth, 0.1 to 10: without it the error must rise by more than 5 % / detail, and
-    /// above an E_RMS of 0.5 / detail. Raised: more bones. With a number of bones asked for, only bones that change next to nothing are left out.
+    /// How many bones are kept, 0.1 to 10: without a bone the error must rise by more than 5 % / detail, and above an E_RMS
+    /// of 0.5 / detail. Raised: more bones. With a number of bones given, only bones that change next to nothing are left out.
     pub detail: f64,
     /// Rigid clusters of the over-complete start, 2 to 256; more than the bones wanted. Raised: smaller parts are
-    /// seen, longer.
+    /// found, longer.
     pub start: usize,
     /// Which bone is the root.
     pub root: Root,
@@ -74,25 +74,25 @@ impl SkeletonParams {
     }
 }
 
-/// How a skeleton came about.
+/// The record of a skeleton.
 #[derive(Clone, Debug, Serialize)]
 pub struct SkeletonInfo {
-    /// Rigid parts that the search started from.
+    /// Rigid parts at the start of the search.
     pub start_bones: usize,
-    /// E_RMS with as many bones and no joints, on the sample that the search saw: what the joints cost at least.
+    /// E_RMS with as many bones and no joints, on the sample of the search: the joints cost at least the difference.
     pub loose_e_rms: Option<f64>,
     /// E_RMS right after the tree was made, before the joints were part of the descent.
     pub joined_e_rms: Option<f64>,
-    /// Subtrees hung elsewhere.
+    /// Subtrees moved to another parent.
     pub regrafted: usize,
-    /// Bones taken out on the way, from the first tree to the last.
+    /// Bones removed between the first tree and the last.
     pub pruned: usize,
     /// Pairs of bones found to be mirror images.
     pub mirrored_pairs: usize,
 }
 
 impl SkeletonInfo {
-    /// Nothing but a start.
+    /// Only a start.
     pub(crate) fn new(start_bones: usize) -> Self {
         Self { start_bones, loose_e_rms: None, joined_e_rms: None, regrafted: 0, pruned: 0, mirrored_pairs: 0 }
     }

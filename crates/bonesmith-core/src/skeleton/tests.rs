@@ -3,14 +3,16 @@
 use glam::{DMat3, DQuat, DVec3};
 
 use crate::mesh::sequence::MeshSequence;
-use crate::skeleton::descend::anchors;
-use crate::skeleton::graph::Graph;
-use crate::skeleton::pose::{Pose, joint_map, split};
-use crate::skeleton::solve::Quadratic;
+use crate::observer::Silent;
+use crate::skeleton::graph::{Gap, JointGraph};
+use crate::skeleton::joint_step::Quadratic;
+use crate::skeleton::pose::{Pose, joint_map};
 use crate::skeleton::tree::{Edge, Tree};
 use crate::skinning::motion::Motion;
+use crate::skinning::params::FitParams;
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::solve::random::Random;
 use crate::synthetic::jointed_body;
@@ -20,17 +22,17 @@ fn known() -> (Problem, Pose, Skin) {
     let known = jointed_body(3, 9, 1);
     let sequence = MeshSequence::try_from(known.sequence).unwrap();
     let problem = Problem::new(&sequence);
-    let (center, radius) = (problem.space.sphere.center, problem.space.sphere.radius);
-    let unit = |p: DVec3| (p - center) / radius;
+    let space = &problem.space;
     let bones = &known.rig.bones;
-    let joint = |j: usize| unit(bones[j].world_from_bind.translation);
+    let joint = |j: usize| (bones[j].world_from_bind.translation - space.sphere.center) / space.sphere.radius;
     let edge = |j: usize| bones[j].parent.map(|p| Edge { bones: (p, j), joint: joint(j) });
     let edges: Vec<Edge> = (0..bones.len()).filter_map(edge).collect();
     let tree = Tree::new(bones.len(), &edges, 0, joint(0));
     let clip = &known.rig.clips[0];
     let rotations = clip.posed_from_rest.iter().map(|m| m.matrix3).collect();
-    let root = bones[0].world_from_bind.translation;
-    let places = (0..clip.frame_count()).map(|t| unit(clip.frame(t)[0].transform_point3(root))).collect();
+    let mut root = Motion::identity(1, clip.frame_count());
+    (0..clip.frame_count()).for_each(|t| root.set(0, t, &space.matrix(t, &clip.frame(t)[0])));
+    let places = (0..clip.frame_count()).map(|t| root.transform(0, t).transform_point3(joint(0))).collect();
     let mut skin = Skin::rigid(4, &vec![0; problem.vertices()], problem.rest.clone());
     for i in 0..problem.vertices() {
         for (k, (j, w)) in known.rig.weights.of(i).enumerate() {
@@ -64,8 +66,7 @@ fn squared_error(problem: &Problem, motion: &Motion, skin: &Skin) -> f64 {
         for t in 0..f {
             let mut p = DVec3::ZERO;
             for (j, w) in skin.of(i) {
-                let (linear, shift) = split(&motion.get(j, t));
-                p += w * (linear * skin.rest[i] + shift);
+                p += w * motion.transform(j, t).transform_point3(skin.rest[i]);
             }
             let truth = DVec3::new(f64::from(v[t]), f64::from(v[f + t]), f64::from(v[2 * f + t]));
             sum += p.distance_squared(truth);
@@ -97,8 +98,7 @@ fn posed_vertices_are_linear_in_world_rotations() {
             let turned = (0..b).map(|j| pose.frame(t)[j] * DVec3::from_slice(&z[3 * j..])).sum::<DVec3>();
             let mut direct = DVec3::ZERO;
             for (j, w) in skin.of(i) {
-                let (linear, shift) = split(&motion.get(j, t));
-                direct += w * (linear * skin.rest[i] + shift);
+                direct += w * motion.transform(j, t).transform_point3(skin.rest[i]);
             }
             assert!((pose.places[t] * z[3 * b] + turned).abs_diff_eq(direct, 1e-6));
         }
@@ -107,7 +107,7 @@ fn posed_vertices_are_linear_in_world_rotations() {
 
 #[test]
 fn errors_from_moments_are_the_errors() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let start = disturbed(&pose, 0.1, 2);
     let motion = start.to_motion();
     let moments = pass::gather(&problem, &motion, &skin);
@@ -120,14 +120,14 @@ fn errors_from_moments_are_the_errors() {
 
 /// At the minimum over rotations and places no small turn lowers the error: finite differences are zero.
 #[test]
-fn turning_ends_where_the_gradient_vanishes() {
-    let (problem, pose, mut skin) = known();
+fn rotating_ends_where_the_gradient_vanishes() {
+    let (problem, pose, skin) = known();
     let mut start = disturbed(&pose, 0.15, 4);
     let motion = start.to_motion();
     let moments = pass::gather(&problem, &motion, &skin);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let before = quadratic.squared_error;
-    let after = quadratic.turn(&mut start, 60);
+    let after = quadratic.rotate(&mut start, 60);
     assert!(after < 0.5 * before);
     let direct = squared_error(&problem, &start.to_motion(), &skin);
     assert!((after - direct).abs() < 1e-4 * before);
@@ -159,16 +159,15 @@ fn turning_ends_where_the_gradient_vanishes() {
 /// the true joints come back.
 #[test]
 fn joints_go_where_the_motion_says() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let mut moved = pose.clone();
     for &j in &pose.tree.order[1..] {
         moved.tree.joints[j] += DVec3::new(0.05, -0.03, 0.04);
     }
     let motion = moved.to_motion();
     let moments = pass::gather(&problem, &motion, &skin);
-    let anchors = anchors(&moved, &Graph::new(&motion, &moments));
     let mut quadratic = Quadratic::new(&moments, &motion);
-    let placed = quadratic.place(&mut moved, &anchors);
+    let placed = quadratic.place(&mut moved);
     for &j in &pose.tree.order[1..] {
         // A joint that turns mostly about one axis is drawn along it by its anchor.
         let off = moved.tree.joints[j].distance(pose.tree.joints[j]);
@@ -184,15 +183,17 @@ fn joints_go_where_the_motion_says() {
 
 #[test]
 fn the_spanning_tree_of_true_motions_is_the_true_tree() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let motion = pose.to_motion();
     let moments = pass::gather(&problem, &motion, &skin);
-    let graph = Graph::new(&motion, &moments);
+    let mut silent = Silent;
+    let mut run = Run::new(&FitParams::default(), &mut silent);
+    let edges = JointGraph::new(&motion, &moments.second, Gap::Stiffness).spanning_tree(&mut run).unwrap();
     let mut found: Vec<(usize, usize)> =
-        graph.spanning_tree().iter().map(|e| (e.bones.0.min(e.bones.1), e.bones.0.max(e.bones.1))).collect();
+        edges.iter().map(|e| (e.bones.0.min(e.bones.1), e.bones.0.max(e.bones.1))).collect();
     found.sort_unstable();
     assert_eq!(found, [(0, 1), (1, 2), (1, 3), (1, 5), (3, 4), (5, 6)]);
-    for edge in graph.spanning_tree() {
+    for edge in edges {
         let child = edge.bones.0.max(edge.bones.1);
         assert!(edge.joint.distance(pose.tree.joints[child]) < 0.05, "joint {child}");
     }
@@ -216,22 +217,19 @@ fn other_trees_of_the_same_bones_move_the_same() {
 /// A joint added to the moments is what it says: the error with it, before and after a change of the bones.
 #[test]
 fn soft_joints_are_part_of_the_error() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let start = disturbed(&pose, 0.1, 5).to_motion();
     let mut loose = start.clone();
     let mut random = Random::new(6);
     loose.rows_mut().iter_mut().for_each(|x| *x += 0.05 * random.signed());
     let edges = pose.tree.edges();
     let mut moments = pass::gather(&problem, &start, &skin);
-    crate::skeleton::rigging::add_joints(&mut moments, &start, &edges, 3.0);
+    crate::skeleton::soft_joints::add_joints(&mut moments, &start, &edges, 3.0);
     let with_joints = |motion: &Motion| {
         let mut sum = squared_error(&problem, motion, &skin);
         for t in 0..pose.frames() {
             for edge in &edges {
-                let posed = |j: usize| {
-                    let (linear, shift) = split(&motion.get(j, t));
-                    linear * edge.joint + shift
-                };
+                let posed = |j: usize| motion.transform(j, t).transform_point3(edge.joint);
                 sum += 3.0 * posed(edge.bones.0).distance_squared(posed(edge.bones.1));
             }
         }

@@ -1,4 +1,4 @@
-//! The tree of bones: who hangs on whom, and where the joints are.
+//! The tree of bones: the parent of each, and where the joints are.
 
 use glam::DVec3;
 
@@ -11,7 +11,7 @@ use glam::DVec3;
 pub(crate) struct Tree {
     /// [B] parent of each bone; `None` for the root.
     pub parents: Vec<Option<usize>>,
-    /// [B] rest position of the joint that bone `j` turns about; for the root, where its translation is told.
+    /// [B] rest position of the joint that bone `j` turns about; for the root, the point whose path is its translation.
     pub joints: Vec<DVec3>,
     /// [B] parents before children.
     pub order: Vec<usize>,
@@ -25,7 +25,7 @@ pub(crate) struct Edge {
 }
 
 impl Tree {
-    /// Hangs `bones` bones, connected by `edges`, below `root`.
+    /// `bones` bones, connected by `edges`, below `root`.
     pub fn new(bones: usize, edges: &[Edge], root: usize, root_joint: DVec3) -> Self {
         debug_assert_eq!(edges.len() + 1, bones);
         let mut tree = Self { parents: vec![None; bones], joints: vec![root_joint; bones], order: vec![root] };
@@ -69,7 +69,7 @@ impl Tree {
         self.order.iter().filter_map(|&j| edge(j)).collect()
     }
 
-    /// The same tree hung up at another bone.
+    /// The same tree with another root.
     pub fn rooted_at(&self, root: usize, root_joint: DVec3) -> Self {
         Self::new(self.bones(), &self.edges(), root, root_joint)
     }
@@ -85,8 +85,8 @@ impl Tree {
         children
     }
 
-    /// Takes bones out; their children hang on the nearest ancestor that stays, at the joints they had. A root that
-    /// goes is replaced by the child with the most bones below it. Bones are renumbered in ascending order.
+    /// Takes bones out; their children go to the nearest ancestor that stays, at the joints they had. A root that
+    /// is taken out is replaced by the child with the most bones below it. Bones are renumbered in ascending order.
     pub fn without(&self, gone: &[usize]) -> Self {
         let mut tree = self.clone();
         if gone.contains(&tree.root()) {
@@ -99,20 +99,25 @@ impl Tree {
                 tree = tree.rooted_at(heir, place);
             }
         }
-        let kept: Vec<usize> = (0..tree.bones()).filter(|j| !gone.contains(j)).collect();
-        let mut renamed = vec![usize::MAX; tree.bones()];
-        kept.iter().enumerate().for_each(|(to, &from)| renamed[from] = to);
-        let ancestor = |j: usize| {
-            let mut up = tree.parents[j];
-            while let Some(p) = up.filter(|p| gone.contains(p)) {
-                up = tree.parents[p];
+        for &j in &tree.order {
+            // Parents come first, so theirs are replaced already.
+            if let Some(p) = tree.parents[j].filter(|p| gone.contains(p)) {
+                tree.parents[j] = tree.parents[p];
             }
-            up.map(|p| renamed[p])
-        };
+        }
+        let kept: Vec<usize> = (0..tree.bones()).filter(|j| !gone.contains(j)).collect();
+        tree.order.retain(|j| !gone.contains(j));
+        tree.renumbered(&kept)
+    }
+
+    /// The bones `kept`, numbered in this order; their parents are among them.
+    pub fn renumbered(&self, kept: &[usize]) -> Self {
+        let mut numbers = vec![usize::MAX; self.bones()];
+        kept.iter().enumerate().for_each(|(to, &from)| numbers[from] = to);
         Self {
-            parents: kept.iter().map(|&j| ancestor(j)).collect(),
-            joints: kept.iter().map(|&j| tree.joints[j]).collect(),
-            order: tree.order.iter().filter(|j| !gone.contains(j)).map(|&j| renamed[j]).collect(),
+            parents: kept.iter().map(|&j| self.parents[j].map(|p| numbers[p])).collect(),
+            joints: kept.iter().map(|&j| self.joints[j]).collect(),
+            order: self.order.iter().map(|&j| numbers[j]).collect(),
         }
     }
 

@@ -40,21 +40,13 @@ fn rest(sequence: &MeshSequence, problem: &Problem, state: &State) -> Vec<Vec3> 
 
 /// Loose bones, each bound where its vertices are, along the axes it scales in.
 fn bones(state: &State, space: &UnitSpace) -> Vec<Bone> {
-    let mut sums = vec![(DVec3::ZERO, 0.0); state.bones()];
-    for (i, u) in state.skin.rest.iter().enumerate() {
-        for (j, w) in state.skin.of(i) {
-            sums[j].0 += *u * (w * w);
-            sums[j].1 += w * w;
-        }
-    }
     let digits = (state.bones().max(2) - 1).to_string().len().max(2);
-    let place = |&(sum, weight): &(DVec3, f64)| if weight > 0.0 { sum / weight } else { DVec3::ZERO };
-    sums.iter()
-        .enumerate()
-        .map(|(j, sum)| Bone {
+    let centroids = state.skin.centroids(state.bones());
+    (centroids.into_iter().enumerate())
+        .map(|(j, place)| Bone {
             name: format!("bone_{j:0digits$}"),
             parent: None,
-            world_from_bind: DAffine3 { matrix3: state.model.axes[j], translation: space.model_point(place(sum)) },
+            world_from_bind: DAffine3 { matrix3: state.model.axes[j], translation: space.model_point(place) },
             tip: None,
         })
         .collect()

@@ -116,27 +116,9 @@ pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, count: usize) 
     out
 }
 
-/// Removes bones from motion and weights; a vertex left without bones gets its best one in the next vertex step.
+/// Removes bones from motion and weights.
 pub(crate) fn remove(motion: &Motion, skin: &mut Skin, gone: &[usize]) -> Motion {
+    skin.remove(motion.bones, gone);
     let kept: Vec<usize> = (0..motion.bones).filter(|j| !gone.contains(j)).collect();
-    let mut renamed = vec![u16::MAX; motion.bones];
-    kept.iter().enumerate().for_each(|(to, &from)| renamed[from] = to as u16);
-    for (bones, weights) in skin.bones.chunks_exact_mut(skin.slots).zip(skin.weights.chunks_exact_mut(skin.slots)) {
-        let mut used = 0;
-        for k in 0..bones.len() {
-            let to = renamed[bones[k] as usize];
-            if weights[k] > 0.0 && to != u16::MAX {
-                bones[used] = to;
-                weights[used] = weights[k];
-                used += 1;
-            }
-        }
-        bones[used..].fill(0);
-        weights[used..].fill(0.0);
-        let total: f64 = weights.iter().sum();
-        if total > 0.0 {
-            weights.iter_mut().for_each(|w| *w /= total);
-        }
-    }
     motion.select(&kept)
 }

@@ -121,7 +121,7 @@ impl Sample {
     }
 
     /// Weights for all vertices: each starts with those of its stand-in; rest positions start with its correction.
-    fn all_vertices(&self, problem: &Problem, skin: &Skin) -> Skin {
+    pub fn all_vertices(&self, problem: &Problem, skin: &Skin) -> Skin {
         let slots = skin.slots;
         let mut full = Skin {
             slots,

@@ -70,16 +70,61 @@ impl Skin {
         }
     }
 
-    /// With fewer slots: the largest weights of each vertex.
-    pub fn narrowed(&self, slots: usize) -> Self {
+    /// With another number of slots; with fewer, the largest weights of each vertex.
+    pub fn with_slots(&self, slots: usize) -> Self {
         let mut out = Self::empty(slots, self.rest.clone());
         for i in 0..self.rest.len() {
             let mut own: Row = self.of(i).collect();
-            keep_largest(&mut own, slots);
-            let total: f64 = own.iter().map(|(_, w)| w).sum();
+            let mut total = 1.0;
+            if slots < self.slots {
+                keep_largest(&mut own, slots);
+                total = own.iter().map(|(_, w)| w).sum();
+            }
             out.set(i, own.into_iter().map(|(j, w)| (j, w / total)));
         }
         out
+    }
+
+    /// Takes some of `bones` bones out and numbers the others in order; weights still sum to 1. A vertex left without bones
+    /// gets its best one in the next pass.
+    pub fn remove(&mut self, bones: usize, gone: &[usize]) {
+        let mut numbers = vec![u16::MAX; bones];
+        (0..bones).filter(|j| !gone.contains(j)).enumerate().for_each(|(to, from)| numbers[from] = to as u16);
+        for (bones, weights) in self.bones.chunks_exact_mut(self.slots).zip(self.weights.chunks_exact_mut(self.slots)) {
+            let mut used = 0;
+            for k in 0..bones.len() {
+                let to = numbers[bones[k] as usize];
+                if weights[k] > 0.0 && to != u16::MAX {
+                    (bones[used], weights[used]) = (to, weights[k]);
+                    used += 1;
+                }
+            }
+            bones[used..].fill(0);
+            weights[used..].fill(0.0);
+            let total: f64 = weights.iter().sum();
+            if total > 0.0 {
+                weights.iter_mut().for_each(|w| *w /= total);
+            }
+        }
+    }
+
+    /// Numbers bones by their place in `order` [B].
+    pub fn renumber(&mut self, order: &[usize]) {
+        let mut numbers = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| numbers[from] = to as u16);
+        self.bones.iter_mut().for_each(|j| *j = numbers[*j as usize]);
+    }
+
+    /// [B] middle of the vertices of each bone, weighted by the square of their weights; the origin where there are none.
+    pub fn centroids(&self, bones: usize) -> Vec<DVec3> {
+        let mut sums = vec![(DVec3::ZERO, 0.0); bones];
+        for (i, u) in self.rest.iter().enumerate() {
+            for (j, w) in self.of(i) {
+                sums[j].0 += *u * (w * w);
+                sums[j].1 += w * w;
+            }
+        }
+        sums.into_iter().map(|(sum, weight)| if weight > 0.0 { sum / weight } else { DVec3::ZERO }).collect()
     }
 
     /// Slots in use of vertex `i`.

@@ -1,12 +1,13 @@
-//! Small animations with the oddities of real files. All are sound: a fit must handle every one of them.
+//! Small animations with the oddities of real files. All are valid: a fit must handle every one of them.
 
 use std::f32::consts::TAU;
 
 use glam::{Quat, Vec3};
 
-use crate::mesh::sequence::{RawFrame, RawSequence};
+use crate::mesh::sequence::RawSequence;
 use crate::mesh::surface::Surface;
 use crate::mesh::topology::Topology;
+use crate::synthetic::mesh::{frame, tube};
 
 /// Every awkward animation with its name.
 pub fn all() -> Vec<(&'static str, RawSequence)> {
@@ -31,12 +32,7 @@ const FRAMES: usize = 10;
 /// An open tube of quads along y that bends to and fro: the plain case that the others spoil.
 pub fn bending_tube() -> RawSequence {
     let mut topology = Topology::empty();
-    for r in 0..RINGS - 1 {
-        for c in 0..SEGMENTS {
-            let id = |r: usize, c: usize| (r * SEGMENTS + c % SEGMENTS) as u32;
-            topology.push_face(&[id(r, c), id(r, c + 1), id(r + 1, c + 1), id(r + 1, c)]);
-        }
-    }
+    tube(RINGS, SEGMENTS).for_each(|quad| topology.push_face(&quad));
     let vertex = |at: usize| {
         let angle = TAU * (at % SEGMENTS) as f32 / SEGMENTS as f32;
         Vec3::new(0.4 * angle.cos(), 0.5 * (at / SEGMENTS) as f32, 0.4 * angle.sin())
@@ -50,7 +46,6 @@ fn sequence(name: &str, rest: Vec<Vec3>, topology: Topology, frames: usize) -> R
         let swing = (TAU * t as f32 / FRAMES as f32).sin();
         rest.iter().map(|p| Quat::from_rotation_x(0.25 * swing * p.y) * *p).collect()
     };
-    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
     RawSequence {
         name: name.to_owned(),
         frames: (0..frames).map(|t| frame(bent(t))).collect(),

@@ -1,17 +1,17 @@
-//! A bar with a chain of bones: the usual subject for telling deformers apart.
+//! A bar with a chain of bones: the usual subject for comparing deformers.
 
 use std::f64::consts::TAU;
-use std::sync::Arc;
 
 use glam::{DAffine3, DQuat, DVec3, Vec3};
 
-use crate::mesh::surface::Surface;
 use crate::mesh::topology::Topology;
-use crate::model::rig::{Bone, BoneKind, Clip, Rig};
+use crate::model::rig::{Bone, Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::solve::random::Random;
+use crate::synthetic::mesh::tube;
+use crate::synthetic::posed_rig;
 
-/// What the bar is like. It stands on the origin, `bones` units tall and `2 width` wide.
+/// Parameters of [`bar`]. It stands on the origin, `bones` units tall and `2 width` wide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BarParams {
     /// B: one unit of height each, each the child of the one below.
@@ -68,19 +68,16 @@ pub fn bar(seed: u64, params: &BarParams) -> Rig {
         }
     }
     let mut topology = Topology::empty();
-    let id = |ring: usize, at: usize| (ring * around + at % around) as u32;
-    for ring in 0..rings - 1 {
-        for at in 0..around {
-            topology.push_face(&[id(ring, at), id(ring + 1, at), id(ring + 1, at + 1)]);
-            topology.push_face(&[id(ring, at), id(ring + 1, at + 1), id(ring, at + 1)]);
-        }
+    for [low, low_next, high_next, high] in tube(rings, around) {
+        topology.push_face(&[low, high, high_next]);
+        topology.push_face(&[low, high_next, low_next]);
     }
     if params.closed {
         for (ring, height) in [(0, 0.0), (rings - 1, params.bones as f32)] {
             let middle = rest.len() as u32;
             rest.push(Vec3::new(0.0, height, 0.0));
             for at in 0..around {
-                let [a, b] = [id(ring, at), id(ring, at + 1)];
+                let [a, b] = [at, at + 1].map(|at| (ring * around + at % around) as u32);
                 topology.push_face(&if ring == 0 { [middle, a, b] } else { [middle, b, a] });
             }
         }
@@ -95,24 +92,14 @@ pub fn bar(seed: u64, params: &BarParams) -> Rig {
         world_from_bind: DAffine3::from_translation(DVec3::Y * j as f64),
         tip: None,
     };
-    let rig = Rig {
-        name: "bar".into(),
-        rest,
-        surface: Arc::new(Surface::bare(topology)),
-        weights,
-        bones: (0..params.bones).map(bone).collect(),
-        kind: BoneKind::Rigid,
-        clips: vec![
-            clip("bend", params, |share| DQuat::from_rotation_x(share * params.bend)),
-            clip("twist", params, |share| DQuat::from_rotation_y(share * params.twist)),
-        ],
-        params_json: String::new(),
-    };
-    debug_assert_eq!(rig.check(), Ok(()));
-    rig
+    let clips = vec![
+        clip("bend", params, |share| DQuat::from_rotation_x(share * params.bend)),
+        clip("twist", params, |share| DQuat::from_rotation_y(share * params.twist)),
+    ];
+    posed_rig::rig("bar", (rest, topology), weights, (0..params.bones).map(bone).collect(), clips)
 }
 
-/// Every joint but the lowest turns by `turn(share)`, share from 0 to 1 over the frames.
+/// Every joint but the lowest rotates by `turn(share)`, share from 0 to 1 over the frames.
 fn clip(name: &str, params: &BarParams, turn: impl Fn(f64) -> DQuat) -> Clip {
     let mut posed_from_rest = Vec::new();
     for t in 0..params.frames {
@@ -126,6 +113,5 @@ fn clip(name: &str, params: &BarParams, turn: impl Fn(f64) -> DQuat) -> Clip {
             posed_from_rest.push(pose);
         }
     }
-    let times_secs = (0..params.frames).map(|t| t as f64 / 24.0).collect();
-    Clip { name: name.into(), times_secs, posed_from_rest }
+    posed_rig::clip(name, 24.0, params.frames, posed_from_rest)
 }

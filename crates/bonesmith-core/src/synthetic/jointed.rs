@@ -1,15 +1,13 @@
-//! A body with a known skeleton: what skeleton extraction should find again.
+//! A body with a known skeleton: what a skeleton fit should find again.
 
 use std::f64::consts::TAU;
-use std::sync::Arc;
 
 use glam::{DAffine3, DQuat, DVec3};
 
-use crate::mesh::surface::Surface;
-use crate::model::rig::{Bone, BoneKind, Clip, Rig};
+use crate::model::rig::Bone;
 use crate::model::weights::SparseWeights;
 use crate::solve::random::Random;
-use crate::synthetic::posed_rig::{PosedRig, baked, branching_body};
+use crate::synthetic::posed_rig::{PosedRig, branching_body, clip, rig};
 
 /// (name, parent, joint): a trunk of three bones with an arm of two on each side.
 const BONES: [(&str, Option<usize>, [f64; 3]); 7] = [
@@ -58,21 +56,8 @@ pub fn jointed_body(seed: u64, frames: usize, detail: usize) -> PosedRig {
             posed_from_rest.push(above * local);
         }
     }
-    let clip =
-        Clip { name: "known".into(), times_secs: (0..frames).map(|t| t as f64 / 24.0).collect(), posed_from_rest };
-    let rig = Rig {
-        name: "jointed_body".into(),
-        rest,
-        surface: Arc::new(Surface::bare(topology)),
-        weights,
-        bones: bones.to_vec(),
-        kind: BoneKind::Rigid,
-        clips: vec![clip],
-        params_json: String::new(),
-    };
-    debug_assert_eq!(rig.check(), Ok(()));
-    let sequence = baked(&rig);
-    PosedRig { rig, sequence }
+    let clip = clip("known", 24.0, frames, posed_from_rest);
+    PosedRig::new(rig("jointed_body", (rest, topology), weights, bones.to_vec(), vec![clip]))
 }
 
 /// Weights by where a point is along the trunk and the arms.

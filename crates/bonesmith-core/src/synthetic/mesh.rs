@@ -1,10 +1,23 @@
-//! Assembling a mesh from strips and grids, with texture coordinates and materials.
+//! Meshes from rings and grids, with texture coordinates and materials.
 
 use glam::Vec3;
 
 use crate::mesh::normals::vertex_normals;
+use crate::mesh::sequence::RawFrame;
 use crate::mesh::surface::{CornerAttribute, Material, Surface};
 use crate::mesh::topology::Topology;
+
+/// A frame of positions alone.
+pub(super) fn frame(positions: Vec<Vec3>) -> RawFrame {
+    RawFrame { positions, ..RawFrame::default() }
+}
+
+/// Quads of a tube whose vertices are numbered ring by ring: `[low, low next, high next, high]` of each.
+pub(super) fn tube(rings: usize, around: usize) -> impl Iterator<Item = [u32; 4]> {
+    let id = move |ring: usize, at: usize| (ring * around + at % around) as u32;
+    let quad = move |r: usize, c: usize| [id(r, c), id(r, c + 1), id(r + 1, c + 1), id(r + 1, c)];
+    (0..rings - 1).flat_map(move |r| (0..around).map(move |c| quad(r, c)))
+}
 
 /// A corner: vertex and texture coordinate.
 pub(super) type Corner = (u32, u32);
@@ -19,15 +32,23 @@ pub(super) struct FaceBuilder {
 }
 
 impl FaceBuilder {
-    /// A new texture coordinate.
-    pub fn uv(&mut self, u: f64, v: f64) -> u32 {
-        self.uv_values.push([u as f32, v as f32]);
-        self.uv_values.len() as u32 - 1
+    /// [rows, columns] new texture coordinates, evenly spread over a rectangle.
+    pub fn uv_grid(&mut self, columns: usize, rows: usize, from: [f64; 2], size: [f64; 2]) -> Vec<u32> {
+        let first = self.uv_values.len() as u32;
+        for (r, c) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
+            let (u, v) = (c as f64 / (columns - 1) as f64, r as f64 / (rows - 1) as f64);
+            self.uv_values.push([(from[0] + size[0] * u) as f32, (from[1] + size[1] * v) as f32]);
+        }
+        (first..self.uv_values.len() as u32).collect()
     }
 
-    /// A polygon of one material; `flip` turns it inside out.
+    /// A polygon of one material; `flip` turns it inside out. A vertex that comes twice in a row is taken once.
     pub fn face(&mut self, corners: &[Corner], material: u32, flip: bool) {
         let mut corners = corners.to_vec();
+        corners.dedup_by_key(|corner| corner.0);
+        if corners[0].0 == corners[corners.len() - 1].0 {
+            corners.pop();
+        }
         if flip {
             corners.reverse();
         }

@@ -1,4 +1,4 @@
-//! A rig that is known, and the animation it makes: what a fit should find again.
+//! A known rig and its animation: what a fit should find again.
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -7,21 +7,22 @@ use std::sync::Arc;
 use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 
 use crate::deform::lbs;
-use crate::mesh::sequence::{RawFrame, RawSequence};
+use crate::mesh::sequence::RawSequence;
 use crate::mesh::surface::Surface;
 use crate::mesh::topology::Topology;
 use crate::model::rig::{Bone, BoneKind, Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::solve::random::Random;
+use crate::synthetic::mesh::frame;
 
-/// What the rig is like.
+/// Parameters of [`posed_rig`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PosedRigParams {
     /// B, at least 1.
     pub bones: usize,
-    /// K: most influences per vertex, at least 1.
+    /// K: largest number of influences per vertex, at least 1.
     pub influences: usize,
-    /// What the bones do.
+    /// What a bone's transform may do.
     pub kind: BoneKind,
     /// F.
     pub frames: usize,
@@ -70,30 +71,42 @@ pub fn posed_rig(seed: u64, params: &PosedRigParams) -> PosedRig {
         let transform = |(bone, motion): (&Bone, &Motion)| motion.posed_from_rest(bone, phase, params.kind);
         posed_from_rest.extend(bones.iter().zip(&motions).map(transform));
     }
-    let clip = Clip {
-        name: "known".into(),
-        times_secs: (0..params.frames).map(|t| t as f64 / 30.0).collect(),
-        posed_from_rest,
-    };
-    let surface = Arc::new(Surface::bare(topology));
-    let name = "posed_rig".to_owned();
-    let rig =
-        Rig { name, rest, surface, weights, bones, kind: params.kind, clips: vec![clip], params_json: String::new() };
-    debug_assert_eq!(rig.check(), Ok(()));
-    let sequence = baked(&rig);
-    PosedRig { rig, sequence }
+    let clip = clip("known", 30.0, params.frames, posed_from_rest);
+    PosedRig::new(Rig { kind: params.kind, ..rig("posed_rig", (rest, topology), weights, bones, vec![clip]) })
 }
 
-pub(super) fn baked(rig: &Rig) -> RawSequence {
-    let clip = &rig.clips[0];
-    let frame = |positions| RawFrame { positions, ..RawFrame::default() };
-    RawSequence {
-        name: rig.name.clone(),
-        rest: Some(frame(rig.rest.clone())),
-        frames: (0..clip.frame_count()).map(|t| frame(lbs(&rig.rest, &rig.weights, clip.frame(t)))).collect(),
-        times_secs: clip.times_secs.clone(),
-        fps: 30.0,
-        surface: (*rig.surface).clone(),
+/// A rig with rigid bones and a bare surface.
+pub(super) fn rig(
+    name: &str,
+    (rest, topology): (Vec<Vec3>, Topology),
+    weights: SparseWeights,
+    bones: Vec<Bone>,
+    clips: Vec<Clip>,
+) -> Rig {
+    let (name, surface) = (name.to_owned(), Arc::new(Surface::bare(topology)));
+    let rig = Rig { name, rest, surface, weights, bones, kind: BoneKind::Rigid, clips, params_json: String::new() };
+    debug_assert_eq!(rig.check(), Ok(()));
+    rig
+}
+
+/// A clip of [F, B] transforms.
+pub(super) fn clip(name: &str, fps: f64, frames: usize, posed_from_rest: Vec<DAffine3>) -> Clip {
+    Clip { name: name.into(), times_secs: (0..frames).map(|t| t as f64 / fps).collect(), posed_from_rest }
+}
+
+impl PosedRig {
+    /// The first clip, baked.
+    pub(super) fn new(rig: Rig) -> Self {
+        let clip = &rig.clips[0];
+        let sequence = RawSequence {
+            name: rig.name.clone(),
+            rest: Some(frame(rig.rest.clone())),
+            frames: (0..clip.frame_count()).map(|t| frame(lbs(&rig.rest, &rig.weights, clip.frame(t)))).collect(),
+            times_secs: clip.times_secs.clone(),
+            fps: 30.0,
+            surface: (*rig.surface).clone(),
+        };
+        Self { rig, sequence }
     }
 }
 
@@ -124,10 +137,8 @@ impl Motion {
         let in_bind = match kind {
             BoneKind::Rigid => rotation,
             BoneKind::Trs => {
-                rotation
-                    * DMat3::from_diagonal(
-                        DVec3::ONE + stretch.x_axis.with_y(stretch.y_axis.y).with_z(stretch.z_axis.z),
-                    )
+                let scale = DVec3::new(stretch.x_axis.x, stretch.y_axis.y, stretch.z_axis.z);
+                rotation * DMat3::from_diagonal(DVec3::ONE + scale)
             }
             BoneKind::Affine => rotation * (DMat3::IDENTITY + stretch),
         };

@@ -1,10 +1,12 @@
 //! The public `skeleton()`: recovery, joints that hold, odd input.
 
+use std::ops::ControlFlow;
+
 use bonesmith_core::fit::{BoneCount, Effort, FitError, FitParams, Warning};
 use bonesmith_core::metrics::evaluate;
-use bonesmith_core::skeleton::{Root, Skeletal, SkeletonParams, skeleton};
+use bonesmith_core::skeleton::{Root, Skeletal, SkeletonMethod, SkeletonParams, skeleton};
 use bonesmith_core::synthetic::{PosedRigParams, awkward, jointed_body, posed_rig};
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, Silent};
+use bonesmith_core::{MeshSequence, Observer, Progress, RawFrame, RawSequence, Rig, Silent};
 use glam::{DVec3, Quat, Vec3};
 
 #[track_caller]
@@ -53,6 +55,82 @@ fn a_known_skeleton_is_found_again() {
         let joints = found.rig.bones.iter().filter(|bone| bone.parent.is_some());
         let nearest = joints.map(|bone| bone.world_from_bind.translation.distance(place)).fold(f64::INFINITY, f64::min);
         assert!(nearest < 0.38, "{}: {nearest} away", truth.name);
+    }
+}
+
+/// A body that walks 1000 of its sizes away has the same joints and the same error as on the spot.
+#[test]
+fn a_long_walk_changes_no_skeleton() {
+    let mut walking = jointed_body(5, 24, 3).sequence;
+    let mut standing = walking.clone();
+    for (t, (there, here)) in walking.frames.iter_mut().zip(&mut standing.frames).enumerate() {
+        let step = Vec3::new(9400.0, 0.0, -300.0) * (t + 1) as f32 / 24.0;
+        there.positions.iter_mut().for_each(|p| *p += step);
+        // Far away float32 has fewer digits: the same ones here.
+        here.positions = there.positions.iter().map(|p| *p - step).collect();
+    }
+    let of = |raw: RawSequence| {
+        let (sequence, found) = found(raw, &FitParams::default(), &SkeletonParams::default());
+        (evaluate(&found.rig, 0, &sequence).unwrap().e_rms, found.rig)
+    };
+    let ((near, here), (far, there)) = (of(standing), of(walking));
+    println!("E_RMS {near} on the spot, {far} after the walk");
+    assert_eq!(here.bone_count(), there.bone_count());
+    for (a, b) in here.bones.iter().zip(&there.bones) {
+        assert_eq!((&a.name, a.parent), (&b.name, b.parent));
+        let apart = a.world_from_bind.translation.distance(b.world_from_bind.translation);
+        assert!(apart < 0.01, "{}: {apart}", a.name);
+    }
+    assert!((far / near - 1.0).abs() < 0.05, "E_RMS {near} on the spot, {far} after the walk");
+}
+
+/// Stops after so many reports.
+struct Patience {
+    left: usize,
+    seen: Vec<Progress>,
+}
+
+impl Observer for Patience {
+    fn report(&mut self, progress: &Progress) -> ControlFlow<()> {
+        self.seen.push(*progress);
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// Every method reports from clustering to the end, and ends at the report that is answered with a cancel.
+#[test]
+fn every_method_reports_and_can_be_cancelled_anywhere() {
+    let sequence = MeshSequence::try_from(jointed_body(2, 12, 2).sequence).unwrap();
+    let last = [
+        (SkeletonMethod::Multipass, "weights and joints"),
+        (SkeletonMethod::Schaefer, "tree"),
+        (SkeletonMethod::Deaguiar, "tree"),
+        (SkeletonMethod::Hasler, "tree"),
+    ];
+    for (method, stage) in last {
+        let params = SkeletonParams { method, ..SkeletonParams::default() };
+        let run = |left: usize| {
+            let mut patience = Patience { left, seen: Vec::new() };
+            let result = skeleton(&sequence, &fast(), &params, &mut patience).map(|_| ());
+            (result, patience.seen)
+        };
+        let (result, seen) = run(usize::MAX);
+        assert_eq!(result, Ok(()));
+        assert_eq!(seen.last().map(|progress| progress.stage), Some(stage));
+        let clusters = |progress: &&Progress| ["clusters", "free bones"].contains(&progress.stage);
+        assert!(seen.iter().filter(clusters).any(|progress| progress.step > 0), "{method:?}: clusters report");
+        assert!(seen.iter().all(|progress| progress.steps.is_none_or(|steps| progress.step <= steps)));
+        for left in (0..seen.len()).step_by(1 + seen.len() / 12) {
+            let (result, seen) = run(left);
+            assert!(matches!(result, Err(FitError::Cancelled(_))), "{method:?} after {left}: {result:?}");
+            assert_eq!(seen.len(), left + 1, "{method:?}: no report after the cancel");
+        }
     }
 }
 

@@ -68,7 +68,7 @@ proptest! {
 
     #[test]
     fn without_a_solve_the_skin_stays(seed: u64, sizes in any_sizes()) {
-        let Case { problem, mut state } = case(seed, sizes, BoneKind::Rigid);
+        let Case { problem, state } = case(seed, sizes, BoneKind::Rigid);
         let before = state.skin.clone();
         pass::gather(&problem, &state.motion, &state.skin);
         prop_assert_eq!(before.bones, state.skin.bones);

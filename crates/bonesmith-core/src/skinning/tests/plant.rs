@@ -72,7 +72,7 @@ fn bones_are_planted_where_the_error_is() {
         let length = problem.length;
         problem.trajectories[i * length..][..length].iter_mut().zip(path).for_each(|(v, p)| *v = p as f32);
     }
-    let mut skin = Skin::rigid(1, &[0; SIZES.vertices], problem.rest.clone());
+    let skin = Skin::rigid(1, &[0; SIZES.vertices], problem.rest.clone());
     let errors = pass::gather(&problem, &motion, &skin).per_vertex;
     let (planted, _) = plant(&problem, &motion, &problem.rest, &errors, 1, 4);
     assert_eq!(planted.bones, 2);
@@ -152,7 +152,7 @@ fn the_least_useful_bone_is_cheap_to_lose() {
 
 #[test]
 fn bones_that_share_vertices_do_not_go_together() {
-    let Case { problem, mut state } = case(6, SIZES, BoneKind::Affine);
+    let Case { problem, state } = case(6, SIZES, BoneKind::Affine);
     let second = pass::gather(&problem, &state.motion, &state.skin).second;
     // Random weights: every two bones share vertices, so one goes, however many may.
     assert_eq!(least_useful(&[3.0, 1.0, 2.0, 5.0, 4.0], &second, 3), [1]);

@@ -109,7 +109,7 @@ fn steps_together_get_further() {
 #[test]
 fn narrowed_weights_are_convex() {
     let Case { state, .. } = case(8, SIZES, BoneKind::Affine);
-    let narrow = state.skin.narrowed(2);
+    let narrow = state.skin.with_slots(2);
     assert_convex(&narrow, SIZES.bones);
     for i in 0..SIZES.vertices {
         let kept: Vec<usize> = narrow.of(i).map(|(j, _)| j).collect();

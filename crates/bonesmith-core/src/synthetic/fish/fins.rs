@@ -2,6 +2,8 @@
 
 use std::f64::consts::PI;
 
+use glam::DVec3;
+
 use crate::synthetic::fish::Part;
 use crate::synthetic::fish::shape::{BLACK, Builder, ORANGE, section};
 use crate::synthetic::mesh::curve;
@@ -13,10 +15,10 @@ struct Fin<'a> {
     size: (usize, usize),
     /// First value of `u`; the last is 1.
     u_start: f64,
-    /// (u, v) to [side, up, back] of the middle sheet.
-    point: &'a dyn Fn(f64, f64) -> [f64; 3],
-    /// Unit vector across the sheet: [side, up, back].
-    across: [f64; 3],
+    /// (u, v) to a place on the middle sheet.
+    point: &'a dyn Fn(f64, f64) -> DVec3,
+    /// Unit vector across the sheet.
+    across: DVec3,
     /// Width of the black edge, in `v`.
     edge: f64,
     /// Corner of its square in texture space.
@@ -32,14 +34,14 @@ impl Builder {
             let reach = 0.30 + 0.03 * (2.0 * PI * u).cos().mul_add(-0.5, 0.5);
             let (tip_up, tip_back) = (reach * angle.sin(), 0.955 + reach * angle.cos());
             let spread = v.powf(1.15);
-            [0.0, 0.012 + root_up + spread * (tip_up - root_up), root_back + v * (tip_back - root_back)]
+            DVec3::new(0.0, 0.012 + root_up + spread * (tip_up - root_up), root_back + v * (tip_back - root_back))
         };
         self.fin(&Fin {
             part: Part::Tail,
             size: (33, 21),
             u_start: -1.0,
             point: &point,
-            across: [1.0, 0.0, 0.0],
+            across: DVec3::X,
             edge: 0.1,
             uv: [0.2, 0.2],
         });
@@ -49,36 +51,26 @@ impl Builder {
         const DORSAL: &[(f64, f64)] =
             &[(0.0, 0.012), (0.1, 0.062), (0.3, 0.082), (0.52, 0.056), (0.74, 0.112), (0.9, 0.098), (1.0, 0.03)];
         const ANAL: &[(f64, f64)] = &[(0.0, 0.02), (0.3, 0.085), (0.65, 0.105), (1.0, 0.03)];
-        let fin = |sign: f64, from: f64, to: f64, reach: &'static [(f64, f64)]| {
-            move |u: f64, v: f64| {
+        let (dorsal, anal) = ((1.0, 0.27, 0.83, DORSAL, 41, 0.4), (-1.0, 0.60, 0.86, ANAL, 19, 0.6));
+        for (sign, from, to, reach, columns, uv) in [dorsal, anal] {
+            let point = |u: f64, v: f64| {
                 let root = from + (to - from) * u;
                 let (height, _, middle) = section(root);
                 let reach = curve(reach, u);
                 // Leans back, more so towards the end.
-                [0.0, middle + sign * (height - 0.018 + v * (reach + 0.018)), root + v * reach * (0.35 + 0.45 * u)]
-            }
-        };
-        let across = [1.0, 0.0, 0.0];
-        let dorsal = fin(1.0, 0.27, 0.83, DORSAL);
-        self.fin(&Fin {
-            part: Part::Median(1.0),
-            size: (41, 9),
-            u_start: 0.0,
-            point: &dorsal,
-            across,
-            edge: 0.13,
-            uv: [0.4, 0.2],
-        });
-        let anal = fin(-1.0, 0.60, 0.86, ANAL);
-        self.fin(&Fin {
-            part: Part::Median(-1.0),
-            size: (19, 9),
-            u_start: 0.0,
-            point: &anal,
-            across,
-            edge: 0.13,
-            uv: [0.6, 0.2],
-        });
+                let up = middle + sign * (height - 0.018 + v * (reach + 0.018));
+                DVec3::new(0.0, up, root + v * reach * (0.35 + 0.45 * u))
+            };
+            self.fin(&Fin {
+                part: Part::Median(sign),
+                size: (columns, 9),
+                u_start: 0.0,
+                point: &point,
+                across: DVec3::X,
+                edge: 0.13,
+                uv: [uv, 0.2],
+            });
+        }
     }
 
     pub fn paired_fins(&mut self, side: f64) {
@@ -89,12 +81,8 @@ impl Builder {
             let point = |u: f64, v: f64| {
                 let (along, across) = (fan.spread * u, fan.reach * (1.0 - 0.12 * u * u) * v);
                 let (sin, cos) = along.sin_cos();
-                let hinge = fan.hinge(side);
-                let place = |k: usize| {
-                    let (out, wide) = (fan.out(side)[k], fan.wide(side)[k]);
-                    hinge[k] + fan.root * u * wide + across * (cos * out + sin * wide)
-                };
-                [place(0), place(1), place(2)]
+                let (out, wide) = (mirrored(fan.out, side), mirrored(fan.wide, side));
+                mirrored(fan.hinge, side) + fan.root * u * wide + across * (cos * out + sin * wide)
             };
             let across = fan.across(side);
             self.fin(&Fin { part, size, u_start: -1.0, point: &point, across, edge: 0.15, uv: [u0, row] });
@@ -116,9 +104,7 @@ impl Builder {
                 let u = fin.u_start + (1.0 - fin.u_start) * c as f64 / (columns - 1) as f64;
                 let v = r as f64 / (rows - 1) as f64;
                 let half = if is_edge(c, r) { 0.0 } else { sign * (0.0065 * (1.0 - v) + 0.0012) };
-                let middle = (fin.point)(u, v);
-                let point = [0, 1, 2].map(|k| middle[k] + half * fin.across[k]);
-                let id = self.vertex(point, fin.part, u, v);
+                let id = self.vertex((fin.point)(u, v) + half * fin.across, fin.part, u, v);
                 sheets[sheet].push(id);
             }
         }
@@ -129,13 +115,7 @@ impl Builder {
     fn fin(&mut self, fin: &Fin) {
         let (columns, rows) = fin.size;
         let sheets = self.sheets(fin);
-        let uv: Vec<u32> = (0..rows * columns)
-            .map(|at| {
-                let (c, r) = (at % columns, at / columns);
-                let (c, r) = (c as f64 / (columns - 1) as f64, r as f64 / (rows - 1) as f64);
-                self.faces.uv(fin.uv[0] + 0.18 * c, fin.uv[1] + 0.13 * r)
-            })
-            .collect();
+        let uv = self.faces.uv_grid(columns, rows, fin.uv, [0.18, 0.13]);
         let flip = self.faces_inward(fin);
         for (sheet, ids) in sheets.iter().enumerate() {
             for r in 0..rows - 1 {
@@ -153,21 +133,19 @@ impl Builder {
     /// Whether going along `u`, then `v`, turns against the side that the first sheet lies on.
     fn faces_inward(&self, fin: &Fin) -> bool {
         let middle = 0.5 * (1.0 + fin.u_start);
-        let at = |u: f64, v: f64| {
-            let [side, up, back] = (fin.point)(u, v);
-            glam::DVec3::new(side, up, -back)
-        };
+        let forward = DVec3::new(1.0, 1.0, -1.0);
+        let at = |u: f64, v: f64| (fin.point)(u, v) * forward;
         let (along, outward) = (at(middle + 0.01, 0.5) - at(middle, 0.5), at(middle, 0.51) - at(middle, 0.5));
-        let [side, up, back] = fin.across;
-        along.cross(outward).dot(glam::DVec3::new(side, up, -back)) < 0.0
+        along.cross(outward).dot(fin.across * forward) < 0.0
     }
 }
 
-/// A paired fin: a fan around a hinge at the flank. Vectors are [side, up, back] of the left one.
+/// A paired fin: a fan around a hinge at the flank. Vectors are those of the left one.
 pub(super) struct Fan {
-    hinge: [f64; 3],
-    out: [f64; 3],
-    wide: [f64; 3],
+    pub hinge: DVec3,
+    out: DVec3,
+    /// Direction of the hinge.
+    pub wide: DVec3,
     /// Half width at the root, length, and half the opening angle in radians.
     root: f64,
     reach: f64,
@@ -175,44 +153,31 @@ pub(super) struct Fan {
 }
 
 pub(super) const PECTORAL: Fan = Fan {
-    hinge: [0.098, -0.055, 0.315],
-    out: [0.60, -0.20, 0.775],
-    wide: [0.10, 0.979, 0.175],
+    hinge: DVec3::new(0.098, -0.055, 0.315),
+    out: DVec3::new(0.60, -0.20, 0.775),
+    wide: DVec3::new(0.10, 0.979, 0.175),
     root: 0.026,
     reach: 0.21,
     spread: 0.72,
 };
 pub(super) const PELVIC: Fan = Fan {
-    hinge: [0.034, -0.186, 0.36],
-    out: [0.30, -0.66, 0.69],
-    wide: [0.05, 0.72, 0.69],
+    hinge: DVec3::new(0.034, -0.186, 0.36),
+    out: DVec3::new(0.30, -0.66, 0.69),
+    wide: DVec3::new(0.05, 0.72, 0.69),
     root: 0.016,
     reach: 0.17,
     spread: 0.34,
 };
 
+/// A vector of the left side on either side.
+pub(super) fn mirrored(vector: DVec3, side: f64) -> DVec3 {
+    vector.with_x(side * vector.x)
+}
+
 impl Fan {
-    fn mirrored(vector: [f64; 3], side: f64) -> [f64; 3] {
-        [side * vector[0], vector[1], vector[2]]
-    }
-
-    pub fn hinge(&self, side: f64) -> [f64; 3] {
-        Self::mirrored(self.hinge, side)
-    }
-
-    fn out(&self, side: f64) -> [f64; 3] {
-        Self::mirrored(self.out, side)
-    }
-
-    /// Direction of the hinge.
-    pub fn wide(&self, side: f64) -> [f64; 3] {
-        Self::mirrored(self.wide, side)
-    }
-
     /// Unit vector across the fan, away from the body.
-    pub fn across(&self, side: f64) -> [f64; 3] {
-        let (a, b) = (glam::DVec3::from(self.out), glam::DVec3::from(self.wide));
-        let across = a.cross(b).normalize();
-        Self::mirrored((across * across.x.signum()).to_array(), side)
+    pub fn across(&self, side: f64) -> DVec3 {
+        let across = self.out.cross(self.wide).normalize();
+        mirrored(across * across.x.signum(), side)
     }
 }

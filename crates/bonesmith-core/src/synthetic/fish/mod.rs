@@ -7,10 +7,11 @@ mod fins;
 mod motion;
 mod shape;
 
-use glam::Vec3;
+use glam::DVec3;
 
 use self::motion::Pose;
-use crate::mesh::sequence::{RawFrame, RawSequence};
+use crate::mesh::sequence::RawSequence;
+use crate::synthetic::mesh;
 
 /// Frames of the animation; one more would be the first again.
 pub const FISH_FRAMES: usize = 60;
@@ -34,9 +35,7 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 struct FishVertex {
     /// Side (left is positive), up, and distance from the nose towards the tail, in body lengths.
-    side: f64,
-    up: f64,
-    back: f64,
+    place: DVec3,
     part: Part,
     /// Place on a fin: along its root (-1 or 0 to 1) and from root (0) to edge (1).
     u: f64,
@@ -50,10 +49,7 @@ struct FishVertex {
 /// rigid bones, which is the point.
 pub fn clownfish() -> RawSequence {
     let (vertices, faces, materials) = shape::build();
-    let frame = |pose: &Pose| RawFrame {
-        positions: vertices.iter().map(|vertex| pose.place(vertex)).collect::<Vec<Vec3>>(),
-        ..RawFrame::default()
-    };
+    let frame = |pose: &Pose| mesh::frame(vertices.iter().map(|vertex| pose.place(vertex)).collect());
     let rest = frame(&Pose::straight());
     let surface = faces.finish(&rest.positions, materials);
     let frames = (0..FISH_FRAMES).map(|t| frame(&Pose::swimming(t as f64 / FISH_FRAMES as f64))).collect();
@@ -62,6 +58,8 @@ pub fn clownfish() -> RawSequence {
 
 #[cfg(test)]
 mod tests {
+    use glam::Vec3;
+
     use super::*;
     use crate::mesh::sequence::MeshSequence;
     use crate::mesh::topology::Adjacency;

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use glam::{DQuat, DVec3, Vec3};
 
-use crate::synthetic::fish::fins::{Fan, PECTORAL, PELVIC};
+use crate::synthetic::fish::fins::{Fan, PECTORAL, PELVIC, mirrored};
 use crate::synthetic::fish::shape::{eye_center, section};
 use crate::synthetic::fish::{FishVertex, Part};
 
@@ -68,9 +68,7 @@ impl Pose {
             Part::Pectoral(side) => self.flap(vertex, side, &PECTORAL, 0.42, 0.020),
             Part::Pelvic(side) => self.flap(vertex, side, &PELVIC, 0.22, 0.012),
         };
-        let straight = DVec3::new(vertex.side, vertex.up, vertex.back);
-        let [side, up, back] = straight.lerp(moved, self.strength).to_array();
-        self.float(self.bend(side, up, back)).as_vec3()
+        self.float(self.bend(vertex.place.lerp(moved, self.strength))).as_vec3()
     }
 
     /// A sine that runs `times` per loop, `lag` radians behind.
@@ -79,7 +77,8 @@ impl Pose {
     }
 
     /// From straight space onto the spine.
-    fn bend(&self, side: f64, up: f64, back: f64) -> DVec3 {
+    fn bend(&self, straight: DVec3) -> DVec3 {
+        let [side, up, back] = straight.to_array();
         let at = (back * SPINE_STEPS as f64).clamp(0.0, (self.spine.len() - 2) as f64);
         let (k, share) = (at as usize, at.fract());
         let ((s0, f0, h0), (s1, f1, h1)) = (self.spine[k], self.spine[k + 1]);
@@ -107,7 +106,7 @@ impl Pose {
 
     /// Belly that lags and swells, gills that pump, a mouth that opens.
     fn flesh(&self, vertex: &FishVertex) -> DVec3 {
-        let FishVertex { mut side, mut up, back, .. } = *vertex;
+        let [mut side, mut up, back] = vertex.place.to_array();
         let (height, _, middle) = section(back);
         let bump = |center: f64, width: f64| (-((back - center) / width).powi(2)).exp();
         let low = (0.5 - 0.7 * (up - middle) / height).clamp(0.0, 1.0);
@@ -124,16 +123,15 @@ impl Pose {
 
     /// Eyes turn in their sockets.
     fn look(&self, vertex: &FishVertex, side: f64) -> DVec3 {
-        let center = DVec3::from(eye_center(side));
-        let p = DVec3::new(vertex.side, vertex.up, vertex.back) - center;
+        let center = eye_center(side);
         let turn = DQuat::from_rotation_y(0.30 * self.wave(1.0, 0.2))
             * DQuat::from_rotation_z(0.10 * side * self.wave(2.0, 1.0));
-        center + turn * p
+        center + turn * (vertex.place - center)
     }
 
     /// The edge of the tail fin trails behind its root, its corners most.
     fn flutter(&self, vertex: &FishVertex) -> DVec3 {
-        let FishVertex { side, up, back, u, v, .. } = *vertex;
+        let (FishVertex { u, v, .. }, [side, up, back]) = (*vertex, vertex.place.to_array());
         let lag = WAVE_NUMBER * 1.1 + 1.3 + 1.1 * u.abs();
         let trail = 0.055 * v.powf(1.5) * (0.4 + 0.6 * u * u) * self.wave(2.0, lag);
         let shiver = 0.012 * v * v * self.wave(4.0, 5.0 * u + 2.0 * v);
@@ -144,7 +142,7 @@ impl Pose {
 
     /// A wave runs along the fins of back and belly.
     fn ripple(&self, vertex: &FishVertex, sign: f64) -> DVec3 {
-        let FishVertex { side, up, back, u, v, .. } = *vertex;
+        let (FishVertex { u, v, .. }, [side, up, back]) = (*vertex, vertex.place.to_array());
         let sway = 0.038 * v.powf(1.6) * self.wave(2.0, 6.5 * u + 1.4 * v + sign);
         let shiver = 0.008 * v * v * self.wave(4.0, 11.0 * u);
         DVec3::new(side + sway + shiver, up - sign * 0.012 * v * v * self.wave(2.0, 5.0 * u).powi(2), back)
@@ -155,12 +153,11 @@ impl Pose {
         let FishVertex { u, v, .. } = *vertex;
         // The two sides do not quite move together.
         let lag = if side > 0.0 { 0.0 } else { 0.7 };
-        let hinge = DVec3::from(fan.hinge(side));
-        let axis = DVec3::from(fan.wide(side)).normalize();
+        let (hinge, axis) = (mirrored(fan.hinge, side), mirrored(fan.wide, side).normalize());
         let angle = swing * self.wave(2.0, 1.3 * v + lag) + 0.3 * swing * self.wave(1.0, 0.5 + lag);
-        let p = DVec3::new(vertex.side, vertex.up, vertex.back) - hinge;
+        let p = vertex.place - hinge;
         let ripple = ripple * v * v * self.wave(4.0, 3.5 * u + lag);
-        hinge + DQuat::from_axis_angle(axis, side * angle) * p + ripple * DVec3::from(fan.across(side))
+        hinge + DQuat::from_axis_angle(axis, side * angle) * p + ripple * fan.across(side)
     }
 }
 

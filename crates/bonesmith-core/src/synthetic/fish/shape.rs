@@ -2,6 +2,8 @@
 
 use std::f64::consts::{PI, TAU};
 
+use glam::DVec3;
+
 use crate::mesh::surface::Material;
 use crate::synthetic::fish::{FishVertex, Part};
 use crate::synthetic::mesh::{FaceBuilder, curve};
@@ -44,9 +46,9 @@ pub(super) fn section(back: f64) -> (f64, f64, f64) {
 }
 
 /// Where the eyes are: side, up, back.
-pub(super) fn eye_center(side: f64) -> [f64; 3] {
+pub(super) fn eye_center(side: f64) -> DVec3 {
     let (_, width, middle) = section(0.115);
-    [side * (width - 0.014), middle + 0.038, 0.115]
+    DVec3::new(side * (width - 0.014), middle + 0.038, 0.115)
 }
 
 /// Vertices, faces and materials.
@@ -82,8 +84,8 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub fn vertex(&mut self, [side, up, back]: [f64; 3], part: Part, u: f64, v: f64) -> u32 {
-        self.vertices.push(FishVertex { side, up, back, part, u, v });
+    pub fn vertex(&mut self, place: DVec3, part: Part, u: f64, v: f64) -> u32 {
+        self.vertices.push(FishVertex { place, part, u, v });
         self.vertices.len() as u32 - 1
     }
 
@@ -99,29 +101,23 @@ impl Builder {
         for &(back, share) in &rings {
             self.ring(back, share);
         }
-        let front = self.vertex([0.0, section(0.0).2, 0.036], Part::Body, 0.0, 0.0);
-        let end = self.vertex([0.0, section(1.0).2, 1.020], Part::Body, 0.0, 0.0);
+        let front = self.vertex(DVec3::new(0.0, section(0.0).2, 0.036), Part::Body, 0.0, 0.0);
+        let end = self.vertex(DVec3::new(0.0, section(1.0).2, 1.020), Part::Body, 0.0, 0.0);
 
-        let uv: Vec<Vec<u32>> = (0..rings.len())
-            .map(|r| {
-                let v = 0.5 + 0.5 * r as f64 / (rings.len() - 1) as f64;
-                (0..=SEGMENTS).map(|c| self.faces.uv(c as f64 / SEGMENTS as f64, v)).collect()
-            })
-            .collect();
-        let id = |r: usize, c: usize| start + (r * SEGMENTS + c % SEGMENTS) as u32;
+        let uv = self.faces.uv_grid(SEGMENTS + 1, rings.len(), [0.0, 0.5], [1.0, 0.5]);
+        let uv = |r: usize, c: usize| uv[r * (SEGMENTS + 1) + c];
+        let corner = |r: usize, c: usize| (start + (r * SEGMENTS + c % SEGMENTS) as u32, uv(r, c));
         for r in 0..rings.len() - 1 {
             let material = if r + 1 < mouth { BLACK } else { band_material((rings[r].0 + rings[r + 1].0) / 2.0) };
             for c in 0..SEGMENTS {
-                let corner = |r: usize, c: usize| (id(r, c), uv[r][c]);
                 let quad = [corner(r, c), corner(r + 1, c), corner(r + 1, c + 1), corner(r, c + 1)];
                 self.faces.face(&quad, material, false);
             }
         }
         let last = rings.len() - 1;
         for c in 0..SEGMENTS {
-            let corner = |r: usize, c: usize| (id(r, c), uv[r][c]);
-            self.faces.face(&[(front, uv[0][c]), corner(0, c), corner(0, c + 1)], BLACK, false);
-            self.faces.face(&[corner(last, c), (end, uv[last][c]), corner(last, c + 1)], ORANGE, false);
+            self.faces.face(&[(front, uv(0, c)), corner(0, c), corner(0, c + 1)], BLACK, false);
+            self.faces.face(&[corner(last, c), (end, uv(last, c)), corner(last, c + 1)], ORANGE, false);
         }
     }
 
@@ -132,7 +128,7 @@ impl Builder {
             let angle = TAU * c as f64 / SEGMENTS as f64;
             let (x, y) = (angle.cos(), angle.sin());
             let bulge = 0.028 * (PI * back.clamp(0.0, 1.0)).sin() * (1.0 - y * y);
-            let point = [share * width * x, middle + share * height * y, back + bulge];
+            let point = DVec3::new(share * width * x, middle + share * height * y, back + bulge);
             self.vertex(point, Part::Body, 0.0, 0.0);
         }
     }
@@ -148,7 +144,7 @@ impl Builder {
             let (polar, angle) = (PI * row as f64 / ROWS as f64, TAU * c as f64 / AROUND as f64);
             let (out, up, back) = (0.75 * polar.cos(), polar.sin() * angle.sin(), polar.sin() * angle.cos());
             let (out, back) = (lean_cos * out + lean_sin * back, lean_cos * back - lean_sin * out);
-            [center[0] + side * radius * out, center[1] + radius * up, center[2] + radius * back]
+            center + DVec3::new(side * radius * out, radius * up, radius * back)
         };
         let part = Part::Eye(side);
         let outer = self.vertex(point(0, 0), part, 0.0, 0.0);
@@ -160,33 +156,21 @@ impl Builder {
         }
         let inner = self.vertex(point(ROWS, 0), part, 0.0, 0.0);
         let u0 = if side > 0.0 { 0.0 } else { 0.1 };
-        let uv: Vec<Vec<u32>> = (0..=ROWS)
-            .map(|r| {
-                (0..=AROUND)
-                    .map(|c| self.faces.uv(u0 + 0.1 * c as f64 / AROUND as f64, 0.1 * r as f64 / ROWS as f64))
-                    .collect()
-            })
-            .collect();
+        let uv = self.faces.uv_grid(AROUND + 1, ROWS + 1, [u0, 0.0], [0.1, 0.1]);
         let flip = side < 0.0;
         for row in 0..ROWS {
             let material = [BLACK, BLACK, BLACK, WHITE].get(row).copied().unwrap_or(ORANGE);
             for c in 0..AROUND {
-                let corner = |r: usize, c: usize| match r {
-                    0 => (outer, uv[0][c]),
-                    ROWS => (inner, uv[ROWS][c]),
-                    r => (start + ((r - 1) * AROUND + c % AROUND) as u32, uv[r][c]),
+                let corner = |r: usize, c: usize| {
+                    let vertex = match r {
+                        0 => outer,
+                        ROWS => inner,
+                        r => start + ((r - 1) * AROUND + c % AROUND) as u32,
+                    };
+                    (vertex, uv[r * (AROUND + 1) + c])
                 };
-                match row {
-                    0 => self.faces.face(&[corner(0, c), corner(1, c), corner(1, c + 1)], material, flip),
-                    r if r == ROWS - 1 => {
-                        self.faces.face(&[corner(r, c), corner(ROWS, c), corner(r, c + 1)], material, flip)
-                    }
-                    r => self.faces.face(
-                        &[corner(r, c), corner(r + 1, c), corner(r + 1, c + 1), corner(r, c + 1)],
-                        material,
-                        flip,
-                    ),
-                }
+                let quad = [corner(row, c), corner(row + 1, c), corner(row + 1, c + 1), corner(row, c + 1)];
+                self.faces.face(&quad, material, flip);
             }
         }
     }

@@ -1,30 +1,17 @@
-//! What a person sees of a skeleton: its root, the order and direction of bones, where leaves end.
+//! The layout of a skeleton: its root, the order and direction of bones, where leaves end.
 
 use glam::{DMat3, DQuat, DVec3};
 
 use crate::mesh::topology::Topology;
-use crate::skeleton::params::Root;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skinning::skin::Skin;
 
-/// Shares of what a bone moves that count as part of it when its end is looked for.
+/// Weight above which a vertex counts as part of a bone when its end is looked for.
 const DOMINANT: f64 = 0.5;
 
 /// Bones shorter than this (in units of the sphere) have no direction of their own.
-const SHORTEST: f64 = 1e-3;
-
-/// What each bone moves: [B] middle of its vertices, weighted by the square of their weights.
-pub(crate) fn centroids(skin: &Skin, bones: usize) -> Vec<DVec3> {
-    let mut sums = vec![(DVec3::ZERO, 0.0); bones];
-    for (i, u) in skin.rest.iter().enumerate() {
-        for (j, w) in skin.of(i) {
-            sums[j].0 += *u * (w * w);
-            sums[j].1 += w * w;
-        }
-    }
-    sums.into_iter().map(|(sum, weight)| if weight > 0.0 { sum / weight } else { DVec3::ZERO }).collect()
-}
+const MIN_LENGTH: f64 = 1e-3;
 
 /// Middle of a surface, by area; of its vertices where there are no faces.
 pub(crate) fn middle(rest: &[DVec3], topology: &Topology) -> DVec3 {
@@ -44,7 +31,7 @@ pub(crate) fn nearest_bone(centroids: &[DVec3], place: DVec3) -> usize {
     (0..centroids.len()).min_by(|a, b| away(a).total_cmp(&away(b)).then(a.cmp(b))).unwrap_or(0)
 }
 
-/// Hangs a pose up at another bone. Its joint goes to the middle of the joints around it, or of what it moves.
+/// A pose with another root, whose joint goes to the middle of the joints around it, or of what it moves.
 pub(crate) fn rooted(pose: &Pose, root: usize, centroids: &[DVec3]) -> Pose {
     let around: Vec<DVec3> =
         pose.tree.edges().iter().filter(|e| e.bones.0 == root || e.bones.1 == root).map(|e| e.joint).collect();
@@ -52,17 +39,9 @@ pub(crate) fn rooted(pose: &Pose, root: usize, centroids: &[DVec3]) -> Pose {
     pose.with_tree(pose.tree.rooted_at(root, place))
 }
 
-/// The root that was asked for by place; names are known later.
-pub(crate) fn root_bone(root: &Root, centroids: &[DVec3], middle: DVec3, to_sphere: impl Fn(DVec3) -> DVec3) -> usize {
-    match root {
-        Root::At(place) => nearest_bone(centroids, to_sphere(DVec3::from_array(*place))),
-        Root::Centre | Root::Named(_) => nearest_bone(centroids, middle),
-    }
-}
-
-/// [B] bones depth first, each followed by the child that carries on its line: chains are numbered along.
+/// [B] bones depth first, each followed by the child that continues its chain: chains are numbered along.
 pub(crate) fn chain_order(tree: &Tree) -> Vec<usize> {
-    let children = heirs_first(tree);
+    let children = main_child_first(tree);
     let mut order = Vec::with_capacity(tree.bones());
     let mut stack = vec![tree.root()];
     while let Some(j) = stack.pop() {
@@ -73,7 +52,7 @@ pub(crate) fn chain_order(tree: &Tree) -> Vec<usize> {
 }
 
 /// [B] children, the one with the most bones below it first; among equals the one that bends least.
-fn heirs_first(tree: &Tree) -> Vec<Vec<usize>> {
+fn main_child_first(tree: &Tree) -> Vec<Vec<usize>> {
     let sizes = tree.sizes();
     let mut children = tree.children();
     for (j, children) in children.iter_mut().enumerate() {
@@ -91,7 +70,7 @@ pub(crate) fn tips(tree: &Tree, skin: &Skin, centroids: &[DVec3]) -> Vec<Option<
     let direction = |j: usize| {
         let inherited = tree.parents[j].map_or(DVec3::Y, |p| (tree.joints[j] - tree.joints[p]).normalize_or(DVec3::Y));
         let own = centroids[j] - tree.joints[j];
-        if own.length() > SHORTEST { own.normalize() } else { inherited }
+        if own.length() > MIN_LENGTH { own.normalize() } else { inherited }
     };
     let directions: Vec<DVec3> = (0..tree.bones()).map(direction).collect();
     for (i, u) in skin.rest.iter().enumerate() {
@@ -102,24 +81,24 @@ pub(crate) fn tips(tree: &Tree, skin: &Skin, centroids: &[DVec3]) -> Vec<Option<
         }
     }
     let tip = |j: usize| {
-        let length = reach[j].max((centroids[j] - tree.joints[j]).length()).max(10.0 * SHORTEST);
+        let length = reach[j].max((centroids[j] - tree.joints[j]).length()).max(10.0 * MIN_LENGTH);
         children[j].is_empty().then(|| tree.joints[j] + directions[j] * length)
     };
     (0..tree.bones()).map(tip).collect()
 }
 
-/// [B] axes of each bone in the rest pose: y along the bone to the child that carries on its line, or to the tip.
+/// [B] axes of each bone in the rest pose: y along the bone to the child that continues its chain, or to the tip.
 ///
-/// Roll is carried along chains by the smallest turn, so neighbours' axes agree and small changes of the joints
+/// Roll is carried along chains by the smallest rotation, so neighbours' axes agree and small changes of the joints
 /// change it little.
 pub(crate) fn axes(tree: &Tree, tips: &[Option<DVec3>]) -> Vec<DMat3> {
-    let children = heirs_first(tree);
+    let children = main_child_first(tree);
     let mut axes = vec![DMat3::IDENTITY; tree.bones()];
     for &j in &tree.order {
         let above = tree.parents[j].map_or(DMat3::IDENTITY, |p| axes[p]);
         let end = children[j].first().map(|&k| tree.joints[k]).or(tips[j]).unwrap_or(tree.joints[j]);
         let along = end - tree.joints[j];
-        axes[j] = if along.length() > SHORTEST { turned_to(above, along.normalize()) } else { above };
+        axes[j] = if along.length() > MIN_LENGTH { turned_to(above, along.normalize()) } else { above };
     }
     axes
 }

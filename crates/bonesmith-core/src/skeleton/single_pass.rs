@@ -1,0 +1,142 @@
+//! The single-pass methods, for comparison [Course2014 s.2.1, 2.2]: clusters, weights, tree, joints, each once.
+//!
+//! | method | clusters | before the tree |
+//! |---|---|---|
+//! | Schaefer & Yuksel 2007 | faces merged by rigid error (`cluster::edge_collapse`) | weights |
+//! | de Aguiar et al. 2008 | spectral, few seeds (`cluster::spectral`) | weights |
+//! | Hasler et al. 2010 | spectral with local scales, more seeds | ten rounds over weights and bones |
+//!
+//! Joints are by plain distance with a ridge as in [Le2014 eq. 3.4]; nothing after them is optimised again, as in the
+//! papers: rotations stay, and joints that do not fit carry their error down to the leaves. The multi-pass method is
+//! measured against that. The rest pose stays as it is. Without a number of bones, [`DEFAULT_BONES`].
+
+use glam::DVec3;
+
+use crate::cluster::{edge_collapse, spectral};
+use crate::model::rig::BoneKind;
+use crate::observer::Cancelled;
+use crate::skeleton::descend::SkinnedPose;
+use crate::skeleton::graph::Gap;
+use crate::skeleton::multipass::joined;
+use crate::skeleton::params::{SkeletonInfo, SkeletonMethod};
+use crate::skeleton::{Input, Skeleton};
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::descent::{Descent, State};
+use crate::skinning::motion::Motion;
+use crate::skinning::params::{BoneCount, FitParams, StopReason};
+use crate::skinning::pass;
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::skinning::skin::Skin;
+use crate::skinning::vertex_step::VertexParams;
+
+/// Bones where their number is left open: these methods do not find it.
+const DEFAULT_BONES: usize = 24;
+
+/// Rounds of skinning of Hasler et al. [Course2014 s.2.2].
+const HASLER_ROUNDS: usize = 10;
+
+/// Passes over the vertices to find weights for fixed bones: each lets in two more candidates.
+const WEIGHT_PASSES: usize = 4;
+
+/// Finds a skeleton in one pass.
+pub(super) fn single_pass(
+    input: &Input<'_>,
+    fit: &FitParams,
+    method: SkeletonMethod,
+    run: &mut Run<'_>,
+) -> Result<Skeleton, Cancelled> {
+    let problem = input.problem;
+    let count = match fit.bones {
+        BoneCount::Exact(bones) => bones,
+        _ => DEFAULT_BONES.min(problem.vertices().div_ceil(6)),
+    };
+    run.stage("clusters", None)?;
+    let labels = run.observed("clusters", |run| clusters(input, method, count, run))?;
+    let mut state = rigid_bones(input, &labels);
+    let local = VertexParams { move_rest: false, ..input.local };
+    let rounds = if method == SkeletonMethod::Hasler { HASLER_ROUNDS } else { 0 };
+    run.stage("weights", Some(rounds + WEIGHT_PASSES))?;
+    for _ in 0..rounds {
+        // One at a time: no momentum, as in the paper.
+        Descent::new(problem, local).rounds(&mut state, 1, run)?;
+    }
+    let free = find_weights(problem, &state.motion, &mut state.skin, local, run)?;
+    let info = SkeletonInfo { loose_e_rms: Some(free), ..SkeletonInfo::new(state.bones()) };
+    run.stage("tree", None)?;
+    let mut body = joined(problem, state, Gap::Distance, run)?;
+    centre(problem, &mut body);
+    find_weights(problem, &body.pose.to_motion(), &mut body.skin, local, run)?;
+    Ok(Skeleton { body, info, stop: StopReason::MaxIterations })
+}
+
+/// Weights for fixed bones; returns E_RMS.
+fn find_weights(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &mut Skin,
+    local: VertexParams,
+    run: &mut Run<'_>,
+) -> Result<f64, Cancelled> {
+    let mut e_rms = 0.0;
+    for _ in 0..WEIGHT_PASSES {
+        e_rms = problem.e_rms(pass::solve(problem, motion, skin, local, None).squared_error);
+        run.round(motion.bones, e_rms)?;
+    }
+    Ok(e_rms)
+}
+
+/// [N] cluster of each vertex.
+fn clusters(
+    input: &Input<'_>,
+    method: SkeletonMethod,
+    count: usize,
+    run: &mut Run<'_>,
+) -> Result<Vec<Option<u16>>, Cancelled> {
+    let n = input.problem.vertices();
+    let (share, local) = match method {
+        // Between 0.3 % and 1 % of the vertices [Course2014 s.2.2].
+        SkeletonMethod::Deaguiar => (0.01, false),
+        SkeletonMethod::Hasler => (0.05, true),
+        SkeletonMethod::Schaefer | SkeletonMethod::Multipass => {
+            let topology = &input.sequence.surface().topology;
+            return edge_collapse::collapse(input.problem, topology, count, &mut || run.step());
+        }
+    };
+    let seeds = ((share * n as f64) as usize).max(4 * count).min(n);
+    let labels = spectral::cluster(input.problem, input.adjacency, seeds, count, local, &mut || run.step())?;
+    Ok(labels.into_iter().map(Some).collect())
+}
+
+/// Rigid motions of clusters. Vertices without one have no weights yet; numbers of empty clusters are left out.
+fn rigid_bones(input: &Input<'_>, labels: &[Option<u16>]) -> State {
+    let problem = input.problem;
+    let mut used: Vec<u16> = labels.iter().flatten().copied().collect();
+    used.sort_unstable();
+    used.dedup();
+    let number = |j: u16| used.binary_search(&j).unwrap_or(0) as u16;
+    let numbers: Vec<u16> = labels.iter().map(|label| label.map_or(0, number)).collect();
+    let mut skin = Skin::rigid(1, &numbers, problem.rest.clone());
+    // Without any cluster all vertices are on one bone.
+    for (weight, label) in skin.weights.iter_mut().zip(labels) {
+        *weight = f64::from(label.is_some() || used.is_empty());
+    }
+    let count = used.len().max(1);
+    let model = BoneModel::new(BoneKind::Rigid, count, 2);
+    let mut motion = Motion::identity(count, problem.frames());
+    let moments = pass::gather(problem, &motion, &skin);
+    bone_step::update(&mut motion, &moments, &model);
+    State { motion, skin: skin.with_slots(input.local.slots), model }
+}
+
+/// Moves the root to where the mean error of every frame is zero.
+fn centre(problem: &Problem, body: &mut SkinnedPose) {
+    let motion = body.pose.to_motion();
+    let moments = pass::gather(problem, &motion, &body.skin);
+    let (b, f) = (motion.bones, motion.frames());
+    // Weights of a vertex sum to 1, so the bones' rows of w r sum to its residual.
+    for (t, place) in body.pose.places.iter_mut().enumerate() {
+        let sum = |a: usize| (0..b).map(|j| moments.residual[(3 * b + j) * 3 * f + a * f + t]).sum::<f64>();
+        *place += DVec3::new(sum(0), sum(1), sum(2)) / problem.vertices() as f64;
+    }
+}

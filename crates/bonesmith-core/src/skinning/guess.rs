@@ -1,4 +1,4 @@
-//! One vertex on at most four bones: weights and rest position found together.
+//! Weights and rest position of one vertex on at most four bones, solved together.
 //!
 //! For fixed bones the error of a vertex is, but for `|v|^2` (see `local`),
 //!
@@ -8,7 +8,7 @@
 //!
 //! convex in the weights and in the rest position, but not in both: it has many minima, and taking turns creeps to the
 //! nearest one. Here both move at once, by damped Gauss-Newton steps [Marquardt1963] over the weights but one and the
-//! rest position, six numbers. A bone whose weight would fall below 0 leaves.
+//! rest position, six numbers. A bone whose weight would fall below 0 is removed.
 
 // Loops over bones of a vertex are written with indices: that is the shape the compiler unrolls.
 #![allow(clippy::needless_range_loop)]
@@ -23,10 +23,10 @@ pub(crate) const MAX_BONES: usize = 4;
 /// Unknowns: weights but for one, and the rest position.
 const UNKNOWNS: usize = MAX_BONES - 1 + 3;
 
-/// Damping to begin with, least and most of it, as a share of the diagonal.
+/// First, least and largest damping, as a share of the diagonal.
 const DAMPING: (f64, f64, f64) = (1e-3, 1e-7, 1e3);
 
-/// Bones, weights and rest position that a vertex might have.
+/// A possible solution for a vertex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guess {
     /// Bones in use.
@@ -40,20 +40,20 @@ pub(crate) struct Guess {
     pub value: f64,
 }
 
-/// When to leave a guess alone.
+/// When to stop improving a guess.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Most steps.
+    /// Maximum steps.
     pub steps: usize,
     /// A step that gains less is the last one.
     pub least_gain: f64,
-    /// The value to beat: a guess that will not get there at the present pace is given up.
+    /// The value to beat: a guess that will not reach it at the present pace is given up.
     pub rival: f64,
 }
 
-/// What a vertex is judged by.
+/// The error of one vertex.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct VertexError<'a> {
     pub pairs: &'a BonePairs,
     /// [B] `Y_j = T_j^T v`.
     pub y: &'a [[f64; 4]],
@@ -106,7 +106,7 @@ impl Guess {
     }
 }
 
-impl Sight<'_> {
+impl VertexError<'_> {
     #[inline(always)]
     fn terms(&self, guess: &Guess) -> Terms {
         let (n, u) = (guess.count, &guess.u);
@@ -126,7 +126,7 @@ impl Sight<'_> {
         Terms { turned, gram, linear, value }
     }
 
-    /// Best weights for the rest position as it is; bones that would need negative ones leave.
+    /// Best weights for a fixed rest position; bones that would need negative ones are removed.
     #[inline(always)]
     pub fn find_weights(&self, guess: &mut Guess) {
         let Terms { mut gram, mut linear, .. } = self.terms(guess);

@@ -12,13 +12,13 @@ use crate::skinning::{bone_step, pass};
 /// Frames that bones are fitted in at once when a sample is lifted.
 const FRAMES_AT_ONCE: usize = 128;
 
-/// A sample of vertices and frames, and who stands for whom.
+/// A sample of vertices and frames.
 pub(crate) struct Sample {
     /// Vertices in the sample.
     vertices: Vec<u32>,
     /// Frames in the sample.
     frames: Vec<u32>,
-    /// [N] position in `vertices` of a near vertex of the sample.
+    /// [N] position in `vertices` of the nearest vertex of the sample.
     stand_in: Vec<u32>,
 }
 

@@ -1,9 +1,9 @@
 //! Where the bones should be: a search on the sampled problem.
 //!
 //! Alternating descent ends in the nearest local minimum, and which bones serve which region is decided early.
-//! So bones are planted in the worst regions beyond the number asked for, given a few rounds, and the least useful
-//! ones are taken out again, each time judged by how much the error would rise without them. The best state is kept.
-//! The same two moves find the number of bones for a target error, without ever starting again.
+//! So more bones than wanted are planted in the worst regions, and after a few rounds the least useful ones are removed again, each
+//! judged by how much the error would rise without it. The best state is kept. The same two moves find the number of bones for a target
+//! error, without ever starting again.
 
 use crate::model::rig::BoneKind;
 use crate::observer::Cancelled;

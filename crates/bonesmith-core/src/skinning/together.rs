@@ -54,7 +54,7 @@ const MAX_UNKNOWNS: usize = MAX_SLOTS + 2;
 /// Vertices that one task works on.
 const CHUNK: usize = 256;
 
-/// Damping to begin with, least and most of it.
+/// First, least and largest damping.
 const DAMPING: (f64, f64, f64) = (1e-2, 1e-7, 1e3);
 
 /// A number for each unknown of a vertex; 0 beyond those it has.
@@ -353,11 +353,11 @@ fn apply_to(system: &System<'_>, follow: &[Mat4], first: usize, d: &[f32], out: 
     }
 }
 
-/// A vertex and what can change about it.
+/// A vertex and its unknowns.
 struct Vertex<'a> {
     bones: &'a [u16],
     weights: &'a [f64],
-    /// The bone that gives what others take.
+    /// The bone whose weight follows from the others.
     pivot: usize,
     u: [f64; 4],
     move_rest: bool,

@@ -1,4 +1,4 @@
-//! Vertices against fixed bones: which bones, which weights, which rest position. Eight vertices at a time.
+//! The vertex step for fixed bones: which bones, which weights, which rest position. Eight vertices at a time.
 //!
 //! For vertex `v` (trajectory of length L) with homogeneous rest `u` and bones `T_j` the error is
 //!
@@ -9,12 +9,12 @@
 //!
 //! so after one product with the trajectories everything is arithmetic on tiny matrices, whatever the number of
 //! frames. Choice of influences: [Kavan2010 s.4.4] takes the K bones that alone predict best, [Le2014 s.3.7] solves
-//! with all bones and drops the least. We start from the present set, let in the bones with the best line search
+//! with all bones and drops the least. We start from the present set, admit the bones with the best line search
 //! towards them, solve on the simplex, and drop one at a time whose loss is least; a new set is taken only if it is
 //! better. Repeated over the outer rounds this is greedy selection with refitting and swaps.
 //!
-//! Gathering candidates and the rest position are done vertex by vertex (vectorised over bones and matrix entries),
-//! the simplex problems side by side (`solve::simplices`).
+//! Candidates and rest positions are found vertex by vertex (vectorised over bones and matrix entries), the simplex problems are
+//! solved side by side (`solve::simplices`). `choice` is the plain version of the same step, for one vertex in float64.
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
@@ -27,14 +27,14 @@ use crate::skinning::skin::{SkinRows, SkinView};
 use crate::solve::lanes::{Floats, LANES, Lanes, Mat4, steps};
 use crate::solve::simplices::Simplices;
 
-/// Settings of the vertex solve.
+/// Settings of the vertex step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VertexParams {
-    /// K: most influences.
+    /// K: maximum influences.
     pub slots: usize,
-    /// Bones let in beyond the present ones, each round.
+    /// Bones admitted besides the present ones, each round.
     pub newcomers: usize,
-    /// A newcomer must promise to take this share off the vertex's error.
+    /// Least gain of an admitted bone, as a share of the vertex's error.
     pub min_gain: f64,
     /// Move the rest position too.
     pub move_rest: bool,
@@ -77,7 +77,7 @@ struct Candidates {
     weights: Vec<f64>,
     /// `Y_j` of each.
     y: Vec<[f64; 4]>,
-    /// How many of them, the first ones, the vertex has already.
+    /// How many of them, the first ones, are influences of the vertex already.
     present: usize,
 }
 
@@ -159,7 +159,7 @@ impl VertexSolver {
         }
     }
 
-    /// Candidates of vertex `l`: its bones and the most promising others. A vertex without bones gets its best one.
+    /// Candidates of vertex `l`: its bones and those of largest gain. A vertex without bones gets its best one.
     #[inline(always)]
     fn gather(&mut self, view: BatchView<'_>, l: usize, rows: &SkinView<'_>) {
         let (b, rest) = (view.pairs.bones, rows.rest[l]);
@@ -167,7 +167,7 @@ impl VertexSolver {
         let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
         let mut own = std::mem::take(&mut self.candidates[l]);
         own.load_present(rows.of(l));
-        self.look_around(view.pairs, along, &own, &u);
+        self.measure(view.pairs, along, &own, &u);
         if own.bones.is_empty() || self.params.slots == 1 {
             let best = self.best_single(b, own.bones.first().copied());
             own.bones.push(best);
@@ -179,7 +179,7 @@ impl VertexSolver {
             if let Some(pull) = view.pull {
                 self.add_pull(pull, l);
             }
-            self.let_in(&mut own, b, self.params.min_gain * view.errors[l]);
+            self.admit(&mut own, b, self.params.min_gain * view.errors[l]);
             own.find_y(view.pairs, along, &u, 0);
         }
         self.candidates[l] = own;
@@ -188,8 +188,8 @@ impl VertexSolver {
     /// Slope, distance and gain of every bone: of a line search from the present prediction p towards the bone alone,
     /// `(r . d)^2 / |d|^2` with `d = a_j - p`, going at most the whole way.
     #[inline(always)]
-    fn look_around(&mut self, pairs: &BonePairs, along: &[f32], own: &Candidates, u: &[f64; 4]) {
-        // Distances of nearly equal predictions drown in rounding.
+    fn measure(&mut self, pairs: &BonePairs, along: &[f32], own: &Candidates, u: &[f64; 4]) {
+        // Distances of nearly equal predictions are rounding errors.
         const LEAST_DISTANCE: f32 = 1e-6;
         const NONE: [f32; 4] = [0.0, 0.0, 0.0, -1e30];
         let (b, groups) = (pairs.bones, pairs.own().len());
@@ -208,7 +208,7 @@ impl VertexSolver {
         self.slopes.clear();
         for group in steps(groups) {
             let start = group * LANES;
-            // No slope leads to bones that are not there.
+            // Lanes without a bone have no slope.
             let row = |c: usize| Floats::from_fn(|l| if start + l < b { along[c * b + start + l] } else { NONE[c] });
             let [x, y, z] = [0, 1, 2].map(|c| Floats::splat(u[c] as f32));
             self.slopes.push((x * row(0) + y * row(1)) + (z * row(2) + row(3)));
@@ -235,7 +235,7 @@ impl VertexSolver {
         }
     }
 
-    /// Gains with smoothness: only bones that neighbours use gain more than the error alone says.
+    /// Gains with smoothness: bones that neighbours use gain more than by the error alone.
     #[inline(always)]
     fn add_pull(&mut self, pull: Pull<'_>, l: usize) {
         for &(bone, mean) in &pull.means[l] {
@@ -245,7 +245,7 @@ impl VertexSolver {
 
     /// Adds the bones of best gain to the candidates.
     #[inline(always)]
-    fn let_in(&mut self, own: &mut Candidates, b: usize, least_gain: f64) {
+    fn admit(&mut self, own: &mut Candidates, b: usize, least_gain: f64) {
         for &j in &own.bones {
             self.gains[j / LANES].0[j % LANES] = 0.0;
         }
@@ -279,7 +279,7 @@ impl VertexSolver {
         best
     }
 
-    /// Hands the candidates to the simplex solver.
+    /// Loads the candidates into the simplex solver.
     #[inline(always)]
     fn load(&mut self, view: BatchView<'_>, rest: &[DVec3]) {
         let simplices = &mut self.simplices;
@@ -307,8 +307,8 @@ impl VertexSolver {
         }
     }
 
-    /// Best weights over all candidates, then without the least useful ones until few enough are left; where that is
-    /// worse than before, best weights over the bones that the vertex had.
+    /// Best weights over all candidates, then without the least useful ones until K are left; where that is worse than before, best
+    /// weights over the previous bones.
     #[inline(always)]
     fn choose(&mut self, n: usize) {
         let simplices = &mut self.simplices;
@@ -334,7 +334,7 @@ impl VertexSolver {
         }
     }
 
-    /// Takes the weights back; bones without any leave.
+    /// Reads the weights back; bones without any are removed.
     #[inline(always)]
     fn unload(&mut self, n: usize) {
         for (l, own) in self.candidates[..n].iter_mut().enumerate() {
@@ -353,8 +353,8 @@ impl VertexSolver {
         }
     }
 
-    /// Adds to `costs[j]` by how much the error would rise without bone `j`, others and the most promising newcomers
-    /// refitted; a vertex with one bone goes to the best mix of newcomers.
+    /// Adds to `costs[j]` by how much the error would rise without bone `j`, the others and the admitted bones refitted; a vertex with one
+    /// bone gets the best mix of admitted bones.
     #[inline(always)]
     fn removal_costs(&mut self, view: BatchView<'_>, rows: &SkinView<'_>, costs: &mut [f64]) {
         let (rest, b) = (rows.rest, view.pairs.bones);
@@ -366,8 +366,8 @@ impl VertexSolver {
             let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
             let mut own = std::mem::take(&mut self.candidates[l]);
             own.load_present(rows.of(l));
-            self.look_around(view.pairs, along, &own, &u);
-            self.let_in(&mut own, b, 0.0);
+            self.measure(view.pairs, along, &own, &u);
+            self.admit(&mut own, b, 0.0);
             if own.bones.len() == 1 {
                 own.bones.push(usize::from(own.bones[0] == 0));
                 own.weights.push(0.0);
@@ -428,7 +428,7 @@ impl Candidates {
 
     /// Rest position of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].
     ///
-    /// A small ridge keeps the vertex where it is in directions that no frame sees.
+    /// A small ridge keeps the vertex in place in directions that no frame determines.
     #[inline(always)]
     fn best_rest(&self, pairs: &BonePairs, rest: DVec3) -> DVec3 {
         let mut normal = Mat4::default();

@@ -4,7 +4,7 @@ use crate::cluster::split;
 use crate::observer::Silent;
 use crate::skinning::basins::{Basins, all_sets, best_sets};
 use crate::skinning::descent::{Descent, VertexStep};
-use crate::skinning::guess::{Guess, MAX_BONES, Patience, Sight};
+use crate::skinning::guess::{Guess, MAX_BONES, Patience, VertexError};
 use crate::skinning::params::FitParams;
 use crate::skinning::pass;
 use crate::skinning::products::BonePairs;
@@ -19,7 +19,7 @@ const SIZES: Sizes = Sizes { vertices: 150, bones: 7, frames: 9, slots: 4 };
 const PATIENT: Patience = Patience { steps: 200, least_gain: 0.0, rival: f64::INFINITY };
 
 /// What a vertex is judged by, and `|v|^2`.
-fn sight(case: &Case, i: usize) -> (&BonePairs, Vec<[f64; 4]>, f64) {
+fn error_of(case: &Case, i: usize) -> (&BonePairs, Vec<[f64; 4]>, f64) {
     let motion = &case.state.motion;
     let pairs = motion.pairs();
     let v: Vec<f64> = case.problem.trajectory(i).iter().map(|x| f64::from(*x)).collect();
@@ -63,10 +63,10 @@ fn guesses_settle_in_a_minimum() {
     let case = case(3, SIZES, BoneKind::Affine);
     let random = &mut Random::new(8);
     for i in 0..40 {
-        let (pairs, y, size) = sight(&case, i);
+        let (pairs, y, size) = error_of(&case, i);
         let mut guess = present(&case, i);
         let before = error(&case, i, &guess);
-        Sight { pairs: &pairs, y: &y }.settle(&mut guess, PATIENT);
+        VertexError { pairs: &pairs, y: &y }.settle(&mut guess, PATIENT);
         let reached = error(&case, i, &guess);
         assert!((guess.value + size - reached).abs() < 1e-9, "{} {reached}", guess.value + size);
         assert!(reached <= before);
@@ -92,10 +92,10 @@ fn no_set_of_bones_beats_the_best() {
     assert_eq!(sets.len(), 7 + 21 + 35 + 35);
     let ranked: Vec<usize> = (0..SIZES.bones).rev().collect();
     for i in 0..10 {
-        let (pairs, y, size) = sight(&case, i);
+        let (pairs, y, size) = error_of(&case, i);
         let u = case.state.skin.rest[i].extend(1.0).to_array();
         let best: Vec<Guess> =
-            best_sets(Sight { pairs: &pairs, y: &y }, &sets, &ranked, u).into_iter().flatten().collect();
+            best_sets(VertexError { pairs: &pairs, y: &y }, &sets, &ranked, u).into_iter().flatten().collect();
         assert!(best.is_sorted_by(|a, b| a.value <= b.value));
         for guess in &best {
             assert!((error(&case, i, guess) - guess.value - size).abs() < 1e-6);

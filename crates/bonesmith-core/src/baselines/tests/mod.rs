@@ -215,7 +215,7 @@ impl Observer for Stages {
 }
 
 #[test]
-fn every_report_can_cancel() {
+fn reports_can_cancel() {
     let sequence = stiff();
     for method in [Method::Fsd, Method::Ssdr, Method::Sma, Method::Sad, Method::Lssp, Method::Cpca, Method::Svd] {
         let bone_kind = if method == Method::Fsd { BoneKind::Affine } else { params(method, 3).bone_kind };
@@ -227,7 +227,7 @@ fn every_report_can_cancel() {
         let mut stages = Stages::default();
         run(&mut stages).unwrap();
         assert!(stages.0 > stages.1.len() && stages.1.len() > 1, "{method:?}: {:?}", stages.1);
-        for at in 1..=stages.0 {
+        for at in (1..=stages.0).step_by(stages.0.div_ceil(6)) {
             assert_eq!(run(&mut CancelAt(at)).unwrap_err(), FitError::Cancelled(Cancelled), "{method:?} {at}");
         }
     }

@@ -13,7 +13,7 @@ use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::skinning::smooth::Smoothness;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 use crate::solve::transform::nearest_rotation;
 
 /// Largest momentum: how far ahead of the last step the next one starts.
@@ -30,7 +30,7 @@ pub(crate) struct Body {
 /// so the skeleton is first carried on in the direction it moved; where the error rises, that is taken back.
 pub(crate) struct JointDescent<'a> {
     pub problem: &'a Problem,
-    pub local: LocalParams,
+    pub local: VertexParams,
     pub smoothness: Option<&'a Smoothness>,
     /// Squared error after the last round.
     pub squared_error: f64,
@@ -42,7 +42,7 @@ pub(crate) struct JointDescent<'a> {
 }
 
 impl<'a> JointDescent<'a> {
-    pub fn new(problem: &'a Problem, local: LocalParams, smoothness: Option<&'a Smoothness>) -> Self {
+    pub fn new(problem: &'a Problem, local: VertexParams, smoothness: Option<&'a Smoothness>) -> Self {
         let (squared_error, moments) = (f64::INFINITY, Moments::default());
         Self { problem, local, smoothness, squared_error, moments, last: None, plain: None, age: 0.0 }
     }
@@ -84,7 +84,7 @@ impl<'a> JointDescent<'a> {
     }
 
     fn solve_vertices(&self, motion: &Motion, skin: &mut Skin) -> Moments {
-        pass::smooth_pass(self.problem, motion, skin, Some(self.local), self.smoothness)
+        pass::solve(self.problem, motion, skin, self.local, self.smoothness)
     }
 
     fn look_ahead(&mut self, pose: &mut Pose) {

@@ -12,10 +12,9 @@ use crate::skinning::params::Effort;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::sample::Sample;
-use crate::skinning::schedule::Schedule;
-use crate::skinning::search::Explorer;
+use crate::skinning::search::{Explorer, SWEEPS, SearchPlan};
 use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 
 /// Rounds with each number of influences while these grow [Le2014 s.3.6].
 const ROUNDS_PER_INFLUENCE: usize = 3;
@@ -30,7 +29,7 @@ pub(crate) struct Ground<'a> {
     pub problem: &'a Problem,
     pub sample: &'a Sample,
     pub coarse: &'a Problem,
-    pub local: LocalParams,
+    pub local: VertexParams,
 }
 
 impl Ground<'_> {
@@ -43,11 +42,11 @@ impl Ground<'_> {
             start::patches(&whole, self.adjacency, clusters.min(all.len().div_ceil(LEAST_VERTICES)))
         });
         let skin = Skin::rigid(1, &labels, self.problem.rest.clone()).pick(vertices);
-        let model = BoneModel::new(BoneKind::Rigid, motion.bones, Schedule::new(Effort::Balanced).sweeps);
+        let model = BoneModel::new(BoneKind::Rigid, motion.bones, SWEEPS);
         let mut state = State { motion, skin, model };
         for slots in 1..=self.local.slots {
             state.skin = with_slots(&state.skin, slots);
-            let mut descent = Descent::new(self.coarse, LocalParams { slots, ..self.local });
+            let mut descent = Descent::new(self.coarse, VertexParams { slots, ..self.local });
             descent.rounds(&mut state, ROUNDS_PER_INFLUENCE, run)?;
         }
         Ok(state)
@@ -63,8 +62,8 @@ impl Ground<'_> {
         effort: Effort,
         run: &mut Run<'_>,
     ) -> Result<(State, f64), Cancelled> {
-        let schedule = Schedule { cycles: Schedule::new(effort).cycles, ..Schedule::new(Effort::Balanced) };
-        let mut explorer = Explorer::resume(self.coarse, state, self.local, schedule, 0);
+        let plan = SearchPlan::new(effort);
+        let mut explorer = Explorer::resume(self.coarse, state, self.local, plan, 0);
         explorer.descend(1, run)?;
         explorer.thin_out(most, run)?;
         loop {
@@ -75,7 +74,7 @@ impl Ground<'_> {
             let batch = (bones / 12).max(1);
             explorer.thin_out(bones - batch, run)?;
             if explorer.e_rms() > worth.limit(before, batch) {
-                explorer = Explorer::resume(self.coarse, kept, self.local, schedule, 0);
+                explorer = Explorer::resume(self.coarse, kept, self.local, plan, 0);
                 break;
             }
         }

@@ -48,7 +48,7 @@ use crate::skinning::params::{FitError, FitInfo, FitParams, StopReason, Warning}
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::sample::Sample;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 use descend::Body;
 use loose::Ground;
 
@@ -97,7 +97,7 @@ pub fn skeleton(
     let coarse = sample.problem(&problem, sequence);
     let prepare_secs = run.seconds();
     let slots = fit.influences.unwrap_or(16).min(sequence.vertex_count());
-    let local = LocalParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
+    let local = VertexParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
     let ground = Ground { sequence, adjacency: &adjacency, problem: &problem, sample: &sample, coarse: &coarse, local };
     let found = match params.method {
         SkeletonMethod::Multipass => multipass::multipass(&ground, fit, params, &mut run)?,

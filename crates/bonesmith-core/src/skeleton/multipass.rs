@@ -184,7 +184,7 @@ fn first_tree<'a>(
 /// A tree of loose bones: minimum spanning tree, root in the middle for now.
 pub(crate) fn joined(ground: &Ground<'_>, state: State) -> Body {
     let State { motion, mut skin, .. } = state;
-    let moments = pass::pass(ground.coarse, &motion, &mut skin, None);
+    let moments = pass::gather(ground.coarse, &motion, &skin);
     let graph = Graph::new(&motion, &moments);
     let middle = ground.coarse.rest.iter().sum::<DVec3>() / ground.coarse.vertices() as f64;
     let away = |j: &usize| graph.centroid(*j).distance_squared(middle);
@@ -253,7 +253,7 @@ fn all_frames(ground: &Ground<'_>, pose: &Pose, skin: &Skin) -> Pose {
         let dense = ground.problem.subset(ground.sequence, ground.sample.picked().0, &every);
         let mut skin = skin.clone();
         let motion = full.to_motion();
-        let moments = pass::pass(&dense, &motion, &mut skin, None);
+        let moments = pass::gather(&dense, &motion, &skin);
         Quadratic::new(&moments, &motion).turn(&mut full, FIRST_TURNS);
     }
     full

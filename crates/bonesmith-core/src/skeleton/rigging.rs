@@ -32,7 +32,7 @@ pub(crate) fn rig(ground: &Ground<'_>, state: &mut State, run: &mut Run<'_>) -> 
     let mut lambda = FIRST_LAMBDA * ground.coarse.vertices() as f64;
     for _ in 0..ROUNDS {
         let State { motion, skin, model } = state;
-        let mut moments = run.timed("vertices", || pass::pass(ground.coarse, motion, skin, Some(ground.local)));
+        let mut moments = run.timed("vertices", || pass::solve(ground.coarse, motion, skin, ground.local, None));
         let e_rms = ground.coarse.e_rms(moments.squared_error);
         run.timed("soft joints", || {
             let edges = Graph::new(motion, &moments).spanning_tree();

@@ -120,8 +120,8 @@ impl<'a> Search<'a> {
         let (motion, _) = plant::plant(problem, &motion, &self.body.skin.rest, errors, extra, patch);
         let local = self.descent.local;
         // Twice: newcomers are let in two at a time.
-        pass::pass(problem, &motion, &mut self.body.skin, Some(local));
-        let moments = pass::pass(problem, &motion, &mut self.body.skin, Some(local));
+        pass::solve(problem, &motion, &mut self.body.skin, local, None);
+        let moments = pass::solve(problem, &motion, &mut self.body.skin, local, None);
         let graph = Graph::new(&motion, &moments);
         for k in before..motion.bones {
             let tension = |j: usize| {
@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
         run.timed("regraft", || {
             let motion = self.body.pose.to_motion();
             let mut skin = self.body.skin.clone();
-            let moments = pass::pass(self.descent.problem, &motion, &mut skin, None);
+            let moments = pass::gather(self.descent.problem, &motion, &skin);
             let mut pose = self.body.pose.clone();
             let mut error = improve(&mut pose, &moments, &motion);
             let mut changed = 0;

@@ -28,7 +28,7 @@ use crate::skinning::params::{BoneCount, FitError, FitParams, StopReason};
 use crate::skinning::pass;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 
 /// Bones where their number is left open: these methods do not find it.
 const DEFAULT_BONES: usize = 24;
@@ -55,7 +55,7 @@ pub(crate) fn single_pass(
     let labels = run.timed("clusters", || clusters(ground, method, count));
     let mut state = rigid_bones(ground, &labels);
     let start_bones = state.bones();
-    let local = LocalParams { move_rest: false, ..ground.local };
+    let local = VertexParams { move_rest: false, ..ground.local };
     run.stage("weights", None)?;
     if method == SkeletonMethod::Hasler {
         for _ in 0..HASLER_ROUNDS {
@@ -64,7 +64,7 @@ pub(crate) fn single_pass(
         }
     }
     for _ in 0..WEIGHT_PASSES {
-        let moments = pass::pass(ground.problem, &state.motion, &mut state.skin, Some(local));
+        let moments = pass::solve(ground.problem, &state.motion, &mut state.skin, local, None);
         run.round(state.bones(), ground.problem.e_rms(moments.squared_error))?;
     }
     let loose = run.history.last().map(|round| round.e_rms);
@@ -73,7 +73,7 @@ pub(crate) fn single_pass(
     centre(ground, &mut body);
     let motion = body.pose.to_motion();
     for _ in 0..WEIGHT_PASSES {
-        let moments = pass::pass(ground.problem, &motion, &mut body.skin, Some(local));
+        let moments = pass::solve(ground.problem, &motion, &mut body.skin, local, None);
         run.round(motion.bones, ground.problem.e_rms(moments.squared_error))?;
     }
     let info = SkeletonInfo { loose_e_rms: loose, ..SkeletonInfo::new(start_bones) };
@@ -116,7 +116,7 @@ fn rigid_bones(ground: &Ground<'_>, labels: &[Option<u16>]) -> State {
     }
     let model = BoneModel::new(BoneKind::Rigid, count, 2);
     let mut motion = Motion::identity(count, problem.frames());
-    let moments = pass::pass(problem, &motion, &mut skin, None);
+    let moments = pass::gather(problem, &motion, &skin);
     bone_step::update(&mut motion, &moments, &model);
     let mut full = Skin::rigid(ground.local.slots, &first, problem.rest.clone());
     for (row, label) in full.weights.chunks_exact_mut(ground.local.slots).zip(labels) {
@@ -130,7 +130,7 @@ fn rigid_bones(ground: &Ground<'_>, labels: &[Option<u16>]) -> State {
 /// Puts the root where the mean error of every frame is zero.
 fn centre(ground: &Ground<'_>, body: &mut Body) {
     let motion = body.pose.to_motion();
-    let moments = pass::pass(ground.problem, &motion, &mut body.skin, None);
+    let moments = pass::gather(ground.problem, &motion, &body.skin);
     let (b, f) = (motion.bones, motion.frames());
     // Weights of a vertex sum to 1, so the bones' rows of w r sum to its residual.
     for (t, place) in body.pose.places.iter_mut().enumerate() {
@@ -142,7 +142,7 @@ fn centre(ground: &Ground<'_>, body: &mut Body) {
 /// Tree and joints by plain distance; rotations stay.
 fn joined(ground: &Ground<'_>, state: State) -> Body {
     let State { motion, mut skin, .. } = state;
-    let moments = pass::pass(ground.problem, &motion, &mut skin, None);
+    let moments = pass::gather(ground.problem, &motion, &skin);
     let graph = Graph::plain(&motion, &moments);
     let middle = ground.problem.rest.iter().sum::<DVec3>() / ground.problem.vertices() as f64;
     let away = |j: &usize| graph.centroid(*j).distance_squared(middle);

@@ -60,11 +60,11 @@ impl<'a> Quadratic<'a> {
 
     /// Moves to another motion: `D' = D - S d`, `E' = E - <d, 2 D - S d>`.
     pub fn move_to(&mut self, motion: Motion) {
-        if motion.rows == self.motion.rows {
+        if motion.rows() == self.motion.rows() {
             return;
         }
         let side = 4 * motion.bones;
-        let step: Vec<f64> = motion.rows.iter().zip(&self.motion.rows).map(|(new, old)| new - old).collect();
+        let step: Vec<f64> = motion.rows().iter().zip(self.motion.rows()).map(|(new, old)| new - old).collect();
         let explained = product(&self.second, side, side, &step, motion.length, false);
         let mut gain = 0.0;
         for ((d, r), s) in step.iter().zip(&mut self.residual).zip(&explained) {

@@ -29,7 +29,7 @@ pub(crate) fn patches(problem: &Problem, adjacency: &Adjacency, clusters: usize)
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
     let mut skin = Skin::rigid(1, &labels, problem.rest.clone());
     for _ in 0..2 {
-        let moments = pass::pass(problem, &motion, &mut skin, None);
+        let moments = pass::gather(problem, &motion, &skin);
         bone_step::update(&mut motion, &moments, &model);
     }
     labels.copy_from_slice(&skin.bones);

@@ -110,7 +110,7 @@ fn errors_from_moments_are_the_errors() {
     let (problem, pose, mut skin) = known();
     let start = disturbed(&pose, 0.1, 2);
     let motion = start.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let other = disturbed(&pose, 0.2, 3).to_motion();
     quadratic.move_to(other.clone());
@@ -124,7 +124,7 @@ fn turning_ends_where_the_gradient_vanishes() {
     let (problem, pose, mut skin) = known();
     let mut start = disturbed(&pose, 0.15, 4);
     let motion = start.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let before = quadratic.squared_error;
     let after = quadratic.turn(&mut start, 60);
@@ -165,7 +165,7 @@ fn joints_go_where_the_motion_says() {
         moved.tree.joints[j] += DVec3::new(0.05, -0.03, 0.04);
     }
     let motion = moved.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let anchors = anchors(&moved, &Graph::new(&motion, &moments));
     let mut quadratic = Quadratic::new(&moments, &motion);
     let placed = quadratic.place(&mut moved, &anchors);
@@ -186,7 +186,7 @@ fn joints_go_where_the_motion_says() {
 fn the_spanning_tree_of_true_motions_is_the_true_tree() {
     let (problem, pose, mut skin) = known();
     let motion = pose.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let graph = Graph::new(&motion, &moments);
     let mut found: Vec<(usize, usize)> =
         graph.spanning_tree().iter().map(|e| (e.bones.0.min(e.bones.1), e.bones.0.max(e.bones.1))).collect();
@@ -205,11 +205,11 @@ fn other_trees_of_the_same_bones_move_the_same() {
     let motion = pose.to_motion();
     let rerooted = pose.with_tree(pose.tree.rooted_at(4, DVec3::new(0.1, 0.2, 0.3)));
     let again = rerooted.to_motion();
-    let largest = motion.rows.iter().zip(&again.rows).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let largest = motion.rows().iter().zip(again.rows()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(largest < 1e-9, "{largest}");
     let fewer = pose.without(&[2, 6]).to_motion();
     let kept = motion.select(&[0, 1, 3, 4, 5]);
-    let largest = fewer.rows.iter().zip(&kept.rows).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let largest = fewer.rows().iter().zip(kept.rows()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(largest < 1e-9, "{largest}");
 }
 
@@ -220,9 +220,9 @@ fn soft_joints_are_part_of_the_error() {
     let start = disturbed(&pose, 0.1, 5).to_motion();
     let mut loose = start.clone();
     let mut random = Random::new(6);
-    loose.rows.iter_mut().for_each(|x| *x += 0.05 * random.signed());
+    loose.rows_mut().iter_mut().for_each(|x| *x += 0.05 * random.signed());
     let edges = pose.tree.edges();
-    let mut moments = pass::pass(&problem, &start, &mut skin, None);
+    let mut moments = pass::gather(&problem, &start, &skin);
     crate::skeleton::rigging::add_joints(&mut moments, &start, &edges, 3.0);
     let with_joints = |motion: &Motion| {
         let mut sum = squared_error(&problem, motion, &skin);

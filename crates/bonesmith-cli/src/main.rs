@@ -75,3 +75,43 @@ fn bench(what: BenchCommand, threads: Option<usize>, session: &mut Session) -> a
         BenchCommand::Gpu(bench) => commands::bench::gpu::run(bench, session),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use bonesmith_core::MeshSequence;
+    use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+
+    use super::*;
+
+    /// Runs a command in this process; returns how many files it has opened.
+    fn opened(folder: &Path, command: &[&str]) -> usize {
+        let path =
+            |word: &&str| if word.contains('.') { folder.join(word).into() } else { std::ffi::OsString::from(word) };
+        let words = ["bonesmith", "--quiet"].iter().map(std::ffi::OsString::from).chain(command.iter().map(path));
+        let cli = Cli::try_parse_from(words).unwrap();
+        let mut session = Session::new(&cli.global);
+        let before = bonesmith_io::files_opened();
+        run(cli, &mut session).unwrap();
+        bonesmith_io::files_opened() - before
+    }
+
+    #[test]
+    fn every_file_is_opened_and_parsed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = posed_rig(1, &PosedRigParams { frames: 3, detail: 1, ..PosedRigParams::default() });
+        let sequence = MeshSequence::try_from(made.sequence).unwrap();
+        for rig in ["rig.glb", "rig.npz", "rig.usdc", "rig.fbx"] {
+            let opened = |command: &[&str]| opened(folder.path(), command);
+            bonesmith_io::save_model(&made.rig, &folder.path().join(rig)).unwrap();
+            bonesmith_io::save_model(&sequence, &folder.path().join("walk.npz")).unwrap();
+            assert_eq!(opened(&["info", rig]), 1, "info {rig}");
+            assert_eq!(opened(&["convert", rig, "copy.npz"]), 1, "convert {rig}");
+            assert_eq!(opened(&["view", rig, "--no-open", "--output", "page.html"]), 1, "view {rig}");
+            // The rig, and the animation.
+            assert_eq!(opened(&["eval", rig, "walk.npz", "--json", "eval.json"]), 2, "eval {rig}");
+            assert_eq!(opened(&["compare", rig, "--against", "walk.npz"]), 2, "compare {rig}");
+        }
+    }
+}

@@ -8,9 +8,17 @@ use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
 use bonesmith_core::deform::ddm_f64;
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{BarParams, bar};
-use bonesmith_core::{DdmRig, Silent, SparseWeights, deform};
-use bonesmith_io::{LoadOptions, Loaded, load, load_ddm, load_ddm_maps, load_rig, load_sequence, save_ddm, save_rig};
+use bonesmith_core::{DdmRig, Model, Silent, SparseWeights, deform};
+use bonesmith_io::{IoError, LoadOptions, load_ddm_maps, load_model, load_rig, load_sequence, save_model, save_rig};
 use glam::{DAffine3, DVec3, Vec3};
+
+/// The model of a file, if it is of this kind.
+fn load_ddm(path: &Path) -> Result<Option<DdmRig>, IoError> {
+    Ok(match load_model(&[path.to_owned()], &LoadOptions::default())? {
+        Model::Ddm(model) => Some(model),
+        _ => None,
+    })
+}
 
 fn sample() -> DdmRig {
     let rig = bar(1, &BarParams { bones: 4, rings: 6, ..BarParams::default() });
@@ -54,7 +62,7 @@ fn nearly(a: &[Vec3], b: &[Vec3], tolerance: f32) -> bool {
 }
 
 fn round_trip(ddm: &DdmRig, path: &Path) -> DdmRig {
-    save_ddm(ddm, path).unwrap();
+    save_model(ddm, path).unwrap();
     load_ddm(path).unwrap().unwrap_or_else(|| panic!("{} holds no multi-weights", path.display()))
 }
 
@@ -78,7 +86,10 @@ fn multi_weights_come_back_from_npz_and_glb() {
                     (a, b) => assert_eq!(a.is_some(), b.is_some()),
                 }
                 assert!(nearly(&posed(&back), &posed(&ddm), 1e-5), "{what} {variant:?} {name}");
-                assert!(matches!(load(&path, &LoadOptions::default()).unwrap(), Loaded::Rig(_)));
+                assert!(matches!(
+                    load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap(),
+                    Model::Ddm(_)
+                ));
             }
         }
     }
@@ -90,13 +101,13 @@ fn whoever_asks_for_a_rig_gets_the_baked_or_the_plain_one() {
     for name in ["a.npz", "a.glb"] {
         let path = folder.path().join(name);
         let small = compressed(4);
-        save_ddm(&small, &path).unwrap();
+        save_model(&small, &path).unwrap();
         let baked = load_rig(&path).unwrap();
         assert_eq!(baked.bone_count(), small.virtual_count());
         let play = |rig: &bonesmith_core::Rig| deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(3));
         assert!(nearly(&play(&baked), &posed(&small), 1e-4), "{name}");
         let full = sample();
-        save_ddm(&full, &path).unwrap();
+        save_model(&full, &path).unwrap();
         let plain = load_rig(&path).unwrap();
         assert!(nearly(&play(&plain), &play(&full.rig), 1e-5), "{name}");
         if name == "a.npz" {
@@ -145,7 +156,7 @@ fn other_axes_and_units_survive_files() {
 fn a_reader_without_the_extension_sees_a_sound_rig() {
     let folder = tempfile::tempdir().unwrap();
     let (ddm, path) = (sample(), folder.path().join("a.gltf"));
-    save_ddm(&ddm, &path).unwrap();
+    save_model(&ddm, &path).unwrap();
     let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(json["extensionsUsed"], serde_json::json!(["BONESMITH_ddm"]));
     assert!(json.get("extensionsRequired").is_none());
@@ -160,7 +171,7 @@ fn damaged_files_are_refused_and_never_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.gltf");
     let damage = |ddm: &DdmRig, change: &dyn Fn(&mut serde_json::Value)| {
-        save_ddm(ddm, &path).unwrap();
+        save_model(ddm, &path).unwrap();
         let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         change(&mut json["skins"][0]["extensions"]["BONESMITH_ddm"]);
         std::fs::write(&path, json.to_string()).unwrap();
@@ -175,7 +186,7 @@ fn damaged_files_are_refused_and_never_panic() {
     assert!(damage(&sample(), &|extension| *extension = "nonsense".into()).contains("not as specified"));
     for name in ["b.npz", "b.glb"] {
         let path = folder.path().join(name);
-        save_ddm(&compressed(4), &path).unwrap();
+        save_model(&compressed(4), &path).unwrap();
         let whole = std::fs::read(&path).unwrap();
         for cut in (0..whole.len()).step_by(whole.len() / 80 + 1) {
             std::fs::write(&path, &whole[..cut]).unwrap();
@@ -195,6 +206,6 @@ fn damaged_files_are_refused_and_never_panic() {
 fn maps_are_read_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("maps.npz");
-    save_ddm(&sample(), &path).unwrap();
+    save_model(&sample(), &path).unwrap();
     assert!(load_ddm_maps(&path).unwrap_err().to_string().contains("rotation_smooth"));
 }

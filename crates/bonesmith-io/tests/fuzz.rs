@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bonesmith_core::MeshSequence;
-use bonesmith_io::{LoadOptions, Loaded, detect, list_meshes, load, save_rig, save_sequence};
+use bonesmith_io::{LoadOptions, detect, list_meshes, load_model, save_rig, save_sequence};
 
 use counted::{HELD, MOST};
 
@@ -51,9 +50,8 @@ fn read(path: &Path, file_bytes: usize, what: &str, tally: &mut Tally) -> bool {
     MOST.store(before, Ordering::Relaxed);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let _ = list_meshes(path);
-        match load(path, &LoadOptions::default()) {
-            Ok(Loaded::Sequence(raw)) => MeshSequence::try_from(raw).is_ok(),
-            Ok(Loaded::Rig(rig)) => rig.check().is_ok(),
+        match load_model(&[path.to_owned()], &LoadOptions::default()) {
+            Ok(model) => model.view().check().is_ok(),
             Err(error) => {
                 let text = error.to_string();
                 assert!(text.lines().count() == 1 && text.len() < 4096, "{text:?}");

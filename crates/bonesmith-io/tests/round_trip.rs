@@ -4,9 +4,9 @@ mod common;
 
 use std::path::Path;
 
-use bonesmith_core::MeshSequence;
 use bonesmith_core::deform::lbs;
-use bonesmith_io::{LoadOptions, Loaded, load, load_rig, load_sequence, save_rig, save_sequence};
+use bonesmith_core::{MeshSequence, Model};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig, save_sequence};
 
 fn reload(sequence: &MeshSequence, path: &Path) -> MeshSequence {
     save_sequence(sequence, path).unwrap();
@@ -27,7 +27,7 @@ fn an_npz_rig_comes_back_as_it_was() {
         }
         save_rig(&rig, &path).unwrap();
         common::assert_same_rig(&load_rig(&path).unwrap(), &rig);
-        assert!(matches!(load(&path, &LoadOptions::default()).unwrap(), Loaded::Rig(_)));
+        assert!(matches!(load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap(), Model::Rig(_)));
     }
 }
 

@@ -2,16 +2,32 @@
 
 mod common;
 
+use std::path::Path;
+
 use bonesmith_core::corrective::eigenskin;
 use bonesmith_core::fit::{BoneCount, FitParams, Method};
 use bonesmith_core::methods::fit;
 use bonesmith_core::model::basis::Basis;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_core::{BoneKind, CorrectiveRig, MeshSequence, Silent};
-use bonesmith_io::{
-    LoadOptions, load_basis, load_rig, load_sequence, load_shaped, save_basis, save_rig, save_rig_with_shapes,
-};
+use bonesmith_core::{BoneKind, CorrectiveRig, MeshSequence, Model, Silent};
+use bonesmith_io::{IoError, LoadOptions, load_model, load_rig, load_sequence, save_model, save_rig};
 use glam::Vec3;
+
+/// The model of a file, if it is of this kind.
+fn load_shaped(path: &Path) -> Result<Option<CorrectiveRig>, IoError> {
+    Ok(match load_model(&[path.to_owned()], &LoadOptions::default())? {
+        Model::Corrective(model) => Some(model),
+        _ => None,
+    })
+}
+
+/// The model of a file, if it is of this kind.
+fn load_basis(path: &Path) -> Result<Option<Basis>, IoError> {
+    Ok(match load_model(&[path.to_owned()], &LoadOptions::default())? {
+        Model::Basis(model) => Some(model),
+        _ => None,
+    })
+}
 
 fn animation() -> MeshSequence {
     let shape = PosedRigParams { kind: BoneKind::Affine, frames: 10, detail: 2, ..PosedRigParams::default() };
@@ -41,7 +57,7 @@ fn shapes_come_back_with_their_weights() {
     assert!(moved > 1e-2, "shapes that do nothing test nothing: {moved}");
     for name in ["a.npz", "a.glb", "a.gltf", "a.usda", "a.usdc", "a.usdz"] {
         let path = folder.path().join(name);
-        save_rig_with_shapes(&shaped.rig, &shaped.shapes, &path).unwrap();
+        save_model(&shaped, &path).unwrap();
         let back = load_shaped(&path).unwrap().unwrap_or_else(|| panic!("{name} has no shapes"));
         // Files have weights from 0 to 1 and opposite shapes for negative ones: joined again.
         assert_eq!(back.shapes.len(), shaped.shapes.len(), "{name}");
@@ -66,7 +82,7 @@ fn shapes_turn_with_the_axes_of_their_rig() {
     let space = bonesmith_core::Space { up: Some(bonesmith_core::UpAxis::Z), metres_per_unit: Some(0.01) };
     std::sync::Arc::make_mut(&mut shaped.rig.surface).space = space;
     let path = folder.path().join("z_up.glb");
-    save_rig_with_shapes(&shaped.rig, &shaped.shapes, &path).unwrap();
+    save_model(&shaped, &path).unwrap();
     let back = load_shaped(&path).unwrap().unwrap();
     assert_eq!(back.rig.surface.space, space);
     nearly(&back.posed(0, 4), &shaped.posed(0, 4), "z up");
@@ -75,16 +91,16 @@ fn shapes_turn_with_the_axes_of_their_rig() {
 #[test]
 fn files_without_shapes_have_none_and_wrong_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let CorrectiveRig { rig, mut shapes } = sample();
+    let mut shaped = sample();
     for name in ["plain.npz", "plain.glb", "plain.usda"] {
-        save_rig(&rig, &folder.path().join(name)).unwrap();
+        save_rig(&shaped.rig, &folder.path().join(name)).unwrap();
         assert!(load_shaped(&folder.path().join(name)).unwrap().is_none(), "{name}");
     }
-    let refused = save_rig_with_shapes(&rig, &shapes, &folder.path().join("a.fbx")).unwrap_err().to_string();
+    let refused = save_model(&shaped, &folder.path().join("a.fbx")).unwrap_err().to_string();
     assert!(refused.contains("a.fbx") && refused.contains(".glb"), "{refused}");
-    shapes[1].weights[0].pop();
+    shaped.shapes[1].weights[0].pop();
     for name in ["b.npz", "b.glb", "b.usda"] {
-        let refused = save_rig_with_shapes(&rig, &shapes, &folder.path().join(name)).unwrap_err().to_string();
+        let refused = save_model(&shaped, &folder.path().join(name)).unwrap_err().to_string();
         assert!(refused.contains("eigenskin_01"), "{refused}");
         assert!(!folder.path().join(name).exists());
     }
@@ -101,14 +117,14 @@ fn bases_come_back_to_the_bit() {
     for method in [Method::Svd, Method::Cpca] {
         let basis = represented(method);
         let path = folder.path().join("basis.npz");
-        save_basis(&basis, &path).unwrap();
+        save_model(&basis, &path).unwrap();
         let back = load_basis(&path).unwrap().unwrap();
         assert_eq!((&back.mean, &back.columns, &back.coefficients), (&basis.mean, &basis.columns, &basis.coefficients));
         assert_eq!((&back.clusters, &back.times_secs), (&basis.clusters, &basis.times_secs));
         let frames = load_sequence(std::slice::from_ref(&path), &LoadOptions::default()).unwrap().frames;
         assert_eq!(frames[7].positions, basis.frame(7));
         assert!(load_rig(&path).is_err());
-        let refused = save_basis(&basis, &folder.path().join("basis.glb")).unwrap_err().to_string();
+        let refused = save_model(&basis, &folder.path().join("basis.glb")).unwrap_err().to_string();
         assert!(refused.contains(".npz"), "{refused}");
     }
     save_rig(&sample().rig, &folder.path().join("rig.npz")).unwrap();

@@ -7,11 +7,19 @@ use std::path::Path;
 use bonesmith_core::compress::{TwoLayerParams, compress};
 use bonesmith_core::reduce::{ReduceMethod, ReduceParams, reduce};
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_core::{BoneKind, Silent, TwoLayerRig, deform};
+use bonesmith_core::{BoneKind, Model, Silent, TwoLayerRig, deform};
 use bonesmith_io::{
-    LoadOptions, Loaded, load, load_rig, load_rig_normalised, load_sequence, load_two_layer, save_rig, save_two_layer,
+    IoError, LoadOptions, load_model, load_rig, load_rig_normalised, load_sequence, save_model, save_rig,
 };
 use glam::{DAffine3, DMat3};
+
+/// The model of a file, if it is of this kind.
+fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {
+    Ok(match load_model(&[path.to_owned()], &LoadOptions::default())? {
+        Model::TwoLayer(model) => Some(model),
+        _ => None,
+    })
+}
 
 fn sample() -> TwoLayerRig {
     let params =
@@ -34,7 +42,7 @@ fn both_layers_come_back_from_npz_and_glb() {
     let two = sample();
     for name in ["two.npz", "two.glb", "two.gltf"] {
         let path = folder.path().join(name);
-        save_two_layer(&two, &path).unwrap();
+        save_model(&two, &path).unwrap();
         let back = load_two_layer(&path).unwrap().unwrap();
         assert_eq!(back.blends, two.blends, "{name}");
         for i in 0..two.vertex_count() {
@@ -46,7 +54,10 @@ fn both_layers_come_back_from_npz_and_glb() {
         let baked = load_rig(&path).unwrap();
         assert_eq!((baked.bone_count(), baked.weights.max_influences()), (two.virtual_count(), 2));
         assert!(nearly(&deform::lbs(&baked.rest, &baked.weights, baked.clips[0].frame(3)), &posed(&two, 3)), "{name}");
-        assert!(matches!(load(&path, &LoadOptions::default()).unwrap(), Loaded::Rig(_)));
+        assert!(matches!(
+            load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap(),
+            Model::TwoLayer(_)
+        ));
     }
     let frames = load_sequence(&[folder.path().join("two.npz")], &LoadOptions::default()).unwrap().frames;
     assert!(nearly(&frames[3].positions, &posed(&two, 3)));
@@ -67,7 +78,7 @@ fn baked_files_play_with_two_influences() {
 fn a_reader_without_the_extension_sees_a_sound_rig() {
     let folder = tempfile::tempdir().unwrap();
     let (two, path) = (sample(), folder.path().join("two.gltf"));
-    save_two_layer(&two, &path).unwrap();
+    save_model(&two, &path).unwrap();
     let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(json["extensionsUsed"], serde_json::json!(["BONESMITH_two_layer"]));
     assert!(json.get("extensionsRequired").is_none());
@@ -86,7 +97,7 @@ fn damaged_layers_are_refused_with_the_number() {
     let folder = tempfile::tempdir().unwrap();
     let (two, path) = (sample(), folder.path().join("two.gltf"));
     let damage = |change: &dyn Fn(&mut serde_json::Value)| {
-        save_two_layer(&two, &path).unwrap();
+        save_model(&two, &path).unwrap();
         let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         change(&mut json["skins"][0]["extensions"]["BONESMITH_two_layer"]);
         std::fs::write(&path, json.to_string()).unwrap();
@@ -100,7 +111,7 @@ fn damaged_layers_are_refused_with_the_number() {
     let mut bytes = Vec::new();
     for name in ["two.npz", "two.glb"] {
         let path = folder.path().join(name);
-        save_two_layer(&two, &path).unwrap();
+        save_model(&two, &path).unwrap();
         bytes.push((path.clone(), std::fs::read(&path).unwrap()));
     }
     for (path, whole) in bytes {

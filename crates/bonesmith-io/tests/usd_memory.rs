@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence};
-use bonesmith_io::{LoadOptions, load, load_sequence, save_rig, save_sequence};
+use bonesmith_io::{LoadOptions, load_model, load_sequence, save_rig, save_sequence};
 use glam::Vec3;
 
 use counted::most_during;
@@ -18,7 +18,7 @@ const FLOOR: usize = 1 << 20;
 
 fn check(path: &Path, bytes: &[u8], what: &str) {
     std::fs::write(path, bytes).unwrap();
-    let ((), most) = most_during(|| _ = load(path, &LoadOptions::default()));
+    let ((), most) = most_during(|| _ = load_model(&[path.to_owned()], &LoadOptions::default()));
     let size = bytes.len();
     assert!(most <= 10 * size + FLOOR, "{} ({what}): {most} bytes held for a file of {size}", path.display());
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith_core::synthetic::{BarParams, bar, jointed_body};
-use bonesmith_core::{MeshSequence, deform, metrics};
+use bonesmith_core::{MeshSequence, Model, metrics};
 use glam::Vec3;
 use serde_json::{Value, json};
 
@@ -27,42 +27,29 @@ fn animation(path: &Path) -> MeshSequence {
     MeshSequence::try_from(raw).unwrap()
 }
 
+fn model(path: &Path) -> Model {
+    bonesmith_io::load_model(&[path.to_owned()], &Default::default()).unwrap()
+}
+
 /// Every frame of a file of any kind.
 fn posed(path: &Path) -> Vec<Vec<Vec3>> {
-    if let Some(two) = bonesmith_io::load_two_layer(path).unwrap() {
-        let clip = &two.master.clips[0];
-        return (0..clip.frame_count()).map(|t| deform::two_layer(&two, clip.frame(t))).collect();
-    }
-    if let Some(rig) = bonesmith_io::load_ddm(path).unwrap() {
-        let clip = &rig.rig.clips[0];
-        return (0..clip.frame_count()).map(|t| deform::ddm_f64(&rig, clip.frame(t))).collect();
-    }
-    match bonesmith_io::load(path, &Default::default()).unwrap() {
-        bonesmith_io::Loaded::Rig(rig) => {
-            let clip = &rig.clips[0];
-            (0..clip.frame_count()).map(|t| deform::lbs(&rig.rest, &rig.weights, clip.frame(t))).collect()
-        }
-        bonesmith_io::Loaded::Sequence(raw) => raw.frames.into_iter().map(|frame| frame.positions).collect(),
-    }
+    let model = model(path);
+    let frames = model.view().clips()[0].frame_count();
+    (0..frames).map(|t| model.view().posed(0, t)).collect()
 }
 
 /// The strongest bone of some vertices, through all layers, where it is clear.
 fn strongest(path: &Path) -> Value {
-    let (two, ddm) = (bonesmith_io::load_two_layer(path).unwrap(), bonesmith_io::load_ddm(path).unwrap());
-    let rig = match (&two, &ddm, bonesmith_io::load(path, &Default::default()).unwrap()) {
-        (Some(two), ..) => two.master.clone(),
-        (_, Some(ddm), _) => ddm.rig.clone(),
-        (.., bonesmith_io::Loaded::Rig(rig)) => *rig,
-        (.., bonesmith_io::Loaded::Sequence(_)) => return json!({}),
-    };
+    let model = model(path);
+    let Some(rig) = model.view().rig() else { return json!({}) };
     let row = |i: usize| -> Vec<f64> {
         let mut row = vec![0.0; rig.bone_count()];
-        match (&two, &ddm) {
-            (Some(two), _) => two.weights.of(i).for_each(|(m, a)| {
+        match &model {
+            Model::TwoLayer(two) => two.weights.of(i).for_each(|(m, a)| {
                 two.blends.of(m).for_each(|(j, d)| row[j] += f64::from(a * d));
             }),
-            (_, Some(ddm)) if ddm.layer.is_none() => ddm.weights.of(i).for_each(|(j, v)| row[j] += f64::from(v[0])),
-            (_, Some(_)) => {}
+            Model::Ddm(ddm) if ddm.layer.is_none() => ddm.weights.of(i).for_each(|(j, v)| row[j] += f64::from(v[0])),
+            Model::Ddm(_) => {}
             _ => rig.weights.of(i).for_each(|(j, w)| row[j] += f64::from(w)),
         }
         row

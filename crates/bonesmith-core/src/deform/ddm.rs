@@ -63,10 +63,9 @@ impl<'a> DdmDeformer<'a> {
 
     /// As [`DdmDeformer::pose_into`], with [N] unit normals: those of the rest pose, deformed with the vertex.
     pub fn pose_with_normals_into(&mut self, pose: &[DAffine3], posed: &mut [Vec3], normals: &mut [Vec3]) {
-        let frame = Posed::new(pose, self.rig.origin);
-        let bones: Vec<Columns> = frame.bones().iter().map(columns).collect();
-        let rotations: Vec<[f32; 4]> = frame.rotations().iter().map(|q| q.as_quat().to_array()).collect();
-        let posed_origin = frame.posed_origin();
+        let Posed { bones, rotations, posed_origin, .. } = Posed::new(pose, self.rig.origin);
+        let bones: Vec<Columns> = bones.iter().map(columns).collect();
+        let rotations: Vec<[f32; 4]> = rotations.iter().map(|q| q.as_quat().to_array()).collect();
         let table = &self.rig.weights;
         if self.rig.layer.is_some() {
             self.virtual_bones.par_chunks_mut(CHUNK / 8).enumerate().for_each(|(chunk, out)| {

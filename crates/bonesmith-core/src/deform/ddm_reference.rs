@@ -15,12 +15,12 @@ use crate::solve::transform::{inverse, nearest_rotation};
 pub struct Posed {
     /// Where the origin is at rest.
     rest_origin: DVec3,
-    /// Where bone 0 takes it.
-    posed_origin: DVec3,
+    /// Where bone 0 moves it.
+    pub posed_origin: DVec3,
     /// [B] posed_from_rest between the two.
-    bones: Vec<DAffine3>,
+    pub bones: Vec<DAffine3>,
     /// [B] rotations of the bones, for the variants that blend those.
-    rotations: Vec<DQuat>,
+    pub rotations: Vec<DQuat>,
 }
 
 impl Posed {
@@ -36,21 +36,6 @@ impl Posed {
             bones: posed_from_rest.iter().map(local).collect(),
             rotations: posed_from_rest.iter().map(rotation).collect(),
         }
-    }
-
-    /// [B] posed_from_rest about the origins.
-    pub fn bones(&self) -> &[DAffine3] {
-        &self.bones
-    }
-
-    /// [B] rotations.
-    pub fn rotations(&self) -> &[DQuat] {
-        &self.rotations
-    }
-
-    /// Where the rest origin goes with bone 0.
-    pub fn posed_origin(&self) -> DVec3 {
-        self.posed_origin
     }
 
     /// posed_from_rest of one row, between the origins.

@@ -102,27 +102,23 @@ pub enum ModelKind {
 impl ModelKind {
     /// The name in reports and JSON.
     pub fn id(self) -> &'static str {
-        match self {
-            Self::Sequence => "sequence",
-            Self::Rig => "lbs",
-            Self::TwoLayer => "two_layer",
-            Self::Ddm => "ddm",
-            Self::CompressedDdm => "compressed_ddm",
-            Self::Corrective => "shaped",
-            Self::Basis => "basis",
-        }
+        self.names().0
     }
 
     /// A few words for people.
     pub fn text(self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Sequence => "an animation",
-            Self::Rig => "a rig",
-            Self::TwoLayer => "a rig with two layers",
-            Self::Ddm => "a Direct Delta Mush rig",
-            Self::CompressedDdm => "a compressed Direct Delta Mush rig",
-            Self::Corrective => "a rig with corrective shapes",
-            Self::Basis => "an animation as trajectories that vertices mix",
+            Self::Sequence => ("sequence", "an animation"),
+            Self::Rig => ("lbs", "a rig"),
+            Self::TwoLayer => ("two_layer", "a rig with two layers"),
+            Self::Ddm => ("ddm", "a Direct Delta Mush rig"),
+            Self::CompressedDdm => ("compressed_ddm", "a compressed Direct Delta Mush rig"),
+            Self::Corrective => ("shaped", "a rig with corrective shapes"),
+            Self::Basis => ("basis", "an animation as trajectories that vertices mix"),
         }
     }
 }
@@ -146,26 +142,19 @@ impl ClipRef<'_> {
 /// A part of what a run time stores of a model. Numbers are float32, indices 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it all")]
 pub enum StoragePart {
-    /// Positions of all frames.
     Positions,
-    /// Rest pose.
     RestPose,
-    /// Weights on bones.
     Weights,
-    /// Weights on virtual bones.
     VirtualWeights,
-    /// Weights of virtual bones on bones.
     VirtualBones,
-    /// Multi-weights, and the weights of the second layer.
+    /// With the weights of the second layer.
     MultiWeights,
-    /// Corrective shapes and their weights.
     Shapes,
-    /// Transforms of bones of this kind.
     Motion(BoneKind),
-    /// Columns of a basis.
     Trajectories,
-    /// Mean, clusters and coefficients of a basis.
+    /// With mean and clusters.
     Coefficients,
 }
 

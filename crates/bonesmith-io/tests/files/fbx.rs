@@ -1,8 +1,8 @@
 //! FBX files of Blender, Maya and Dem Bones.
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Rig, Space, UpAxis, metrics};
-use bonesmith_io::{LoadOptions, Loaded, load, load_rig};
+use bonesmith_core::{MeshSequence, Model, RawFrame, RawSequence, Rig, Space, UpAxis, metrics};
+use bonesmith_io::{LoadOptions, load_model, load_rig};
 
 use crate::truth::{BLENDER, file, sequence, worst};
 
@@ -20,7 +20,9 @@ pub fn baked(rig: &Rig) -> RawSequence {
 
 fn rig(name: &str) -> Option<Rig> {
     let path = file(name)?;
-    let Loaded::Rig(rig) = load(&path, &LoadOptions::default()).unwrap() else { panic!("{name} is a rig") };
+    let Model::Rig(rig) = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap() else {
+        panic!("{name} is a rig")
+    };
     Some(*rig)
 }
 
@@ -143,7 +145,7 @@ fn ascii_files_and_geometry_caches() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flag.fbx");
     std::fs::write(&path, ASCII).unwrap();
-    let message = load(&path, &LoadOptions::default()).unwrap_err().to_string();
+    let message = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap_err().to_string();
     assert!(message.contains("flag.pc2"), "{message}");
 
     let mut pc2 = b"POINTCACHE2\0".to_vec();
@@ -155,14 +157,16 @@ fn ascii_files_and_geometry_caches() {
         pc2.extend(point(at / 4, at % 4).to_array().iter().flat_map(|x| x.to_le_bytes()));
     }
     std::fs::write(folder.path().join("flag.pc2"), pc2).unwrap();
-    let Loaded::Sequence(found) = load(&path, &LoadOptions::default()).unwrap() else { panic!("an animation") };
-    assert_eq!(found.surface.space, Space { up: Some(UpAxis::Z), metres_per_unit: Some(1.0) });
-    assert_eq!(found.frames.len(), 3);
-    for (t, frame) in found.frames.iter().enumerate() {
-        for (i, p) in frame.positions.iter().enumerate() {
+    let Model::Sequence(found) = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap() else {
+        panic!("an animation")
+    };
+    assert_eq!(found.surface().space, Space { up: Some(UpAxis::Z), metres_per_unit: Some(1.0) });
+    assert_eq!(found.frame_count(), 3);
+    for t in 0..3 {
+        for (i, p) in found.frame(t).iter().enumerate() {
             assert!(p.distance(point(t, i) + glam::Vec3::X * 10.0) < 1e-6, "frame {t}, vertex {i}: {p}");
         }
     }
-    assert!((found.times_secs[1] - found.times_secs[0] - 1.0 / 24.0).abs() < 0.02, "{:?}", found.times_secs);
-    MeshSequence::try_from(found).unwrap();
+    let times = found.times_secs();
+    assert!((times[1] - times[0] - 1.0 / 24.0).abs() < 0.02, "{times:?}");
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{BoneKind, Rig, Space, UpAxis};
-use bonesmith_io::{LoadOptions, Loaded, load, load_rig, load_sequence, save_rig};
+use bonesmith_core::{BoneKind, Model, Rig, Space, UpAxis};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig};
 use glam::Vec3;
 
 use crate::judges;
@@ -120,7 +120,7 @@ fn baked_by_another_evaluator() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.fbx");
     save_rig(&rig, &path).unwrap();
-    assert!(matches!(load(&path, &LoadOptions::default()).unwrap(), Loaded::Rig(_)));
+    assert!(matches!(load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap(), Model::Rig(_)));
     let baked = load_sequence(&[path], &LoadOptions::default()).unwrap();
     assert_eq!(baked.frames.len(), 25);
     for (t, frame) in baked.frames.iter().enumerate() {

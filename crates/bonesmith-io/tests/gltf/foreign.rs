@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use base64::Engine;
-use bonesmith_core::RawSequence;
 use bonesmith_core::deform::lbs;
-use bonesmith_io::{LoadOptions, Loaded, load, load_rig, load_sequence};
+use bonesmith_core::{Model, RawSequence};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence};
 use glam::Vec3;
 use serde_json::{Value, json};
 
@@ -187,7 +187,7 @@ fn scaled_armatures_and_split_vertices() {
     assert_eq!(rig.kind, bonesmith_core::BoneKind::Rigid);
     // A quarter turn about the knee, the short way, halfway through: 45 degrees about z of the armature, y of the world.
     let options = LoadOptions { fps: Some(2.0), ..LoadOptions::default() };
-    let Loaded::Rig(fine) = load(&path, &options).unwrap() else { panic!("not a rig") };
+    let Model::Rig(fine) = load_model(std::slice::from_ref(&path), &options).unwrap() else { panic!("not a rig") };
     assert_eq!(fine.clips[0].times_secs, [0.0, 0.5, 1.0]);
     let posed = |t: usize| lbs(&fine.rest, &fine.weights, fine.clips[0].frame(t));
     near(posed(2)[2], [-1.0, 0.0, -1.0]);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith_core::{BoneKind, MeshSequence};
-use bonesmith_io::{LoadOptions, load, load_rig, load_sequence, save_rig};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn small_glb() -> Vec<u8> {
 /// Everything that reads it; must return.
 fn read_all(path: &Path) -> Result<(), String> {
     let rig = load_rig(path).map_err(|e| e.to_string());
-    let _ = load(path, &LoadOptions::default());
+    let _ = load_model(&[path.to_owned()], &LoadOptions::default());
     let options = LoadOptions { fps: Some(24.0), ..LoadOptions::default() };
     let sequence = load_sequence(&[path.to_owned()], &options);
     let _ = sequence.map(MeshSequence::try_from);

@@ -11,7 +11,7 @@ use bonesmith_core::fit::{BoneCount, FitParams};
 use bonesmith_core::methods::fit;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence, Rig, Silent};
-use bonesmith_io::{save_rig, save_rig_with_shapes, save_sequence, save_two_layer};
+use bonesmith_io::{save_model, save_rig, save_sequence};
 use glam::Vec3;
 use serde_json::json;
 
@@ -88,7 +88,7 @@ fn two_layers_for_the_judges() {
     write_rig(&Rig { name: "two_layer_baked".into(), ..two.bake() });
     // Blender does not know the extension: it shows the single-layer weights.
     write_rig(&two.master);
-    save_two_layer(&two, &folder().join("two_layer_runtime.glb")).unwrap();
+    save_model(&two, &folder().join("two_layer_runtime.glb")).unwrap();
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn corrective_shapes_for_the_judges() {
     let fit_params = FitParams { bones: BoneCount::Exact(3), ..FitParams::default() };
     let rig = Rig { name: "eigenskin".into(), ..fit(&sequence, &fit_params, &mut Silent).unwrap().rig };
     let shaped = eigenskin(&rig, &sequence, 4, &mut Silent).unwrap();
-    save_rig_with_shapes(&rig, &shaped.shapes, &folder().join("eigenskin.glb")).unwrap();
+    save_model(&shaped, &folder().join("eigenskin.glb")).unwrap();
     let frames: Vec<_> = some_frames(12).into_iter().map(|t| (t, shaped.posed(0, t))).collect();
     let fps = 1.0 / (rig.clips[0].times_secs[1] - rig.clips[0].times_secs[0]);
     write_reference("eigenskin", fps, &rig.rest, &frames);

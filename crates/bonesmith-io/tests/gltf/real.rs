@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{MeshSequence, RawSequence};
-use bonesmith_io::{LoadOptions, Loaded, load, load_rig, load_sequence, save_rig};
+use bonesmith_core::{MeshSequence, Model, RawSequence};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig};
 use glam::Vec3;
 
 fn data(name: &str) -> Option<PathBuf> {
@@ -72,7 +72,7 @@ fn fox() {
     assert!(error < 1e-5, "{error}");
     assert_eq!(found.surface.topology.face_count(), 576);
     assert_eq!((found.surface.uv_sets.len(), found.surface.materials.len(), found.surface.images.len()), (1, 1, 1));
-    let Loaded::Rig(rig) = load(&data("files/Fox.glb").unwrap(), &LoadOptions::default()).unwrap() else {
+    let Model::Rig(rig) = load_model(&[data("files/Fox.glb").unwrap()], &LoadOptions::default()).unwrap() else {
         panic!("not a rig")
     };
     let clips: Vec<_> = rig.clips.iter().map(|c| (c.name.as_str(), c.frame_count())).collect();

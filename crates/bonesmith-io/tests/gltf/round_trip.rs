@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::{
-    BoneKind, MeshSequence, RawFrame, RawSequence, Rig, Space, SparseWeights, Surface, Topology, UpAxis,
+    BoneKind, MeshSequence, Model, RawFrame, RawSequence, Rig, Space, SparseWeights, Surface, Topology, UpAxis,
 };
-use bonesmith_io::{LoadOptions, Loaded, load, load_rig, load_sequence, save_rig, save_sequence};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig, save_sequence};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use proptest::prelude::*;
 
@@ -144,8 +144,9 @@ fn sequences_come_back_as_morph_targets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("morph.glb");
     save_sequence(&sequence, &path).unwrap();
-    let Loaded::Sequence(back) = load(&path, &LoadOptions::default()).unwrap() else { panic!("not a sequence") };
-    let back = MeshSequence::try_from(back).unwrap();
+    let Model::Sequence(back) = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap() else {
+        panic!("not a sequence")
+    };
     assert_eq!(back.rest(), sequence.rest());
     assert_eq!(back.surface().topology, sequence.surface().topology);
     for (a, b) in back.times_secs().iter().zip(sequence.times_secs()) {

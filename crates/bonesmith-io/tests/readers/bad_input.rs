@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith_core::MeshSequence;
-use bonesmith_io::{LoadOptions, load, load_rig, load_sequence, save_rig, save_sequence};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig, save_sequence};
 
 use crate::caches::{fan, pc2};
 use crate::common;
@@ -78,7 +78,7 @@ fn rigs_and_outputs() {
     assert!(load_rig(&obj).unwrap_err().to_string().contains("OBJ files hold no rig"));
     let npz = write(folder.path(), "a.npz", npz(&sequence_arrays()));
     assert!(load_rig(&npz).unwrap_err().to_string().contains("holds no rig"));
-    assert!(load(&folder.path().join("none"), &LoadOptions::default()).is_err());
+    assert!(load_model(&[folder.path().join("none")], &LoadOptions::default()).is_err());
     let odd = folder.path().join("out.stl");
     assert!(save_rig(&common::rig(), &odd).unwrap_err().to_string().contains(".glb, .gltf"));
     assert!(save_sequence(&common::sequence(1), &odd).unwrap_err().to_string().contains(".glb, .gltf"));

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bonesmith_core::MeshSequence;
-use bonesmith_io::{LoadOptions, Loaded, load, load_sequence, save_rig, save_sequence};
+use bonesmith_core::Model;
+use bonesmith_io::{LoadOptions, load_model, load_sequence, save_rig, save_sequence};
 
 use crate::caches::{fan, mdd, pc2};
 use crate::common;
@@ -55,9 +55,9 @@ fn read(path: &Path, bytes: &[u8], what: &str) -> bool {
     // A new file each time: some file systems flush one that is overwritten, which takes milliseconds.
     let _ = std::fs::remove_file(path);
     std::fs::write(path, bytes).unwrap();
-    let outcome = catch_unwind(AssertUnwindSafe(|| match load(path, &LoadOptions::default()) {
-        Ok(Loaded::Sequence(raw)) => MeshSequence::try_from(raw).is_ok(),
-        Ok(Loaded::Rig(_)) => load_sequence(&[path.to_owned()], &LoadOptions::default()).is_ok(),
+    let outcome = catch_unwind(AssertUnwindSafe(|| match load_model(&[path.to_owned()], &LoadOptions::default()) {
+        Ok(Model::Sequence(_)) => true,
+        Ok(_) => load_sequence(&[path.to_owned()], &LoadOptions::default()).is_ok(),
         Err(_) => false,
     }));
     let largest = LARGEST.swap(0, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::{BoneKind, MeshSequence};
-use bonesmith_io::{LoadOptions, list_meshes, load, load_rig, load_sequence, save_rig};
+use bonesmith_io::{LoadOptions, list_meshes, load_model, load_rig, load_sequence, save_rig};
 use proptest::prelude::*;
 
 use crate::rigs::Recipe;
@@ -20,7 +20,7 @@ fn small(ending: &str) -> Vec<u8> {
 fn read_all(path: &Path) -> Result<(), String> {
     let rig = load_rig(path).map_err(|e| e.to_string());
     let _ = list_meshes(path);
-    let _ = load(path, &LoadOptions::default());
+    let _ = load_model(&[path.to_owned()], &LoadOptions::default());
     let options = LoadOptions { fps: Some(24.0), ..LoadOptions::default() };
     let _ = load_sequence(&[path.to_owned()], &options).map(MeshSequence::try_from);
     rig.map(|_| ())

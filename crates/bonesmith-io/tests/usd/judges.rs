@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence, Rig, Space, UpAxis};
-use bonesmith_io::{BlendShape, save_rig, save_rig_with_shapes, save_sequence};
+use bonesmith_core::{BoneKind, CorrectiveRig, MeshSequence, RawFrame, RawSequence, Rig, Space, UpAxis};
+use bonesmith_io::{BlendShape, save_model, save_rig, save_sequence};
 use glam::Vec3;
 use serde_json::json;
 
@@ -94,7 +94,8 @@ fn blend_shapes_for_the_judges() {
         weights: vec![(0..9).map(|t| (t as f32 * s).sin()).collect()],
     };
     let shapes = [shape("up", 1.0), shape("down", -0.7)];
-    save_rig_with_shapes(&rig, &shapes, &folder().join("blend_shapes.usdc")).unwrap();
+    let shaped = CorrectiveRig { rig: rig.clone(), shapes: shapes.to_vec() };
+    save_model(&shaped, &folder().join("blend_shapes.usdc")).unwrap();
     let pose = |t: usize| {
         let shaped = |i: usize| shapes.iter().fold(rig.rest[i], |p, shape| p + shape.weights[0][t] * shape.offsets[i]);
         let rest: Vec<Vec3> = (0..rig.vertex_count()).map(shaped).collect();

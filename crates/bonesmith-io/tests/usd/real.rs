@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{MeshSequence, RawSequence, Space, UpAxis};
-use bonesmith_io::{LoadOptions, Loaded, list_meshes, load, load_rig, load_sequence};
+use bonesmith_core::{MeshSequence, Model, RawSequence, Space, UpAxis};
+use bonesmith_io::{LoadOptions, list_meshes, load_model, load_rig, load_sequence};
 use glam::Vec3;
 
 use crate::common::{data, truth};
@@ -74,7 +74,9 @@ fn character_is_its_truth() {
     let error = worst(&found, &truth);
     println!("character_skel.usdc: {error:e} of the size");
     assert!(error < 1e-5, "{error}");
-    let Loaded::Rig(rig) = load(&path, &LoadOptions::default()).unwrap() else { panic!("not a rig") };
+    let Model::Rig(rig) = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap() else {
+        panic!("not a rig")
+    };
     assert_eq!((rig.bone_count(), rig.clips.len()), (12, 1));
     assert_eq!(rig.clips[0].name, "rigAction");
     let head = rig.bones.iter().find(|b| b.name == "head").unwrap();

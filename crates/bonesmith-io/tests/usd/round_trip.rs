@@ -1,10 +1,8 @@
 //! What we write, we read back.
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence, Rig, Space, UpAxis};
-use bonesmith_io::{
-    BlendShape, LoadOptions, Loaded, load, load_rig, load_sequence, save_rig, save_rig_with_shapes, save_sequence,
-};
+use bonesmith_core::{BoneKind, CorrectiveRig, MeshSequence, Model, RawFrame, RawSequence, Rig, Space, UpAxis};
+use bonesmith_io::{BlendShape, LoadOptions, load_model, load_rig, load_sequence, save_model, save_rig, save_sequence};
 use glam::{DVec3, Vec3};
 
 use crate::common;
@@ -114,8 +112,9 @@ fn sequences_come_back_bit_for_bit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("cache.{ending}"));
         save_sequence(&sequence, &path).unwrap();
-        let Loaded::Sequence(back) = load(&path, &LoadOptions::default()).unwrap() else { panic!("not a sequence") };
-        let back = MeshSequence::try_from(back).unwrap();
+        let Model::Sequence(back) = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap() else {
+            panic!("not a sequence")
+        };
         assert_eq!(back.name(), sequence.name());
         assert_eq!(back.rest(), sequence.rest());
         assert_eq!(back.surface(), sequence.surface());
@@ -140,10 +139,11 @@ fn blend_shapes_are_added_before_skinning() {
         weights: vec![(0..5).map(|t| s * t as f32 / 4.0).collect()],
     };
     let shapes = [shape("up", 1.0), shape("dö wn", -0.5)];
+    let shaped = CorrectiveRig { rig: rig.clone(), shapes: shapes.to_vec() };
     for ending in ENDINGS {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("shapes.{ending}"));
-        save_rig_with_shapes(&rig, &shapes, &path).unwrap();
+        save_model(&shaped, &path).unwrap();
         let back = load_sequence(&[path], &LoadOptions::default()).unwrap();
         assert_eq!(back.frames.len(), 5);
         for (t, frame) in back.frames.iter().enumerate() {
@@ -157,7 +157,8 @@ fn blend_shapes_are_added_before_skinning() {
     }
     let wrong = BlendShape { weights: vec![vec![0.0; 4]], ..shapes[0].clone() };
     let folder = tempfile::tempdir().unwrap();
-    assert!(save_rig_with_shapes(&rig, &[wrong], &folder.path().join("x.usda")).is_err());
+    let wrong = CorrectiveRig { rig, shapes: vec![wrong] };
+    assert!(save_model(&wrong, &folder.path().join("x.usda")).is_err());
 }
 
 /// Pictures lie beside a layer, or in the archive.

@@ -153,8 +153,8 @@ fn linear_blending(given: &Rig, full: &DdmRig) -> f64 {
     let mut posed = vec![Vec3::ZERO; given.vertex_count()];
     best(full, |pose| {
         let local = Posed::new(pose, full.origin);
-        lbs_f32_into(&rest, &given.weights, local.bones(), &mut posed);
-        posed.iter_mut().for_each(|p| *p = (p.as_dvec3() + local.posed_origin()).as_vec3());
+        lbs_f32_into(&rest, &given.weights, &local.bones, &mut posed);
+        posed.iter_mut().for_each(|p| *p = (p.as_dvec3() + local.posed_origin).as_vec3());
         black_box(&posed);
     })
 }

@@ -23,7 +23,7 @@ fn rig(name: &str) -> Option<Rig> {
     let Model::Rig(rig) = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap() else {
         panic!("{name} is a rig")
     };
-    Some(*rig)
+    Some(rig)
 }
 
 #[test]

@@ -12,8 +12,6 @@
 //! earlier ones, so `m^T A_i = m^T A`: the data stays as it is, is read once per direction and never written, and no
 //! rounding accumulates in it. Column norms follow from Pythagoras, in float64.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
@@ -48,26 +46,20 @@ impl Subspace {
 
     /// [r, d] coordinates of [r, L] rows.
     pub fn reduced(&self, rows: &[f64]) -> Vec<f64> {
-        multiplied(rows, self.length, self.matrix().transpose())
+        let coordinates = |row| self.basis.chunks_exact(self.length).map(move |direction| dot64(direction, row));
+        rows.chunks_exact(self.length).flat_map(coordinates).collect()
     }
 
     /// [r, L] rows with [r, d] coordinates.
     pub fn in_all_frames(&self, coordinates: &[f64]) -> Vec<f64> {
-        multiplied(coordinates, self.dimension, self.matrix())
+        let mut out = vec![0.0; coordinates.len() / self.dimension * self.length];
+        for (out, point) in out.chunks_exact_mut(self.length).zip(coordinates.chunks_exact(self.dimension)) {
+            for (x, direction) in point.iter().zip(self.basis.chunks_exact(self.length)) {
+                out.iter_mut().zip(direction).for_each(|(out, b)| *out += x * b);
+            }
+        }
+        out
     }
-
-    fn matrix(&self) -> MatRef<'_, f64> {
-        MatRef::from_row_major_slice(&self.basis, self.dimension, self.length)
-    }
-}
-
-/// Rows of this length times a matrix.
-fn multiplied(rows: &[f64], length: usize, matrix: MatRef<'_, f64>) -> Vec<f64> {
-    let count = rows.len() / length;
-    let mut out = vec![0.0; count * matrix.ncols()];
-    let to = MatMut::from_row_major_slice_mut(&mut out, count, matrix.ncols());
-    matmul(to, Accum::Replace, MatRef::from_row_major_slice(rows, count, length), matrix, 1.0, Par::Seq);
-    out
 }
 
 /// Finds a subspace with `|B C - A|_F <= epsilon`, or one that leaves out no more than rounding.
@@ -198,6 +190,7 @@ mod tests {
     use super::*;
     use crate::mesh::sequence::MeshSequence;
     use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
+    use faer::MatRef;
 
     fn run(trajectories: &[f32], length: usize, epsilon: f64) -> Subspace {
         reduce(trajectories, length, epsilon, &mut || Ok(())).unwrap()

@@ -6,6 +6,7 @@ mod commands;
 mod ddm;
 mod files;
 mod fitting;
+mod golden;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod harness;

@@ -176,7 +176,7 @@ pub(super) fn cluster_motion(problem: &Problem, labels: &[Option<u16>], count: u
     skin.weights.iter_mut().zip(labels).filter(|(_, label)| label.is_none()).for_each(|(w, _)| *w = 0.0);
     let mut motion = Motion::identity(count, problem.frames());
     for kind in [BoneKind::Rigid, kind] {
-        let moments = pass::pass(problem, &motion, &mut skin, None);
+        let moments = pass::gather(problem, &motion, &skin);
         bone_step::update(&mut motion, &moments, &BoneModel::new(kind, count, 1));
     }
     motion

@@ -92,7 +92,7 @@ fn decompose(
     let stop = loop {
         run.timed("weights", || sparse_weights(problem, &motion, &mut skin));
         let mut scaled = normalised(&skin, count);
-        let moments = run.timed("sums", || pass::pass(problem, &motion, &mut scaled, None));
+        let moments = run.timed("sums", || pass::gather(problem, &motion, &scaled));
         run.timed("bones", || soft_rotations(&mut motion, &moments));
         let e_rms = problem.e_rms(moments.squared_error);
         run.round(count, e_rms)?;
@@ -103,7 +103,7 @@ fn decompose(
     };
     run.timed("weights", || sparse_weights(problem, &motion, &mut skin));
     let mut skin = normalised(&skin, params.influences.unwrap_or(count).min(count));
-    let e_rms = problem.e_rms(pass::pass(problem, &motion, &mut skin, None).squared_error);
+    let e_rms = problem.e_rms(pass::gather(problem, &motion, &skin).squared_error);
     run.round(count, e_rms)?;
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
     Ok(Solved { state: State { motion, skin, model }, stop, rounds: rounds.count, e_rms })
@@ -168,11 +168,12 @@ fn soft_rotations(motion: &mut Motion, moments: &Moments) {
     let Ok(factor) = system.llt(Side::Lower) else { return };
     let targets = nearest_rotations(motion);
     let right = Mat::from_fn(side, length, |r, l| {
-        let wish = if r < 3 * b { pull[r] * (targets.rows[r * length + l] - motion.rows[r * length + l]) } else { 0.0 };
+        let wish =
+            if r < 3 * b { pull[r] * (targets.rows()[r * length + l] - motion.rows()[r * length + l]) } else { 0.0 };
         moments.residual[r * length + l] + wish
     });
     let step = factor.solve(right);
-    (0..side).for_each(|r| (0..length).for_each(|l| motion.rows[r * length + l] += step[(r, l)]));
+    (0..side).for_each(|r| (0..length).for_each(|l| motion.rows_mut()[r * length + l] += step[(r, l)]));
 }
 
 /// The linear parts' nearest rotations; translations as they are.

@@ -9,7 +9,6 @@ use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::gram;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BoneProducts;
 use crate::skinning::quadratic;
@@ -94,7 +93,7 @@ fn project(motion: &Motion, trajectories: &[f32], wide: &mut Vec<f64>, projected
         MatMut::from_row_major_slice_mut(projected, n, side),
         Accum::Replace,
         MatRef::from_row_major_slice(wide, n, length),
-        MatRef::from_row_major_slice(&motion.rows, side, length).transpose(),
+        MatRef::from_row_major_slice(motion.rows(), side, length).transpose(),
         1.0,
         Par::Seq,
     );
@@ -138,7 +137,7 @@ pub(super) struct Quadratic {
 
 impl Quadratic {
     pub fn new(motion: &Motion) -> Self {
-        Self { matrices: quadratic::forms(&gram(motion), motion.bones), bones: motion.bones }
+        Self { matrices: quadratic::forms(&motion.gram(), motion.bones), bones: motion.bones }
     }
 
     /// `G` [B, B] and `q` [B] of a vertex.

@@ -70,7 +70,7 @@ fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<
 
 /// Transformations for the weights there are; the error afterwards.
 fn solve(problem: &Problem, motion: &mut Motion, skin: &mut Skin, kind: BoneKind, run: &mut Run<'_>) -> f64 {
-    let moments = run.timed("sums", || pass::pass(problem, motion, skin, None));
+    let moments = run.timed("sums", || pass::gather(problem, motion, skin));
     let model = BoneModel::new(kind, motion.bones, 1);
     let gain = run.timed("bones", || bone_step::update(motion, &moments, &model));
     problem.e_rms(moments.squared_error - gain)

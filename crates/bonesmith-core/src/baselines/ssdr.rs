@@ -23,7 +23,7 @@ use crate::skinning::descent::State;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::params::{FitError, FitParams, Fitted};
-use crate::skinning::pass::{self, gram};
+use crate::skinning::pass;
 use crate::skinning::plant;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BoneProducts;
@@ -74,7 +74,7 @@ fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<
     run.stage("weights and bones", Some(rounds.most()))?;
     loop {
         run.timed("weights", || update_weights(problem, &motion, &mut skin));
-        let moments = run.timed("sums", || pass::pass(problem, &motion, &mut skin, None));
+        let moments = run.timed("sums", || pass::gather(problem, &motion, &skin));
         let gain = run.timed("bones", || bone_step::update(&mut motion, &moments, &model));
         let e_rms = problem.e_rms(moments.squared_error - gain);
         run.round(count, e_rms)?;
@@ -187,7 +187,7 @@ fn reinitialise(problem: &Problem, motion: &mut Motion, skin: &Skin, moments: &M
 /// Every rest position to where it fits best with the weights it has; the error afterwards.
 fn correct_rest(problem: &Problem, state: &mut State) -> f64 {
     let State { motion, skin, .. } = state;
-    let products = BoneProducts::new(motion.bones, gram(motion));
+    let products = BoneProducts::new(motion.bones, motion.gram().to_vec());
     for_each_vertex(problem, motion, skin, Vec::new, |influences, vertex| {
         influences.clear();
         let used = vertex.bones.iter().zip(vertex.weights.iter()).take_while(|(_, w)| **w > 0.0);
@@ -195,5 +195,5 @@ fn correct_rest(problem: &Problem, state: &mut State) -> f64 {
         *vertex.rest = best_rest(&products, vertex.y, influences, *vertex.rest);
         0.0
     });
-    problem.e_rms(pass::pass(problem, motion, skin, None).squared_error)
+    problem.e_rms(pass::gather(problem, motion, skin).squared_error)
 }

@@ -222,7 +222,7 @@ struct Predictor<'a> {
 
 impl<'a> Predictor<'a> {
     fn new(problem: &'a Problem, motion: &Motion) -> Self {
-        Self { problem, clusters: motion.bones, rows: motion.rows.iter().map(|&x| x as f32).collect() }
+        Self { problem, clusters: motion.bones, rows: motion.rows().iter().map(|&x| x as f32).collect() }
     }
 
     /// Squared error over all frames of vertex `i` if it moved with cluster `j`; `scratch` has L entries.
@@ -343,7 +343,7 @@ mod tests {
                 assert_eq!(regions.labels.len(), n);
                 let sizes = sizes(&regions.labels, count.max(1));
                 assert!(sizes.iter().all(|&s| s > 0), "{name} {count}: {sizes:?}");
-                assert!(regions.motion.rows.iter().all(|x| x.is_finite()), "{name} {count}");
+                assert!(regions.motion.rows().iter().all(|x| x.is_finite()), "{name} {count}");
             }
         }
     }

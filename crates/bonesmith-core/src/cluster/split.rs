@@ -14,7 +14,7 @@ use crate::skinning::motion::Motion;
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 
 /// Rounds of assignment and refitting after each doubling.
 const ROUNDS: usize = 3;
@@ -59,17 +59,17 @@ pub(crate) fn refit(
 ) -> Result<Vec<f32>, Cancelled> {
     let model = BoneModel::new(BoneKind::Rigid, motion.bones, 1);
     let mut skin = Skin::rigid(1, labels, problem.rest.clone());
-    let mut moments = pass::pass(problem, motion, &mut skin, None);
+    let mut moments = pass::gather(problem, motion, &skin);
     bone_step::update(motion, &moments, &model);
     for _ in 0..rounds {
         check()?;
-        let params = LocalParams { slots: 1, newcomers: 0, min_gain: 0.0, move_rest: false, rounds: 0 };
-        moments = pass::pass(problem, motion, &mut skin, Some(params));
+        let params = VertexParams { slots: 1, newcomers: 0, min_gain: 0.0, move_rest: false, rounds: 0 };
+        moments = pass::solve(problem, motion, &mut skin, params, None);
         bone_step::update(motion, &moments, &model);
     }
     labels.copy_from_slice(&skin.bones);
     check()?;
-    Ok(pass::pass(problem, motion, &mut skin, None).per_vertex)
+    Ok(pass::gather(problem, motion, &skin).per_vertex)
 }
 
 /// Clusters, largest total error first; then, where there is none, most vertices first.

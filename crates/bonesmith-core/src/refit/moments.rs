@@ -137,7 +137,7 @@ impl Moments {
 
     /// All bones of a motion in frame `t`.
     pub fn pose(&self, motion: &Motion, t: usize) -> Vec<Columns> {
-        (0..self.bones).map(|j| self.columns(&motion.rows, j, t)).collect()
+        (0..self.bones).map(|j| self.columns(motion.rows(), j, t)).collect()
     }
 
     /// `D = P - T S` of all bones in frame `t`.

@@ -109,7 +109,7 @@ impl<'a> Solver<'a> {
                 MatMut::from_row_major_slice_mut(&mut along[..count * side], count, side),
                 Accum::Replace,
                 MatRef::from_row_major_slice(&self.trajectories[..count * length], count, length),
-                MatRef::from_row_major_slice(&part.motion.rows, side, length).transpose(),
+                MatRef::from_row_major_slice(part.motion.rows(), side, length).transpose(),
                 1.0,
                 Par::Seq,
             );

@@ -13,7 +13,6 @@
 use rayon::prelude::*;
 
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::gram;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
 
@@ -111,7 +110,7 @@ pub(super) const PAIRS: [(usize, usize); 10] =
 
 impl<'a> Shared<'a> {
     fn new(part: Part<'a>) -> Self {
-        let (gram, b) = (gram(part.motion), part.motion.bones);
+        let (gram, b) = (part.motion.gram().to_vec(), part.motion.bones);
         let entry = |(c, d): (usize, usize), j: usize| {
             let entry = gram[(c * b + j) * 4 * b + d * b + j];
             if c == d { entry } else { 2.0 * entry }

@@ -11,7 +11,7 @@ use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::skinning::smooth::Smoothness;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 
 /// Largest momentum: how far ahead of the last step the next one starts.
 const MAX_MOMENTUM: f64 = 0.95;
@@ -26,7 +26,7 @@ pub(crate) struct SkinnedPose {
 /// Alternates on one problem, with momentum on the pose.
 pub(crate) struct SkeletonDescent<'a> {
     pub problem: &'a Problem,
-    pub local: LocalParams,
+    pub local: VertexParams,
     smoothness: Option<&'a Smoothness>,
     /// Squared error after the last round.
     pub squared_error: f64,
@@ -36,7 +36,7 @@ pub(crate) struct SkeletonDescent<'a> {
 }
 
 impl<'a> SkeletonDescent<'a> {
-    pub fn new(problem: &'a Problem, local: LocalParams, smoothness: Option<&'a Smoothness>) -> Self {
+    pub fn new(problem: &'a Problem, local: VertexParams, smoothness: Option<&'a Smoothness>) -> Self {
         let (squared_error, moments) = (f64::INFINITY, Moments::default());
         let momentum = Momentum::new(if smoothness.is_some() { 0.0 } else { MAX_MOMENTUM });
         Self { problem, local, smoothness, squared_error, moments, momentum }
@@ -76,7 +76,7 @@ impl<'a> SkeletonDescent<'a> {
     }
 
     fn solve_vertices(&mut self, motion: &Motion, skin: &mut Skin) {
-        self.moments = pass::smooth_pass(self.problem, motion, skin, Some(self.local), self.smoothness);
+        self.moments = pass::solve(self.problem, motion, skin, self.local, self.smoothness);
     }
 
     /// Takes the look ahead back, so that `body` is what the last error belongs to.

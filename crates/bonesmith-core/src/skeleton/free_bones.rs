@@ -16,10 +16,9 @@ use crate::skinning::motion::Motion;
 use crate::skinning::params::Effort;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
-use crate::skinning::schedule::Schedule;
-use crate::skinning::search::Explorer;
+use crate::skinning::search::{Explorer, SWEEPS, SearchPlan};
 use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 
 /// Rounds with each number of influences while these grow [Le2014 s.3.6].
 const ROUNDS_PER_INFLUENCE: usize = 3;
@@ -39,11 +38,11 @@ pub(super) fn over_complete(input: &Input<'_>, clusters: usize, run: &mut Run<'_
         patches(&whole, input.adjacency, clusters.min(all.len().div_ceil(MIN_VERTICES)), run)
     })?;
     let skin = Skin::rigid(1, &labels, input.problem.rest.clone()).pick(vertices);
-    let model = BoneModel::new(BoneKind::Rigid, motion.bones, Schedule::new(Effort::Balanced).sweeps);
+    let model = BoneModel::new(BoneKind::Rigid, motion.bones, SWEEPS);
     let mut state = State { motion, skin, model };
     for slots in 1..=input.local.slots {
         state.skin = state.skin.with_slots(slots);
-        let mut descent = Descent::new(input.coarse, LocalParams { slots, ..input.local });
+        let mut descent = Descent::new(input.coarse, VertexParams { slots, ..input.local });
         descent.rounds(&mut state, ROUNDS_PER_INFLUENCE, run)?;
     }
     Ok(state)
@@ -59,8 +58,7 @@ pub(super) fn thinned(
     effort: Effort,
     run: &mut Run<'_>,
 ) -> Result<(State, f64), Cancelled> {
-    let schedule = Schedule { cycles: Schedule::new(effort).cycles, ..Schedule::new(Effort::Balanced) };
-    let resume = |state: State| Explorer::resume(input.coarse, state, input.local, schedule, 0);
+    let resume = |state: State| Explorer::resume(input.coarse, state, input.local, SearchPlan::new(effort), 0);
     let mut explorer = resume(state);
     explorer.descend(1, run)?;
     explorer.thin_out(max_bones, run)?;

@@ -50,7 +50,7 @@ use crate::skinning::params::{BoneCount, FitError, FitInfo, FitParams, Method, S
 use crate::skinning::problem::Problem;
 use crate::skinning::run::{Ending, Run};
 use crate::skinning::sample::Sample;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 use descend::SkinnedPose;
 use pose::Pose;
 
@@ -79,7 +79,7 @@ struct Input<'a> {
     sample: &'a Sample,
     /// The sampled problem.
     coarse: &'a Problem,
-    local: LocalParams,
+    local: VertexParams,
 }
 
 /// A fitted skeleton without names and directions.
@@ -109,7 +109,7 @@ pub fn skeleton(
     let sample = Sample::new(&problem, SAMPLE.0, frames, fit.seed);
     let coarse = sample.problem(&problem, sequence);
     let slots = fit.influences.unwrap_or(16).min(sequence.vertex_count());
-    let local = LocalParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
+    let local = VertexParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
     let input = Input { sequence, adjacency: &adjacency, problem: &problem, sample: &sample, coarse: &coarse, local };
     run.prepared();
     let found = match params.method {

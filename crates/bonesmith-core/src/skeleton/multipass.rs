@@ -164,8 +164,8 @@ fn first_tree<'a>(
 
 /// A tree of free bones: minimum spanning tree of a joint graph, root in the middle for now; rotations stay.
 pub(super) fn joined(problem: &Problem, state: State, gap: Gap, run: &mut Run<'_>) -> Result<SkinnedPose, Cancelled> {
-    let State { motion, mut skin, .. } = state;
-    let second = pass::pass(problem, &motion, &mut skin, None).second;
+    let State { motion, skin, .. } = state;
+    let second = pass::gather(problem, &motion, &skin).second;
     let centroids: Vec<DVec3> = second.of.iter().map(|coupling| coupling.centre()).collect();
     let root = nearest_bone(&centroids, problem.rest.iter().sum::<DVec3>() / problem.vertices() as f64);
     let edges = JointGraph::new(&motion, &second, gap).spanning_tree(run)?;
@@ -191,7 +191,7 @@ fn all_frames(input: &Input<'_>, body: &SkinnedPose, run: &mut Run<'_>) -> Resul
         if every.len() > picked.len() {
             let dense = input.problem.subset(input.sequence, vertices, frames);
             let motion = part.to_motion();
-            let moments = pass::pass(&dense, &motion, &mut body.skin.clone(), None);
+            let moments = pass::gather(&dense, &motion, &body.skin);
             Quadratic::new(&moments, &motion).rotate(&mut part, FIRST_ROTATIONS);
         }
         full.rotations.append(&mut part.rotations);

@@ -16,7 +16,7 @@ use crate::skinning::motion::Motion;
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 
 /// Weight of a joint in the first round, as a share of all vertices [Le2014 s.3.3: 1].
 const FIRST_LAMBDA: f64 = 3e-3;
@@ -30,14 +30,14 @@ const ROUNDS: usize = 10;
 pub(super) fn draw_together(
     problem: &Problem,
     state: &mut State,
-    local: LocalParams,
+    local: VertexParams,
     run: &mut Run<'_>,
 ) -> Result<(), Cancelled> {
     run.stage("soft joints", None)?;
     let mut lambda = FIRST_LAMBDA * problem.vertices() as f64;
     for _ in 0..ROUNDS {
         let State { motion, skin, model } = state;
-        let mut moments = run.timed("vertices", || pass::pass(problem, motion, skin, Some(local)));
+        let mut moments = run.timed("vertices", || pass::solve(problem, motion, skin, local, None));
         let e_rms = problem.e_rms(moments.squared_error);
         run.observed("soft joints", |run| {
             let edges = JointGraph::new(motion, &moments.second, Gap::Stiffness).spanning_tree(run)?;

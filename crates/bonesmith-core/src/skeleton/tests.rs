@@ -107,10 +107,10 @@ fn posed_vertices_are_linear_in_world_rotations() {
 
 #[test]
 fn errors_from_moments_are_the_errors() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let start = disturbed(&pose, 0.1, 2);
     let motion = start.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let other = disturbed(&pose, 0.2, 3).to_motion();
     quadratic.move_to(other.clone());
@@ -121,10 +121,10 @@ fn errors_from_moments_are_the_errors() {
 /// At the minimum over rotations and places no small turn lowers the error: finite differences are zero.
 #[test]
 fn rotating_ends_where_the_gradient_vanishes() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let mut start = disturbed(&pose, 0.15, 4);
     let motion = start.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let before = quadratic.squared_error;
     let after = quadratic.rotate(&mut start, 60);
@@ -159,13 +159,13 @@ fn rotating_ends_where_the_gradient_vanishes() {
 /// the true joints come back.
 #[test]
 fn joints_go_where_the_motion_says() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let mut moved = pose.clone();
     for &j in &pose.tree.order[1..] {
         moved.tree.joints[j] += DVec3::new(0.05, -0.03, 0.04);
     }
     let motion = moved.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let mut quadratic = Quadratic::new(&moments, &motion);
     let placed = quadratic.place(&mut moved);
     for &j in &pose.tree.order[1..] {
@@ -183,9 +183,9 @@ fn joints_go_where_the_motion_says() {
 
 #[test]
 fn the_spanning_tree_of_true_motions_is_the_true_tree() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let motion = pose.to_motion();
-    let moments = pass::pass(&problem, &motion, &mut skin, None);
+    let moments = pass::gather(&problem, &motion, &skin);
     let mut silent = Silent;
     let mut run = Run::new(&FitParams::default(), &mut silent);
     let edges = JointGraph::new(&motion, &moments.second, Gap::Stiffness).spanning_tree(&mut run).unwrap();
@@ -206,24 +206,24 @@ fn other_trees_of_the_same_bones_move_the_same() {
     let motion = pose.to_motion();
     let rerooted = pose.with_tree(pose.tree.rooted_at(4, DVec3::new(0.1, 0.2, 0.3)));
     let again = rerooted.to_motion();
-    let largest = motion.rows.iter().zip(&again.rows).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let largest = motion.rows().iter().zip(again.rows()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(largest < 1e-9, "{largest}");
     let fewer = pose.without(&[2, 6]).to_motion();
     let kept = motion.select(&[0, 1, 3, 4, 5]);
-    let largest = fewer.rows.iter().zip(&kept.rows).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let largest = fewer.rows().iter().zip(kept.rows()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(largest < 1e-9, "{largest}");
 }
 
 /// A joint added to the moments is what it says: the error with it, before and after a change of the bones.
 #[test]
 fn soft_joints_are_part_of_the_error() {
-    let (problem, pose, mut skin) = known();
+    let (problem, pose, skin) = known();
     let start = disturbed(&pose, 0.1, 5).to_motion();
-    let mut loose = start.clone();
+    let mut free = start.clone();
     let mut random = Random::new(6);
-    loose.rows.iter_mut().for_each(|x| *x += 0.05 * random.signed());
+    free.rows_mut().iter_mut().for_each(|x| *x += 0.05 * random.signed());
     let edges = pose.tree.edges();
-    let mut moments = pass::pass(&problem, &start, &mut skin, None);
+    let mut moments = pass::gather(&problem, &start, &skin);
     crate::skeleton::soft_joints::add_joints(&mut moments, &start, &edges, 3.0);
     let with_joints = |motion: &Motion| {
         let mut sum = squared_error(&problem, motion, &skin);
@@ -237,6 +237,6 @@ fn soft_joints_are_part_of_the_error() {
     };
     let mut quadratic = Quadratic::new(&moments, &start);
     assert!((quadratic.squared_error - with_joints(&start)).abs() < 1e-4 * with_joints(&start));
-    quadratic.move_to(loose.clone());
-    assert!((quadratic.squared_error - with_joints(&loose)).abs() < 1e-4 * with_joints(&loose));
+    quadratic.move_to(free.clone());
+    assert!((quadratic.squared_error - with_joints(&free)).abs() < 1e-4 * with_joints(&free));
 }

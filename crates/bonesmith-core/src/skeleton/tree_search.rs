@@ -197,10 +197,10 @@ impl<'a> TreeSearch<'a> {
         let SkinnedPose { pose, skin } = &mut self.body;
         let errors = &self.descent.moments.per_vertex;
         let (motion, _) = plant::plant(problem, &pose.to_motion(), &skin.rest, errors, extra, patch);
-        let local = Some(self.descent.local);
+        let local = self.descent.local;
         // Twice: newcomers are let in two at a time.
-        pass::pass(problem, &motion, skin, local);
-        let moments = pass::pass(problem, &motion, skin, local);
+        pass::solve(problem, &motion, skin, local, None);
+        let moments = pass::solve(problem, &motion, skin, local, None);
         let graph = JointGraph::new(&motion, &moments.second, Gap::Stiffness);
         let mut tree = pose.tree.clone();
         for k in before..motion.bones {
@@ -229,7 +229,7 @@ impl<'a> TreeSearch<'a> {
     fn try_regrafts(&mut self, run: &mut Run<'_>) -> Result<usize, Cancelled> {
         let SkinnedPose { pose, skin } = &mut self.body;
         let motion = pose.to_motion();
-        let moments = pass::pass(self.descent.problem, &motion, &mut skin.clone(), None);
+        let moments = pass::gather(self.descent.problem, &motion, &skin);
         let quadratic = Quadratic::new(&moments, &motion);
         let mut error = quadratic.clone().improve(pose);
         let mut changed = 0;

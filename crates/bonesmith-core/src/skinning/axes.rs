@@ -13,8 +13,8 @@ use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::solve::transform::nearest_rotation;
 
-/// Frames that are looked at, spread evenly.
-const MOST_FRAMES: usize = 64;
+/// Maximum frames used, spread evenly.
+const MAX_FRAMES: usize = 64;
 
 /// Turns about all three axes.
 const JACOBI_SWEEPS: usize = 8;
@@ -22,11 +22,11 @@ const JACOBI_SWEEPS: usize = 8;
 /// Rotation and scale in turn, to judge some axes.
 const ALTERNATIONS: usize = 4;
 
-/// What a bone should do with the others fixed, in some frames.
-struct Wanted {
+/// The best affine motion of a bone with the others fixed, in some frames.
+struct Target {
     /// Second moment about the weighted centre.
     covariance: DMat3,
-    /// Keeps what the vertices say nothing about as it is.
+    /// Keeps what the vertices do not determine.
     ridge: f64,
     /// Best affine matrices.
     affine: Vec<DMat3>,
@@ -38,14 +38,14 @@ pub(crate) fn turned(motion: &Motion, moments: &Moments, model: &BoneModel) -> V
         .into_par_iter()
         .map(|j| {
             let old = model.axes[j];
-            let Some(wanted) = Wanted::new(motion, moments, j) else { return old };
-            let new = diagonalise(&wanted.affine, old);
-            if wanted.explained(&new) > wanted.explained(&old) { new } else { old }
+            let Some(target) = Target::new(motion, moments, j) else { return old };
+            let new = diagonalise(&target.affine, old);
+            if target.explained(&new) > target.explained(&old) { new } else { old }
         })
         .collect()
 }
 
-impl Wanted {
+impl Target {
     fn new(motion: &Motion, moments: &Moments, j: usize) -> Option<Self> {
         let (bones, frames) = (motion.bones, motion.frames());
         let coupling = &moments.second.of[j];
@@ -68,7 +68,7 @@ impl Wanted {
             let centred = |c: usize| target[c] - target[3] * (own[c][3] / own[3][3]) + ridge * present[c];
             DMat3::from_cols(centred(0), centred(1), centred(2)) * softened
         };
-        let affine = (0..frames).step_by(frames.div_ceil(MOST_FRAMES)).map(affine).collect();
+        let affine = (0..frames).step_by(frames.div_ceil(MAX_FRAMES)).map(affine).collect();
         Some(Self { covariance, ridge, affine })
     }
 

@@ -1,15 +1,15 @@
-//! Vertices tried from other starts than where they are.
+//! The vertex step from several starting points.
 //!
 //! The error of a vertex in weights and rest position has many minima (`guess`), and where influences are few the
-//! nearest one is not good enough. So each round every vertex also tries what four vertices near it have: good
-//! solutions spread over the surface, as in [Barnes2009]. Every fourth round it tries all sets of its most
-//! promising bones, too, from its own rest position, from that of the input or from a neighbour's, in turn, and the best
-//! sets then move together with the rest position. A vertex changes only where its error falls.
+//! nearest one is not good enough. So each round the solutions of four neighbours are tried at every vertex: good solutions spread over
+//! the surface, as in [Barnes2009]. Every fourth round all sets of the bones of largest gain are tried too, with the rest position of the
+//! vertex, of the input or of a neighbour, in turn; the best sets are then solved together with the rest position. A vertex changes only
+//! where its error falls.
 
 use glam::DVec3;
 use multiversion::multiversion;
 
-use crate::skinning::guess::{self, Guess, MOST, Patience, Sight, affine_mix};
+use crate::skinning::guess::{self, Guess, MAX_BONES, Patience, VertexError, affine_mix};
 use crate::skinning::motion::Motion;
 use crate::skinning::pass::{self, Seen};
 use crate::skinning::problem::Problem;
@@ -18,26 +18,26 @@ use crate::skinning::sample;
 use crate::skinning::skin::Skin;
 use crate::solve::lanes::Mat4;
 
-/// Every so many rounds sets of bones are tried.
+/// Rounds between trials of sets of bones.
 const SETS_EVERY: usize = 4;
 
 /// Bones that sets are made of: 162 sets of up to four.
 const CANDIDATES: usize = 8;
 
-/// Sets that are tried further, rest position and all.
+/// Sets that are solved together with the rest position.
 pub(super) const BEST_SETS: usize = 6;
 
-/// Vertices along the curve that a vertex looks at, on either side; two of them each round.
+/// Farthest neighbour along the curve, on either side; two on each side are tried in a round.
 const REACH: usize = 6;
 
-/// Most steps of a guess, and the share of the vertex's error that a step must gain for another one.
+/// Maximum steps of a guess, and the share of the vertex's error that a step must gain for another one.
 const STEPS: (usize, f64) = (8, 1e-2);
 
-/// Who is near whom.
+/// Neighbours of every vertex along a space-filling curve.
 pub(crate) struct Basins {
-    /// [N] vertices along a space-filling curve.
+    /// [N] vertices along the curve.
     order: Vec<u32>,
-    /// [N] where each one is in it.
+    /// [N] position of each vertex in `order`.
     place: Vec<u32>,
 }
 
@@ -45,29 +45,29 @@ pub(crate) struct Basins {
 #[derive(Clone, Copy)]
 pub(super) struct Set {
     count: usize,
-    members: [usize; MOST],
+    members: [usize; MAX_BONES],
 }
 
 /// What all vertices of a round share.
 struct Round<'a> {
     basins: &'a Basins,
     problem: &'a Problem,
-    /// All vertices as the round found them.
+    /// All vertices before the round.
     skin: &'a Skin,
     pairs: &'a BonePairs,
-    /// Tried this round, if any.
+    /// Sets to try this round; none in most rounds.
     sets: Vec<Set>,
     number: usize,
 }
 
-/// Room for one vertex after another.
+/// Buffers of one task.
 #[derive(Default)]
-struct Room {
+struct Scratch {
     /// [B] `Y_j`.
     y: Vec<[f64; 4]>,
     /// [B] gain of a line search towards each bone.
     gains: Vec<f64>,
-    /// [B] bones, the most promising first.
+    /// [B] bones by falling gain.
     ranked: Vec<usize>,
 }
 
@@ -80,16 +80,16 @@ impl Basins {
         Self { order, place }
     }
 
-    /// Moves every vertex to the best of what it tries in round `number`; bones stay. At most [`MOST`] influences.
+    /// Moves every vertex to the best of what it tries in round `number`; bones stay. At most [`MAX_BONES`] influences.
     pub fn improve(&self, problem: &Problem, motion: &Motion, skin: &mut Skin, number: usize) {
         let before = skin.clone();
-        let pairs = BonePairs::new(motion.bones, &pass::gram(motion));
+        let pairs = motion.pairs();
         let sets = match number.is_multiple_of(SETS_EVERY) {
             true => all_sets(motion.bones.min(CANDIDATES), skin.slots),
             false => Vec::new(),
         };
-        let round = Round { basins: self, problem, skin: &before, pairs: &pairs, sets, number };
-        pass::revise(problem, motion, skin, |room, seen| best(&round, room, seen));
+        let round = Round { basins: self, problem, skin: &before, pairs, sets, number };
+        pass::revise(problem, motion, skin, |scratch, seen| best(&round, scratch, seen));
     }
 
     /// The `k`-th vertex along the curve after vertex `i` (before it, where `k` is negative).
@@ -103,33 +103,33 @@ impl Basins {
 /// All sets of at most `slots` of `candidates` bones.
 pub(super) fn all_sets(candidates: usize, slots: usize) -> Vec<Set> {
     let of = |bits: u32| {
-        let mut set = Set { count: 0, members: [0; MOST] };
+        let mut set = Set { count: 0, members: [0; MAX_BONES] };
         for member in (0..candidates).filter(|member| bits >> member & 1 == 1) {
             set.members[set.count] = member;
             set.count += 1;
         }
         set
     };
-    (1..1u32 << candidates).filter(|bits| bits.count_ones() as usize <= slots.min(MOST)).map(of).collect()
+    (1..1u32 << candidates).filter(|bits| bits.count_ones() as usize <= slots.min(MAX_BONES)).map(of).collect()
 }
 
-/// The best that a vertex finds.
+/// The best solution found for a vertex.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn best(round: &Round<'_>, room: &mut Room, seen: Seen<'_>) -> Guess {
+fn best(round: &Round<'_>, scratch: &mut Scratch, seen: Seen<'_>) -> Guess {
     let i = seen.vertex;
     let mut top = round.guess_of(i, i);
-    find_y(round.pairs, &top, seen.along, &mut room.y);
-    let sight = Sight { pairs: round.pairs, y: &room.y };
+    find_y(round.pairs, &top, seen.along, &mut scratch.y);
+    let error_of = VertexError { pairs: round.pairs, y: &scratch.y };
     let least_gain = STEPS.1 * seen.error;
-    sight.settle(&mut top, Patience { steps: STEPS.0, least_gain, rival: f64::INFINITY });
+    error_of.settle(&mut top, Patience { steps: STEPS.0, least_gain, rival: f64::INFINITY });
     for near in round.neighbours(i).into_iter().flatten() {
-        consider(sight, &mut top, round.guess_of(near, i), least_gain);
+        consider(error_of, &mut top, round.guess_of(near, i), least_gain);
     }
     if !round.sets.is_empty() {
         let start = Guess { u: round.start(i, &top), ..top };
-        rank(sight, &start, &mut room.gains, &mut room.ranked);
-        for guess in best_sets(sight, &round.sets, &room.ranked, start.u).into_iter().flatten() {
-            consider(sight, &mut top, guess, least_gain);
+        rank(error_of, &start, &mut scratch.gains, &mut scratch.ranked);
+        for guess in best_sets(error_of, &round.sets, &scratch.ranked, start.u).into_iter().flatten() {
+            consider(error_of, &mut top, guess, least_gain);
         }
     }
     top
@@ -137,9 +137,9 @@ fn best(round: &Round<'_>, room: &mut Room, seen: Seen<'_>) -> Guess {
 
 /// Tries another guess as far as it may become the best.
 #[inline(always)]
-fn consider(sight: Sight<'_>, top: &mut Guess, mut guess: Guess, least_gain: f64) {
-    sight.find_weights(&mut guess);
-    sight.settle(&mut guess, Patience { steps: STEPS.0, least_gain, rival: top.value });
+fn consider(error_of: VertexError<'_>, top: &mut Guess, mut guess: Guess, least_gain: f64) {
+    error_of.find_weights(&mut guess);
+    error_of.settle(&mut guess, Patience { steps: STEPS.0, least_gain, rival: top.value });
     if guess.value < top.value {
         *top = guess;
     }
@@ -162,20 +162,20 @@ fn find_y(pairs: &BonePairs, present: &Guess, along: &[f32], y: &mut Vec<[f64; 4
 
 /// All bones, those of the guess first, then by the gain of a line search from it towards each alone.
 #[inline(always)]
-fn rank(sight: Sight<'_>, start: &Guess, gains: &mut Vec<f64>, ranked: &mut Vec<usize>) {
-    let (b, u) = (sight.pairs.bones, &start.u);
+fn rank(error_of: VertexError<'_>, start: &Guess, gains: &mut Vec<f64>, ranked: &mut Vec<usize>) {
+    let (b, u) = (error_of.pairs.bones, &start.u);
     let outer = Mat4::outer(u, u);
     let own = || start.bones.iter().zip(&start.weights).take(start.count);
-    let linear = |j: usize| guess::dot(&sight.y[j], u);
+    let linear = |j: usize| guess::dot(&error_of.y[j], u);
     // Product of bone j's prediction with the present one.
-    let cross = |j: usize| own().map(|(&k, &w)| w * sight.pairs.block(j, k).dot(&outer)).sum::<f64>();
+    let cross = |j: usize| own().map(|(&k, &w)| w * error_of.pairs.block(j, k).dot(&outer)).sum::<f64>();
     let pred_pred: f64 = own().map(|(&k, &w)| w * cross(k)).sum();
     let slope_pred = own().map(|(&k, &w)| w * linear(k)).sum::<f64>() - pred_pred;
     gains.clear();
     gains.extend((0..b).map(|j| {
         let cross = cross(j);
         let slope = linear(j) - cross - slope_pred;
-        let distance = sight.pairs.block(j, j).dot(&outer) - 2.0 * cross + pred_pred;
+        let distance = error_of.pairs.block(j, j).dot(&outer) - 2.0 * cross + pred_pred;
         let step = (slope / distance.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         step * (2.0 * slope - step * distance)
     }));
@@ -188,20 +188,25 @@ fn rank(sight: Sight<'_>, start: &Guess, gains: &mut Vec<f64>, ranked: &mut Vec<
 /// The sets that are best with the rest position as it is, the best first. Sets that would need a negative weight are not: a
 /// smaller one does as well.
 #[inline(always)]
-pub(super) fn best_sets(sight: Sight<'_>, sets: &[Set], ranked: &[usize], u: [f64; 4]) -> [Option<Guess>; BEST_SETS] {
+pub(super) fn best_sets(
+    error_of: VertexError<'_>,
+    sets: &[Set],
+    ranked: &[usize],
+    u: [f64; 4],
+) -> [Option<Guess>; BEST_SETS] {
     let count = ranked.len().min(CANDIDATES);
     let outer = Mat4::outer(&u, &u);
     let (mut gram, mut linear) = ([[0.0; CANDIDATES]; CANDIDATES], [0.0; CANDIDATES]);
     for a in 0..count {
-        linear[a] = guess::dot(&sight.y[ranked[a]], &u);
+        linear[a] = guess::dot(&error_of.y[ranked[a]], &u);
         for b in 0..=a {
-            gram[a][b] = sight.pairs.block(ranked[a], ranked[b]).dot(&outer);
+            gram[a][b] = error_of.pairs.block(ranked[a], ranked[b]).dot(&outer);
         }
     }
     let mut best: [Option<Guess>; BEST_SETS] = [None; BEST_SETS];
     for set in sets {
         let n = set.count;
-        let (mut own, mut slopes) = ([[0.0; MOST]; MOST], [0.0; MOST]);
+        let (mut own, mut slopes) = ([[0.0; MAX_BONES]; MAX_BONES], [0.0; MAX_BONES]);
         for (a, &p) in set.members.iter().enumerate().take(n) {
             slopes[a] = linear[p];
             set.members.iter().enumerate().take(a + 1).for_each(|(b, &q)| own[a][b] = gram[p][q]);
@@ -219,11 +224,11 @@ pub(super) fn best_sets(sight: Sight<'_>, sets: &[Set], ranked: &[usize], u: [f6
 }
 
 impl Round<'_> {
-    /// What vertex `of` has, for vertex `i`: its rest position is as far from the input's as the other's is.
+    /// The solution of vertex `of` for vertex `i`, with the same offset of the rest position from the input's.
     #[inline(always)]
     fn guess_of(&self, of: usize, i: usize) -> Guess {
         let mut guess =
-            Guess { count: 0, bones: [0; MOST], weights: [0.0; MOST], u: self.rest_like(of, i), value: 0.0 };
+            Guess { count: 0, bones: [0; MAX_BONES], weights: [0.0; MAX_BONES], u: self.rest_like(of, i), value: 0.0 };
         for (j, w) in self.skin.of(of) {
             (guess.bones[guess.count], guess.weights[guess.count]) = (j, w);
             guess.count += 1;
@@ -244,7 +249,7 @@ impl Round<'_> {
         [u.x, u.y, u.z, 1.0]
     }
 
-    /// Whom a vertex asks this round.
+    /// The neighbours whose solutions vertex `i` tries this round.
     #[inline(always)]
     fn neighbours(&self, i: usize) -> [Option<usize>; 4] {
         let far = (1 + 2 * self.number % REACH) as isize;

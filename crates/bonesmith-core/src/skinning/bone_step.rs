@@ -92,7 +92,7 @@ fn apply_affine(motion: &mut Motion, moments: &Moments, step: MatRef<'_, f64>, f
         for l in first..first + step.ncols() {
             let d = step[(r, l - first)];
             gain += d * (moments.residual[r * length + l] + ridge * d);
-            motion.rows[r * length + l] += d;
+            motion.rows_mut()[r * length + l] += d;
         }
     }
     gain
@@ -204,7 +204,7 @@ fn centred(p: &TileBone, own: &[[f64; 4]; 4]) -> LaneMat {
     h
 }
 
-/// Puts a new matrix in place, tells the overlapping bones, returns the gain.
+/// Sets a new matrix, updates the residual moments of the overlapping bones, returns the gain.
 #[inline(always)]
 fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &TileBone, coupling: &Coupling) -> f64 {
     let own = &coupling.own;
@@ -235,7 +235,7 @@ fn replace(tile: &mut Tile, j: usize, linear: &LaneMat, p: &TileBone, coupling: 
     gain[..tile.used].iter().sum()
 }
 
-/// Squared weight below which a bone is left alone: nothing hangs on it.
+/// Squared weight below which a bone is left alone: no vertex has it.
 pub(crate) const EMPTY: f64 = 1e-9;
 
 /// One Gauss-Seidel sweep over rigid bones.
@@ -288,7 +288,7 @@ fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
                     let along = rotation[c][0][l] * h[c][0][l]
                         + rotation[c][1][l] * h[c][1][l]
                         + rotation[c][2][l] * h[c][2][l];
-                    // A flat bone says nothing about its thin axis, a single vertex about none: the ridge pulls that
+                    // A flat bone does not determine its thin axis, a single vertex none: the ridge pulls that
                     // scale to where it was. Spread below a thousandth of the model's size counts as none.
                     let ridge = 1e-5 * (spread[0] + spread[1] + spread[2]) + 1e-6 * coupling.own[3][3];
                     let best = (along + ridge * scale[c][l]) / (spread[c] + ridge);
@@ -333,7 +333,7 @@ fn spread_along(coupling: &Coupling, q: &DMat3) -> [f64; 3] {
     [q.x_axis, q.y_axis, q.z_axis].map(|axis| axis.dot(covariance * axis).max(0.0))
 }
 
-/// Principal axes of what hangs on each bone: where scale acts for trs bones to begin with.
+/// Principal axes of the vertices of each bone: the first axes of scale of trs bones.
 pub(crate) fn principal_axes(moments: &Moments) -> Vec<DMat3> {
     moments.second.of.iter().map(|coupling| rotation_svd(&coupling.covariance()).v).collect()
 }
@@ -341,7 +341,7 @@ pub(crate) fn principal_axes(moments: &Moments) -> Vec<DMat3> {
 /// `new + beta (new - old)`, brought back to the bones' kind: a step ahead in the direction things are moving.
 pub(crate) fn extrapolate(new: &Motion, old: Motion, beta: f64, model: &BoneModel) -> Motion {
     let mut ahead = old;
-    ahead.rows.iter_mut().zip(&new.rows).for_each(|(x, new)| *x = new + beta * (new - *x));
+    ahead.rows_mut().iter_mut().zip(new.rows()).for_each(|(x, new)| *x = new + beta * (new - *x));
     if model.kind != BoneKind::Affine {
         let frames = new.frames();
         let tiles = |j: usize| (0..frames).step_by(LANES).map(move |start| (j, start));

@@ -1,4 +1,4 @@
-//! Alternating descent over weights, rest pose and bones, with momentum.
+//! Alternating descent over weights, rest pose and bones.
 
 use glam::DMat3;
 
@@ -10,13 +10,13 @@ use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::moments::Moments;
 use crate::skinning::momentum::Momentum;
 use crate::skinning::motion::Motion;
-use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::skinning::smooth::Smoothness;
-use crate::skinning::together::{self, Joint};
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::together::Together;
+use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{pass, plant};
 
 /// All unknowns of a fit.
 #[derive(Clone)]
@@ -26,80 +26,73 @@ pub(crate) struct State {
     pub model: BoneModel,
 }
 
-/// Largest momentum: how far ahead of the last step the next one starts.
+/// Largest momentum factor.
 const MAX_MOMENTUM: f64 = 0.97;
 
-/// Every so many rounds all promising bones are let in at each vertex, however little each promises alone: some
-/// vertices are stuck with bones of which two would have to be changed at once.
+/// In every round with this number all promising bones are admitted at each vertex, however small the gain of each alone: some
+/// vertices are stuck with bones of which two have to change at once.
 const DEEP_EVERY: usize = 8;
 
-/// Every so many rounds bones that scale may do so along other axes.
+/// In every round with this number bones that scale may do so along other axes.
 const AXES_EVERY: usize = 3;
 
-/// Alternates on one problem; remembers the last motions to look ahead.
-///
-/// Each round solves all vertices for the present bones, then moves the bones, with momentum. Where it pays, steps over everything at
-/// once take its place (`together`), and vertices try more than the nearest minimum (`basins`).
+/// How vertices are solved in a round.
+pub(crate) enum VertexStep {
+    /// From the present influences, with a few others.
+    Choose,
+    /// The same, weights drawn towards those of the neighbours.
+    Smooth(Smoothness),
+    /// From several starting points: for at most [`crate::skinning::guess::MAX_BONES`] influences and a rest pose that may move.
+    Basins(Basins),
+}
+
+/// What makes rounds converge faster.
+enum Acceleration {
+    Momentum(Momentum<Motion>),
+    Together(Together),
+}
+
+/// Alternates on one problem: each round solves all vertices for the present bones, then moves the bones.
 pub(crate) struct Descent<'a> {
     pub problem: &'a Problem,
-    pub local: LocalParams,
-    /// Draws weights of neighbours together.
-    smoothness: Option<Smoothness>,
+    pub params: VertexParams,
+    step: VertexStep,
+    acceleration: Acceleration,
     /// Squared error after the last round.
     pub squared_error: f64,
-    /// What the last round charged for weights unlike the neighbours', in the unit of the squared error.
+    /// Penalty on weights that are not smooth after the last round, in the unit of the squared error.
     penalty: f64,
-    /// What the last round left: errors of vertices, second moments of bones.
+    /// The moments of the last round.
     pub moments: Moments,
-    momentum: Momentum<Motion>,
     /// Rounds so far.
     count: usize,
-    /// Moves vertices and affine bones together after each round, instead of momentum.
-    joint: Option<Joint>,
-    /// Lets vertices look further than the nearest minimum.
-    basins: Option<Basins>,
 }
 
 impl<'a> Descent<'a> {
-    pub fn new(problem: &'a Problem, local: LocalParams) -> Self {
+    /// Vertices from their present influences, bones with momentum.
+    pub fn new(problem: &'a Problem, params: VertexParams) -> Self {
+        Self::with_step(problem, params, VertexStep::Choose, None)
+    }
+
+    /// Another vertex step; steps over vertices and bones together take the place of momentum.
+    pub fn with_step(problem: &'a Problem, params: VertexParams, step: VertexStep, together: Option<Together>) -> Self {
+        let momentum = || Acceleration::Momentum(Momentum::new(MAX_MOMENTUM));
         Self {
             problem,
-            local,
-            smoothness: None,
+            params,
+            step,
+            acceleration: together.map_or_else(momentum, Acceleration::Together),
             squared_error: f64::INFINITY,
             penalty: 0.0,
             moments: Moments::default(),
-            momentum: Momentum::new(MAX_MOMENTUM),
             count: 0,
-            joint: None,
-            basins: None,
         }
-    }
-
-    /// With steps that move vertices and bones together, where those can be made.
-    pub fn jointly(self, wanted: bool, state: &State) -> Self {
-        let possible = state.model.kind == BoneKind::Affine
-            && self.smoothness.is_none()
-            && self.local.slots <= together::MOST_SLOTS
-            && state.bones() <= together::MOST_BONES;
-        Self { joint: (wanted && possible).then(Joint::default), ..self }
-    }
-
-    /// With vertices that look further than the nearest minimum. For at most [`crate::skinning::guess::MOST`] influences, a rest pose
-    /// that may move and weights that need not be smooth: `Schedule::of` sees to that.
-    pub fn far_sighted(self, wanted: bool) -> Self {
-        Self { basins: wanted.then(|| Basins::new(&self.problem.rest)), ..self }
-    }
-
-    /// With smooth weights.
-    pub fn smoothed(self, smoothness: Option<Smoothness>) -> Self {
-        Self { smoothness, ..self }
     }
 
     /// Without momentum, to compare with.
     #[cfg(test)]
     pub fn plain(self) -> Self {
-        Self { momentum: Momentum::new(0.0), ..self }
+        Self { acceleration: Acceleration::Momentum(Momentum::new(0.0)), ..self }
     }
 
     /// E_RMS after the last round.
@@ -107,7 +100,7 @@ impl<'a> Descent<'a> {
         self.problem.e_rms(self.squared_error)
     }
 
-    /// What rounds lower: the squared error, and the price of weights that are not smooth.
+    /// What rounds lower: the squared error, and the penalty on weights that are not smooth.
     pub fn objective(&self) -> f64 {
         self.squared_error + self.penalty
     }
@@ -124,58 +117,60 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
-    /// One round: vertices, then bones, then a look ahead; [`Descent::settle`] takes that back.
+    /// One round: vertices, then bones, then a step ahead, which [`Descent::settle`] takes back.
     pub fn round(&mut self, state: &mut State, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let State { motion, skin, model } = state;
         self.count += 1;
-        let mut local = self.local;
-        if self.count.is_multiple_of(DEEP_EVERY) {
-            local = LocalParams { newcomers: 2 * local.newcomers, min_gain: 0.0, ..local };
-        }
         // Not needed any more, and as large as the new ones.
         self.moments = Moments::default();
-        let before = self.smoothness.as_ref().map(|_| skin.clone());
-        let mut penalty = run.timed("vertices", || self.solve_vertices(motion, skin, local));
-        if self.momentum.is_ahead() && self.moments.squared_error + penalty > self.objective() {
-            self.momentum.step_back(motion);
+        let before = matches!(self.step, VertexStep::Smooth(_)).then(|| state.skin.clone());
+        let mut penalty = run.timed("vertices", || self.solve_vertices(state));
+        if self.is_ahead() && self.moments.squared_error + penalty > self.objective() {
+            self.settle(state);
             if let Some(before) = before {
-                *skin = before;
+                state.skin = before;
             }
-            penalty = run.timed("vertices", || self.solve_vertices(motion, skin, local));
+            penalty = run.timed("vertices", || self.solve_vertices(state));
         }
         self.penalty = penalty;
-        run.timed("bones", || {
-            let gain = self.update_bones(motion, model);
-            self.squared_error = (self.moments.squared_error - gain).max(0.0);
-            if self.joint.is_none() {
-                self.momentum.look_ahead(motion, |new, old, beta| bone_step::extrapolate(new, old, beta, model));
-            }
-        });
-        if let Some(joint) = &mut self.joint {
-            let (moments, move_rest) = (&self.moments, self.local.move_rest);
-            let better =
-                run.timed("together", || joint.step(self.problem, state, moments, self.squared_error, move_rest));
-            if let Some(better) = better {
-                (self.squared_error, self.moments) = better;
+        let gain = run.timed("bones", || self.move_bones(state));
+        self.squared_error = (self.moments.squared_error - gain).max(0.0);
+        match &mut self.acceleration {
+            Acceleration::Momentum(momentum) => run.timed("bones", || {
+                let State { motion, model, .. } = state;
+                momentum.look_ahead(motion, |new, old, beta| bone_step::extrapolate(new, old, beta, model));
+            }),
+            Acceleration::Together(together) => {
+                let (moments, error) = (&self.moments, self.squared_error);
+                let better = run.timed("together", || together.step(self.problem, state, moments, error));
+                if let Some(better) = better {
+                    (self.squared_error, self.moments) = better;
+                }
             }
         }
         run.round(state.bones(), self.e_rms())
     }
 
-    /// Solves all vertices; returns the price of weights that are not smooth.
-    fn solve_vertices(&mut self, motion: &Motion, skin: &mut Skin, local: LocalParams) -> f64 {
-        if let Some(basins) = &self.basins {
-            basins.improve(self.problem, motion, skin, self.count - 1);
-            self.moments = pass::pass(self.problem, motion, skin, None);
-            return 0.0;
+    /// Solves all vertices; returns the penalty on weights that are not smooth.
+    fn solve_vertices(&mut self, state: &mut State) -> f64 {
+        let State { motion, skin, .. } = state;
+        let mut params = self.params;
+        if self.count.is_multiple_of(DEEP_EVERY) {
+            params = VertexParams { newcomers: 2 * params.newcomers, min_gain: 0.0, ..params };
         }
-        let smoothness = self.smoothness.as_ref();
-        self.moments = pass::smooth_pass(self.problem, motion, skin, Some(local), smoothness);
-        smoothness.map_or(0.0, |smoothness| smoothness.penalty(skin))
+        self.moments = match &self.step {
+            VertexStep::Choose => pass::solve(self.problem, motion, skin, params, None),
+            VertexStep::Smooth(smoothness) => pass::solve(self.problem, motion, skin, params, Some(smoothness)),
+            VertexStep::Basins(basins) => {
+                basins.improve(self.problem, motion, skin, self.count - 1);
+                pass::gather(self.problem, motion, skin)
+            }
+        };
+        if let VertexStep::Smooth(smoothness) = &self.step { smoothness.penalty(skin) } else { 0.0 }
     }
 
     /// Moves the bones, and now and then turns the axes they scale along; returns the gain.
-    fn update_bones(&self, motion: &mut Motion, model: &mut BoneModel) -> f64 {
+    fn move_bones(&self, state: &mut State) -> f64 {
+        let State { motion, model, .. } = state;
         if model.kind != BoneKind::Trs || !self.count.is_multiple_of(AXES_EVERY) {
             return bone_step::update(motion, &self.moments, model);
         }
@@ -191,15 +186,23 @@ impl<'a> Descent<'a> {
         gain_turned
     }
 
-    /// Takes the look-ahead back, so that `state` is what the last error belongs to.
-    pub fn settle(&mut self, state: &mut State) {
-        self.momentum.step_back(&mut state.motion);
+    fn is_ahead(&self) -> bool {
+        matches!(&self.acceleration, Acceleration::Momentum(momentum) if momentum.is_ahead())
     }
 
-    /// Forgets the error after bones were added or taken out.
+    /// Takes the step ahead back, so that `state` is what the last error belongs to.
+    pub fn settle(&mut self, state: &mut State) {
+        if let Acceleration::Momentum(momentum) = &mut self.acceleration {
+            momentum.step_back(&mut state.motion);
+        }
+    }
+
+    /// Forgets the error after bones were added or removed.
     pub fn restart(&mut self) {
         self.squared_error = f64::INFINITY;
-        self.momentum.forget();
+        if let Acceleration::Momentum(momentum) = &mut self.acceleration {
+            momentum.forget();
+        }
     }
 }
 
@@ -211,18 +214,16 @@ impl State {
 
     /// Adds bones that move rigidly with patches of vertices.
     pub fn plant(&mut self, problem: &Problem, errors: &[f32], count: usize, patch: usize) {
-        let (motion, axes) =
-            crate::skinning::plant::plant(problem, &self.motion, &self.skin.rest, errors, count, patch);
+        let (motion, axes) = plant::plant(problem, &self.motion, &self.skin.rest, errors, count, patch);
         self.motion = motion;
         let scales = self.model.kind == BoneKind::Trs;
         self.model.axes.extend(axes.into_iter().map(|axes| if scales { axes } else { DMat3::IDENTITY }));
     }
 
-    /// Takes bones out.
+    /// Removes bones.
     pub fn remove(&mut self, gone: &[usize]) {
-        self.motion = crate::skinning::plant::remove(&self.motion, &mut self.skin, gone);
-        let kept = |j: &usize| !gone.contains(j);
-        let axes: Vec<DMat3> = (0..self.model.axes.len()).filter(kept).map(|j| self.model.axes[j]).collect();
-        self.model.axes = axes;
+        self.motion = plant::remove(&self.motion, &mut self.skin, gone);
+        let mut at = 0..;
+        self.model.axes.retain(|_| at.next().is_some_and(|j: usize| !gone.contains(&j)));
     }
 }

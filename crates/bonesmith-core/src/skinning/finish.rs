@@ -1,4 +1,4 @@
-//! From the fit's numbers back to a rig in model units.
+//! From the unknowns back to a rig in model units.
 
 use glam::{DAffine3, DVec3, Vec3};
 
@@ -9,7 +9,7 @@ use crate::skinning::descent::State;
 use crate::skinning::problem::Problem;
 use crate::skinning::unit::UnitSpace;
 
-/// The rig that a state stands for; normalisation is undone here and nowhere else.
+/// The rig of a state.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
     let space = &problem.space;
     let mut weights = SparseWeights::new(problem.vertices(), state.skin.slots);

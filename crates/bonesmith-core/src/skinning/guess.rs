@@ -1,4 +1,4 @@
-//! One vertex on at most four bones: weights and rest position found together.
+//! Weights and rest position of one vertex on at most four bones, solved together.
 //!
 //! For fixed bones the error of a vertex is, but for `|v|^2` (see `local`),
 //!
@@ -8,7 +8,7 @@
 //!
 //! convex in the weights and in the rest position, but not in both: it has many minima, and taking turns creeps to the
 //! nearest one. Here both move at once, by damped Gauss-Newton steps [Marquardt1963] over the weights but one and the
-//! rest position, six numbers. A bone whose weight would fall below 0 leaves.
+//! rest position, six numbers. A bone whose weight would fall below 0 is removed.
 
 // Loops over bones of a vertex are written with indices: that is the shape the compiler unrolls.
 #![allow(clippy::needless_range_loop)]
@@ -17,43 +17,43 @@ use crate::skinning::products::BonePairs;
 use crate::solve::definite;
 use crate::solve::lanes::Mat4;
 
-/// Most bones of a guess.
-pub(crate) const MOST: usize = 4;
+/// Maximum number of bones of a guess.
+pub(crate) const MAX_BONES: usize = 4;
 
 /// Unknowns: weights but for one, and the rest position.
-const UNKNOWNS: usize = MOST - 1 + 3;
+const UNKNOWNS: usize = MAX_BONES - 1 + 3;
 
-/// Damping to begin with, least and most of it, as a share of the diagonal.
+/// First, least and largest damping, as a share of the diagonal.
 const DAMPING: (f64, f64, f64) = (1e-3, 1e-7, 1e3);
 
-/// Bones, weights and rest position that a vertex might have.
+/// A possible solution for a vertex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guess {
     /// Bones in use.
     pub count: usize,
-    pub bones: [usize; MOST],
+    pub bones: [usize; MAX_BONES],
     /// Positive, with a sum of 1.
-    pub weights: [f64; MOST],
+    pub weights: [f64; MAX_BONES],
     /// Homogeneous rest position.
     pub u: [f64; 4],
     /// The error, less `|v|^2`.
     pub value: f64,
 }
 
-/// When to leave a guess alone.
+/// When to stop improving a guess.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Most steps.
+    /// Maximum steps.
     pub steps: usize,
     /// A step that gains less is the last one.
     pub least_gain: f64,
-    /// The value to beat: a guess that will not get there at the present pace is given up.
+    /// The value to beat: a guess that will not reach it at the present pace is given up.
     pub rival: f64,
 }
 
-/// What a vertex is judged by.
+/// The error of one vertex.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct VertexError<'a> {
     pub pairs: &'a BonePairs,
     /// [B] `Y_j = T_j^T v`.
     pub y: &'a [[f64; 4]],
@@ -62,11 +62,11 @@ pub(crate) struct Sight<'a> {
 /// The error's parts at a guess.
 struct Terms {
     /// `K_ab^T u`.
-    turned: [[[f64; 4]; MOST]; MOST],
+    turned: [[[f64; 4]; MAX_BONES]; MAX_BONES],
     /// `u^T K_ab u`.
-    gram: [[f64; MOST]; MOST],
+    gram: [[f64; MAX_BONES]; MAX_BONES],
     /// `Y_a . u`.
-    linear: [f64; MOST],
+    linear: [f64; MAX_BONES],
     value: f64,
 }
 
@@ -87,7 +87,7 @@ impl Guess {
     #[inline(always)]
     fn moved(&self, step: &[f64; UNKNOWNS]) -> Self {
         let n = self.count;
-        let mut changes = [0.0; MOST];
+        let mut changes = [0.0; MAX_BONES];
         changes[1..n].copy_from_slice(&step[..n - 1]);
         step[..n - 1].iter().for_each(|d| changes[0] -= d);
         let (mut share, mut first) = (1.0, None);
@@ -106,11 +106,12 @@ impl Guess {
     }
 }
 
-impl Sight<'_> {
+impl VertexError<'_> {
     #[inline(always)]
     fn terms(&self, guess: &Guess) -> Terms {
         let (n, u) = (guess.count, &guess.u);
-        let (mut turned, mut gram, mut linear) = ([[[0.0; 4]; MOST]; MOST], [[0.0; MOST]; MOST], [0.0; MOST]);
+        let (mut turned, mut gram, mut linear) =
+            ([[[0.0; 4]; MAX_BONES]; MAX_BONES], [[0.0; MAX_BONES]; MAX_BONES], [0.0; MAX_BONES]);
         let mut value = 0.0;
         for a in 0..n {
             linear[a] = dot(&self.y[guess.bones[a]], u);
@@ -125,7 +126,7 @@ impl Sight<'_> {
         Terms { turned, gram, linear, value }
     }
 
-    /// Best weights for the rest position as it is; bones that would need negative ones leave.
+    /// Best weights for a fixed rest position; bones that would need negative ones are removed.
     #[inline(always)]
     pub fn find_weights(&self, guess: &mut Guess) {
         let Terms { mut gram, mut linear, .. } = self.terms(guess);
@@ -178,7 +179,7 @@ impl Sight<'_> {
         let Terms { turned, gram, linear, .. } = terms;
         let mut mixed = Mat4::default();
         // Slope of the error along each bone, and products of each bone's prediction with those of the rest axes.
-        let (mut slopes, mut crosses) = (*linear, [[0.0; 3]; MOST]);
+        let (mut slopes, mut crosses) = (*linear, [[0.0; 3]; MAX_BONES]);
         let mut right = [0.0; UNKNOWNS];
         for a in 0..n {
             (0..3).for_each(|c| right[n - 1 + c] += w[a] * self.y[guess.bones[a]][c]);
@@ -211,8 +212,12 @@ impl Sight<'_> {
 
 /// Least value of `w^T G w - 2 l^T w` over weights with a sum of 1, whatever their sign, and those weights.
 #[inline(always)]
-pub(crate) fn affine_mix(n: usize, gram: &[[f64; MOST]; MOST], linear: &[f64; MOST]) -> (f64, [f64; MOST]) {
-    let (mut matrix, mut right) = ([[0.0; MOST - 1]; MOST - 1], [0.0; MOST - 1]);
+pub(crate) fn affine_mix(
+    n: usize,
+    gram: &[[f64; MAX_BONES]; MAX_BONES],
+    linear: &[f64; MAX_BONES],
+) -> (f64, [f64; MAX_BONES]) {
+    let (mut matrix, mut right) = ([[0.0; MAX_BONES - 1]; MAX_BONES - 1], [0.0; MAX_BONES - 1]);
     let own = gram[0][0];
     let mut trace = 0.0;
     for a in 1..n {
@@ -224,7 +229,7 @@ pub(crate) fn affine_mix(n: usize, gram: &[[f64; MOST]; MOST], linear: &[f64; MO
     }
     (1..n).for_each(|a| matrix[a - 1][a - 1] += 1e-10 * trace);
     let gain = definite::solve(&mut matrix, &mut right, n - 1);
-    let mut weights = [0.0; MOST];
+    let mut weights = [0.0; MAX_BONES];
     weights[0] = 1.0;
     weights[1..n].copy_from_slice(&right[..n - 1]);
     right[..n - 1].iter().for_each(|w| weights[0] -= w);

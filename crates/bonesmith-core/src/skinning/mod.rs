@@ -1,11 +1,13 @@
 //! The layer that all stages stand on: the unknowns of a skinning model, and the steps that improve them.
 
 pub(crate) mod axes;
-mod basins;
+pub(crate) mod basins;
 pub(crate) mod bone_step;
 pub(crate) mod descent;
+pub(crate) mod device;
 pub(crate) mod finish;
-mod guess;
+pub(crate) mod guess;
+pub(crate) mod loss;
 pub(crate) mod moments;
 pub(crate) mod momentum;
 pub(crate) mod motion;
@@ -19,7 +21,6 @@ pub(crate) mod quadratic;
 pub(crate) mod rates;
 pub(crate) mod run;
 pub(crate) mod sample;
-pub(crate) mod schedule;
 pub(crate) mod search;
 pub(crate) mod skin;
 pub(crate) mod smooth;
@@ -27,6 +28,6 @@ pub(crate) mod stop;
 pub(crate) mod subset;
 #[cfg(test)]
 mod tests;
-mod together;
+pub(crate) mod together;
 pub(crate) mod unit;
 pub(crate) mod vertex_step;

@@ -1,26 +1,50 @@
-//! Motion of all bones over all frames.
+//! Motion of all bones over all frames, and what is derived from it.
+
+use std::sync::OnceLock;
 
 use glam::{DAffine3, DMat3, DVec3};
+
+use crate::skinning::products::{BonePairs, gram};
 
 /// Bones' motion over all frames as one matrix, so that blending a vertex is one sparse product.
 ///
 /// Row `c B + j` holds coordinate `c` (0..3, 3 = translation) of bone `j`; column `a F + t` holds axis `a` in
 /// frame `t`. With `x_i[c B + j] = w_ij u_ic` (homogeneous u) the posed trajectory is `sum_r x_i[r] row_r`
 /// [Kavan2010 eq. 2, transposed].
-#[derive(Clone)]
 pub(crate) struct Motion {
     /// B.
     pub bones: usize,
     /// L: 3 F, or the dimension of the subspace.
     pub length: usize,
     /// [4 B, L].
-    pub rows: Vec<f64>,
+    rows: Vec<f64>,
+    derived: Derived,
+}
+
+/// What is computed from the rows once, when it is first needed. A changed motion starts without.
+#[derive(Default)]
+struct Derived {
+    rows32: OnceLock<Vec<f32>>,
+    gram: OnceLock<Vec<f64>>,
+    pairs: OnceLock<BonePairs>,
+}
+
+impl Clone for Motion {
+    fn clone(&self) -> Self {
+        Self::from_rows(self.bones, self.length, self.rows.clone())
+    }
 }
 
 impl Motion {
+    /// From [4 B, L] rows.
+    pub fn from_rows(bones: usize, length: usize, rows: Vec<f64>) -> Self {
+        debug_assert_eq!(rows.len(), 4 * bones * length);
+        Self { bones, length, rows, derived: Derived::default() }
+    }
+
     /// All bones at rest in all frames.
     pub fn identity(bones: usize, frames: usize) -> Self {
-        let mut motion = Self { bones, length: 3 * frames, rows: vec![0.0; 4 * bones * 3 * frames] };
+        let mut motion = Self::from_rows(bones, 3 * frames, vec![0.0; 4 * bones * 3 * frames]);
         for j in 0..bones {
             for a in 0..3 {
                 motion.row_mut(a, j)[a * frames..(a + 1) * frames].fill(1.0);
@@ -34,6 +58,32 @@ impl Motion {
         self.length / 3
     }
 
+    /// [4 B, L].
+    pub fn rows(&self) -> &[f64] {
+        &self.rows
+    }
+
+    /// [4 B, L], to be changed: nothing derived from them is kept.
+    pub fn rows_mut(&mut self) -> &mut [f64] {
+        self.derived = Derived::default();
+        &mut self.rows
+    }
+
+    /// [4 B, L] in float32.
+    pub fn rows32(&self) -> &[f32] {
+        self.derived.rows32.get_or_init(|| self.rows.iter().map(|&x| x as f32).collect())
+    }
+
+    /// [4 B, 4 B] `K = T T^T`; entry (c B + j, d B + k) is entry (c, d) of `K_jk`.
+    pub fn gram(&self) -> &[f64] {
+        self.derived.gram.get_or_init(|| gram(&self.rows, self.length))
+    }
+
+    /// `K_jk` as blocks.
+    pub fn pairs(&self) -> &BonePairs {
+        self.derived.pairs.get_or_init(|| BonePairs::new(self.bones, self.gram()))
+    }
+
     /// [L] coordinate `c` of bone `j`.
     pub fn row(&self, c: usize, j: usize) -> &[f64] {
         let at = (c * self.bones + j) * self.length;
@@ -43,7 +93,7 @@ impl Motion {
     /// [L] coordinate `c` of bone `j`.
     pub fn row_mut(&mut self, c: usize, j: usize) -> &mut [f64] {
         let (length, at) = (self.length, (c * self.bones + j) * self.length);
-        &mut self.rows[at..at + length]
+        &mut self.rows_mut()[at..at + length]
     }
 
     /// Matrix of bone `j` in frame `t`, `[a][c]`.
@@ -76,13 +126,7 @@ impl Motion {
 
     /// A copy with bones picked from this one, in the order given.
     pub fn select(&self, picked: &[usize]) -> Self {
-        let mut out =
-            Self { bones: picked.len(), length: self.length, rows: Vec::with_capacity(4 * picked.len() * self.length) };
-        for c in 0..4 {
-            for &j in picked {
-                out.rows.extend_from_slice(self.row(c, j));
-            }
-        }
-        out
+        let rows = (0..4).flat_map(|c| picked.iter().flat_map(move |&j| self.row(c, j))).copied().collect();
+        Self::from_rows(picked.len(), self.length, rows)
     }
 }

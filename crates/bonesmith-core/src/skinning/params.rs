@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{BoneKind, Rig};
+use crate::observer::Cancelled;
 
 /// A fitted rig and how it came about.
 #[derive(Clone, Debug)]
@@ -228,36 +229,21 @@ pub struct FitInfo {
 
 /// Why a fit was refused or did not finish.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+// The messages say what the fields are.
+#[allow(missing_docs)]
 pub enum FitError {
-    /// Bones out of range.
     #[error("{bones} bones asked for; 1 to {limit} are possible for this mesh of {vertices} vertices")]
-    BoneCount {
-        /// Bones asked for.
-        bones: usize,
-        /// Most that are possible.
-        limit: usize,
-        /// Vertices of the mesh.
-        vertices: usize,
-    },
-    /// A parameter out of its range.
+    BoneCount { bones: usize, limit: usize, vertices: usize },
     #[error("{name} is {value}; it must be {range}")]
-    OutOfRange {
-        /// Parameter name as on the command line.
-        name: &'static str,
-        /// The value given.
-        value: String,
-        /// What is possible.
-        range: &'static str,
-    },
-    /// A combination that has no meaning.
+    OutOfRange { name: &'static str, value: String, range: &'static str },
+    /// A combination of parameters that has no meaning.
     #[error("{0}")]
     Unsupported(String),
     /// The method has no answer for this input.
     #[error("{0}")]
     Unsuited(String),
-    /// The observer asked to stop.
     #[error("cancelled")]
-    Cancelled(#[from] crate::observer::Cancelled),
+    Cancelled(#[from] Cancelled),
 }
 
 impl FitParams {

@@ -1,4 +1,4 @@
-//! Bones where they are needed: planting new ones in the worst regions, taking the least useful ones out.
+//! Adding bones in the regions of largest error, removing the least useful ones.
 
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
@@ -11,7 +11,7 @@ use crate::solve::transform::{nearest_rotation, rotation_svd};
 
 /// Adds `count` bones, each moving rigidly with a patch of `patch` vertices around a vertex of large error.
 ///
-/// Weights are left alone: the next vertex pass lets the new bones in where they help.
+/// Weights do not change: the next vertex step admits the new bones where they help.
 pub(crate) fn plant(
     problem: &Problem,
     motion: &Motion,
@@ -23,7 +23,7 @@ pub(crate) fn plant(
     let mut left: Vec<f64> = errors.iter().map(|&e| f64::from(e)).collect();
     let mut patches = Vec::with_capacity(count);
     for _ in 0..count {
-        // Errors are judged over patches, not single vertices: one noisy vertex deserves no bone.
+        // Errors are summed over patches: one noisy vertex is no reason for a bone.
         let Some(seed) = worst_seed(problem, &left, patch) else { break };
         let members = nearest(problem, seed, patch);
         for &i in &members {
@@ -101,7 +101,7 @@ pub(crate) fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize])
         .collect()
 }
 
-/// Bones that can go: least cost first, at most `count`, no two of which share vertices noticeably.
+/// Bones to remove: least cost first, at most `count`, no two of which share vertices noticeably.
 pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, count: usize) -> Vec<usize> {
     let b = costs.len();
     let mut order: Vec<usize> = (0..b).collect();
@@ -116,7 +116,7 @@ pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, count: usize) 
     out
 }
 
-/// Takes bones out of motion and weights; a vertex left without bones gets its best one in the next pass.
+/// Removes bones from motion and weights; a vertex left without bones gets its best one in the next vertex step.
 pub(crate) fn remove(motion: &Motion, skin: &mut Skin, gone: &[usize]) -> Motion {
     skin.remove(motion.bones, gone);
     motion.select(&(0..motion.bones).filter(|j| !gone.contains(j)).collect::<Vec<_>>())

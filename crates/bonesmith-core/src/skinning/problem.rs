@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::Sphere;
+use crate::skinning::loss::Loss;
 use crate::skinning::unit::UnitSpace;
 
 /// Vertices whose trajectories are gathered at once: both sides of the transpose stay in cache.
@@ -29,13 +30,15 @@ pub(crate) struct Problem {
     /// Where trajectories are read from, a few vertices at a time, if they are not stored: all of them are read a few times only, and
     /// a copy would be the largest buffer by far.
     source: Option<Arc<dyn Frames>>,
+    /// What an error costs.
+    pub loss: Loss,
 }
 
 impl Problem {
     /// Trajectories that are known already.
     pub fn stored(length: usize, rest: Vec<DVec3>, trajectories: Vec<f32>, space: UnitSpace) -> Self {
         debug_assert_eq!(trajectories.len(), rest.len() * length);
-        Self { length, rest, trajectories, space, source: None }
+        Self { length, rest, trajectories, space, source: None, loss: Loss::default() }
     }
 
     /// A sequence in its own unit space; trajectories are copied.
@@ -55,12 +58,20 @@ impl Problem {
         let space = UnitSpace::new(sequence);
         let rest = sequence.rest().iter().map(|p| space.point(*p)).collect();
         let source = Some(sequence.frames());
-        Self { length: 3 * sequence.frame_count(), rest, trajectories: Vec::new(), space, source }
+        Self {
+            length: 3 * sequence.frame_count(),
+            rest,
+            trajectories: Vec::new(),
+            space,
+            source,
+            loss: Loss::default(),
+        }
     }
 
     /// Only some vertices and frames of a sequence, in the space of this problem; copied.
     pub fn subset(&self, sequence: &MeshSequence, vertices: &[u32], frames: &[u32]) -> Self {
-        Self::gather(sequence, self.space.pick(frames), vertices, frames)
+        let loss = self.loss.pick(vertices, frames);
+        Self { loss, ..Self::gather(sequence, self.space.pick(frames), vertices, frames) }
     }
 
     fn gather(sequence: &MeshSequence, space: UnitSpace, vertices: &[u32], frames: &[u32]) -> Self {
@@ -79,15 +90,26 @@ impl Problem {
 
     /// [n, L] trajectories of some vertices, in `buffer` where they are not stored.
     pub fn block<'a>(&'a self, vertices: Range<usize>, buffer: &'a mut Vec<f32>) -> &'a [f32] {
-        let Some(source) = &self.source else {
-            return &self.trajectories[vertices.start * self.length..vertices.end * self.length];
-        };
+        self.load(vertices.clone(), buffer);
+        self.loaded(vertices, buffer)
+    }
+
+    /// Reads the trajectories of some vertices into `buffer`, where they are not stored.
+    pub fn load(&self, vertices: Range<usize>, buffer: &mut Vec<f32>) {
+        let Some(source) = &self.source else { return };
         buffer.resize(vertices.len() * self.length, 0.0);
         let frames: Vec<u32> = (0..self.frames() as u32).collect();
         source.read(&frames, vertices, &mut |t, positions| {
             transpose(buffer, self.length, &self.space, t, positions.iter().copied());
         });
-        buffer
+    }
+
+    /// The trajectories that were loaded last.
+    pub fn loaded<'a>(&'a self, vertices: Range<usize>, buffer: &'a [f32]) -> &'a [f32] {
+        match self.source {
+            Some(_) => &buffer[..vertices.len() * self.length],
+            None => &self.trajectories[vertices.start * self.length..vertices.end * self.length],
+        }
     }
 
     /// N.

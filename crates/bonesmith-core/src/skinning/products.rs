@@ -1,5 +1,7 @@
 //! Products of the bones' motions, shared by all vertices: `K_jk = T_j^T T_k`, 4x4 for each pair of bones.
 
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::solve::lanes::{Floats, LANES, Mat4};
@@ -43,6 +45,20 @@ impl BoneProducts {
         }
         sum
     }
+}
+
+/// [4 B, 4 B] `T T^T` of rows [4 B, L].
+pub(crate) fn gram(rows: &[f64], length: usize) -> Vec<f64> {
+    let side = rows.len() / length;
+    let mut out = vec![0.0; side * side];
+    let rows = MatRef::from_row_major_slice(rows, side, length);
+    // A few rows a task: the same numbers whatever the number of threads.
+    out.par_chunks_mut(32 * side).enumerate().for_each(|(at, part)| {
+        let count = part.len() / side;
+        let to = MatMut::from_row_major_slice_mut(part, count, side);
+        matmul(to, Accum::Replace, rows.subrows(32 * at, count), rows.transpose(), 1.0, Par::Seq);
+    });
+    out
 }
 
 /// Ten monomial coefficients of a quadratic form, for eight bones.

@@ -12,13 +12,13 @@ use crate::skinning::{bone_step, pass};
 /// Frames that bones are fitted in at once when a sample is lifted.
 const FRAMES_AT_ONCE: usize = 128;
 
-/// A sample of vertices and frames, and who stands for whom.
+/// A sample of vertices and frames.
 pub(crate) struct Sample {
     /// Vertices in the sample.
     vertices: Vec<u32>,
     /// Frames in the sample.
     frames: Vec<u32>,
-    /// [N] position in `vertices` of a near vertex of the sample.
+    /// [N] position in `vertices` of the nearest vertex of the sample.
     stand_in: Vec<u32>,
 }
 
@@ -77,12 +77,9 @@ impl Sample {
     pub fn lower(&self, problem: &Problem, state: &State) -> State {
         let f = problem.frames();
         let columns: Vec<usize> = (0..3).flat_map(|a| self.frames.iter().map(move |&t| a * f + t as usize)).collect();
-        let rows = state.motion.rows.chunks_exact(state.motion.length);
-        let motion = Motion {
-            bones: state.motion.bones,
-            length: columns.len(),
-            rows: rows.flat_map(|row| columns.iter().map(move |&l| row[l])).collect(),
-        };
+        let rows = state.motion.rows().chunks_exact(state.motion.length);
+        let rows = rows.flat_map(|row| columns.iter().map(move |&l| row[l])).collect();
+        let motion = Motion::from_rows(state.motion.bones, columns.len(), rows);
         State { motion, skin: state.skin.pick(&self.vertices), model: state.model.clone() }
     }
 
@@ -98,7 +95,7 @@ impl Sample {
         let stride = (self.vertices.len() / enough.max(500)).max(1);
         let few: Vec<u32> = (0..self.vertices.len() as u32).step_by(stride).collect();
         let vertices: Vec<u32> = few.iter().map(|&k| self.vertices[k as usize]).collect();
-        let mut skin = state.skin.pick(&few);
+        let skin = state.skin.pick(&few);
         let mut motion = Motion::identity(state.motion.bones, problem.frames());
         let mut from = 0;
         // Frames are independent of each other: some at a time spare memory, too.
@@ -113,7 +110,7 @@ impl Sample {
                 (0..part.bones).for_each(|j| part.set(j, at, &state.motion.get(j, from)));
             }
             for _ in 0..3 {
-                let moments = pass::pass(&dense, &part, &mut skin, None);
+                let moments = pass::gather(&dense, &part, &skin);
                 bone_step::update(&mut part, &moments, &state.model);
             }
             for (at, &t) in frames.iter().enumerate() {

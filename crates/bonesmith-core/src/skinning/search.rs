@@ -1,25 +1,73 @@
 //! Where the bones should be: a search on the sampled problem.
 //!
 //! Alternating descent ends in the nearest local minimum, and which bones serve which region is decided early.
-//! So bones are planted in the worst regions beyond the number asked for, given a few rounds, and the least useful
-//! ones are taken out again, each time judged by how much the error would rise without them. The best state is kept.
-//! The same two moves find the number of bones for a target error, without ever starting again.
+//! So more bones than wanted are planted in the worst regions, and after a few rounds the least useful ones are removed again, each
+//! judged by how much the error would rise without it. The best state is kept. The same two moves find the number of bones for a target
+//! error, without ever starting again.
 
 use crate::model::rig::BoneKind;
 use crate::observer::Cancelled;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::motion::Motion;
+use crate::skinning::params::Effort;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
-use crate::skinning::schedule::Schedule;
 use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 use crate::skinning::{pass, plant};
 use crate::solve::random::Random;
 
 /// A quarter more bones that leave more than this share of the error did not help.
 const STALL: f64 = 0.98;
+
+/// Sweeps over rigid and trs bones in a round.
+pub(crate) const SWEEPS: usize = 3;
+
+/// How hard bones are searched for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SearchPlan {
+    /// Rounds before the first planting.
+    pub warm_up: usize,
+    /// Times that bones are planted and removed again.
+    pub cycles: usize,
+    /// Rounds after planting, and after removing.
+    pub settle: usize,
+    /// Bones planted in a cycle, as a share of those wanted.
+    pub extra: f64,
+}
+
+impl SearchPlan {
+    pub fn new(effort: Effort) -> Self {
+        let cycles = match effort {
+            Effort::Fast => 3,
+            Effort::Balanced => 8,
+            Effort::Best => 10,
+        };
+        Self { warm_up: 1, cycles, settle: 2, extra: 0.2 }
+    }
+
+    /// The plan of independent search number `start`: the same work, spent differently, so that the searches end in different places.
+    /// Few rounds before planting keep bones free to move; many extra bones at a time move further.
+    pub fn varied(self, start: usize) -> Self {
+        const WARM_UPS: [usize; 4] = [1, 8, 3, 16];
+        const EXTRAS: [f64; 4] = [1.0, 3.0, 5.0, 1.0];
+        let at = start % WARM_UPS.len();
+        Self {
+            warm_up: self.warm_up * WARM_UPS[at],
+            extra: (self.extra * EXTRAS[at]).min(1.0),
+            // More bones at a time cost more rounds to remove.
+            cycles: if EXTRAS[at] > 1.0 { self.cycles.div_ceil(2) } else { self.cycles },
+            ..self
+        }
+    }
+}
+
+/// Vertices that a planted bone is fitted to, as a share of a bone's fair share.
+const PATCH: f64 = 0.35;
+
+/// Share of the excess bones removed at a time.
+const BATCH: f64 = 0.6;
 
 /// How adding bones ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +82,7 @@ pub(crate) enum Growth {
 
 /// A search in progress on one problem.
 pub(crate) struct Explorer<'a> {
-    schedule: Schedule,
+    plan: SearchPlan,
     /// Varies which of the bad regions get new bones; none: the worst ones.
     random: Option<Random>,
     descent: Descent<'a>,
@@ -47,24 +95,24 @@ impl<'a> Explorer<'a> {
         problem: &'a Problem,
         (motion, labels): (Motion, Vec<u16>),
         kind: BoneKind,
-        local: LocalParams,
-        schedule: Schedule,
+        local: VertexParams,
+        plan: SearchPlan,
         seed: u64,
     ) -> Self {
-        let mut skin = Skin::rigid(local.slots, &labels, problem.rest.clone());
-        let mut model = BoneModel::new(kind, motion.bones, schedule.sweeps);
+        let skin = Skin::rigid(local.slots, &labels, problem.rest.clone());
+        let mut model = BoneModel::new(kind, motion.bones, SWEEPS);
         if kind == BoneKind::Trs {
-            let moments = pass::pass(problem, &motion, &mut skin, None);
+            let moments = pass::gather(problem, &motion, &skin);
             model.axes = bone_step::principal_axes(&moments);
         }
         let random = (seed != 0).then(|| Random::new(seed));
-        Self { schedule, random, descent: Descent::new(problem, local), state: State { motion, skin, model } }
+        Self { plan, random, descent: Descent::new(problem, local), state: State { motion, skin, model } }
     }
 
     /// Goes on from a state for this problem.
-    pub fn resume(problem: &'a Problem, state: State, local: LocalParams, schedule: Schedule, seed: u64) -> Self {
+    pub fn resume(problem: &'a Problem, state: State, local: VertexParams, plan: SearchPlan, seed: u64) -> Self {
         let random = (seed != 0).then(|| Random::new(seed));
-        Self { schedule, random, descent: Descent::new(problem, local), state }
+        Self { plan, random, descent: Descent::new(problem, local), state }
     }
 
     /// E_RMS of the present state on this problem.
@@ -72,9 +120,9 @@ impl<'a> Explorer<'a> {
         self.descent.e_rms()
     }
 
-    /// Settles, then replants `schedule.cycles` times; keeps the best.
+    /// Settles, then replants `plan.cycles` times; keeps the best.
     pub fn search(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let Schedule { warm_up, settle, cycles, .. } = self.schedule;
+        let SearchPlan { warm_up, settle, cycles, .. } = self.plan;
         let count = self.state.bones();
         run.stage("search", Some(warm_up + cycles * (2 * settle + 3)))?;
         self.descend(warm_up, run)?;
@@ -83,7 +131,7 @@ impl<'a> Explorer<'a> {
             if run.is_over() || self.descent.squared_error <= 0.0 || count < 2 {
                 break;
             }
-            let extra = (count as f64 * self.schedule.extra).ceil() as usize;
+            let extra = (count as f64 * self.plan.extra).ceil() as usize;
             self.plant(extra, run)?;
             self.thin_out(count, run)?;
             if self.descent.squared_error < best.0 {
@@ -98,7 +146,7 @@ impl<'a> Explorer<'a> {
     /// out what is not needed.
     pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
         run.stage("number of bones", None)?;
-        self.descend(self.schedule.settle.max(self.schedule.warm_up), run)?;
+        self.descend(self.plan.settle.max(self.plan.warm_up), run)?;
         let growth = self.grow(target, limit, run)?;
         let mut kept = (self.descent.squared_error, self.state.clone());
         while self.e_rms() <= target && self.state.bones() > 1 && !run.is_over() {
@@ -144,11 +192,11 @@ impl<'a> Explorer<'a> {
     fn plant(&mut self, extra: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let problem = self.descent.problem;
         let share = problem.vertices() as f64 / (self.state.bones() + extra) as f64;
-        let patch = ((share * self.schedule.patch) as usize).max(4);
+        let patch = ((share * PATCH) as usize).max(4);
         let errors = self.weighed_errors();
         run.timed("plant", || self.state.plant(problem, &errors, extra, patch));
         self.descent.restart();
-        self.descend(self.schedule.settle, run)
+        self.descend(self.plan.settle, run)
     }
 
     /// Errors of vertices as planting sees them: with a seed, each taken more or less seriously.
@@ -162,10 +210,10 @@ impl<'a> Explorer<'a> {
 
     /// Takes out the least useful bones, a share of the excess at a time, until `count` are left.
     pub fn thin_out(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let (problem, local) = (self.descent.problem, self.descent.local);
+        let (problem, local) = (self.descent.problem, self.descent.params);
         while self.state.bones() > count {
             let excess = self.state.bones() - count;
-            let batch = (excess as f64 * self.schedule.batch).ceil() as usize;
+            let batch = (excess as f64 * BATCH).ceil() as usize;
             run.timed("removal costs", || {
                 let costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
                 let gone = plant::least_useful(&costs, &self.descent.moments.second, batch);
@@ -173,7 +221,7 @@ impl<'a> Explorer<'a> {
             });
             self.descent.restart();
             let last = self.state.bones() == count;
-            self.descend(if last { self.schedule.settle } else { 1 }, run)?;
+            self.descend(if last { self.plan.settle } else { 1 }, run)?;
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! Weights and rest positions of all vertices while they are fitted.
 
+use std::ops::Range;
+
 use glam::DVec3;
+use rayon::prelude::*;
 
 /// Weights and rest positions of all vertices while they are being fitted.
 #[derive(Clone)]
@@ -101,8 +104,74 @@ impl Skin {
 
     /// Slots in use of vertex `i`.
     pub fn of(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let row = i * self.slots..(i + 1) * self.slots;
+        self.rows(i..i + 1).of(0)
+    }
+
+    /// Some vertices.
+    pub fn rows(&self, range: Range<usize>) -> SkinView<'_> {
+        let (slots, rest) = (self.slots, &self.rest[range.clone()]);
+        let table = range.start * slots..range.end * slots;
+        SkinView { slots, bones: &self.bones[table.clone()], weights: &self.weights[table], rest }
+    }
+
+    /// All vertices, `count` at a time.
+    pub fn par_chunks_mut(&mut self, count: usize) -> impl IndexedParallelIterator<Item = SkinRows<'_>> {
+        let slots = self.slots;
+        let tables = self.bones.par_chunks_mut(count * slots).zip(self.weights.par_chunks_mut(count * slots));
+        let chunks = tables.zip(self.rest.par_chunks_mut(count));
+        chunks.map(move |((bones, weights), rest)| SkinRows { slots, bones, weights, rest })
+    }
+}
+
+/// Some vertices of a skin.
+#[derive(Clone, Copy)]
+pub(crate) struct SkinView<'a> {
+    /// K.
+    pub slots: usize,
+    /// [n, K] bones; slots in use come first.
+    pub bones: &'a [u16],
+    /// [n, K] weights; 0 = not in use.
+    pub weights: &'a [f64],
+    /// [n] rest positions.
+    pub rest: &'a [DVec3],
+}
+
+impl<'a> SkinView<'a> {
+    /// Slots in use of vertex `at`.
+    #[inline(always)]
+    pub fn of(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + use<'a> {
+        let row = at * self.slots..(at + 1) * self.slots;
         let pairs = self.bones[row.clone()].iter().zip(&self.weights[row]);
         pairs.take_while(|(_, w)| **w > 0.0).map(|(&j, &w)| (j as usize, w))
+    }
+}
+
+/// Some vertices of a skin, to be changed.
+pub(crate) struct SkinRows<'a> {
+    /// K.
+    pub slots: usize,
+    /// [n, K] bones; slots in use come first.
+    pub bones: &'a mut [u16],
+    /// [n, K] weights; 0 = not in use.
+    pub weights: &'a mut [f64],
+    /// [n] rest positions.
+    pub rest: &'a mut [DVec3],
+}
+
+impl SkinRows<'_> {
+    /// As they are.
+    pub fn view(&self) -> SkinView<'_> {
+        SkinView { slots: self.slots, bones: self.bones, weights: self.weights, rest: self.rest }
+    }
+
+    /// Some of them.
+    pub fn part(&mut self, range: Range<usize>) -> SkinRows<'_> {
+        let table = range.start * self.slots..range.end * self.slots;
+        SkinRows {
+            slots: self.slots,
+            bones: &mut self.bones[table.clone()],
+            weights: &mut self.weights[table],
+            rest: &mut self.rest[range],
+        }
     }
 }

@@ -21,12 +21,12 @@ const UNIT: f64 = 1e-2;
 /// Mean weights of every vertex's neighbours, as (bone, weight).
 pub(crate) type Means = Vec<Vec<(u16, f32)>>;
 
-/// Who a vertex should agree with.
+/// Neighbours of every vertex and their shares.
 pub(crate) struct Smoothness {
     adjacency: Adjacency,
     /// Shares of the neighbours, in the order of `adjacency`; those of a vertex sum to 1.
     shares: Vec<Vec<f32>>,
-    /// Price of `|w_i - w^_i|^2`.
+    /// Factor of `|w_i - w^_i|^2`.
     pub strength: f64,
 }
 

@@ -23,55 +23,59 @@ use glam::DVec3;
 use multiversion::multiversion;
 use rayon::prelude::*;
 
+use crate::model::rig::BoneKind;
 use crate::skinning::bone_step;
 use crate::skinning::descent::State;
 use crate::skinning::moments::Moments;
+use crate::skinning::motion::Motion;
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BonePairs;
 use crate::skinning::skin::Skin;
+use crate::skinning::vertex_step::VertexParams;
 use crate::solve::definite;
 use crate::solve::lanes::Mat4;
 
-/// Most steps of conjugate gradients.
-const MOST_INNER: usize = 20;
+/// Maximum steps of conjugate gradients.
+const MAX_INNER: usize = 20;
 
 /// Conjugate gradients end at this share of the first residual.
 const INNER_TOLERANCE: f64 = 0.03;
 
-/// Most influences of a vertex that steps are made for.
-pub(crate) const MOST_SLOTS: usize = 16;
+/// Maximum influences of a vertex.
+pub(crate) const MAX_SLOTS: usize = 16;
 
-/// Most bones that steps are made for: they cost its cube.
-pub(crate) const MOST_BONES: usize = 128;
+/// Maximum number of bones: a step costs its cube.
+pub(crate) const MAX_BONES: usize = 128;
 
-/// Most unknowns of a vertex: weights but for one, and the rest position.
-const MOST_UNKNOWNS: usize = MOST_SLOTS + 2;
+/// Maximum unknowns of a vertex: weights but for one, and the rest position.
+const MAX_UNKNOWNS: usize = MAX_SLOTS + 2;
 
 /// Vertices that one task works on.
 const CHUNK: usize = 256;
 
-/// Damping to begin with, least and most of it.
+/// First, least and largest damping.
 const DAMPING: (f64, f64, f64) = (1e-2, 1e-7, 1e3);
 
 /// A number for each unknown of a vertex; 0 beyond those it has.
-type Unknowns = [f64; MOST_UNKNOWNS];
+type Unknowns = [f64; MAX_UNKNOWNS];
 
 /// Four numbers for each bone of a vertex.
-type Rows = [[f64; 4]; MOST_SLOTS];
+type Rows = [[f64; 4]; MAX_SLOTS];
 
-/// Remembers how far steps could be trusted.
-pub(crate) struct Joint {
+/// Steps over vertices and bones, with the damping that worked last.
+pub(crate) struct Together {
     damping: f64,
+    move_rest: bool,
 }
 
-impl Default for Joint {
-    fn default() -> Self {
-        Self { damping: DAMPING.0 }
+impl Together {
+    /// Steps for such a state, if they can be made.
+    pub fn new(state: &State, params: &VertexParams) -> Option<Self> {
+        let possible = state.model.kind == BoneKind::Affine && params.slots <= MAX_SLOTS && state.bones() <= MAX_BONES;
+        possible.then_some(Self { damping: DAMPING.0, move_rest: params.move_rest })
     }
-}
 
-impl Joint {
     /// One step from a state whose bones are the best for its vertices; `moments` and `squared_error` are those of the
     /// state. Returns the new ones if there is a better state.
     pub fn step(
@@ -80,11 +84,10 @@ impl Joint {
         state: &mut State,
         moments: &Moments,
         squared_error: f64,
-        move_rest: bool,
     ) -> Option<(f64, Moments)> {
-        let skin = System::new(problem, state, moments, self.damping, move_rest)?.solved();
+        let skin = System::new(problem, state, moments, self.damping, self.move_rest)?.solved();
         let before = (std::mem::replace(&mut state.skin, skin), state.motion.clone());
-        let after = pass::pass(problem, &state.motion, &mut state.skin, None);
+        let after = pass::gather(problem, &state.motion, &state.skin);
         let gain = bone_step::update(&mut state.motion, &after, &state.model);
         let reached = (after.squared_error - gain).max(0.0);
         if reached < squared_error {
@@ -100,9 +103,9 @@ impl Joint {
 /// The normal equations of one step.
 pub(super) struct System<'a> {
     skin: &'a Skin,
-    pairs: BonePairs,
-    /// [4 B, 4 B] `K`.
-    gram: Vec<f64>,
+    /// Its Gram table is `K`.
+    motion: &'a Motion,
+    pairs: &'a BonePairs,
     /// [4 B, 4 B] `S^-1`.
     inverse: Mat<f64>,
     /// Room for the unknowns of a vertex: weights of all slots but the pivot, then the rest position.
@@ -125,12 +128,11 @@ impl<'a> System<'a> {
         move_rest: bool,
     ) -> Option<Self> {
         let (skin, side) = (&state.skin, 4 * state.bones());
-        let gram = pass::gram(&state.motion);
         let stride = skin.slots + 2;
         let mut system = Self {
             skin,
-            pairs: BonePairs::new(state.bones(), &gram),
-            gram,
+            motion: &state.motion,
+            pairs: state.motion.pairs(),
             inverse: bone_step::regular(&moments.second.dense(), side)?.0.solve(Mat::<f64>::identity(side, side)),
             stride,
             move_rest,
@@ -146,7 +148,7 @@ impl<'a> System<'a> {
         let vertices = unknowns.zip(factors.par_chunks_mut(system.triangle())).zip(slopes.par_chunks(skin.slots));
         vertices.enumerate().for_each(|(i, (((right, dampings), factor), slopes))| {
             let vertex = system.vertex(i);
-            let mut rows: Rows = [[0.0; 4]; MOST_SLOTS];
+            let mut rows: Rows = [[0.0; 4]; MAX_SLOTS];
             rows.iter_mut().zip(slopes).for_each(|(row, slope)| *row = slope.map(f64::from));
             narrow(&vertex.gather(&rows), right);
             system.prepare(&vertex, damping, dampings, factor);
@@ -174,9 +176,9 @@ impl<'a> System<'a> {
     /// Damping and factor of a vertex's own block.
     fn prepare(&self, vertex: &Vertex<'_>, damping: f64, dampings: &mut [f32], factor: &mut [f32]) {
         let d = vertex.unknowns();
-        let mut block = [[0.0; MOST_UNKNOWNS]; MOST_UNKNOWNS];
+        let mut block = [[0.0; MAX_UNKNOWNS]; MAX_UNKNOWNS];
         for q in 0..d {
-            let mut unit = [0.0; MOST_UNKNOWNS];
+            let mut unit = [0.0; MAX_UNKNOWNS];
             unit[q] = 1.0;
             // The block is symmetric: its column is its row.
             block[q] = vertex.gather(&self.along(vertex, &vertex.changes(&unit)));
@@ -192,7 +194,7 @@ impl<'a> System<'a> {
     /// `sum_b K_ab e_b` for each bone `a` of a vertex.
     #[inline(always)]
     fn along(&self, vertex: &Vertex<'_>, changes: &Rows) -> Rows {
-        let mut out = [[0.0; 4]; MOST_SLOTS];
+        let mut out = [[0.0; 4]; MAX_SLOTS];
         for (&j, out) in vertex.bones.iter().zip(&mut out) {
             for (&k, e) in vertex.bones.iter().zip(changes) {
                 let part = self.pairs.block(j as usize, k as usize).times(e);
@@ -212,7 +214,7 @@ impl<'a> System<'a> {
 
     /// [B, B] blocks of `(S^-1 X^T dX K)^T`: how the bones follow.
     fn follow(&self, d: &[f32]) -> Vec<Mat4> {
-        let (b, n) = (self.pairs.bones, self.skin.rest.len());
+        let (b, n) = (self.motion.bones, self.skin.rest.len());
         // Their number depends on sizes only, and they are added in order.
         let lanes = (n / CHUNK).clamp(1, 8);
         let per_lane = n.div_ceil(lanes);
@@ -225,7 +227,7 @@ impl<'a> System<'a> {
                 cross[(c * b + at / b) * side + e * b + at % b] += block.get(c, e);
             }
         }
-        let gram = MatRef::from_row_major_slice(&self.gram, side, side);
+        let gram = MatRef::from_row_major_slice(self.motion.gram(), side, side);
         let mut seen = vec![0.0; side * side];
         let to = MatMut::from_row_major_slice_mut(&mut seen, side, side);
         matmul(to, Accum::Replace, MatRef::from_row_major_slice(&cross, side, side), gram, 1.0, Par::Seq);
@@ -251,7 +253,7 @@ impl<'a> System<'a> {
         let mut product = vec![0.0; x.len()];
         let mut energy = dot(&residual, &direction);
         let enough = energy * INNER_TOLERANCE * INNER_TOLERANCE;
-        for _ in 0..MOST_INNER {
+        for _ in 0..MAX_INNER {
             if energy <= enough {
                 break;
             }
@@ -313,7 +315,7 @@ impl<'a> System<'a> {
 /// `sum_i x_i dx_i^T` over some vertices, a block for each pair of bones.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 fn cross_moments(system: &System<'_>, vertices: Range<usize>, d: &[f32]) -> Vec<Mat4> {
-    let b = system.pairs.bones;
+    let b = system.motion.bones;
     let mut sums = vec![Mat4::default(); b * b];
     for i in vertices {
         let vertex = system.vertex(i);
@@ -331,7 +333,7 @@ fn cross_moments(system: &System<'_>, vertices: Range<usize>, d: &[f32]) -> Vec<
 /// Rows of the normal equations' matrix times `d`, from vertex `first` on.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 fn apply_to(system: &System<'_>, follow: &[Mat4], first: usize, d: &[f32], out: &mut [f32]) {
-    let (b, stride) = (system.pairs.bones, system.stride);
+    let (b, stride) = (system.motion.bones, system.stride);
     for (at, out) in out.chunks_exact_mut(stride).enumerate() {
         let unknowns = (first + at) * stride..(first + at + 1) * stride;
         let (own, damping) = (widen(&d[unknowns.clone()]), widen(&system.damping[unknowns]));
@@ -351,11 +353,11 @@ fn apply_to(system: &System<'_>, follow: &[Mat4], first: usize, d: &[f32], out: 
     }
 }
 
-/// A vertex and what can change about it.
+/// A vertex and its unknowns.
 struct Vertex<'a> {
     bones: &'a [u16],
     weights: &'a [f64],
-    /// The bone that gives what others take.
+    /// The bone whose weight follows from the others.
     pivot: usize,
     u: [f64; 4],
     move_rest: bool,
@@ -369,8 +371,8 @@ impl Vertex<'_> {
 
     /// Changes of all weights; they sum to 0.
     #[inline(always)]
-    fn weight_changes(&self, d: &[f64]) -> [f64; MOST_SLOTS] {
-        let mut out = [0.0; MOST_SLOTS];
+    fn weight_changes(&self, d: &[f64]) -> [f64; MAX_SLOTS] {
+        let mut out = [0.0; MAX_SLOTS];
         let others = (0..self.bones.len()).filter(|&a| a != self.pivot);
         for (a, d) in others.zip(d) {
             out[a] = *d;
@@ -385,7 +387,7 @@ impl Vertex<'_> {
         let from = self.bones.len() - 1;
         let rest = if self.move_rest { [d[from], d[from + 1], d[from + 2], 0.0] } else { [0.0; 4] };
         let weights = self.weight_changes(d);
-        let mut out = [[0.0; 4]; MOST_SLOTS];
+        let mut out = [[0.0; 4]; MAX_SLOTS];
         for (a, w) in self.weights.iter().enumerate() {
             (0..4).for_each(|c| out[a][c] = weights[a] * self.u[c] + w * rest[c]);
         }
@@ -395,7 +397,7 @@ impl Vertex<'_> {
     /// The transpose of [`Vertex::changes`].
     #[inline(always)]
     fn gather(&self, rows: &Rows) -> Unknowns {
-        let mut out = [0.0; MOST_UNKNOWNS];
+        let mut out = [0.0; MAX_UNKNOWNS];
         let slope = |a: usize| (0..4).map(|c| self.u[c] * rows[a][c]).sum::<f64>();
         let own = slope(self.pivot);
         let others = (0..self.bones.len()).filter(|&a| a != self.pivot);
@@ -413,7 +415,7 @@ impl Vertex<'_> {
 /// A vertex's numbers as they are computed with.
 #[inline(always)]
 fn widen(stored: &[f32]) -> Unknowns {
-    let mut out = [0.0; MOST_UNKNOWNS];
+    let mut out = [0.0; MAX_UNKNOWNS];
     out.iter_mut().zip(stored).for_each(|(out, x)| *out = f64::from(*x));
     out
 }

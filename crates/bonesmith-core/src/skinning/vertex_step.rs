@@ -1,4 +1,4 @@
-//! Vertices against fixed bones: which bones, which weights, which rest position. Eight vertices at a time.
+//! The vertex step for fixed bones: which bones, which weights, which rest position. Eight vertices at a time.
 //!
 //! For vertex `v` (trajectory of length L) with homogeneous rest `u` and bones `T_j` the error is
 //!
@@ -9,12 +9,12 @@
 //!
 //! so after one product with the trajectories everything is arithmetic on tiny matrices, whatever the number of
 //! frames. Choice of influences: [Kavan2010 s.4.4] takes the K bones that alone predict best, [Le2014 s.3.7] solves
-//! with all bones and drops the least. We start from the present set, let in the bones with the best line search
+//! with all bones and drops the least. We start from the present set, admit the bones with the best line search
 //! towards them, solve on the simplex, and drop one at a time whose loss is least; a new set is taken only if it is
 //! better. Repeated over the outer rounds this is greedy selection with refitting and swaps.
 //!
-//! Gathering candidates and the rest position are done vertex by vertex (vectorised over bones and matrix entries),
-//! the simplex problems side by side (`solve::simplices`).
+//! Candidates and rest positions are found vertex by vertex (vectorised over bones and matrix entries), the simplex problems are
+//! solved side by side (`solve::simplices`). `choice` is the plain version of the same step, for one vertex in float64.
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
@@ -23,17 +23,18 @@ use glam::{DMat3, DVec3};
 use multiversion::multiversion;
 
 use crate::skinning::products::{BonePairs, Forms, PAIRS};
+use crate::skinning::skin::{SkinRows, SkinView};
 use crate::solve::lanes::{Floats, LANES, Lanes, Mat4, steps};
 use crate::solve::simplices::Simplices;
 
-/// Settings of the vertex solve.
+/// Settings of the vertex step.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LocalParams {
-    /// K: most influences.
+pub(crate) struct VertexParams {
+    /// K: maximum influences.
     pub slots: usize,
-    /// Bones let in beyond the present ones, each round.
+    /// Bones admitted besides the present ones, each round.
     pub newcomers: usize,
-    /// A newcomer must promise to take this share off the vertex's error.
+    /// Least gain of an admitted bone, as a share of the vertex's error.
     pub min_gain: f64,
     /// Move the rest position too.
     pub move_rest: bool,
@@ -49,34 +50,24 @@ pub(crate) struct BatchView<'a> {
     pub along: &'a [f32],
     /// [n] squared lengths of the residuals.
     pub errors: &'a [f64],
-    /// Weights to agree with, and the price of not doing so.
-    pub wish: Option<Wish<'a>>,
+    /// Smoothness, if any.
+    pub pull: Option<Pull<'a>>,
 }
 
-/// Smoothness as vertices see it: `strength |w - mean|^2` is added to the error.
+/// Smoothness of weights: `strength |w - mean|^2` is added to the error.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct Pull<'a> {
     /// [n] (bone, mean weight of the neighbours).
     pub means: &'a [Vec<(u16, f32)>],
     pub strength: f64,
 }
 
-impl Wish<'_> {
+impl Pull<'_> {
     /// Mean weight of bone `j` around vertex `l`.
     #[inline(always)]
     fn of(&self, l: usize, j: usize) -> f64 {
         self.means[l].iter().find(|(bone, _)| *bone as usize == j).map_or(0.0, |(_, w)| f64::from(*w))
     }
-}
-
-/// Weights of up to eight vertices.
-pub(crate) struct SkinRows<'a> {
-    /// [n, K] bones; slots in use come first.
-    pub bones: &'a mut [u16],
-    /// [n, K] weights; 0 = not in use.
-    pub weights: &'a mut [f64],
-    /// [n] rest positions.
-    pub rest: &'a mut [DVec3],
 }
 
 /// Bones that one vertex chooses from.
@@ -86,13 +77,13 @@ struct Candidates {
     weights: Vec<f64>,
     /// `Y_j` of each.
     y: Vec<[f64; 4]>,
-    /// How many of them, the first ones, the vertex has already.
+    /// How many of them, the first ones, are influences of the vertex already.
     present: usize,
 }
 
 /// Solves batches of vertices one after another with shared buffers.
-pub(crate) struct LocalSolver {
-    params: LocalParams,
+pub(crate) struct VertexSolver {
+    params: VertexParams,
     simplices: Simplices,
     /// [8]
     candidates: Vec<Candidates>,
@@ -106,25 +97,23 @@ pub(crate) struct LocalSolver {
 
 /// Improves influences and rest positions of up to eight vertices.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(crate) fn solve_vertices(solver: &mut LocalSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
+pub(crate) fn solve_vertices(solver: &mut VertexSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
     solver.solve(view, skin);
 }
 
 /// Adds to `costs[j]` by how much the error of up to eight vertices would rise without bone `j`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn add_removal_costs(
-    solver: &mut LocalSolver,
+    solver: &mut VertexSolver,
     view: BatchView<'_>,
-    bones: &[u16],
-    weights: &[f64],
-    rest: &[DVec3],
+    rows: &SkinView<'_>,
     costs: &mut [f64],
 ) {
-    solver.removal_costs(view, bones, weights, rest, costs);
+    solver.removal_costs(view, rows, costs);
 }
 
-impl LocalSolver {
-    pub fn new(params: LocalParams) -> Self {
+impl VertexSolver {
+    pub fn new(params: VertexParams) -> Self {
         let capacity = (params.slots + params.newcomers).max(2);
         Self {
             params,
@@ -138,12 +127,10 @@ impl LocalSolver {
 
     #[inline(always)]
     fn solve(&mut self, view: BatchView<'_>, skin: SkinRows<'_>) {
-        let SkinRows { bones, weights, rest } = skin;
-        let slots = self.params.slots;
-        for (l, u) in rest.iter().enumerate() {
-            let row = l * slots..(l + 1) * slots;
-            self.gather(view, l, &bones[row.clone()], &weights[row], *u);
+        for l in 0..skin.rest.len() {
+            self.gather(view, l, &skin.view());
         }
+        let SkinRows { slots, bones, weights, rest } = skin;
         self.load(view, rest);
         self.choose(rest.len());
         self.unload(rest.len());
@@ -172,15 +159,15 @@ impl LocalSolver {
         }
     }
 
-    /// Candidates of vertex `l`: its bones and the most promising others. A vertex without bones gets its best one.
+    /// Candidates of vertex `l`: its bones and those of largest gain. A vertex without bones gets its best one.
     #[inline(always)]
-    fn gather(&mut self, view: BatchView<'_>, l: usize, bones: &[u16], weights: &[f64], rest: DVec3) {
-        let b = view.pairs.bones;
+    fn gather(&mut self, view: BatchView<'_>, l: usize, rows: &SkinView<'_>) {
+        let (b, rest) = (view.pairs.bones, rows.rest[l]);
         let u = [rest.x, rest.y, rest.z, 1.0];
         let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
         let mut own = std::mem::take(&mut self.candidates[l]);
-        own.load_present(bones, weights);
-        self.look_around(view.pairs, along, &own, &u);
+        own.load_present(rows.of(l));
+        self.measure(view.pairs, along, &own, &u);
         if own.bones.is_empty() || self.params.slots == 1 {
             let best = self.best_single(b, own.bones.first().copied());
             own.bones.push(best);
@@ -189,10 +176,10 @@ impl LocalSolver {
             own.weights.clear();
             own.weights.push(1.0);
         } else {
-            if let Some(wish) = view.wish {
-                self.add_wish(wish, l);
+            if let Some(pull) = view.pull {
+                self.add_pull(pull, l);
             }
-            self.let_in(&mut own, b, self.params.min_gain * view.errors[l]);
+            self.admit(&mut own, b, self.params.min_gain * view.errors[l]);
             own.find_y(view.pairs, along, &u, 0);
         }
         self.candidates[l] = own;
@@ -201,8 +188,8 @@ impl LocalSolver {
     /// Slope, distance and gain of every bone: of a line search from the present prediction p towards the bone alone,
     /// `(r . d)^2 / |d|^2` with `d = a_j - p`, going at most the whole way.
     #[inline(always)]
-    fn look_around(&mut self, pairs: &BonePairs, along: &[f32], own: &Candidates, u: &[f64; 4]) {
-        // Distances of nearly equal predictions drown in rounding.
+    fn measure(&mut self, pairs: &BonePairs, along: &[f32], own: &Candidates, u: &[f64; 4]) {
+        // Distances of nearly equal predictions are rounding errors.
         const LEAST_DISTANCE: f32 = 1e-6;
         const NONE: [f32; 4] = [0.0, 0.0, 0.0, -1e30];
         let (b, groups) = (pairs.bones, pairs.own().len());
@@ -221,7 +208,7 @@ impl LocalSolver {
         self.slopes.clear();
         for group in steps(groups) {
             let start = group * LANES;
-            // No slope leads to bones that are not there.
+            // Lanes without a bone have no slope.
             let row = |c: usize| Floats::from_fn(|l| if start + l < b { along[c * b + start + l] } else { NONE[c] });
             let [x, y, z] = [0, 1, 2].map(|c| Floats::splat(u[c] as f32));
             self.slopes.push((x * row(0) + y * row(1)) + (z * row(2) + row(3)));
@@ -248,17 +235,17 @@ impl LocalSolver {
         }
     }
 
-    /// Gains with smoothness: only bones that neighbours use gain more than the error alone says.
+    /// Gains with smoothness: bones that neighbours use gain more than by the error alone.
     #[inline(always)]
-    fn add_wish(&mut self, wish: Wish<'_>, l: usize) {
-        for &(bone, mean) in &wish.means[l] {
-            self.gains[bone as usize / LANES].0[bone as usize % LANES] += wish.strength as f32 * mean * mean;
+    fn add_pull(&mut self, pull: Pull<'_>, l: usize) {
+        for &(bone, mean) in &pull.means[l] {
+            self.gains[bone as usize / LANES].0[bone as usize % LANES] += pull.strength as f32 * mean * mean;
         }
     }
 
     /// Adds the bones of best gain to the candidates.
     #[inline(always)]
-    fn let_in(&mut self, own: &mut Candidates, b: usize, least_gain: f64) {
+    fn admit(&mut self, own: &mut Candidates, b: usize, least_gain: f64) {
         for &j in &own.bones {
             self.gains[j / LANES].0[j % LANES] = 0.0;
         }
@@ -292,7 +279,7 @@ impl LocalSolver {
         best
     }
 
-    /// Hands the candidates to the simplex solver.
+    /// Loads the candidates into the simplex solver.
     #[inline(always)]
     fn load(&mut self, view: BatchView<'_>, rest: &[DVec3]) {
         let simplices = &mut self.simplices;
@@ -311,17 +298,17 @@ impl LocalSolver {
                     let at = simplices.at(p, q);
                     simplices.gram[at].0[l] = view.pairs.block(j, own.bones[q]).dot(&outer);
                 }
-                if let Some(wish) = view.wish {
+                if let Some(pull) = view.pull {
                     let at = simplices.at(p, p);
-                    simplices.gram[at].0[l] += wish.strength;
-                    simplices.linear[p].0[l] += wish.strength * wish.of(l, j);
+                    simplices.gram[at].0[l] += pull.strength;
+                    simplices.linear[p].0[l] += pull.strength * pull.of(l, j);
                 }
             }
         }
     }
 
-    /// Best weights over all candidates, then without the least useful ones until few enough are left; where that is
-    /// worse than before, best weights over the bones that the vertex had.
+    /// Best weights over all candidates, then without the least useful ones until K are left; where that is worse than before, best
+    /// weights over the previous bones.
     #[inline(always)]
     fn choose(&mut self, n: usize) {
         let simplices = &mut self.simplices;
@@ -347,7 +334,7 @@ impl LocalSolver {
         }
     }
 
-    /// Takes the weights back; bones without any leave.
+    /// Reads the weights back; bones without any are removed.
     #[inline(always)]
     fn unload(&mut self, n: usize) {
         for (l, own) in self.candidates[..n].iter_mut().enumerate() {
@@ -366,29 +353,21 @@ impl LocalSolver {
         }
     }
 
-    /// Adds to `costs[j]` by how much the error would rise without bone `j`, others and the most promising newcomers
-    /// refitted; a vertex with one bone goes to the best mix of newcomers.
+    /// Adds to `costs[j]` by how much the error would rise without bone `j`, the others and the admitted bones refitted; a vertex with one
+    /// bone gets the best mix of admitted bones.
     #[inline(always)]
-    fn removal_costs(
-        &mut self,
-        view: BatchView<'_>,
-        bones: &[u16],
-        weights: &[f64],
-        rest: &[DVec3],
-        costs: &mut [f64],
-    ) {
-        let (slots, b) = (self.params.slots, view.pairs.bones);
+    fn removal_costs(&mut self, view: BatchView<'_>, rows: &SkinView<'_>, costs: &mut [f64]) {
+        let (rest, b) = (rows.rest, view.pairs.bones);
         if b < 2 {
             return;
         }
         for (l, rest) in rest.iter().enumerate() {
-            let row = l * slots..(l + 1) * slots;
             let u = [rest.x, rest.y, rest.z, 1.0];
             let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
             let mut own = std::mem::take(&mut self.candidates[l]);
-            own.load_present(&bones[row.clone()], &weights[row]);
-            self.look_around(view.pairs, along, &own, &u);
-            self.let_in(&mut own, b, 0.0);
+            own.load_present(rows.of(l));
+            self.measure(view.pairs, along, &own, &u);
+            self.admit(&mut own, b, 0.0);
             if own.bones.len() == 1 {
                 own.bones.push(usize::from(own.bones[0] == 0));
                 own.weights.push(0.0);
@@ -422,11 +401,11 @@ impl LocalSolver {
 impl Candidates {
     /// The bones that the vertex has.
     #[inline(always)]
-    fn load_present(&mut self, bones: &[u16], weights: &[f64]) {
+    fn load_present(&mut self, influences: impl Iterator<Item = (usize, f64)>) {
         self.bones.clear();
         self.weights.clear();
-        for (&j, &w) in bones.iter().zip(weights).take_while(|(_, w)| **w > 0.0) {
-            self.bones.push(j as usize);
+        for (j, w) in influences {
+            self.bones.push(j);
             self.weights.push(w);
         }
         self.present = self.bones.len();
@@ -449,7 +428,7 @@ impl Candidates {
 
     /// Rest position of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].
     ///
-    /// A small ridge keeps the vertex where it is in directions that no frame sees.
+    /// A small ridge keeps the vertex in place in directions that no frame determines.
     #[inline(always)]
     fn best_rest(&self, pairs: &BonePairs, rest: DVec3) -> DVec3 {
         let mut normal = Mat4::default();

@@ -17,5 +17,3 @@ pub use bar::{BarParams, bar};
 pub use fish::{FISH_FRAMES, clownfish};
 pub use jointed::jointed_body;
 pub use posed_rig::{PosedRig, PosedRigParams, posed_rig};
-#[cfg(test)]
-mod tmp_hash;

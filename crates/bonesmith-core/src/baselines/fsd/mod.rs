@@ -135,7 +135,7 @@ impl Reduced {
         let mut rounds = 0;
         loop {
             run.timed("bones", || {
-                let moments = crate::skinning::pass::pass(problem, &state.motion, &mut state.skin, None);
+                let moments = crate::skinning::pass::gather(problem, &state.motion, &state.skin);
                 bone_step::update(&mut state.motion, &moments, &state.model);
             });
             let squared_error =
@@ -191,10 +191,10 @@ fn times(motion: &Motion, change: MatRef<'_, f64>, length: usize) -> Motion {
     matmul(
         MatMut::from_row_major_slice_mut(&mut rows, side, length),
         Accum::Replace,
-        MatRef::from_row_major_slice(&motion.rows, side, motion.length),
+        MatRef::from_row_major_slice(motion.rows(), side, motion.length),
         change,
         1.0,
         Par::Seq,
     );
-    Motion { bones: motion.bones, length, rows }
+    Motion::from_rows(motion.bones, length, rows)
 }

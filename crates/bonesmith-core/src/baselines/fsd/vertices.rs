@@ -11,7 +11,6 @@ use glam::DVec3;
 
 use crate::baselines::products::{Part, best_rest, for_each_vertex};
 use crate::skinning::motion::Motion;
-use crate::skinning::pass::gram;
 use crate::skinning::problem::Problem;
 use crate::skinning::products::{BoneProducts, PAIRS};
 use crate::skinning::skin::Skin;
@@ -28,7 +27,7 @@ const ROUNDS: usize = 2;
 ///
 /// Vertices are independent and errors are added in their order: the result does not depend on threads.
 pub(super) fn solve(problem: &Problem, motion: &Motion, skin: &mut Skin, move_rest: bool) -> f64 {
-    let products = BoneProducts::new(motion.bones, gram(motion));
+    let products = BoneProducts::new(motion.bones, motion.gram().to_vec());
     let slots = skin.slots;
     for_each_vertex(
         problem,
@@ -238,7 +237,7 @@ mod tests {
             let error = solve(&problem, &motion, &mut skin, true);
             assert!(error <= last && (error - total(&problem, &motion, &skin)).abs() < 1e-9 * (1.0 + error));
             // Other bones, as after an update: what was chosen before need not be best any more.
-            motion.rows.iter_mut().enumerate().for_each(|(at, x)| *x *= 1.0 + 0.01 * (at as f64).sin());
+            motion.rows_mut().iter_mut().enumerate().for_each(|(at, x)| *x *= 1.0 + 0.01 * (at as f64).sin());
             last = total(&problem, &motion, &skin);
         }
     }
@@ -273,12 +272,12 @@ mod tests {
     fn rest_positions_are_the_best_for_their_weights() {
         let (problem, motion, mut skin) = start(4);
         solve(&problem, &motion, &mut skin, false);
-        let products = BoneProducts::new(motion.bones, gram(&motion));
+        let products = BoneProducts::new(motion.bones, motion.gram().to_vec());
         let mut moved = 0.0f64;
         for i in 0..problem.vertices() {
             let v = problem.trajectory(i);
             let along = |row: &[f64]| row.iter().zip(v).map(|(a, v)| a * f64::from(*v)).sum::<f64>();
-            let y: Vec<f64> = motion.rows.chunks(motion.length).map(along).collect();
+            let y: Vec<f64> = motion.rows().chunks(motion.length).map(along).collect();
             let mut mix = Part::new(4);
             mix.read(&skin.bones[i * 4..(i + 1) * 4], &skin.weights[i * 4..(i + 1) * 4]);
             let best = best_rest(&products, &y, &mix.influences().collect::<Vec<_>>(), skin.rest[i]);
@@ -306,8 +305,8 @@ mod tests {
 
     #[test]
     fn a_vertex_that_no_frame_tells_about_stays() {
-        let motion = Motion { bones: 1, length: 3, rows: vec![0.0; 12] };
-        let products = BoneProducts::new(1, gram(&motion));
+        let motion = Motion::from_rows(1, 3, vec![0.0; 12]);
+        let products = BoneProducts::new(1, motion.gram().to_vec());
         let rest = DVec3::new(0.1, 0.2, 0.3);
         let mut mix = Part::new(1);
         mix.read(&[0], &[1.0]);

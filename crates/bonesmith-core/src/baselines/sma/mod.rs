@@ -151,7 +151,7 @@ fn decompose(
     let slots = params.influences.unwrap_or(count).min(count);
     let mut skin = Skin::rigid(slots, &vec![0; problem.vertices()], problem.rest.clone());
     run.timed("weights", || weigh(problem, &motion, &mut skin));
-    let e_rms = problem.e_rms(pass::pass(problem, &motion, &mut skin, None).squared_error);
+    let e_rms = problem.e_rms(pass::gather(problem, &motion, &skin).squared_error);
     run.round(count, e_rms)?;
     let model = BoneModel::new(params.bone_kind, count, 1);
     let solved = Solved { state: State { motion, skin, model }, stop: StopReason::MaxIterations, rounds: 1, e_rms };

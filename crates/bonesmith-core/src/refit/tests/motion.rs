@@ -42,7 +42,7 @@ fn moments_give_the_error_and_the_solve_is_a_minimum() {
         let told = solve(&mut motion, &moments, &freedom);
         let least = error(&problem, &skin, &motion);
         assert!((told - least).abs() < 1e-9 * least.max(1.0) + 1e-9, "{kind:?}: {told} {least}");
-        assert!(motion.select(&[3]).rows == held.rows, "{kind:?}: a held bone moved");
+        assert!(motion.select(&[3]).rows() == held.rows(), "{kind:?}: a held bone moved");
         for (j, t) in (0..7).filter(|j| free[*j]).flat_map(|j| [(j, 4), (j, 11)]) {
             for nudge in nudges(kind) {
                 let mut other = motion.clone();

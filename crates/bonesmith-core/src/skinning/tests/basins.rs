@@ -3,13 +3,14 @@
 use crate::cluster::split;
 use crate::observer::Silent;
 use crate::skinning::basins::{Basins, all_sets, best_sets};
-use crate::skinning::descent::Descent;
-use crate::skinning::guess::{Guess, MOST, Patience, Sight};
+use crate::skinning::descent::{Descent, VertexStep};
+use crate::skinning::guess::{Guess, MAX_BONES, Patience, VertexError};
 use crate::skinning::params::FitParams;
 use crate::skinning::pass;
 use crate::skinning::products::BonePairs;
 use crate::skinning::run::Run;
 use crate::skinning::tests::*;
+use crate::skinning::together::Together;
 use crate::skinning::unit::UnitSpace;
 
 const SIZES: Sizes = Sizes { vertices: 150, bones: 7, frames: 9, slots: 4 };
@@ -18,9 +19,9 @@ const SIZES: Sizes = Sizes { vertices: 150, bones: 7, frames: 9, slots: 4 };
 const PATIENT: Patience = Patience { steps: 200, least_gain: 0.0, rival: f64::INFINITY };
 
 /// What a vertex is judged by, and `|v|^2`.
-fn sight(case: &Case, i: usize) -> (BonePairs, Vec<[f64; 4]>, f64) {
+fn error_of(case: &Case, i: usize) -> (&BonePairs, Vec<[f64; 4]>, f64) {
     let motion = &case.state.motion;
-    let pairs = BonePairs::new(motion.bones, &pass::gram(motion));
+    let pairs = motion.pairs();
     let v: Vec<f64> = case.problem.trajectory(i).iter().map(|x| f64::from(*x)).collect();
     let dot = |row: &[f64]| row.iter().zip(&v).map(|(a, b)| a * b).sum();
     let y = (0..motion.bones).map(|j| std::array::from_fn(|c| dot(motion.row(c, j)))).collect();
@@ -30,8 +31,8 @@ fn sight(case: &Case, i: usize) -> (BonePairs, Vec<[f64; 4]>, f64) {
 /// Squared error of vertex `i` with a guess, posed frame by frame.
 fn error(case: &Case, i: usize, guess: &Guess) -> f64 {
     let mut skin = case.state.skin.clone();
-    (0..MOST).for_each(|k| {
-        (skin.bones[i * MOST + k], skin.weights[i * MOST + k]) = match k < guess.count {
+    (0..MAX_BONES).for_each(|k| {
+        (skin.bones[i * MAX_BONES + k], skin.weights[i * MAX_BONES + k]) = match k < guess.count {
             true => (guess.bones[k] as u16, guess.weights[k]),
             false => (0, 0.0),
         };
@@ -44,8 +45,8 @@ fn error(case: &Case, i: usize, guess: &Guess) -> f64 {
 fn present(case: &Case, i: usize) -> Guess {
     let mut guess = Guess {
         count: 0,
-        bones: [0; MOST],
-        weights: [0.0; MOST],
+        bones: [0; MAX_BONES],
+        weights: [0.0; MAX_BONES],
         u: case.state.skin.rest[i].extend(1.0).to_array(),
         value: 0.0,
     };
@@ -62,10 +63,10 @@ fn guesses_settle_in_a_minimum() {
     let case = case(3, SIZES, BoneKind::Affine);
     let random = &mut Random::new(8);
     for i in 0..40 {
-        let (pairs, y, size) = sight(&case, i);
+        let (pairs, y, size) = error_of(&case, i);
         let mut guess = present(&case, i);
         let before = error(&case, i, &guess);
-        Sight { pairs: &pairs, y: &y }.settle(&mut guess, PATIENT);
+        VertexError { pairs: &pairs, y: &y }.settle(&mut guess, PATIENT);
         let reached = error(&case, i, &guess);
         assert!((guess.value + size - reached).abs() < 1e-9, "{} {reached}", guess.value + size);
         assert!(reached <= before);
@@ -87,22 +88,22 @@ fn guesses_settle_in_a_minimum() {
 fn no_set_of_bones_beats_the_best() {
     let case = case(11, SIZES, BoneKind::Affine);
     let random = &mut Random::new(2);
-    let sets = all_sets(SIZES.bones, MOST);
+    let sets = all_sets(SIZES.bones, MAX_BONES);
     assert_eq!(sets.len(), 7 + 21 + 35 + 35);
     let ranked: Vec<usize> = (0..SIZES.bones).rev().collect();
     for i in 0..10 {
-        let (pairs, y, size) = sight(&case, i);
+        let (pairs, y, size) = error_of(&case, i);
         let u = case.state.skin.rest[i].extend(1.0).to_array();
         let best: Vec<Guess> =
-            best_sets(Sight { pairs: &pairs, y: &y }, &sets, &ranked, u).into_iter().flatten().collect();
+            best_sets(VertexError { pairs: &pairs, y: &y }, &sets, &ranked, u).into_iter().flatten().collect();
         assert!(best.is_sorted_by(|a, b| a.value <= b.value));
         for guess in &best {
             assert!((error(&case, i, guess) - guess.value - size).abs() < 1e-6);
         }
         for _ in 0..2000 {
-            let skin = random_skin(random, &[case.state.skin.rest[i]], SIZES.bones, MOST);
+            let skin = random_skin(random, &[case.state.skin.rest[i]], SIZES.bones, MAX_BONES);
             let mut guess = Guess { u, ..best[0] };
-            (guess.count, guess.weights) = (0, [0.0; MOST]);
+            (guess.count, guess.weights) = (0, [0.0; MAX_BONES]);
             for (j, w) in skin.of(0) {
                 (guess.bones[guess.count], guess.weights[guess.count]) = (j, w);
                 guess.count += 1;
@@ -154,11 +155,14 @@ fn other_starts_lead_further() {
     let problem = cloth();
     let (motion, labels) = split::split(&problem, 6, &mut || Ok(())).unwrap();
     let descend = |far: bool| {
-        let skin = Skin::rigid(MOST, &labels, problem.rest.clone());
+        let skin = Skin::rigid(MAX_BONES, &labels, problem.rest.clone());
         let mut state = State { motion: motion.clone(), skin, model: BoneModel::new(BoneKind::Affine, 6, 3) };
         let mut silent = Silent;
         let mut run = Run::new(&FitParams::default(), &mut silent);
-        let mut descent = Descent::new(&problem, usual(MOST)).jointly(true, &state).far_sighted(far);
+        let params = usual(MAX_BONES);
+        let step = if far { VertexStep::Basins(Basins::new(&problem.rest)) } else { VertexStep::Choose };
+        let together = Together::new(&state, &params);
+        let mut descent = Descent::with_step(&problem, params, step, together);
         descent.rounds(&mut state, 60, &mut run).unwrap();
         assert_convex(&state.skin, 6);
         let truth = naive::squared_error(&problem, &state.motion, &state.skin);

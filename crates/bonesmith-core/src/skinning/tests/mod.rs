@@ -3,14 +3,15 @@
 //! A twin knows nothing of moments, lanes, active sets or residuals; it poses every vertex in every frame.
 
 mod basins;
-mod bones;
-mod descend;
-mod init;
-mod joint;
-mod local;
+mod bone_step;
+mod descent;
+mod loss;
 mod naive;
-mod replant;
-mod vertices;
+mod pass;
+mod plant;
+mod split;
+mod together;
+mod vertex_step;
 
 use glam::{DMat3, DQuat, DVec3};
 
@@ -22,7 +23,7 @@ use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
 use crate::skinning::unit::UnitSpace;
-use crate::skinning::vertex_step::LocalParams;
+use crate::skinning::vertex_step::VertexParams;
 use crate::solve::random::Random;
 use crate::solve::transform::nearest_rotation;
 
@@ -131,8 +132,8 @@ fn random_skin(random: &mut Random, rest: &[DVec3], bones: usize, slots: usize) 
 }
 
 /// The vertex solve as the fit uses it.
-fn usual(slots: usize) -> LocalParams {
-    LocalParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: true, rounds: 2 }
+fn usual(slots: usize) -> VertexParams {
+    VertexParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: true, rounds: 2 }
 }
 
 /// Weights of every vertex are positive, sum to 1, name different bones, and leave unused slots empty at the end.

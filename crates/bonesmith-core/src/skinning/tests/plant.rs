@@ -1,6 +1,6 @@
 //! Bones planted and taken out.
 
-use crate::skinning::pass::{pass, removal_costs};
+use crate::skinning::pass::{self, removal_costs};
 use crate::skinning::plant::{least_useful, plant, remove};
 use crate::skinning::tests::*;
 
@@ -35,7 +35,7 @@ fn orphans_are_taken_in() {
     let Case { problem, mut state } = case(2, SIZES, BoneKind::Affine);
     state.remove(&[0, 1, 2, 4]);
     assert!((0..SIZES.vertices).any(|i| state.skin.of(i).count() == 0), "there are orphans");
-    pass(&problem, &state.motion, &mut state.skin, Some(usual(3)));
+    pass::solve(&problem, &state.motion, &mut state.skin, usual(3), None);
     assert_convex(&state.skin, 1);
 }
 
@@ -44,7 +44,7 @@ fn planting_keeps_the_old_bones_to_the_bit() {
     for kind in [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine] {
         let Case { problem, mut state } = case(3, SIZES, kind);
         let before = state.clone();
-        let errors = pass(&problem, &state.motion, &mut state.skin, None).per_vertex;
+        let errors = pass::gather(&problem, &state.motion, &state.skin).per_vertex;
         state.plant(&problem, &errors, 3, 8);
         assert_eq!((state.bones(), state.model.axes.len()), (8, 8));
         for j in 0..5 {
@@ -73,7 +73,7 @@ fn bones_are_planted_where_the_error_is() {
         problem.trajectories[i * length..][..length].iter_mut().zip(path).for_each(|(v, p)| *v = p as f32);
     }
     let mut skin = Skin::rigid(1, &[0; SIZES.vertices], problem.rest.clone());
-    let errors = pass(&problem, &motion, &mut skin, None).per_vertex;
+    let errors = pass::gather(&problem, &motion, &skin).per_vertex;
     let (planted, _) = plant(&problem, &motion, &problem.rest, &errors, 1, 4);
     assert_eq!(planted.bones, 2);
     let alone = |i: usize| naive::vertex_error(&problem, &planted, &Skin::rigid(1, &[1; 60], problem.rest.clone()), i);
@@ -94,7 +94,7 @@ fn removal_costs_lie_between_their_bounds() {
     for seed in 0..4 {
         let Case { problem, mut state } = case(seed, SIZES, BoneKind::Affine);
         for _ in 0..3 {
-            pass(&problem, &state.motion, &mut state.skin, Some(usual(SIZES.slots)));
+            pass::solve(&problem, &state.motion, &mut state.skin, usual(SIZES.slots), None);
         }
         let costs = removal_costs(&problem, &state.motion, &state.skin, usual(SIZES.slots));
         for (gone, cost) in costs.into_iter().enumerate() {
@@ -125,17 +125,17 @@ fn the_least_useful_bone_is_cheap_to_lose() {
         let Case { problem, mut state } = case(seed, SIZES, BoneKind::Affine);
         let params = usual(SIZES.slots);
         for _ in 0..4 {
-            pass(&problem, &state.motion, &mut state.skin, Some(params));
+            pass::solve(&problem, &state.motion, &mut state.skin, params, None);
         }
-        let moments = pass(&problem, &state.motion, &mut state.skin, None);
+        let moments = pass::gather(&problem, &state.motion, &state.skin);
         let costs = removal_costs(&problem, &state.motion, &state.skin, params);
         let picked = least_useful(&costs, &moments.second, 1)[0];
         let mut refitted: Vec<(f64, usize)> = (0..SIZES.bones)
             .map(|gone| {
                 let mut without = state.clone();
                 without.remove(&[gone]);
-                let fixed = LocalParams { move_rest: false, ..params };
-                (0..3).for_each(|_| drop(pass(&problem, &without.motion, &mut without.skin, Some(fixed))));
+                let fixed = VertexParams { move_rest: false, ..params };
+                (0..3).for_each(|_| drop(pass::solve(&problem, &without.motion, &mut without.skin, fixed, None)));
                 (naive::squared_error(&problem, &without.motion, &without.skin) - moments.squared_error, gone)
             })
             .collect();
@@ -153,10 +153,10 @@ fn the_least_useful_bone_is_cheap_to_lose() {
 #[test]
 fn bones_that_share_vertices_do_not_go_together() {
     let Case { problem, mut state } = case(6, SIZES, BoneKind::Affine);
-    let second = pass(&problem, &state.motion, &mut state.skin, None).second;
+    let second = pass::gather(&problem, &state.motion, &state.skin).second;
     // Random weights: every two bones share vertices, so one goes, however many may.
     assert_eq!(least_useful(&[3.0, 1.0, 2.0, 5.0, 4.0], &second, 3), [1]);
     let apart = Skin::rigid(3, &(0..60).map(|i| i as u16 % 5).collect::<Vec<_>>(), problem.rest.clone());
-    let second = pass(&problem, &state.motion, &mut { apart }, None).second;
+    let second = pass::gather(&problem, &state.motion, &{ apart }).second;
     assert_eq!(least_useful(&[3.0, 1.0, 2.0, 5.0, 4.0], &second, 3), [1, 2, 0]);
 }

@@ -17,7 +17,7 @@ fn assert_all_used(name: &str, problem: &Problem, count: usize) {
     let mut used = vec![0; count];
     labels.iter().for_each(|&j| used[j as usize] += 1);
     assert!(used.iter().all(|&n| n > 0), "{name}, {count} bones: vertices {used:?}");
-    assert!(motion.rows.iter().all(|x| x.is_finite()), "{name}");
+    assert!(motion.rows().iter().all(|x| x.is_finite()), "{name}");
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use crate::observer::Silent;
 use crate::skinning::bone_step;
-use crate::skinning::descent::Descent;
+use crate::skinning::descent::{Descent, VertexStep};
 use crate::skinning::moments::Moments;
 use crate::skinning::params::FitParams;
 use crate::skinning::pass;
 use crate::skinning::run::Run;
 use crate::skinning::tests::*;
-use crate::skinning::together::System;
+use crate::skinning::together::{System, Together};
 use crate::skinning::unit::UnitSpace;
 
 const SIZES: Sizes = Sizes { vertices: 120, bones: 5, frames: 7, slots: 3 };
@@ -17,10 +17,10 @@ const SIZES: Sizes = Sizes { vertices: 120, bones: 5, frames: 7, slots: 3 };
 fn settled(seed: u64) -> (Case, Moments) {
     let Case { problem, mut state } = case(seed, SIZES, BoneKind::Affine);
     for _ in 0..2 {
-        let moments = pass::pass(&problem, &state.motion, &mut state.skin, None);
+        let moments = pass::gather(&problem, &state.motion, &state.skin);
         bone_step::update(&mut state.motion, &moments, &state.model);
     }
-    let moments = pass::pass(&problem, &state.motion, &mut state.skin, None);
+    let moments = pass::gather(&problem, &state.motion, &state.skin);
     (Case { problem, state }, moments)
 }
 
@@ -68,8 +68,8 @@ fn curvature_is_what_the_bones_cannot_follow() {
         let sphere = Sphere { center: DVec3::ZERO, radius: 1.0 };
         let followed = Problem::stored(problem.length, problem.rest.clone(), changes, UnitSpace::fixed(sphere));
         let mut motion = state.motion.clone();
-        motion.rows.fill(0.0);
-        let moments = pass::pass(&followed, &motion, &mut state.skin.clone(), None);
+        motion.rows_mut().fill(0.0);
+        let moments = pass::gather(&followed, &motion, &state.skin.clone());
         let left = moments.squared_error - bone_step::update(&mut motion, &moments, &state.model);
         let mut product = vec![0.0; d.len()];
         system.apply(&d, &mut product);
@@ -87,7 +87,9 @@ fn steps_together_get_further() {
             let Case { problem, mut state } = case(seed, SIZES, BoneKind::Affine);
             let mut silent = Silent;
             let mut run = Run::new(&FitParams::default(), &mut silent);
-            let mut descent = Descent::new(&problem, usual(SIZES.slots)).jointly(together, &state);
+            let params = usual(SIZES.slots);
+            let steps = together.then(|| Together::new(&state, &params)).flatten();
+            let mut descent = Descent::with_step(&problem, params, VertexStep::Choose, steps);
             descent.rounds(&mut state, rounds, &mut run).unwrap();
             let truth = naive::squared_error(&problem, &state.motion, &state.skin);
             assert!((descent.squared_error / truth - 1.0).abs() < 1e-4, "{} {truth}", descent.squared_error);

@@ -1,6 +1,6 @@
 //! The solve of single vertices, seen through the pass.
 
-use crate::skinning::pass::pass;
+use crate::skinning::pass;
 use crate::skinning::tests::*;
 
 /// Errors of all vertices.
@@ -9,9 +9,9 @@ fn errors(case: &Case) -> Vec<f64> {
     (0..problem.vertices()).map(|i| naive::vertex_error(problem, &state.motion, &state.skin, i)).collect()
 }
 
-fn solve(case: &mut Case, params: LocalParams, passes: usize) {
+fn solve(case: &mut Case, params: VertexParams, passes: usize) {
     for _ in 0..passes {
-        pass(&case.problem, &case.state.motion, &mut case.state.skin, Some(params));
+        pass::solve(&case.problem, &case.state.motion, &mut case.state.skin, params, None);
     }
 }
 
@@ -26,7 +26,7 @@ fn with_all_bones_allowed_weights_are_optimal() {
     for seed in 0..10 {
         let bones = 1 + seed as usize % 5;
         let mut case = case(seed, Sizes { vertices: 60, bones, frames: 6, slots: bones }, BoneKind::Affine);
-        let params = LocalParams { newcomers: bones, min_gain: 0.0, move_rest: false, ..usual(bones) };
+        let params = VertexParams { newcomers: bones, min_gain: 0.0, move_rest: false, ..usual(bones) };
         solve(&mut case, params, PASSES);
         for (i, error) in errors(&case).into_iter().enumerate() {
             let best = optimum(&case, i, bones);
@@ -44,7 +44,7 @@ fn with_few_slots_the_choice_is_near_the_best_of_all_subsets() {
         let (mut reached, mut possible) = (0.0, 0.0);
         for seed in 0..4 {
             let mut case = case(seed, Sizes { vertices: 50, bones, frames: 6, slots }, BoneKind::Affine);
-            solve(&mut case, LocalParams { move_rest: false, ..usual(slots) }, 4);
+            solve(&mut case, VertexParams { move_rest: false, ..usual(slots) }, 4);
             assert_convex(&case.state.skin, bones);
             reached += errors(&case).iter().sum::<f64>();
             possible += (0..50).map(|i| optimum(&case, i, slots)).sum::<f64>();

@@ -2,7 +2,7 @@
 
 use crate::mesh::topology::{Adjacency, Topology};
 use crate::observer::Silent;
-use crate::skinning::descent::Descent;
+use crate::skinning::descent::{Descent, VertexStep};
 use crate::skinning::params::FitParams;
 use crate::skinning::run::Run;
 use crate::skinning::smooth::Smoothness;
@@ -71,7 +71,7 @@ fn momentum_pays_with_smooth_weights() {
             let (Case { problem, mut state }, smoothness) = smooth_case(kind);
             let mut silent = Silent;
             let mut run = Run::new(&FitParams::default(), &mut silent);
-            let descent = Descent::new(&problem, usual(3)).smoothed(Some(smoothness));
+            let descent = Descent::with_step(&problem, usual(3), VertexStep::Smooth(smoothness), None);
             let mut descent = if momentum { descent } else { descent.plain() };
             let mut objective = || {
                 descent.round(&mut state, &mut run).unwrap();

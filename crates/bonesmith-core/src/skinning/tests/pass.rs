@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::skinning::moments::Moments;
-use crate::skinning::pass::pass;
+use crate::skinning::pass;
 use crate::skinning::tests::*;
 
 fn any_sizes() -> impl Strategy<Value = Sizes> {
@@ -49,7 +49,10 @@ proptest! {
     fn sums_are_those_of_plain_loops(seed: u64, sizes in any_sizes(), solve: bool) {
         let Case { problem, mut state } = case(seed, sizes, BoneKind::Affine);
         let params = solve.then(|| usual(sizes.slots));
-        let moments = pass(&problem, &state.motion, &mut state.skin, params);
+        let moments = match params {
+            Some(params) => pass::solve(&problem, &state.motion, &mut state.skin, params, None),
+            None => pass::gather(&problem, &state.motion, &state.skin),
+        };
         // After a solve the sums must be those of the new weights.
         let (naive, second) = naive_moments(&problem, &state);
         // Positions of size 1 in float32: residuals are known to 1e-6, whatever little is left of them.
@@ -67,7 +70,7 @@ proptest! {
     fn without_a_solve_the_skin_stays(seed: u64, sizes in any_sizes()) {
         let Case { problem, mut state } = case(seed, sizes, BoneKind::Rigid);
         let before = state.skin.clone();
-        pass(&problem, &state.motion, &mut state.skin, None);
+        pass::gather(&problem, &state.motion, &state.skin);
         prop_assert_eq!(before.bones, state.skin.bones);
         prop_assert_eq!(before.weights, state.skin.weights);
         prop_assert_eq!(before.rest, state.skin.rest);
@@ -78,13 +81,13 @@ proptest! {
     fn no_vertex_gets_worse(seed: u64, sizes in any_sizes(), move_rest: bool, newcomers in 0usize..5, deep: bool) {
         let Case { problem, mut state } = case(seed, sizes, BoneKind::Affine);
         let min_gain = if deep { 0.0 } else { 1e-2 };
-        let params = LocalParams { newcomers, move_rest, min_gain, ..usual(sizes.slots) };
+        let params = VertexParams { newcomers, move_rest, min_gain, ..usual(sizes.slots) };
         let errors = |state: &State| -> Vec<f64> {
             (0..problem.vertices()).map(|i| naive::vertex_error(&problem, &state.motion, &state.skin, i)).collect()
         };
         let mut before = errors(&state);
         for round in 0..3 {
-            pass(&problem, &state.motion, &mut state.skin, Some(params));
+            pass::solve(&problem, &state.motion, &mut state.skin, params, None);
             assert_convex(&state.skin, sizes.bones);
             let after = errors(&state);
             for (i, (before, after)) in before.iter().zip(&after).enumerate() {
@@ -106,7 +109,7 @@ fn threads_do_not_change_a_bit() {
     let run = |threads: usize| {
         let mut skin = state.skin.clone();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let moments = pool.install(|| pass(&problem, &state.motion, &mut skin, Some(usual(3))));
+        let moments = pool.install(|| pass::solve(&problem, &state.motion, &mut skin, usual(3), None));
         (moments.residual, moments.second.dense(), moments.squared_error.to_bits(), skin.weights, skin.rest)
     };
     let single = run(1);

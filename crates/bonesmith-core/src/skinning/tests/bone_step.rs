@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::skinning::bone_step::{extrapolate, update};
-use crate::skinning::pass::pass;
+use crate::skinning::pass;
 use crate::skinning::tests::*;
 
 const SIZES: Sizes = Sizes { vertices: 50, bones: 4, frames: 11, slots: 3 };
@@ -16,7 +16,7 @@ fn error(case: &Case) -> f64 {
 fn updated(case: &mut Case) -> (f64, f64) {
     let before = error(case);
     let State { motion, skin, model } = &mut case.state;
-    let moments = pass(&case.problem, motion, skin, None);
+    let moments = pass::gather(&case.problem, motion, skin);
     let claimed = update(motion, &moments, model);
     (claimed, before - error(case))
 }
@@ -25,14 +25,14 @@ fn updated(case: &mut Case) -> (f64, f64) {
 fn largest_slope(case: &mut Case) -> f64 {
     const STEP: f64 = 1e-2;
     let mut largest: f64 = 0.0;
-    for at in 0..case.state.motion.rows.len() {
-        let kept = case.state.motion.rows[at];
+    for at in 0..case.state.motion.rows().len() {
+        let kept = case.state.motion.rows()[at];
         let mut at_step = |step: f64| {
-            case.state.motion.rows[at] = kept + step;
+            case.state.motion.rows_mut()[at] = kept + step;
             error(case)
         };
         let slope = (at_step(STEP) - at_step(-STEP)) / (2.0 * STEP);
-        case.state.motion.rows[at] = kept;
+        case.state.motion.rows_mut()[at] = kept;
         largest = largest.max(slope.abs());
     }
     largest
@@ -112,7 +112,7 @@ proptest! {
         let (new, model) = (&case.state.motion, &case.state.model);
         assert_kind(&extrapolate(new, old.clone(), beta, model), model);
         let nowhere = extrapolate(new, old, 0.0, model);
-        prop_assert!(nowhere.rows.iter().zip(&new.rows).all(|(a, b)| (a - b).abs() < 1e-9));
+        prop_assert!(nowhere.rows().iter().zip(new.rows()).all(|(a, b)| (a - b).abs() < 1e-9));
     }
 }
 
@@ -204,7 +204,13 @@ fn degenerate_bones_stay_finite() {
                     case.state.motion = crate::skinning::plant::remove(&case.state.motion, &mut case.state.skin, &[3]);
                     case.state.motion = case.state.motion.select(&[0, 1, 2, 2]);
                     case.state.model.axes[3] = case.state.model.axes[2];
-                    pass(&case.problem, &case.state.motion.select(&[0, 1, 2]), &mut case.state.skin, Some(usual(3)));
+                    pass::solve(
+                        &case.problem,
+                        &case.state.motion.select(&[0, 1, 2]),
+                        &mut case.state.skin,
+                        usual(3),
+                        None,
+                    );
                 }
                 let (start, idle) = (error(&case), case.state.motion.get(3, 5));
                 for _ in 0..4 {
@@ -216,7 +222,7 @@ fn degenerate_bones_stay_finite() {
                 if empty {
                     assert_eq!(idle, case.state.motion.get(3, 5), "{kind:?} {name}: the idle bone stays");
                 }
-                let largest = case.state.motion.rows.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+                let largest = case.state.motion.rows().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
                 assert!(largest < 1e3, "{kind:?} {name}, empty {empty}: entries up to {largest}");
             }
         }

@@ -58,8 +58,7 @@ pub(super) fn thinned(
     effort: Effort,
     run: &mut Run<'_>,
 ) -> Result<(State, f64), Cancelled> {
-    let plan = SearchPlan::new(effort);
-    let resume = |state: State| Explorer::resume(input.coarse, state, input.local, plan, 0);
+    let resume = |state: State| Explorer::resume(input.coarse, state, input.local, SearchPlan::new(effort), 0);
     let mut explorer = resume(state);
     explorer.descend(1, run)?;
     explorer.thin_out(max_bones, run)?;

@@ -91,7 +91,6 @@ pub(crate) struct JointCandidate {
 
 /// `c^T N c + 2 r^T c + s` with `N = sum A^T W A`, `r = sum A^T W a`, `s = sum a^T W a` over all frames, and the mean
 /// eigenvalue of `sum W`, where `W` is the inverse of both compliances as the bones are rotated.
-#[derive(Default)]
 struct ClosingCost {
     normal: DMat3,
     right: DVec3,
@@ -146,7 +145,7 @@ impl<'a> JointGraph<'a> {
     fn closing_cost(&self, j: usize, k: usize, c: DVec3) -> ClosingCost {
         let (own, other) = (self.inertias[j].compliance(c), self.inertias[k].compliance(c));
         let of = |j: usize| &self.transforms[j * self.frames..(j + 1) * self.frames];
-        let mut cost = ClosingCost::default();
+        let mut cost = ClosingCost { normal: DMat3::ZERO, right: DVec3::ZERO, constant: 0.0, stiffness: 0.0 };
         for (x, y) in of(j).iter().zip(of(k)) {
             let (a, b) = (x.matrix3, y.matrix3);
             let w = (a * own * a.transpose() + b * other * b.transpose()).inverse();

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 use crate::skeleton::graph::{Gap, JointGraph, anchor};
 use crate::skeleton::pose::{Pose, joint_map};
-use crate::skeleton::rotation_solver::{RotationSolver, solve_definite, solve_frame};
+use crate::skeleton::rotation_solver::{RotationSolver, solve_definite};
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 
@@ -101,7 +101,7 @@ impl<'a> Quadratic<'a> {
                 for (g, row) in solver.gradient.iter_mut().zip(along.chunks_exact(3 * f)) {
                     *g = DVec3::new(row[t], row[f + t], row[2 * f + t]);
                 }
-                solve_frame(solver, &second, rotations, place, rounds, enough);
+                solver.run(&second, rotations, place, rounds, enough);
             },
         );
         self.move_to(pose.to_motion());
@@ -126,7 +126,7 @@ impl<'a> Quadratic<'a> {
     pub fn strained(&self, pose: &Pose, least: f64, count: usize) -> Vec<usize> {
         let subtrees = Subtrees::new(pose, self.moments, &self.residual);
         let strain = |j: usize| {
-            subtrees.residual(j).iter().map(|r| r.length_squared()).sum::<f64>() / subtrees.own_overlap(j).max(1e-9)
+            subtrees.residual(j).iter().map(|r| r.length_squared()).sum::<f64>() / subtrees.overlap(j, j).max(1e-9)
         };
         let mut joints: Vec<(f64, usize)> = pose.tree.order[1..].iter().map(|&j| (strain(j), j)).collect();
         joints.retain(|(strain, _)| *strain > least * self.squared_error);
@@ -137,7 +137,7 @@ impl<'a> Quadratic<'a> {
     /// The joint graph if the subtree of `j` (`inside`) shifted freely.
     pub fn released(&self, pose: &Pose, j: usize, inside: &[bool]) -> JointGraph<'a> {
         let subtrees = Subtrees::new(pose, self.moments, &self.residual);
-        let (f, overlap) = (pose.frames(), subtrees.own_overlap(j).max(1e-9));
+        let (f, overlap) = (pose.frames(), subtrees.overlap(j, j).max(1e-9));
         let mut motion = self.motion.clone();
         for k in (0..pose.bones()).filter(|&k| inside[k]) {
             for (at, x) in motion.row_mut(3, k).iter_mut().enumerate() {
@@ -145,6 +145,12 @@ impl<'a> Quadratic<'a> {
             }
         }
         JointGraph::new(&motion, &self.moments.second, Gap::Stiffness)
+    }
+
+    /// Moves the root of the pose that the moments belong to, to where the mean error of every frame is zero.
+    pub fn centre(&self, pose: &mut Pose) {
+        let subtrees = Subtrees::new(pose, self.moments, &self.residual);
+        pose.places.iter_mut().zip(subtrees.mean_residual).for_each(|(place, mean)| *place += mean);
     }
 
     fn place_joints(&self, pose: &mut Pose) {
@@ -177,7 +183,7 @@ impl<'a> Quadratic<'a> {
             for (l, block) in blocks.iter().enumerate() {
                 (0..9).for_each(|at| normal[(3 * k + at % 3, 3 * l + at / 3)] = block.col(at / 3)[at % 3]);
             }
-            let (j, own) = (moving[k], subtrees.own_overlap(moving[k]));
+            let (j, own) = (moving[k], subtrees.overlap(moving[k], moving[k]));
             let ridge = (JOINT_RIDGE * own).max(1e-9 * subtrees.vertices) * f as f64 + 1e-12;
             (0..3).for_each(|a| normal[(3 * k + a, 3 * k + a)] += ridge);
             let anchor = pose.tree.parents[j].map_or(pose.tree.joints[j], |p| anchor(&self.moments.second, j, p));
@@ -243,10 +249,6 @@ impl Subtrees {
 
     fn overlap(&self, j: usize, k: usize) -> f64 {
         self.overlap[j * self.mass.len() + k]
-    }
-
-    fn own_overlap(&self, j: usize) -> f64 {
-        self.overlap(j, j)
     }
 
     /// [F] of bone `j`.

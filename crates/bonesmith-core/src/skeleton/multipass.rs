@@ -191,7 +191,7 @@ fn all_frames(input: &Input<'_>, body: &SkinnedPose, run: &mut Run<'_>) -> Resul
         if every.len() > picked.len() {
             let dense = input.problem.subset(input.sequence, vertices, frames);
             let motion = part.to_motion();
-            let moments = pass::gather(&dense, &motion, &body.skin.clone());
+            let moments = pass::gather(&dense, &motion, &body.skin);
             Quadratic::new(&moments, &motion).rotate(&mut part, FIRST_ROTATIONS);
         }
         full.rotations.append(&mut part.rotations);

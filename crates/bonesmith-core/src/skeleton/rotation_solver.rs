@@ -8,29 +8,14 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::{factor, solve};
 use faer::{Mat, MatMut, Par};
 use glam::{DMat3, DQuat, DVec3};
-use multiversion::multiversion;
 
 /// Tries to damp a step that does not lower the error.
 const MAX_TRIES: usize = 6;
 
-/// Moves the rotations and the place of a frame, `rounds` times at most; steps that gain less than `enough` are the last.
-/// `second` is `M` [3 B + 1, 3 B + 1]; `solver.gradient` belongs to the present rotations.
-#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(super) fn solve_frame(
-    solver: &mut RotationSolver,
-    second: &[f64],
-    rotations: &mut [DMat3],
-    place: &mut DVec3,
-    rounds: usize,
-    enough: f64,
-) {
-    solver.run(second, rotations, place, rounds, enough);
-}
-
-/// Buffers of [`solve_frame`].
+/// Buffers of the solver.
 pub(super) struct RotationSolver {
     b: usize,
-    /// [3 B + 1] rows of `sum_i z_i r_i^T`.
+    /// [3 B + 1] rows of `sum_i z_i r_i^T`, of the present rotations; set by the caller.
     pub gradient: Vec<DVec3>,
     /// [3 B + 3, 3 B + 3] lower triangle.
     normal: Mat<f64>,
@@ -58,8 +43,9 @@ impl RotationSolver {
         }
     }
 
-    #[inline(always)]
-    fn run(&mut self, second: &[f64], rotations: &mut [DMat3], place: &mut DVec3, rounds: usize, enough: f64) {
+    /// Moves the rotations and the place of a frame, `rounds` times at most; steps that gain less than `enough` are the last.
+    /// `second` is `M` [3 B + 1, 3 B + 1].
+    pub fn run(&mut self, second: &[f64], rotations: &mut [DMat3], place: &mut DVec3, rounds: usize, enough: f64) {
         let side = 3 * self.b + 3;
         let mut damping = 1e-7;
         for _ in 0..rounds {
@@ -94,7 +80,6 @@ impl RotationSolver {
     }
 
     /// Normal matrix at the present rotations.
-    #[inline(always)]
     fn load(&mut self, second: &[f64], rotations: &[DMat3]) {
         let (b, rows) = (self.b, 3 * self.b + 1);
         for j in 0..b {
@@ -115,7 +100,6 @@ impl RotationSolver {
         self.set_block(b, b, DMat3::from_diagonal(DVec3::splat(second[3 * b * rows + 3 * b])));
     }
 
-    #[inline(always)]
     fn set_block(&mut self, j: usize, k: usize, block: DMat3) {
         for c in 0..3 {
             for a in 0..3 {
@@ -125,7 +109,6 @@ impl RotationSolver {
     }
 
     /// `sum_i p_ij x r_i`, and `sum_i r_i`.
-    #[inline(always)]
     fn load_right(&mut self, rotations: &[DMat3]) {
         for (j, r) in rotations.iter().enumerate() {
             let g = &self.gradient[3 * j..3 * j + 3];
@@ -138,7 +121,6 @@ impl RotationSolver {
     }
 
     /// Rotations after the step, and by how much the squared error falls.
-    #[inline(always)]
     fn try_step(&mut self, second: &[f64], rotations: &[DMat3]) -> f64 {
         let rows = 3 * self.b + 1;
         for (j, r) in rotations.iter().enumerate() {

@@ -10,13 +10,11 @@
 //! papers: rotations stay, and joints that do not fit carry their error down to the leaves. The multi-pass method is
 //! measured against that. The rest pose stays as it is. Without a number of bones, [`DEFAULT_BONES`].
 
-use glam::DVec3;
-
 use crate::cluster::{edge_collapse, spectral};
 use crate::model::rig::BoneKind;
 use crate::observer::Cancelled;
-use crate::skeleton::descend::SkinnedPose;
 use crate::skeleton::graph::Gap;
+use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::multipass::joined;
 use crate::skeleton::params::{SkeletonInfo, SkeletonMethod};
 use crate::skeleton::{Input, Skeleton};
@@ -65,7 +63,9 @@ pub(super) fn single_pass(
     let info = SkeletonInfo { loose_e_rms: Some(free), ..SkeletonInfo::new(state.bones()) };
     run.stage("tree", None)?;
     let mut body = joined(problem, state, Gap::Distance, run)?;
-    centre(problem, &mut body);
+    let motion = body.pose.to_motion();
+    let moments = pass::gather(problem, &motion, &body.skin);
+    Quadratic::new(&moments, &motion).centre(&mut body.pose);
     find_weights(problem, &body.pose.to_motion(), &mut body.skin, local, run)?;
     Ok(Skeleton { body, info, stop: StopReason::MaxIterations })
 }
@@ -127,16 +127,4 @@ fn rigid_bones(input: &Input<'_>, labels: &[Option<u16>]) -> State {
     let moments = pass::gather(problem, &motion, &skin);
     bone_step::update(&mut motion, &moments, &model);
     State { motion, skin: skin.with_slots(input.local.slots), model }
-}
-
-/// Moves the root to where the mean error of every frame is zero.
-fn centre(problem: &Problem, body: &mut SkinnedPose) {
-    let motion = body.pose.to_motion();
-    let moments = pass::gather(problem, &motion, &body.skin);
-    let (b, f) = (motion.bones, motion.frames());
-    // Weights of a vertex sum to 1, so the bones' rows of w r sum to its residual.
-    for (t, place) in body.pose.places.iter_mut().enumerate() {
-        let sum = |a: usize| (0..b).map(|j| moments.residual[(3 * b + j) * 3 * f + a * f + t]).sum::<f64>();
-        *place += DVec3::new(sum(0), sum(1), sum(2)) / problem.vertices() as f64;
-    }
 }

@@ -219,9 +219,9 @@ fn other_trees_of_the_same_bones_move_the_same() {
 fn soft_joints_are_part_of_the_error() {
     let (problem, pose, skin) = known();
     let start = disturbed(&pose, 0.1, 5).to_motion();
-    let mut loose = start.clone();
+    let mut free = start.clone();
     let mut random = Random::new(6);
-    loose.rows_mut().iter_mut().for_each(|x| *x += 0.05 * random.signed());
+    free.rows_mut().iter_mut().for_each(|x| *x += 0.05 * random.signed());
     let edges = pose.tree.edges();
     let mut moments = pass::gather(&problem, &start, &skin);
     crate::skeleton::soft_joints::add_joints(&mut moments, &start, &edges, 3.0);
@@ -237,6 +237,6 @@ fn soft_joints_are_part_of_the_error() {
     };
     let mut quadratic = Quadratic::new(&moments, &start);
     assert!((quadratic.squared_error - with_joints(&start)).abs() < 1e-4 * with_joints(&start));
-    quadratic.move_to(loose.clone());
-    assert!((quadratic.squared_error - with_joints(&loose)).abs() < 1e-4 * with_joints(&loose));
+    quadratic.move_to(free.clone());
+    assert!((quadratic.squared_error - with_joints(&free)).abs() < 1e-4 * with_joints(&free));
 }

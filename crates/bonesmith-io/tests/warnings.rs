@@ -1,4 +1,4 @@
-//! What does not come along is told: by file, by name, once; and nothing is told where nothing is lost.
+//! What is not preserved is reported: by file, by name, once; and nothing is reported where nothing is lost.
 
 mod common;
 

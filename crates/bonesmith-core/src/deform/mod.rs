@@ -11,7 +11,7 @@ pub use ddm::{DdmDeformer, ddm, lbs_f32_into};
 pub use ddm_reference::{Posed, evaluate as ddm_f64, evaluate_with_normals as ddm_with_normals_f64};
 pub(crate) use lbs::lbs_vertex;
 pub use lbs::{lbs, lbs_into, lbs_with_normals, two_layer, two_layer_into};
-pub use model::Poser;
+pub use model::{Poser, posed};
 
 /// Unit normal of a surface that `m` deforms, by the cofactors: the transposed inverse without its division. Zero where
 /// the matrix leaves no direction.

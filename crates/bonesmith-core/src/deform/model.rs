@@ -8,20 +8,25 @@ use crate::model::ModelRef;
 use crate::model::basis::Basis;
 use crate::model::corrective::CorrectiveRig;
 
+/// [N] positions in frame `t` of a clip, computed in float64.
+///
+/// # Panics
+/// If there is no such clip or frame, or the model is not sound.
+pub fn posed(model: ModelRef<'_>, clip: usize, t: usize) -> Vec<Vec3> {
+    match model {
+        ModelRef::Sequence(sequence) => sequence.frame(t).to_vec(),
+        ModelRef::Rig(rig) => lbs(&rig.rest, &rig.weights, rig.clips[clip].frame(t)),
+        ModelRef::TwoLayer(two) => two_layer(two, two.master.clips[clip].frame(t)),
+        ModelRef::Ddm(ddm) => ddm_f64(ddm, ddm.rig.clips[clip].frame(t)),
+        ModelRef::Corrective(corrective) => corrective.posed(clip, t),
+        ModelRef::Basis(basis) => basis.frame(t),
+    }
+}
+
 impl ModelRef<'_> {
-    /// [N] positions in frame `t` of a clip, computed in float64.
-    ///
-    /// # Panics
-    /// If there is no such clip or frame, or the model is not sound.
+    /// See [`posed`].
     pub fn posed(self, clip: usize, t: usize) -> Vec<Vec3> {
-        match self {
-            Self::Sequence(sequence) => sequence.frame(t).to_vec(),
-            Self::Rig(rig) => lbs(&rig.rest, &rig.weights, rig.clips[clip].frame(t)),
-            Self::TwoLayer(two) => two_layer(two, two.master.clips[clip].frame(t)),
-            Self::Ddm(ddm) => ddm_f64(ddm, ddm.rig.clips[clip].frame(t)),
-            Self::Corrective(corrective) => corrective.posed(clip, t),
-            Self::Basis(basis) => basis.frame(t),
-        }
+        posed(self, clip, t)
     }
 
     /// The first clip as an animation; `None` where nothing moves.
@@ -43,9 +48,9 @@ impl<'a> Poser<'a> {
         Self { model, ddm }
     }
 
-    /// As [`ModelRef::posed`].
+    /// As the function [`posed`].
     pub fn posed(&mut self, clip: usize, t: usize) -> Vec<Vec3> {
-        let (Some(deformer), Some(rig)) = (&mut self.ddm, self.model.rig()) else { return self.model.posed(clip, t) };
+        let (Some(deformer), Some(rig)) = (&mut self.ddm, self.model.rig()) else { return posed(self.model, clip, t) };
         let mut posed = vec![Vec3::ZERO; rig.vertex_count()];
         deformer.pose_into(rig.clips[clip].frame(t), &mut posed);
         posed

@@ -13,6 +13,7 @@ use glam::{DVec3, Vec3};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::deform::posed;
 use crate::mesh::normals::vertex_normals;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::unit_radius;
@@ -81,7 +82,7 @@ pub fn evaluate<'a>(
         return Err(MetricsError::FrameCount { clip, rig: of_model.frame_count(), sequence: f });
     }
     model.check()?;
-    Ok(compare(sequence, |t| model.posed(clip, t)))
+    Ok(compare(sequence, |t| posed(model, clip, t)))
 }
 
 /// Compares a sequence with reconstructed frames.

@@ -21,19 +21,6 @@ pub(crate) struct Coefficients {
     pub errors: Vec<f64>,
 }
 
-/// Vertices that use each atom, in compressed rows.
-pub(crate) struct Users {
-    starts: Vec<usize>,
-    vertices: Vec<u32>,
-}
-
-impl Users {
-    /// Vertices that use atom `r`, rising.
-    pub fn of(&self, r: usize) -> &[u32] {
-        &self.vertices[self.starts[r]..self.starts[r + 1]]
-    }
-}
-
 impl Coefficients {
     /// Everything on atom 0, at infinite error.
     pub fn new(vertices: usize, slots: usize) -> Self {
@@ -54,21 +41,11 @@ impl Coefficients {
         self.errors.iter().sum()
     }
 
-    /// Vertices by atom.
-    pub fn users(&self, atoms: usize) -> Users {
-        let n = self.errors.len();
-        let mut starts = vec![0usize; atoms + 1];
-        (0..n).for_each(|i| self.of(i).for_each(|(r, _)| starts[r + 1] += 1));
-        (0..atoms).for_each(|r| starts[r + 1] += starts[r]);
-        let mut next = starts.clone();
-        let mut vertices = vec![0u32; starts[atoms]];
-        for i in 0..n {
-            for (r, _) in self.of(i) {
-                vertices[next[r]] = i as u32;
-                next[r] += 1;
-            }
-        }
-        Users { starts, vertices }
+    /// [q] vertices that use each atom, rising.
+    pub fn users(&self, atoms: usize) -> Vec<Vec<u32>> {
+        let mut users = vec![Vec::new(); atoms];
+        (0..self.errors.len()).for_each(|i| self.of(i).for_each(|(r, _)| users[r].push(i as u32)));
+        users
     }
 
     pub fn set(&mut self, i: usize, (blend, error): &Blend) {

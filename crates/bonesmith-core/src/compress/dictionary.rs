@@ -108,9 +108,9 @@ impl Dictionary {
     ) -> Result<(), Cancelled> {
         let users = coefficients.users(self.len());
         let mut step = AtomStep::new(self.bones, self.forms);
-        for r in (0..self.len()).filter(|&r| !users.of(r).is_empty()) {
+        for r in (0..self.len()).filter(|&r| !users[r].is_empty()) {
             stages.report(None)?;
-            step.gather(self, metric, coefficients, r, users.of(r));
+            step.gather(self, metric, coefficients, r, &users[r]);
             if let Some(atom) = step.solve(self.atom(r), self.slots, choose) {
                 self.set(metric, r, &atom);
             }

@@ -210,8 +210,8 @@ fn tables(layers: &Factorisation<'_>) -> (Blends, SparseWeights) {
     let Factorisation { dictionary, coefficients, .. } = layers;
     let users = coefficients.users(dictionary.len());
     // In the order of their vertices: virtual bones of near vertices are near in memory.
-    let place = |r: usize| users.of(r).iter().map(|&i| u64::from(i)).sum::<u64>() / users.of(r).len() as u64;
-    let mut used: Vec<usize> = (0..dictionary.len()).filter(|&r| !users.of(r).is_empty()).collect();
+    let place = |r: usize| users[r].iter().map(|&i| u64::from(i)).sum::<u64>() / users[r].len() as u64;
+    let mut used: Vec<usize> = (0..dictionary.len()).filter(|&r| !users[r].is_empty()).collect();
     used.sort_by_key(|&r| place(r));
     let mut number = vec![0; dictionary.len()];
     used.iter().enumerate().for_each(|(n, &r)| number[r] = n);

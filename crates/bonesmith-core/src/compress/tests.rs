@@ -165,6 +165,23 @@ fn a_few_kinds_of_weights_need_few_virtual_bones_and_no_error() {
     assert!(compressed.rig.virtual_count() < 30 && compressed.info.history.last().unwrap().1 < 1e-3);
 }
 
+/// Parts that fly apart by a thousand times their size: what is left of large energies is rounding.
+#[test]
+fn errors_next_to_nothing_beside_the_motion_are_no_rise() {
+    let (mut rig, _) = sample();
+    let n = rig.vertex_count();
+    (0..n).for_each(|i| rig.weights.set(i, &[(7 * i / n, 0.7), (7 * i / n + 3, 0.3)]));
+    let bones = rig.bone_count();
+    for (at, bone) in rig.clips[0].posed_from_rest.iter_mut().enumerate() {
+        bone.translation *= 1000.0 * (at % bones) as f64;
+    }
+    for influences in [1, 2, 3] {
+        let params = TwoLayerParams { size: TwoLayerSize::VirtualBones(40), influences, ..Default::default() };
+        let compressed = run(&rig, None, params);
+        assert!(compressed.info.history.iter().all(|(_, error)| error.is_finite()));
+    }
+}
+
 #[test]
 fn baked_is_the_same_deformation() {
     let (rig, sequence) = sample();

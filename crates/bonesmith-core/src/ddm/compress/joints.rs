@@ -74,23 +74,6 @@ impl Joints {
         };
         (0..self.parents.len()).map(one).collect()
     }
-
-    /// [B] bones in an order in which parents come first.
-    pub fn parents_first(&self) -> Vec<usize> {
-        let mut order = Vec::with_capacity(self.parents.len());
-        let mut placed = vec![false; self.parents.len()];
-        for start in 0..self.parents.len() {
-            let mut path = vec![];
-            let mut at = Some(start);
-            while let Some(j) = at.filter(|&j| !placed[j]) {
-                placed[j] = true;
-                path.push(j);
-                at = self.parents[j];
-            }
-            order.extend(path.into_iter().rev());
-        }
-        order
-    }
 }
 
 /// alpha and beta [Le2021 eq. 11d] of Euler angles uniform in `[-r, r]` and translations uniform in `[-t, t]`.

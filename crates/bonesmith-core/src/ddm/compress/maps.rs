@@ -10,6 +10,7 @@ use glam::{DMat4, DVec4};
 use crate::ddm::compress::joints::Joints;
 use crate::ddm::compress::params::Maps;
 use crate::observer::{Cancelled, Stages};
+use crate::skinning::alternation::parents_first;
 
 /// A 4x4 matrix.
 pub(super) type Mat = DMat4;
@@ -34,7 +35,7 @@ impl JointMaps {
     pub fn new(joints: &Joints, maps: Maps, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
         let b = joints.parents.len();
         let parents = if maps.hierarchy { joints.parents.clone() } else { vec![None; b] };
-        let mut upward = joints.parents_first();
+        let mut upward = parents_first(&joints.parents);
         upward.reverse();
         let (mut rows, mut starts, mut size) = (Vec::with_capacity(b), Vec::with_capacity(b), 0);
         for joint in 0..b {

@@ -229,7 +229,7 @@ impl<'a> TreeSearch<'a> {
     fn try_regrafts(&mut self, run: &mut Run<'_>) -> Result<usize, Cancelled> {
         let SkinnedPose { pose, skin } = &mut self.body;
         let motion = pose.to_motion();
-        let moments = pass::gather(self.descent.problem, &motion, &skin);
+        let moments = pass::gather(self.descent.problem, &motion, skin);
         let quadratic = Quadratic::new(&moments, &motion);
         let mut error = quadratic.clone().improve(pose);
         let mut changed = 0;

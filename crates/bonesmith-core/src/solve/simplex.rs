@@ -66,7 +66,8 @@ impl SimplexSolver {
         estimates.resize(w.len(), 0.0);
         // C = H^-1 in differences; for the base variable the sum over all of C. With H = L D L^T (unit L, stored
         // below the diagonal, D on it): C_jj = |D^-1/2 L^-1 e_j|^2.
-        for own in 0..=n {
+        let variables = others.iter().copied().chain(std::iter::once(self.base));
+        for (own, j) in variables.enumerate() {
             let mut squared = 0.0;
             let mut sound = true;
             for p in 0..n {
@@ -77,7 +78,6 @@ impl SimplexSolver {
                 ldl.solution[p] = sum;
                 squared += if pivot > 0.0 { sum * sum / pivot } else { 0.0 };
             }
-            let j = if own == n { self.base } else { others[own] };
             estimates[j] = if !sound {
                 0.0
             } else if squared > 0.0 {

@@ -65,7 +65,7 @@ fn guesses_settle_in_a_minimum() {
         let (pairs, y, size) = error_of(&case, i);
         let mut guess = present(&case, i);
         let before = error(&case, i, &guess);
-        VertexError { pairs: &pairs, y: &y }.settle(&mut guess, PATIENT);
+        VertexError { pairs, y: &y }.settle(&mut guess, PATIENT);
         let reached = error(&case, i, &guess);
         assert!((guess.value + size - reached).abs() < 1e-9, "{} {reached}", guess.value + size);
         assert!(reached <= before);
@@ -94,7 +94,7 @@ fn no_set_of_bones_beats_the_best() {
         let (pairs, y, size) = error_of(&case, i);
         let u = case.state.skin.rest[i].extend(1.0).to_array();
         let best: Vec<Guess> =
-            best_sets(VertexError { pairs: &pairs, y: &y }, &sets, &ranked, u).into_iter().flatten().collect();
+            best_sets(VertexError { pairs, y: &y }, &sets, &ranked, u).into_iter().flatten().collect();
         assert!(best.is_sorted_by(|a, b| a.value <= b.value));
         for guess in &best {
             assert!((error(&case, i, guess) - guess.value - size).abs() < 1e-6);

@@ -158,7 +158,7 @@ impl Alternation {
                 self.solve_weights(search, run)?;
             }
             // A known motion may be far from the sequence: the first round may start anew.
-            let anew = rule.count == 0 && !grown && !self.known.contains(&false);
+            let anew = rule.count == 0 && !grown && self.all_known();
             self.fit_motion(anew, STEPS, run)?;
             run.round(self.bones.count(), self.e_rms())?;
             if let Some(stop) = rule.after(self.e_rms(), run) {

@@ -16,6 +16,7 @@ use crate::skinning::bone_step::{self, BoneModel, SCALE_RANGE};
 use crate::skinning::moments::{Block, Moments};
 use crate::skinning::motion::Motion;
 use crate::skinning::run::Run;
+use crate::solve::definite;
 use crate::solve::transform::nearest_rotation;
 
 /// Largest number of parameters of a bone.
@@ -242,12 +243,21 @@ impl<'a> System<'a> {
     /// Damped step by preconditioned conjugate gradients, to a thousandth of the gradient.
     fn solve(&self, damping: f64) -> Steps {
         const ROUNDS: usize = 60;
-        let factors: Vec<Cholesky> =
-            self.blocks.iter().map(|row| Cholesky::new(row[0].1, damping, self.count)).collect();
+        let added: Steps = self.blocks.iter().map(|row| damped(&row[0].1, damping)).collect();
+        let factor = |(row, added): (&Vec<(usize, NormalBlock)>, &[f64; MAX_PARAMETERS])| {
+            let (mut own, mut kept) = (row[0].1, [0.0; definite::triangle(MAX_PARAMETERS)]);
+            (0..self.count).for_each(|p| own[p][p] += added[p]);
+            definite::factor(&own, self.count, &mut kept);
+            kept
+        };
+        let factors: Vec<_> = self.blocks.iter().zip(&added).map(factor).collect();
+        let precondition = |right: &Steps| -> Steps {
+            let mut steps = right.clone();
+            steps.iter_mut().zip(&factors).for_each(|(x, kept)| definite::solve_factored(kept, &mut x[..self.count]));
+            steps
+        };
         let mut step: Steps = vec![[0.0; MAX_PARAMETERS]; self.bones.len()];
         let mut residual = self.gradient.clone();
-        let precondition =
-            |r: &Steps| -> Steps { r.iter().zip(&factors).map(|(r, f)| f.solve(r, self.count)).collect() };
         let mut direction = precondition(&residual);
         let mut rho = dot(&residual, &direction);
         let goal = 1e-6 * rho;
@@ -255,7 +265,7 @@ impl<'a> System<'a> {
             if rho <= goal || rho <= 0.0 {
                 break;
             }
-            let product = self.times(&direction, &factors);
+            let product = self.times(&direction, &added);
             let curvature = dot(&direction, &product);
             if curvature <= 0.0 {
                 break;
@@ -274,10 +284,11 @@ impl<'a> System<'a> {
         step
     }
 
-    fn times(&self, x: &Steps, factors: &[Cholesky]) -> Steps {
-        let rows = self.blocks.iter().zip(factors).enumerate();
-        rows.map(|(at, (row, factor))| {
-            let mut out: [f64; MAX_PARAMETERS] = std::array::from_fn(|p| factor.damping[p] * x[at][p]);
+    /// The normal matrix with `added` on its diagonal, times `x`.
+    fn times(&self, x: &Steps, added: &Steps) -> Steps {
+        let rows = self.blocks.iter().zip(added).enumerate();
+        rows.map(|(at, (row, added))| {
+            let mut out: [f64; MAX_PARAMETERS] = std::array::from_fn(|p| added[p] * x[at][p]);
             for (k, block) in row {
                 for (out, line) in out.iter_mut().zip(block).take(self.count) {
                     *out += line.iter().zip(&x[*k]).map(|(a, b)| a * b).sum::<f64>();
@@ -343,39 +354,11 @@ fn normal_block(
     block
 }
 
-/// Factor of a bone's own block, damped.
-struct Cholesky {
-    factor: NormalBlock,
-    /// What was added to the diagonal.
-    damping: [f64; MAX_PARAMETERS],
-}
-
-impl Cholesky {
-    fn new(block: NormalBlock, damping: f64, count: usize) -> Self {
-        let largest = (0..count).map(|p| block[p][p]).fold(0.0, f64::max);
-        // Vertices on a line do not determine the rotation about it: what is added leaves it as it is.
-        let damping: [f64; MAX_PARAMETERS] = std::array::from_fn(|p| damping * block[p][p] + 1e-7 * largest + 1e-14);
-        let mut factor = block;
-        for p in 0..count {
-            factor[p][p] += damping[p];
-            for q in 0..=p {
-                let sum = (0..q).fold(factor[p][q], |sum, r| sum - factor[p][r] * factor[q][r]);
-                factor[p][q] = if q == p { sum.max(1e-14).sqrt() } else { sum / factor[q][q] };
-            }
-        }
-        Self { factor, damping }
-    }
-
-    fn solve(&self, right: &[f64; MAX_PARAMETERS], count: usize) -> [f64; MAX_PARAMETERS] {
-        let mut x = *right;
-        for p in 0..count {
-            x[p] = (0..p).fold(x[p], |sum, r| sum - self.factor[p][r] * x[r]) / self.factor[p][p];
-        }
-        for p in (0..count).rev() {
-            x[p] = (p + 1..count).fold(x[p], |sum, r| sum - self.factor[r][p] * x[r]) / self.factor[p][p];
-        }
-        x
-    }
+/// What is added to the diagonal of a bone's own block. Vertices on a line do not determine the rotation about it: this leaves it as it
+/// is.
+fn damped(block: &NormalBlock, damping: f64) -> [f64; MAX_PARAMETERS] {
+    let largest = (0..MAX_PARAMETERS).map(|p| block[p][p]).fold(0.0, f64::max);
+    std::array::from_fn(|p| damping * block[p][p] + 1e-7 * largest + 1e-14)
 }
 
 fn dot(a: &Steps, b: &Steps) -> f64 {

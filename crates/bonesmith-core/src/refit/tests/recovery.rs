@@ -1,5 +1,7 @@
 //! Part of the truth taken away, and found again.
 
+use std::ops::ControlFlow;
+
 use glam::{DAffine3, DVec3, Vec3};
 
 use crate::deform::lbs;
@@ -7,10 +9,10 @@ use crate::mesh::sequence::{MeshSequence, RawFrame, RawSequence};
 use crate::mesh::sphere::unit_radius;
 use crate::metrics::evaluate;
 use crate::model::rig::{BoneKind, Rig};
-use crate::observer::Silent;
+use crate::observer::{Cancelled, Observer, Progress, Silent};
 use crate::refit::subjects::transferred_binds;
 use crate::refit::tests::{forgotten, known, weight_difference};
-use crate::refit::{Locks, RefitParams, Solve, Subject, refit};
+use crate::refit::{Locks, RefitError, RefitParams, Solve, Subject, refit};
 
 const KINDS: [BoneKind; 3] = [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine];
 
@@ -175,4 +177,39 @@ fn what_does_not_belong_together_is_refused() {
     let planted = RefitParams { add_bones: 2, ..only(Solve::Motion) };
     assert!(message(still, &none, &planted).contains("--add-bones"));
     assert!(refit(&rig, &[], &none, &only(Solve::Both), &mut Silent).is_err());
+}
+
+/// Counts reports, and cancels at one of them.
+struct Counter {
+    count: usize,
+    last: usize,
+}
+
+impl Observer for Counter {
+    fn report(&mut self, _: &Progress) -> ControlFlow<()> {
+        self.count += 1;
+        if self.count == self.last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Work within a round is reported and can be cancelled, not only its end.
+#[test]
+fn every_report_can_cancel() {
+    let (rig, sequence) = known(1, BoneKind::Trs);
+    let subject = Subject { sequence: &sequence, motion: None, binds: None };
+    for solve in [Solve::Motion, Solve::Both] {
+        let params = RefitParams { max_iterations: Some(2), tolerance: 0.0, ..only(solve) };
+        let run = |last: usize| {
+            let mut counter = Counter { count: 0, last };
+            let result = refit(&rig, &[subject], &Locks::default(), &params, &mut counter);
+            (result, counter.count)
+        };
+        let (result, reports) = run(usize::MAX);
+        // Stages and rounds alone would be four.
+        assert!(reports > 3 * (2 + result.unwrap().info.history.len()), "{solve:?}: {reports}");
+        for last in [1, 3, reports / 2, reports] {
+            let (result, count) = run(last);
+            assert_eq!((result.err(), count), (Some(RefitError::Cancelled(Cancelled)), last), "{solve:?}");
+        }
+    }
 }

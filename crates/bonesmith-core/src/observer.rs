@@ -35,6 +35,9 @@ pub trait Observer: Send {
 #[error("cancelled")]
 pub struct Cancelled;
 
+/// Called now and then by a part that has no stages of its own; an error ends the part.
+pub(crate) type Check<'a> = &'a mut dyn FnMut() -> Result<(), Cancelled>;
+
 /// An observer that ignores progress and never cancels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;

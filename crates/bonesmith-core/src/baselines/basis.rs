@@ -1,14 +1,13 @@
-//! Animations as few trajectories that vertices mix: truncated SVD and clustered PCA, as published. No rigs: nothing
-//! here has bones, and only our own evaluator and files know them. To compare rigs with.
+//! Animations as few trajectories that vertices mix: truncated SVD and clustered PCA, as published, to compare rigs with.
 
 use glam::DVec3;
 
-use crate::baselines::frame::{Attempt, with_bones};
+use crate::baselines::published::{Rest, prepare, record, with_bones};
 use crate::baselines::{cpca, svd};
 use crate::mesh::sequence::MeshSequence;
 use crate::model::basis::Basis;
 use crate::observer::Observer;
-use crate::skinning::params::{FitError, FitInfo, FitParams, Method, StopReason, Warning, check_bones};
+use crate::skinning::params::{FitError, FitInfo, FitParams, Method, check_bones};
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 
@@ -22,7 +21,8 @@ pub struct Represented {
 }
 
 /// A result in the unit of the problem: trajectories by vertex, all x over time, then y, then z.
-pub(crate) struct Mixed {
+pub(super) struct Mixed {
+    /// [N]
     pub clusters: Vec<u16>,
     /// D.
     pub dimension: usize,
@@ -30,21 +30,6 @@ pub(crate) struct Mixed {
     pub columns: Vec<f64>,
     /// [N, D]
     pub coefficients: Vec<f64>,
-    pub stop: StopReason,
-    pub rounds: usize,
-    pub e_rms: f64,
-    /// P: bones of a rig with as many numbers in every frame.
-    pub bones: usize,
-}
-
-impl Attempt for Mixed {
-    fn e_rms(&self) -> f64 {
-        self.e_rms
-    }
-
-    fn bones(&self) -> usize {
-        self.bones
-    }
 }
 
 /// Represents a sequence with as many numbers in every frame as `params.bones` bones would have: [`Method::Svd`] or
@@ -56,43 +41,23 @@ pub fn represent(
 ) -> Result<Represented, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
-    let mut run = Run::new(params, observer);
-    run.stage("prepare", None)?;
-    let problem = run.timed("normalise", || Problem::new(sequence));
-    let mut warnings = Vec::new();
-    let vertices = sequence.vertex_count();
-    let (mixed, prepare_secs) = match params.method {
-        Method::Svd => {
-            let full = svd::Decomposed::new(&problem, &mut run)?;
-            let prepared = run.seconds();
-            let cut = |count: usize, run: &mut Run<'_>| full.cut(&problem, count, run);
-            (with_bones(params.bones, vertices, &mut run, &mut warnings, cut)?, prepared)
-        }
-        Method::Cpca => {
-            let space = cpca::Space::new(&problem, &mut run)?;
-            let prepared = run.seconds();
-            let cluster = |count: usize, run: &mut Run<'_>| space.cluster(&problem, count, params, run);
-            (with_bones(params.bones, vertices, &mut run, &mut warnings, cluster)?, prepared)
-        }
-        method => {
-            let text = format!("the method {} makes rigs, not a basis of trajectories", method.name());
-            return Err(FitError::Unsupported(text));
-        }
-    };
-    if !problem.moves() {
-        warnings.push(Warning::NoMotion);
+    if params.method.makes_rigs() {
+        let text = format!("the method {} makes rigs, not a basis of trajectories", params.method.name());
+        return Err(FitError::Unsupported(text));
     }
-    let info = FitInfo {
-        iterations: mixed.rounds,
-        stop: mixed.stop,
-        warnings,
-        prepare_secs,
-        jitter_ratio: None,
-        fit_secs: run.seconds() - prepare_secs,
-        history: run.history,
-        profile: run.profile,
+    let mut run = Run::new(params, observer);
+    let problem = prepare(sequence, params, Rest::Input, &mut run)?;
+    let attempt = if params.method == Method::Svd {
+        let full = svd::Decomposed::new(&problem, &mut run)?;
+        run.prepared();
+        with_bones(params, &problem, &mut run, |count, run| full.cut(&problem, count, run))?
+    } else {
+        let space = cpca::Space::new(&problem, &mut run)?;
+        run.prepared();
+        with_bones(params, &problem, &mut run, |count, run| space.cluster(count, params, run))?
     };
-    Ok(Represented { basis: basis(sequence, &problem, mixed), info })
+    let info = record(sequence, params, &attempt, None, run);
+    Ok(Represented { basis: basis(sequence, &problem, attempt.result), info })
 }
 
 /// Back to model units, frame by frame.

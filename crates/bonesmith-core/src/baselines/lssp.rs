@@ -1,33 +1,32 @@
-//! Learning skeletons for shape and pose [Hasler2010, as Course2014 s.2.2 and Le2014 s.3.10.2 tell it], up to the joints.
+//! Learning skeletons for shape and pose [Hasler2010, as described in Course2014 s.2.2 and Le2014 s.3.10.2], up to the joints.
 //!
 //! 1. `cluster::spectral`: vertices that keep their distances, with local scales;
 //! 2. ten rounds of weights, sparse by an L1 penalty and not negative but not bound to sum to 1, and of bones that are
-//!    softly held to rotations;
+//!    drawn towards rotations;
 //! 3. weights are scaled to sum 1.
 //!
 //! With weights that are not negative the L1 norm is linear, so the penalty goes into the right side of non-negative
 //! least squares: exact, where the papers use a general minimiser. Nothing bounds the number of influences.
 //!
-//! Deviations: bones alternate between their nearest rotations and least squares that are drawn to them
+//! Deviations: bones alternate between their nearest rotations and least squares with a pull towards them
 //! ([`STIFFNESS`]), where the paper runs Levenberg-Marquardt on the same penalty; at the end they are rotations. Weights
 //! are scaled before every update of the bones, not at the very end alone: else bones grow round by round to make up
 //! for what the penalty takes, which is left over once weights are scaled.
 //! Affinities are dense in the number of vertices, which is what kept the paper's method from more than 10,000: above
-//! [`MOST_SEEDS`] vertices, that many seeds spread over the mesh stand for all of them. Weights are dense in vertices
+//! [`MAX_SEEDS`] vertices, that many seeds spread over the mesh stand for all of them. Weights are dense in vertices
 //! and bones, and refused where they would not fit. With `--influences` the largest weights are kept.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
-use glam::{DMat3, DVec3};
+use glam::{DAffine3, DVec3};
 
-use crate::baselines::frame::{self, Rest, Rounds, Solved, cluster_motion, fit_bones};
-use crate::baselines::products::{Quadratic, Vertex, for_each_vertex};
+use crate::baselines::published::{Attempt, Rest, check_kind, cluster_motion, fit_bones, stop_rule};
+use crate::baselines::vertices::weigh;
 use crate::cluster::spectral;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::BoneKind;
-use crate::observer::Observer;
-use crate::skinning::bone_step::BoneModel;
+use crate::observer::{Cancelled, Observer};
 use crate::skinning::descent::State;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
@@ -36,12 +35,13 @@ use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
+use crate::solve::memory::check_memory;
 use crate::solve::nnls::Nnls;
 use crate::solve::transform::nearest_rotation;
 
 /// Vertices between which affinities are held: a matrix of their square, 18 MB, and its eigenvectors. More only where
 /// there are more bones than this, at most [`crate::skinning::params::MAX_BONES`]: 34 MB.
-const MOST_SEEDS: usize = 1500;
+const MAX_SEEDS: usize = 1500;
 
 /// Rounds of weights and bones [Course2014 s.2.2].
 const ROUNDS: usize = 10;
@@ -53,8 +53,8 @@ const SPARSENESS: f64 = 0.1;
 /// much of a radius about the bone's centre.
 const STIFFNESS: f64 = 1.0;
 
-/// Weights below this share of a vertex's sum count as none.
-const NOTHING: f64 = 1e-3;
+/// Weights below this share of a vertex's sum are treated as zero.
+const NEGLIGIBLE: f64 = 1e-3;
 
 /// Fits rigid bones by the method of 2010.
 pub(crate) fn lssp(
@@ -62,11 +62,9 @@ pub(crate) fn lssp(
     params: &FitParams,
     observer: &mut dyn Observer,
 ) -> Result<Fitted, FitError> {
-    if params.bone_kind != BoneKind::Rigid {
-        return Err(FitError::Unsupported("the method lssp makes rigid bones only".into()));
-    }
+    check_kind(params, BoneKind::Rigid)?;
     let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
-    fit_bones(sequence, params, Rest::Given, observer, |problem, count, run| {
+    fit_bones(sequence, params, Rest::Input, observer, |problem, count, run| {
         decompose(problem, &adjacency, count, params, run)
     })
 }
@@ -77,80 +75,53 @@ fn decompose(
     count: usize,
     params: &FitParams,
     run: &mut Run<'_>,
-) -> Result<Solved, FitError> {
-    // Nothing bounds the influences: a weight, and whose it is, for every pair.
-    frame::check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
+) -> Result<Attempt<State>, FitError> {
+    // Nothing bounds the influences: a weight and a bone for every pair.
+    check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
     run.stage("spectral clusters", None)?;
-    let seeds = problem.vertices().min(MOST_SEEDS.max(count));
-    let labels = run.timed("clusters", || spectral::cluster(problem, adjacency, seeds, count, true));
+    let seeds = problem.vertices().min(MAX_SEEDS.max(count));
+    let labels =
+        run.observed("clusters", |run| spectral::cluster(problem, adjacency, seeds, count, true, &mut || run.step()))?;
     let labels: Vec<Option<u16>> = labels.into_iter().map(Some).collect();
     let mut motion = cluster_motion(problem, &labels, count, BoneKind::Rigid);
     let mut skin = Skin::rigid(count, &vec![0; problem.vertices()], problem.rest.clone());
-    let mut rounds = Rounds::new(params, ROUNDS, 0.0);
-    run.stage("weights and bones", Some(rounds.most()))?;
+    let mut rule = stop_rule(params, ROUNDS, 0.0);
+    run.stage("weights and bones", Some(rule.rounds))?;
     let stop = loop {
-        run.timed("weights", || sparse_weights(problem, &motion, &mut skin));
-        let mut scaled = normalised(&skin, count);
+        run.observed("weights", |run| sparse_weights(problem, &motion, &mut skin, run))?;
+        let scaled = normalised(&skin, count);
         let moments = run.timed("sums", || pass::gather(problem, &motion, &scaled));
         run.timed("bones", || soft_rotations(&mut motion, &moments));
         let e_rms = problem.e_rms(moments.squared_error);
         run.round(count, e_rms)?;
-        if let Some(stop) = rounds.ended(e_rms, run) {
+        if let Some(stop) = rule.after(e_rms, run) {
             run.timed("bones", || rotations(&mut motion, &moments));
             break stop;
         }
     };
-    run.timed("weights", || sparse_weights(problem, &motion, &mut skin));
-    let mut skin = normalised(&skin, params.influences.unwrap_or(count).min(count));
+    run.observed("weights", |run| sparse_weights(problem, &motion, &mut skin, run))?;
+    let skin = normalised(&skin, params.influences.unwrap_or(count).min(count));
     let e_rms = problem.e_rms(pass::gather(problem, &motion, &skin).squared_error);
     run.round(count, e_rms)?;
-    let model = BoneModel::new(BoneKind::Rigid, count, 1);
-    Ok(Solved { state: State { motion, skin, model }, stop, rounds: rounds.count, e_rms })
+    Ok(Attempt::new(motion, skin, BoneKind::Rigid, stop, rule.count, e_rms))
 }
 
-/// Buffers for one vertex.
-struct Solver {
-    nnls: Nnls,
-    /// [B, B] and [B]: the error as a quadratic in all weights.
-    gram: Vec<f64>,
-    linear: Vec<f64>,
-    weights: Vec<f64>,
-}
-
-impl Solver {
-    fn new(b: usize) -> Self {
-        Self { nnls: Nnls::new(b), gram: vec![0.0; b * b], linear: vec![0.0; b], weights: vec![0.0; b] }
-    }
-
-    fn vertex(&mut self, quadratic: &Quadratic, mut vertex: Vertex<'_>) -> f64 {
-        let Self { nnls, gram, linear, weights } = self;
-        let b = quadratic.bones;
-        quadratic.load(vertex.y, &vertex.homogeneous(), gram, linear);
-        // min |A w - v|^2 + rho sum_j |a_j| w_j.
-        linear.iter_mut().enumerate().for_each(|(j, q)| *q -= 0.5 * SPARSENESS * gram[j * b + j].sqrt());
+/// Weights of every vertex: `min |A w - v|^2 + rho sum_j |a_j| w_j`, `w >= 0`.
+fn sparse_weights(problem: &Problem, motion: &Motion, skin: &mut Skin, run: &mut Run<'_>) -> Result<(), Cancelled> {
+    let b = motion.bones;
+    let make = || (Nnls::new(b), vec![0.0; b]);
+    weigh(problem, motion, skin, run, make, |(nnls, weights), all, mut vertex| {
+        (0..b).for_each(|j| all.linear[j] -= 0.5 * SPARSENESS * all.gram[j * b + j].sqrt());
         weights.fill(0.0);
-        nnls.solve(gram, b, linear, weights);
+        nnls.solve(&all.gram, b, &all.linear, weights);
         let mut sorted: Vec<(usize, f64)> = weights.iter().copied().enumerate().filter(|(_, w)| *w > 0.0).collect();
         sorted.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
         if sorted.is_empty() {
-            let alone = |j: &usize| gram[j * b + j] - 2.0 * linear[*j];
-            let nearest = (0..b).min_by(|x, y| alone(x).total_cmp(&alone(y))).unwrap_or(0);
+            let nearest = (0..b).min_by(|&x, &y| all.alone(x).total_cmp(&all.alone(y))).unwrap_or(0);
             sorted.push((nearest, 1.0));
         }
         vertex.set(sorted.into_iter());
-        0.0
-    }
-}
-
-fn sparse_weights(problem: &Problem, motion: &Motion, skin: &mut Skin) {
-    let quadratic = Quadratic::new(motion);
-    for_each_vertex(
-        problem,
-        motion,
-        skin,
-        || Solver::new(motion.bones),
-        |solver, vertex| solver.vertex(&quadratic, vertex),
-    );
+    })
 }
 
 /// Least squares over all bones at once, each drawn to its nearest rotation in every frame.
@@ -167,55 +138,45 @@ fn soft_rotations(motion: &mut Motion, moments: &Moments) {
     let Ok(factor) = system.llt(Side::Lower) else { return };
     let targets = nearest_rotations(motion);
     let right = Mat::from_fn(side, length, |r, l| {
-        let wish =
-            if r < 3 * b { pull[r] * (targets.rows()[r * length + l] - motion.rows()[r * length + l]) } else { 0.0 };
-        moments.residual[r * length + l] + wish
+        let at = r * length + l;
+        let pull = if r < 3 * b { pull[r] * (targets.rows()[at] - motion.rows()[at]) } else { 0.0 };
+        moments.residual[at] + pull
     });
     let step = factor.solve(right);
-    (0..side).for_each(|r| (0..length).for_each(|l| motion.rows_mut()[r * length + l] += step[(r, l)]));
+    motion.rows_mut().iter_mut().enumerate().for_each(|(at, x)| *x += step[(at / length, at % length)]);
 }
 
 /// The linear parts' nearest rotations; translations as they are.
 fn nearest_rotations(motion: &Motion) -> Motion {
     let mut out = motion.clone();
     for (j, t) in (0..motion.bones).flat_map(|j| (0..motion.frames()).map(move |t| (j, t))) {
-        let m = motion.get(j, t);
-        let r = nearest_rotation(&linear(&m));
-        out.set(j, t, &std::array::from_fn(|a| [r.x_axis[a], r.y_axis[a], r.z_axis[a], m[a][3]]));
+        let m = motion.transform(j, t);
+        out.set_transform(j, t, &DAffine3 { matrix3: nearest_rotation(&m.matrix3), ..m });
     }
     out
 }
 
-fn linear(m: &[[f64; 4]; 3]) -> DMat3 {
-    let column = |c: usize| DVec3::new(m[0][c], m[1][c], m[2][c]);
-    DMat3::from_cols(column(0), column(1), column(2))
-}
-
-/// Makes bones rotations about the centres of what hangs on them, which stay where they were.
+/// Makes bones rotations about the centres of their vertices, which stay where they were.
 fn rotations(motion: &mut Motion, moments: &Moments) {
-    let b = motion.bones;
-    let entry = |c: usize, j: usize| moments.second.of[j].own[3][c];
     let frames = motion.frames();
-    for (j, t) in (0..b).flat_map(|j| (0..frames).map(move |t| (j, t))) {
-        let weight = entry(3, j);
-        let centre =
-            if weight > 0.0 { DVec3::new(entry(0, j), entry(1, j), entry(2, j)) / weight } else { DVec3::ZERO };
-        let m = motion.get(j, t);
-        let (from, to) = (linear(&m), nearest_rotation(&linear(&m)));
-        let shift = DVec3::new(m[0][3], m[1][3], m[2][3]) + (from - to) * centre;
-        motion.set(j, t, &std::array::from_fn(|a| [to.x_axis[a], to.y_axis[a], to.z_axis[a], shift[a]]));
+    for (j, t) in (0..motion.bones).flat_map(|j| (0..frames).map(move |t| (j, t))) {
+        let own = &moments.second.of[j].own[3];
+        let centre = if own[3] > 0.0 { DVec3::new(own[0], own[1], own[2]) / own[3] } else { DVec3::ZERO };
+        let m = motion.transform(j, t);
+        let matrix3 = nearest_rotation(&m.matrix3);
+        let translation = m.translation + (m.matrix3 - matrix3) * centre;
+        motion.set_transform(j, t, &DAffine3 { matrix3, translation });
     }
 }
 
-/// At most `slots` weights a vertex, without those that are next to nothing, scaled to sum 1.
+/// At most `slots` weights a vertex, without negligible ones, scaled to sum 1.
 fn normalised(skin: &Skin, slots: usize) -> Skin {
     let n = skin.rest.len();
     let mut rows: Vec<Vec<(usize, f64)>> = Vec::with_capacity(n);
     for i in 0..n {
         let total: f64 = skin.of(i).map(|(_, w)| w).sum();
-        rows.push(skin.of(i).filter(|(_, w)| *w > NOTHING * total).take(slots).collect());
+        rows.push(skin.of(i).filter(|(_, w)| *w > NEGLIGIBLE * total).take(slots).collect());
     }
-    // As many slots as somebody uses.
     let used = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let mut out = Skin::rigid(used, &vec![0; n], skin.rest.clone());
     for (i, row) in rows.iter().enumerate() {

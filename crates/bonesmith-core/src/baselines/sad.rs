@@ -1,4 +1,4 @@
-//! Skinning arbitrary deformations [Kavan2007, as Kavan2010 s.2 and s.5 tell it]: nothing about the motion is clustered.
+//! Skinning arbitrary deformations [Kavan2007, as described in Kavan2010 s.2 and s.5]: nothing about the motion is clustered.
 //!
 //! 1. Bones are spread evenly over the rest pose: p-centers of its vertices;
 //! 2. weights fall smoothly with the distance to the nearest K of them;
@@ -6,20 +6,20 @@
 //!
 //! The rest pose is the first frame, as in the comparison of 2010, unless the input's is to be kept.
 //!
-//! Left open by what we have of the paper and chosen here: centers are farthest points, each then moved to the middle
+//! Left open by the descriptions and chosen here: centers are farthest points, each then moved to the middle
 //! of its cell; the weight of center j is `(1 - d_j / d)^2` with `d` the distance of the first center that has no
 //! share, scaled to sum 1; distances are straight lines in the rest pose (along the surface legs that touch would not
 //! share bones, and errors on dancers would be a third of the published ones). Deviation: normal equations by Cholesky
-//! (`fit::bones`) instead of LSQR. Affine bones as in the comparison of 2010; rigid and trs ones are swept over until
+//! (`skinning::bone_step`) instead of LSQR. Affine bones as in the comparison of 2010; rigid and trs ones are swept over until
 //! they settle.
 
 use glam::DVec3;
 
-use crate::baselines::frame::{Rest, Rounds, Solved, fit_bones};
-use crate::cluster::region_growing::centers;
+use crate::baselines::published::{Attempt, Rest, fit_bones, stop_rule};
+use crate::cluster::spread::centers;
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::BoneKind;
-use crate::observer::Observer;
+use crate::observer::{Cancelled, Observer};
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
@@ -35,6 +35,9 @@ const SWEEP_ROUNDS: usize = 20;
 /// A round that lowers E_RMS by less is the last.
 const TOLERANCE: f64 = 1e-3;
 
+/// Vertices whose weights are found between two reports of progress.
+const VERTICES_AT_ONCE: usize = 1024;
+
 /// Fits bones by the method of 2007.
 pub(crate) fn sad(
     sequence: &MeshSequence,
@@ -46,30 +49,34 @@ pub(crate) fn sad(
     })
 }
 
-fn decompose(problem: &Problem, count: usize, params: &FitParams, run: &mut Run<'_>) -> Result<Solved, FitError> {
+fn decompose(
+    problem: &Problem,
+    count: usize,
+    params: &FitParams,
+    run: &mut Run<'_>,
+) -> Result<Attempt<State>, FitError> {
     run.stage("smooth weights", None)?;
     let slots = params.influences.unwrap_or(count).min(count);
-    let mut skin = run.timed("weights", || smooth_weights(&problem.rest, count, slots));
+    let skin = run.observed("weights", |run| smooth_weights(&problem.rest, count, slots, run))?;
     let mut motion = Motion::identity(count, problem.frames());
-    let affine = params.bone_kind == BoneKind::Affine;
-    let mut rounds = Rounds::new(params, if affine { 1 } else { SWEEP_ROUNDS }, TOLERANCE);
-    run.stage("transformations", Some(rounds.most()))?;
+    let (kind, affine) = (params.bone_kind, params.bone_kind == BoneKind::Affine);
+    let mut rule = stop_rule(params, if affine { 1 } else { SWEEP_ROUNDS }, TOLERANCE);
+    run.stage("transformations", Some(rule.rounds))?;
     if affine {
-        // What a bone's vertices leave open turns with the bone: see `frame::cluster_motion`.
-        solve(problem, &mut motion, &mut skin, BoneKind::Rigid, run);
+        // A direction in which a bone's vertices have no extent follows the rigid motion: see `published::cluster_motion`.
+        solve(problem, &mut motion, &skin, BoneKind::Rigid, run);
     }
     loop {
-        let e_rms = solve(problem, &mut motion, &mut skin, params.bone_kind, run);
+        let e_rms = solve(problem, &mut motion, &skin, kind, run);
         run.round(count, e_rms)?;
-        if let Some(stop) = rounds.ended(e_rms, run) {
-            let model = BoneModel::new(params.bone_kind, count, 1);
-            return Ok(Solved { state: State { motion, skin, model }, stop, rounds: rounds.count, e_rms });
+        if let Some(stop) = rule.after(e_rms, run) {
+            return Ok(Attempt::new(motion, skin, kind, stop, rule.count, e_rms));
         }
     }
 }
 
-/// Transformations for the weights there are; the error afterwards.
-fn solve(problem: &Problem, motion: &mut Motion, skin: &mut Skin, kind: BoneKind, run: &mut Run<'_>) -> f64 {
+/// Transformations for these weights; the error afterwards.
+fn solve(problem: &Problem, motion: &mut Motion, skin: &Skin, kind: BoneKind, run: &mut Run<'_>) -> f64 {
     let moments = run.timed("sums", || pass::gather(problem, motion, skin));
     let model = BoneModel::new(kind, motion.bones, 1);
     let gain = run.timed("bones", || bone_step::update(motion, &moments, &model));
@@ -77,11 +84,14 @@ fn solve(problem: &Problem, motion: &mut Motion, skin: &mut Skin, kind: BoneKind
 }
 
 /// Weights that fall to 0 where the next center takes over.
-fn smooth_weights(rest: &[DVec3], count: usize, slots: usize) -> Skin {
-    let centers = centers(rest, count);
+fn smooth_weights(rest: &[DVec3], count: usize, slots: usize, run: &mut Run<'_>) -> Result<Skin, Cancelled> {
+    let centers = centers(rest, count, &mut || run.report())?;
     let mut skin = Skin::rigid(slots, &vec![0; rest.len()], rest.to_vec());
     let mut order: Vec<usize> = Vec::with_capacity(count);
     for i in 0..rest.len() {
+        if i.is_multiple_of(VERTICES_AT_ONCE) {
+            run.report()?;
+        }
         let distance = |j: usize| rest[centers[j]].distance(rest[i]);
         order.clear();
         order.extend(0..count);
@@ -92,10 +102,10 @@ fn smooth_weights(rest: &[DVec3], count: usize, slots: usize) -> Skin {
         let sum: f64 = shares.iter().sum();
         for (k, (&j, share)) in order[..slots].iter().zip(&shares).enumerate() {
             let (bone, w) = (&mut skin.bones[i * slots + k], &mut skin.weights[i * slots + k]);
-            // All centers as far as the next: the nearest has it.
+            // All centers as far as the next: the nearest has all weight.
             *w = if sum > 0.0 { share / sum } else { f64::from(u8::from(k == 0)) };
             *bone = if *w > 0.0 { j as u16 } else { 0 };
         }
     }
-    skin
+    Ok(skin)
 }

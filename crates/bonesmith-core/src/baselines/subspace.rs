@@ -10,13 +10,18 @@
 //! The same numbers as algorithm 1, in another order: the paper subtracts every new direction from all columns
 //! (line 7), here only the columns that are picked are ever made orthogonal. A direction `m` is orthogonal to all
 //! earlier ones, so `m^T A_i = m^T A`: the data stays as it is, is read once per direction and never written, and no
-//! rounding gathers in it. Column norms follow from Pythagoras, in float64.
+//! rounding accumulates in it. Column norms follow from Pythagoras, in float64.
 
 use multiversion::multiversion;
 use rayon::prelude::*;
 
+use crate::observer::{Cancelled, Check};
+use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
+use crate::solve::kernels::squared;
+
 /// An orthonormal basis and the coordinates of all trajectories in it.
-pub(crate) struct Subspace {
+pub(super) struct Subspace {
     /// d.
     pub dimension: usize,
     /// L.
@@ -32,16 +37,35 @@ pub(crate) struct Subspace {
 /// Squared share of a column below which what is left of it is rounding of float32 and no direction.
 const NOISE: f64 = 1e-14;
 
+impl Subspace {
+    /// Leaves out at most `tolerance` of each coordinate, in radii of the model, in the root mean square.
+    pub fn new(problem: &Problem, tolerance: f64, run: &mut Run<'_>) -> Result<Self, Cancelled> {
+        let epsilon = tolerance * (problem.trajectories.len() as f64).sqrt();
+        run.observed("subspace", |run| reduce(&problem.trajectories, problem.length, epsilon, &mut || run.report()))
+    }
+
+    /// [r, d] coordinates of [r, L] rows.
+    pub fn reduced(&self, rows: &[f64]) -> Vec<f64> {
+        let coordinates = |row| self.basis.chunks_exact(self.length).map(move |direction| dot64(direction, row));
+        rows.chunks_exact(self.length).flat_map(coordinates).collect()
+    }
+
+    /// [r, L] rows with [r, d] coordinates.
+    pub fn in_all_frames(&self, coordinates: &[f64]) -> Vec<f64> {
+        let mut out = vec![0.0; coordinates.len() / self.dimension * self.length];
+        for (out, point) in out.chunks_exact_mut(self.length).zip(coordinates.chunks_exact(self.dimension)) {
+            for (x, direction) in point.iter().zip(self.basis.chunks_exact(self.length)) {
+                out.iter_mut().zip(direction).for_each(|(out, b)| *out += x * b);
+            }
+        }
+        out
+    }
+}
+
 /// Finds a subspace with `|B C - A|_F <= epsilon`, or one that leaves out no more than rounding.
 ///
-/// `trajectories` is [N, L] with N, L >= 1. `on_direction` is told the number of directions so far and may stop the
-/// work with an error. The dimension is at least 1, also where nothing would need one.
-pub(crate) fn reduce<E>(
-    trajectories: &[f32],
-    length: usize,
-    epsilon: f64,
-    mut on_direction: impl FnMut(usize) -> Result<(), E>,
-) -> Result<Subspace, E> {
+/// `trajectories` is [N, L] with N, L >= 1. The dimension is at least 1, also where none is needed.
+fn reduce(trajectories: &[f32], length: usize, epsilon: f64, check: Check<'_>) -> Result<Subspace, Cancelled> {
     let n = trajectories.len() / length;
     let mut basis: Vec<f64> = Vec::new();
     // [d][N] rows of C.
@@ -64,7 +88,7 @@ pub(crate) fn reduce<E>(
         rows.push(project(trajectories, &direction, &mut norms));
         norms[picked] = 0.0;
         basis.extend_from_slice(&direction);
-        on_direction(rows.len())?;
+        check()?;
     }
     let squared_error = norms.iter().sum();
     if rows.is_empty() {
@@ -81,7 +105,7 @@ const BLOCK: usize = 64;
 
 /// [N] `|a_i|^2`.
 fn squared_norms(trajectories: &[f32], length: usize) -> Vec<f64> {
-    trajectories.par_chunks(length).with_min_len(BLOCK).map(crate::solve::kernels::squared).collect()
+    trajectories.par_chunks(length).with_min_len(BLOCK).map(squared).collect()
 }
 
 /// The first of the largest.
@@ -165,12 +189,11 @@ fn dot64(a: &[f64], b: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::mesh::sequence::MeshSequence;
-    use crate::skinning::problem::Problem;
     use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
     use faer::MatRef;
 
     fn run(trajectories: &[f32], length: usize, epsilon: f64) -> Subspace {
-        reduce(trajectories, length, epsilon, |_| Ok::<(), ()>(())).unwrap()
+        reduce(trajectories, length, epsilon, &mut || Ok(())).unwrap()
     }
 
     /// Largest entry of `B B^T - I`.
@@ -209,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_its_promise_with_few_dimensions() {
+    fn the_error_is_kept_with_few_dimensions() {
         let rig = posed_rig(7, &PosedRigParams { bones: 12, frames: 40, ..PosedRigParams::default() });
         for problem in [problem(rig.sequence), problem(clownfish())] {
             for tolerance in [5e-3, 5e-4] {
@@ -227,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn needs_all_dimensions_where_nothing_may_be_left_out() {
+    fn all_dimensions_are_used_where_nothing_may_be_left_out() {
         let problem = problem(awkward::bending_tube());
         let s = run(&problem.trajectories, problem.length, 0.0);
         assert!(skew(&s) < 1e-13);
@@ -235,16 +258,29 @@ mod tests {
     }
 
     #[test]
-    fn has_a_dimension_where_nothing_needs_one() {
+    fn there_is_a_dimension_where_none_is_needed() {
         let s = run(&[0.0; 60], 6, 1e-3);
         assert_eq!((s.dimension, s.basis.len(), s.coordinates.as_slice()), (1, 6, [0.0; 10].as_slice()));
         assert!(skew(&s) < 1e-15);
     }
 
     #[test]
-    fn stops_when_told() {
-        let problem = problem(awkward::bending_tube());
-        let told = reduce(&problem.trajectories, problem.length, 0.0, |d| if d == 3 { Err(d) } else { Ok(()) });
-        assert_eq!(told.err(), Some(3));
+    fn a_cancelled_reduction_ends() {
+        let (problem, mut directions) = (problem(awkward::bending_tube()), 0);
+        let check: Check<'_> = &mut || {
+            directions += 1;
+            if directions == 3 { Err(Cancelled) } else { Ok(()) }
+        };
+        assert!(reduce(&problem.trajectories, problem.length, 0.0, check).is_err());
+        assert_eq!(directions, 3);
+    }
+
+    #[test]
+    fn rows_come_back_from_their_coordinates() {
+        let problem = problem(clownfish());
+        let s = run(&problem.trajectories, problem.length, 0.0);
+        let rows: Vec<f64> = problem.trajectories[..5 * problem.length].iter().map(|&x| f64::from(x)).collect();
+        let back = s.in_all_frames(&s.reduced(&rows));
+        assert!(back.iter().zip(&rows).all(|(a, b)| (a - b).abs() < 1e-5));
     }
 }

@@ -1,19 +1,20 @@
-//! Truncated singular value decomposition [Alexa2000, as Kavan2010 s.5 compares with it]: `4 P` columns for the whole
+//! Truncated singular value decomposition [Alexa2000, as compared with in Kavan2010 s.5]: `4 P` columns for the whole
 //! mesh, as many numbers in every frame as P affine bones have.
 //!
-//! Trajectories are taken about the mean of all vertices in each frame ([`UnitSpace`](crate::skinning::unit::UnitSpace)), which is one trajectory
-//! more. Singular vectors are the eigenvectors of the sum of the trajectories' products, [3 F, 3 F] in float64: values
+//! Trajectories are relative to the mean of all vertices in each frame (see [`unit`](crate::skinning::unit)), which is one trajectory more. Singular vectors are the eigenvectors of the sum of the trajectories' products, [3 F, 3 F] in float64: values
 //! below 1e-8 of the largest are lost in rounding, which is less than float32 positions hold. Animations too long for
 //! that matrix are refused.
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use faer::{Accum, Mat, MatRef, Par, Side};
 
 use crate::baselines::basis::Mixed;
-use crate::baselines::frame::check_memory;
+use crate::baselines::published::Attempt;
 use crate::skinning::params::{FitError, StopReason};
 use crate::skinning::problem::Problem;
+use crate::skinning::products;
 use crate::skinning::run::Run;
+use crate::solve::memory::check_memory;
 
 /// Vertices that are added to the sums between two reports.
 const BLOCK: usize = 512;
@@ -47,7 +48,7 @@ impl Decomposed {
     }
 
     /// The leading `4 count` directions.
-    pub fn cut(&self, problem: &Problem, count: usize, run: &mut Run<'_>) -> Result<Mixed, FitError> {
+    pub fn cut(&self, problem: &Problem, count: usize, run: &mut Run<'_>) -> Result<Attempt<Mixed>, FitError> {
         let length = problem.length;
         let dimension = (4 * count).min(length);
         let columns: Vec<f64> = (0..dimension)
@@ -57,36 +58,14 @@ impl Decomposed {
         let left: f64 = self.squares[..length - dimension].iter().sum();
         let e_rms = problem.e_rms(left);
         run.round(count, e_rms)?;
-        Ok(Mixed {
-            clusters: vec![0; problem.vertices()],
-            dimension,
-            coefficients: project(&problem.trajectories, length, &columns),
-            columns,
-            stop: if dimension == length { StopReason::Exact } else { StopReason::MaxIterations },
-            rounds: 1,
-            e_rms,
-            bones: count,
-        })
+        let (mut wide, mut projected, mut coefficients) = (Vec::new(), Vec::new(), Vec::new());
+        for rows in problem.trajectories.chunks(BLOCK * length) {
+            run.report()?;
+            products::project(&columns, length, rows, &mut wide, &mut projected);
+            coefficients.extend_from_slice(&projected);
+        }
+        let stop = if dimension == length { StopReason::Exact } else { StopReason::MaxIterations };
+        let result = Mixed { clusters: vec![0; problem.vertices()], dimension, columns, coefficients };
+        Ok(Attempt { result, bones: count, stop, rounds: 1, e_rms })
     }
-}
-
-/// [n, D] products of rows with columns.
-pub(super) fn project(rows: &[f32], length: usize, columns: &[f64]) -> Vec<f64> {
-    let dimension = columns.len() / length;
-    let columns = MatRef::from_row_major_slice(columns, dimension, length);
-    let mut out = vec![0.0; rows.len() / length * dimension];
-    for (rows, out) in rows.chunks(BLOCK * length).zip(out.chunks_mut(BLOCK * dimension)) {
-        let wide: Vec<f64> = rows.iter().map(|&x| f64::from(x)).collect();
-        let n = rows.len() / length;
-        let rows = MatRef::from_row_major_slice(&wide, n, length);
-        matmul(
-            MatMut::from_row_major_slice_mut(out, n, dimension),
-            Accum::Replace,
-            rows,
-            columns.transpose(),
-            1.0,
-            Par::Seq,
-        );
-    }
-    out
 }

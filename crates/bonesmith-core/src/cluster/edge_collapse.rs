@@ -1,21 +1,25 @@
-//! Rigid parts by merging neighbours [Schaefer2007 s.3, as Course2014 s.2.2 tells it].
+//! Rigid parts by merging neighbours [Schaefer2007 s.3, as described in Course2014 s.2.2].
 //!
 //! Every face is a cluster at first; the two neighbours whose union moves most rigidly are merged, again and again. The
 //! rigid error of a cluster in one frame is `sum |v|^2 + sum |u|^2 - 2 tr(R^T H)` about its centres, with `R` the best
-//! rotation, so sums are all that is kept and a merge adds them. Deviations: at most [`MOST_FRAMES`] frames are looked
-//! at; vertices without faces go where they are predicted best.
+//! rotation, so only sums are kept and a merge adds them. Deviation: at most [`MAX_FRAMES`] frames decide.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use glam::{DMat3, DVec3};
 
+use crate::cluster::labels::majority;
 use crate::mesh::topology::Topology;
+use crate::observer::{Cancelled, Check};
 use crate::skinning::problem::Problem;
 use crate::solve::transform::rotation_svd;
 
-/// Frames that decide about merging.
-const MOST_FRAMES: usize = 16;
+/// Most frames that decide about merging.
+const MAX_FRAMES: usize = 16;
+
+/// Clusters that are handled between two reports of progress.
+const MERGES_AT_ONCE: usize = 1024;
 
 /// Sums over the vertices of a cluster, corners counted by face.
 #[derive(Clone)]
@@ -55,7 +59,7 @@ fn outer(v: DVec3, u: DVec3) -> DMat3 {
     DMat3::from_cols(v * u.x, v * u.y, v * u.z)
 }
 
-/// A possible merge; outdated when a version has moved on.
+/// A possible merge; outdated when the version of a cluster has changed.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Merge {
     /// Bits of the error: errors are not negative, so they sort as numbers do.
@@ -65,7 +69,12 @@ struct Merge {
 }
 
 /// [N] cluster of each vertex, `None` where no face has it; about `count` clusters, more where parts do not touch.
-pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> Vec<Option<u16>> {
+pub(crate) fn collapse(
+    problem: &Problem,
+    topology: &Topology,
+    count: usize,
+    check: Check<'_>,
+) -> Result<Vec<Option<u16>>, Cancelled> {
     let faces: Vec<&[u32]> = topology.faces().collect();
     let mut sums: Vec<Option<Sums>> = faces.iter().map(|face| Some(face_sums(problem, face))).collect();
     let mut neighbours = face_neighbours(&faces);
@@ -73,6 +82,9 @@ pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> 
     let mut parents: Vec<u32> = (0..faces.len() as u32).collect();
     let mut heap = BinaryHeap::new();
     for (a, around) in neighbours.iter().enumerate() {
+        if a.is_multiple_of(MERGES_AT_ONCE) {
+            check()?;
+        }
         for &b in around.range(a as u32 + 1..) {
             heap.extend(merge(&sums, &versions, a as u32, b));
         }
@@ -90,6 +102,9 @@ pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> 
         versions[b as usize] += 1;
         parents[b as usize] = a;
         left -= 1;
+        if left.is_multiple_of(MERGES_AT_ONCE) {
+            check()?;
+        }
         for c in std::mem::take(&mut neighbours[b as usize]) {
             neighbours[c as usize].remove(&b);
             if c != a {
@@ -101,7 +116,7 @@ pub(crate) fn collapse(problem: &Problem, topology: &Topology, count: usize) -> 
             heap.extend(merge(&sums, &versions, a.min(c), a.max(c)));
         }
     }
-    labels(problem.vertices(), &faces, &parents)
+    Ok(labels(problem.vertices(), &faces, &parents))
 }
 
 fn merge(sums: &[Option<Sums>], versions: &[u32], a: u32, b: u32) -> Option<Reverse<Merge>> {
@@ -114,16 +129,15 @@ fn merge(sums: &[Option<Sums>], versions: &[u32], a: u32, b: u32) -> Option<Reve
 
 fn face_sums(problem: &Problem, face: &[u32]) -> Sums {
     let f = problem.frames();
-    let used = f.min(MOST_FRAMES);
+    let used = f.min(MAX_FRAMES);
     let mut sums =
         Sums { count: 0.0, u: DVec3::ZERO, squares: 0.0, v: vec![DVec3::ZERO; used], h: vec![DMat3::ZERO; used] };
     for &i in face {
-        let (u, row) = (problem.rest[i as usize], problem.trajectory(i as usize));
+        let u = problem.rest[i as usize];
         sums.count += 1.0;
         sums.u += u;
         for k in 0..used {
-            let t = (2 * k + 1) * f / (2 * used);
-            let v = DVec3::new(f64::from(row[t]), f64::from(row[f + t]), f64::from(row[2 * f + t]));
+            let v = problem.position(i as usize, (2 * k + 1) * f / (2 * used));
             sums.squares += u.length_squared() + v.length_squared();
             sums.v[k] += v;
             sums.h[k] += outer(v, u);
@@ -152,7 +166,7 @@ fn face_neighbours(faces: &[&[u32]]) -> Vec<BTreeSet<u32>> {
     neighbours
 }
 
-/// The cluster that most faces of a vertex ended in, numbered by first face.
+/// The cluster of most faces of each vertex, numbered by first face.
 fn labels(vertices: usize, faces: &[&[u32]], parents: &[u32]) -> Vec<Option<u16>> {
     let find = |mut f: u32| {
         while parents[f as usize] != f {
@@ -161,14 +175,11 @@ fn labels(vertices: usize, faces: &[&[u32]], parents: &[u32]) -> Vec<Option<u16>
         f
     };
     let mut numbers: BTreeMap<u32, u16> = BTreeMap::new();
-    let mut votes: Vec<BTreeMap<u16, usize>> = vec![BTreeMap::new(); vertices];
-    for (f, face) in faces.iter().enumerate() {
+    let numbered = faces.iter().enumerate().map(|(f, face)| {
         let next = numbers.len().min(usize::from(u16::MAX)) as u16;
-        let number = *numbers.entry(find(f as u32)).or_insert(next);
-        face.iter().for_each(|&i| *votes[i as usize].entry(number).or_default() += 1);
-    }
-    let most = |votes: &BTreeMap<u16, usize>| votes.iter().max_by_key(|(j, n)| (**n, Reverse(**j))).map(|(j, _)| *j);
-    votes.iter().map(most).collect()
+        (face.iter().map(|&i| i as usize), *numbers.entry(find(f as u32)).or_insert(next))
+    });
+    majority(vertices, numbered)
 }
 
 #[cfg(test)]
@@ -185,10 +196,7 @@ mod tests {
         let f = problem.frames();
         let mut direct = 0.0;
         for t in 0..f {
-            let v = |i: u32| {
-                let row = problem.trajectory(i as usize);
-                DVec3::new(f64::from(row[t]), f64::from(row[f + t]), f64::from(row[2 * f + t]))
-            };
+            let v = |i: u32| problem.position(i as usize, t);
             let u = |i: u32| problem.rest[i as usize];
             let n = members.len() as f64;
             let (cu, cv) =
@@ -205,7 +213,7 @@ mod tests {
         let known = jointed_body(2, 12, 2);
         let sequence = MeshSequence::try_from(known.sequence).unwrap();
         let problem = Problem::new(&sequence);
-        let labels = collapse(&problem, &sequence.surface().topology, 7);
+        let labels = collapse(&problem, &sequence.surface().topology, 7, &mut || Ok(())).unwrap();
         // Vertices that hang on one true bone alone are in one cluster, mostly.
         for j in 0..7 {
             let own: Vec<u16> = (0..labels.len())

@@ -2,26 +2,31 @@
 //! within the bandwidth, again and again; those that end in one place are a cluster.
 //!
 //! Distances are sums of absolute differences and weights `(1 - d / h)^2`, as the bandwidth `h = 9 F e` of
-//! [Le2014 s.3.10.2] and its software [Georgescu2003] have them. Points that the triangle inequality tells to be out of
-//! reach are passed over, which changes no sum.
+//! [Le2014 s.3.10.2] and its software [Georgescu2003] have them. Points that are out of reach by the triangle inequality
+//! are skipped, which changes no sum.
 
 use multiversion::multiversion;
 use rayon::prelude::*;
 
+use crate::observer::{Cancelled, Check};
+
 /// Most steps of a climb.
-const MOST_STEPS: usize = 40;
+const MAX_STEPS: usize = 40;
 
 /// A step shorter than this share of the bandwidth is the last.
-const SHORTEST: f32 = 1e-3;
+const MIN_STEP: f32 = 1e-3;
 
 /// Modes closer than this share of the bandwidth are one.
 const SAME_MODE: f64 = 0.5;
 
-/// Numbers that are compared before a look at whether two points are too far apart already.
+/// Numbers that are compared before a test whether two points are too far apart already.
 const STRETCH: usize = 32;
 
 /// Distances are off by less than this share, by rounding.
 const ROUNDING: f32 = 1e-4;
+
+/// Points that climb between two reports of progress.
+const POINTS_AT_ONCE: usize = 128;
 
 /// Points and how far apart they are, for any number of bandwidths.
 pub(crate) struct Points {
@@ -66,11 +71,14 @@ pub(crate) struct Clusters {
 }
 
 /// Clusters points with one bandwidth.
-pub(crate) fn mean_shift(points: &Points, bandwidth: f64) -> Clusters {
+pub(crate) fn mean_shift(points: &Points, bandwidth: f64, check: Check<'_>) -> Result<Clusters, Cancelled> {
     let mut places = points.values.clone();
-    let climbs = places.par_chunks_mut(points.dimension).enumerate();
-    climbs.for_each(|(start, place)| climb(place, start, points, bandwidth as f32));
-    merge(&places, points.dimension, bandwidth)
+    for (block, places) in places.chunks_mut(POINTS_AT_ONCE * points.dimension).enumerate() {
+        check()?;
+        let climbs = places.par_chunks_mut(points.dimension).enumerate();
+        climbs.for_each(|(at, place)| climb(place, block * POINTS_AT_ONCE + at, points, bandwidth as f32));
+    }
+    Ok(merge(&places, points.dimension, bandwidth))
 }
 
 /// Moves the place of point `start` to the mode above it.
@@ -79,7 +87,7 @@ fn climb(place: &mut [f32], start: usize, points: &Points, bandwidth: f32) {
     let mut mean = vec![0f32; place.len()];
     // A point near the place, and how near.
     let (mut anchor, mut near) = (start, 0f32);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         mean.fill(0.0);
         let mut total = 0f32;
         let mut nearest = (anchor, f32::INFINITY);
@@ -104,7 +112,7 @@ fn climb(place: &mut [f32], start: usize, points: &Points, bandwidth: f32) {
         let moved = apart(place, &mean, f32::INFINITY);
         (anchor, near) = (nearest.0, nearest.1 + moved);
         place.copy_from_slice(&mean);
-        if moved < SHORTEST * bandwidth {
+        if moved < MIN_STEP * bandwidth {
             break;
         }
     }
@@ -169,7 +177,7 @@ mod tests {
 
     #[test]
     fn clumps_are_clusters_and_the_largest_is_first() {
-        let found = mean_shift(&Points::new(clumps(), 2), 0.4);
+        let found = mean_shift(&Points::new(clumps(), 2), 0.4, &mut || Ok(())).unwrap();
         assert_eq!(found.sizes, [40, 30, 20]);
         assert!(found.labels[..30].iter().all(|l| *l == 1) && found.labels[30..70].iter().all(|l| *l == 0));
     }
@@ -195,13 +203,14 @@ mod tests {
     #[test]
     fn the_bandwidth_decides_how_many() {
         let points = Points::new(clumps(), 2);
-        assert_eq!(mean_shift(&points, 10.0).sizes, [90]);
-        assert!(mean_shift(&points, 1e-4).sizes.len() > 60);
+        let sizes = |bandwidth: f64| mean_shift(&points, bandwidth, &mut || Ok(())).unwrap().sizes;
+        assert_eq!(sizes(10.0), [90]);
+        assert!(sizes(1e-4).len() > 60);
     }
 
-    /// Climbs over scattered points, with bandwidths of a few to all of them, against ones that look at every point.
+    /// Climbs over scattered points, with bandwidths of a few to all of them, against climbs over every point.
     #[test]
-    fn what_is_passed_over_is_out_of_reach() {
+    fn points_that_are_skipped_are_out_of_reach() {
         const D: usize = 45;
         let values: Vec<f32> = (0..300 * D).map(|k| (0.37 * k as f32).sin() * (1 + k / D % 7) as f32).collect();
         let points = Points::new(values.clone(), D);
@@ -210,7 +219,7 @@ mod tests {
                 let row = &values[start * D..(start + 1) * D];
                 let (mut fast, mut slow) = (row.to_vec(), row.to_vec());
                 climb(&mut fast, start, &points, bandwidth);
-                for _ in 0..MOST_STEPS {
+                for _ in 0..MAX_STEPS {
                     let (mut mean, mut total) = ([0f64; D], 0f64);
                     for point in values.chunks_exact(D) {
                         let distance: f32 = slow.iter().zip(point).map(|(x, y)| (x - y).abs()).sum();
@@ -221,7 +230,7 @@ mod tests {
                     let next: Vec<f32> = mean.iter().map(|m| (m / total) as f32).collect();
                     let moved = apart(&slow, &next, f32::INFINITY);
                     slow = next;
-                    if moved < SHORTEST * bandwidth {
+                    if moved < MIN_STEP * bandwidth {
                         break;
                     }
                 }

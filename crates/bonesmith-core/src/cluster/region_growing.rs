@@ -1,10 +1,9 @@
 //! Clusters that grow from seed triangles over the mesh [Kavan2010 s.4.1].
 //!
-//! Seeds are spread evenly over the rest pose (p-center: the farthest triangle again and again [Gonzalez1985], then
-//! each moved to the middle of what is nearest to it [Lloyd1982]). Each seed triangle's deformation gradient predicts the motion of its surroundings; the vertex
-//! beside any cluster whose motion that cluster predicts best joins it, until none is left.
+//! Seeds are spread evenly over the rest pose ([`spread`](crate::cluster::spread)). Each seed triangle's deformation gradient predicts
+//! the motion of its surroundings; the vertex beside any cluster whose motion that cluster predicts best joins it, until none is left.
 //!
-//! Deviations, all for meshes that the paper does not speak of: triangles too thin to give a gradient are no seeds;
+//! Deviations, all for meshes that the paper does not mention: triangles too thin to have a gradient are no seeds;
 //! where triangles run out (point clouds), vertices are seeds that predict a translation; what no cluster can reach
 //! (isolated vertices, components without a seed) joins the cluster that predicts it best; a cluster whose seed was
 //! taken by others gets the vertex that is predicted worst. So every vertex has a cluster and every cluster a vertex.
@@ -12,10 +11,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use glam::{DMat3, DVec3};
+use glam::{DAffine3, DMat3, DVec3};
 use rayon::prelude::*;
 
+use crate::cluster::labels::fill_empty;
+use crate::cluster::spread::{farthest_points, to_the_middle};
+use crate::cluster::triangles;
 use crate::mesh::topology::{Adjacency, Topology};
+use crate::observer::{Cancelled, Check};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::solve::kernels::{squared, subtract4};
@@ -35,178 +38,68 @@ enum Seed {
     Vertex(usize),
 }
 
-/// Least height of a seed triangle over its longest side.
-pub(crate) const THINNEST: f64 = 1e-2;
-
 /// No cluster yet.
 const NONE: u32 = u32::MAX;
 
+/// Vertices that are handled between two reports of progress.
+const VERTICES_AT_ONCE: usize = 4096;
+
 /// Divides the vertices into `count` clusters, `1 <= count <= N`, `count` at most 2^16.
-pub(crate) fn grow(problem: &Problem, topology: &Topology, count: usize) -> Regions {
+pub(crate) fn grow(
+    problem: &Problem,
+    topology: &Topology,
+    count: usize,
+    check: Check<'_>,
+) -> Result<Regions, Cancelled> {
     debug_assert!((1..=problem.vertices().min(1 << 16)).contains(&count));
-    let seeds = spread_seeds(problem, topology, count);
+    let seeds = spread_seeds(problem, topology, count, check)?;
     let motion = seed_motion(problem, &seeds);
-    let predictor = Predictor::new(problem, &motion);
+    let predictor = Predictor { problem, motion: &motion };
     let adjacency = Adjacency::new(topology, problem.vertices());
-    let mut labels = flood(&predictor, &adjacency, &seeds);
-    assign_unreached(&predictor, &mut labels);
-    fill_empty(&predictor, &mut labels);
-    Regions { labels: labels.into_iter().map(|j| j as u16).collect(), motion }
+    let mut labels = flood(&predictor, &adjacency, &seeds, check)?;
+    assign_unreached(&predictor, &mut labels, check)?;
+    let mut labels: Vec<u16> = labels.into_iter().map(|j| j as u16).collect();
+    let mut scratch = vec![0f32; problem.length];
+    fill_empty(&mut labels, count, |i, j| predictor.error(i, usize::from(j), &mut scratch));
+    Ok(Regions { labels, motion })
 }
 
 /// `count` sites spread evenly: triangles, then vertices where there are not enough of them.
-fn spread_seeds(problem: &Problem, topology: &Topology, count: usize) -> Vec<Seed> {
-    let corners = |triangle: [usize; 3]| triangle.map(|i| problem.rest[i]);
-    let triangles: Vec<[usize; 3]> = topology
-        .vertex_triangles()
-        .into_iter()
-        .map(|triangle| triangle.map(|i| i as usize))
-        .filter(|&triangle| thinness(corners(triangle)) > THINNEST)
-        .collect();
-    let centers: Vec<DVec3> = triangles.iter().map(|&t| corners(t).iter().sum::<DVec3>() / 3.0).collect();
-    let picked = to_the_middle(&centers, farthest_points(&centers, count.min(centers.len()), &[]));
+fn spread_seeds(
+    problem: &Problem,
+    topology: &Topology,
+    count: usize,
+    check: Check<'_>,
+) -> Result<Vec<Seed>, Cancelled> {
+    let triangles = triangles::sound(&problem.rest, topology);
+    let center = |triangle: &[usize; 3]| triangle.map(|i| problem.rest[i]).iter().sum::<DVec3>() / 3.0;
+    let centers: Vec<DVec3> = triangles.iter().map(center).collect();
+    let picked = farthest_points(&centers, count.min(centers.len()), &[], check)?;
+    let picked = to_the_middle(&centers, picked, check)?;
     let mut seeds: Vec<Seed> = picked.iter().map(|&at| Seed::Triangle(triangles[at])).collect();
     if seeds.len() < count {
         let present: Vec<DVec3> = picked.iter().map(|&at| centers[at]).collect();
-        let mut more = farthest_points(&problem.rest, count - seeds.len(), &present);
+        let mut more = farthest_points(&problem.rest, count - seeds.len(), &present, check)?;
         if present.is_empty() {
-            more = to_the_middle(&problem.rest, more);
+            more = to_the_middle(&problem.rest, more, check)?;
         }
         seeds.extend(more.into_iter().map(Seed::Vertex));
     }
-    seeds
-}
-
-/// `count` vertices spread evenly, `1 <= count <= N`: p-centers of the rest pose, as the seeds are.
-pub(crate) fn centers(rest: &[DVec3], count: usize) -> Vec<usize> {
-    to_the_middle(rest, farthest_points(rest, count, &[]))
-}
-
-/// [N] nearest of some different vertices; each has itself at least.
-pub(crate) fn cells(rest: &[DVec3], centers: &[usize]) -> Vec<u16> {
-    let nearest = |p: &DVec3| {
-        let mut best = (f64::INFINITY, 0);
-        for (k, &center) in centers.iter().enumerate() {
-            let distance = p.distance_squared(rest[center]);
-            if distance < best.0 {
-                best = (distance, k);
-            }
-        }
-        best.1 as u16
-    };
-    let mut cells: Vec<u16> = rest.par_iter().with_min_len(256).map(nearest).collect();
-    // Where centers coincide, each still has its own vertex.
-    centers.iter().enumerate().for_each(|(k, &center)| cells[center] = k as u16);
-    cells
-}
-
-/// Height over longest side of a triangle; 0 where it has no extent.
-pub(crate) fn thinness([a, b, c]: [DVec3; 3]) -> f64 {
-    let longest = a.distance_squared(b).max(b.distance_squared(c)).max(c.distance_squared(a));
-    if longest > 0.0 { (b - a).cross(c - a).length() / longest } else { 0.0 }
-}
-
-/// Picks `count` different points, each the farthest from `present` and those picked before.
-///
-/// With none present the first is the nearest to the mean.
-fn farthest_points(points: &[DVec3], count: usize, present: &[DVec3]) -> Vec<usize> {
-    let mean = points.iter().sum::<DVec3>() / points.len().max(1) as f64;
-    let mut distances: Vec<f64> = match present {
-        [] => points.iter().map(|p| -p.distance_squared(mean)).collect(),
-        _ => points
-            .iter()
-            .map(|p| present.iter().map(|q| p.distance_squared(*q)).fold(f64::INFINITY, f64::min))
-            .collect(),
-    };
-    let mut picked = Vec::with_capacity(count);
-    while picked.len() < count {
-        let mut far = 0;
-        for (at, &distance) in distances.iter().enumerate() {
-            if distance > distances[far] {
-                far = at;
-            }
-        }
-        let first = picked.is_empty() && present.is_empty();
-        picked.push(far);
-        for (distance, p) in distances.iter_mut().zip(points) {
-            let new = p.distance_squared(points[far]);
-            *distance = if first { new } else { distance.min(new) };
-        }
-        // Below every distance, so that no point is picked twice, be they all in one place.
-        picked.iter().for_each(|&at| distances[at] = -1.0);
-    }
-    picked
-}
-
-/// Most rounds of moving seeds to the middle.
-const LLOYD_ROUNDS: usize = 20;
-
-/// Moves each picked point to the one nearest to the mean of all points that are nearest to it, until none moves.
-fn to_the_middle(points: &[DVec3], mut picked: Vec<usize>) -> Vec<usize> {
-    for _ in 0..LLOYD_ROUNDS {
-        let places: Vec<DVec3> = picked.iter().map(|&at| points[at]).collect();
-        let nearest = |p: &DVec3| {
-            let mut best = (f64::INFINITY, 0);
-            for (k, place) in places.iter().enumerate() {
-                let distance = p.distance_squared(*place);
-                if distance < best.0 {
-                    best = (distance, k);
-                }
-            }
-            best.1
-        };
-        let cells: Vec<usize> = points.par_iter().with_min_len(256).map(nearest).collect();
-        let mut sums = vec![(DVec3::ZERO, 0.0); picked.len()];
-        for (p, &k) in points.iter().zip(&cells) {
-            sums[k].0 += *p;
-            sums[k].1 += 1.0;
-        }
-        // A cell is empty where its point has a twin; it then keeps its place.
-        let mut moved: Vec<(f64, usize)> = picked.iter().map(|&at| (f64::INFINITY, at)).collect();
-        for (at, (p, &k)) in points.iter().zip(&cells).enumerate() {
-            let distance = p.distance_squared(sums[k].0 / sums[k].1);
-            if distance < moved[k].0 {
-                moved[k] = (distance, at);
-            }
-        }
-        let moved: Vec<usize> = moved.into_iter().map(|(_, at)| at).collect();
-        if moved == picked {
-            break;
-        }
-        picked = moved;
-    }
-    picked
-}
-
-/// Edges and scaled normal of a triangle: what a deformation gradient maps [Kavan2010 s.4.1, as in Sumner2004].
-pub(crate) fn triangle_frame([a, b, c]: [DVec3; 3]) -> DMat3 {
-    let cross = (b - a).cross(c - a);
-    let length = cross.length();
-    let normal = if length > 0.0 { cross / length.sqrt() } else { DVec3::ZERO };
-    DMat3::from_cols(b - a, c - a, normal)
+    Ok(seeds)
 }
 
 /// Affine motion of every seed over all frames.
 fn seed_motion(problem: &Problem, seeds: &[Seed]) -> Motion {
-    let f = problem.frames();
-    let mut motion = Motion::identity(seeds.len(), f);
-    let posed = |i: usize, t: usize| {
-        let v = problem.trajectory(i);
-        DVec3::new(f64::from(v[t]), f64::from(v[f + t]), f64::from(v[2 * f + t]))
-    };
+    let mut motion = Motion::identity(seeds.len(), problem.frames());
     for (j, seed) in seeds.iter().enumerate() {
         let (origin, linear): (usize, Box<dyn Fn(usize) -> DMat3>) = match *seed {
-            Seed::Triangle(triangle) => {
-                let frame_from_rest = triangle_frame(triangle.map(|i| problem.rest[i])).inverse();
-                (triangle[0], Box::new(move |t| triangle_frame(triangle.map(|i| posed(i, t))) * frame_from_rest))
-            }
+            Seed::Triangle(triangle) => (triangle[0], Box::new(triangles::gradient(problem, triangle))),
             Seed::Vertex(i) => (i, Box::new(|_| DMat3::IDENTITY)),
         };
-        for t in 0..f {
-            let linear = linear(t);
-            let shift = posed(origin, t) - linear * problem.rest[origin];
-            let row = |a: usize| [linear.x_axis[a], linear.y_axis[a], linear.z_axis[a], shift[a]];
-            motion.set(j, t, &std::array::from_fn(row));
+        for t in 0..problem.frames() {
+            let matrix3 = linear(t);
+            let translation = problem.position(origin, t) - matrix3 * problem.rest[origin];
+            motion.set_transform(j, t, &DAffine3 { matrix3, translation });
         }
     }
     motion
@@ -215,30 +108,24 @@ fn seed_motion(problem: &Problem, seeds: &[Seed]) -> Motion {
 /// How well clusters' seeds predict vertices.
 struct Predictor<'a> {
     problem: &'a Problem,
-    clusters: usize,
-    /// [4 B, L] motion in float32.
-    rows: Vec<f32>,
+    motion: &'a Motion,
 }
 
-impl<'a> Predictor<'a> {
-    fn new(problem: &'a Problem, motion: &Motion) -> Self {
-        Self { problem, clusters: motion.bones, rows: motion.rows().iter().map(|&x| x as f32).collect() }
-    }
-
+impl Predictor<'_> {
     /// Squared error over all frames of vertex `i` if it moved with cluster `j`; `scratch` has L entries.
     fn error(&self, i: usize, j: usize, scratch: &mut [f32]) -> f64 {
-        let length = self.problem.length;
+        let (length, rows) = (self.problem.length, self.motion.rows32());
         let u = self.problem.rest[i];
         scratch.copy_from_slice(self.problem.trajectory(i));
-        let rows = std::array::from_fn(|c| &self.rows[(c * self.clusters + j) * length..][..length]);
+        let rows = std::array::from_fn(|c| &rows[(c * self.motion.bones + j) * length..][..length]);
         subtract4(scratch, [u.x, u.y, u.z, 1.0].map(|x| x as f32), rows);
         squared(scratch)
     }
 
-    /// The cluster that predicts vertex `i` best, and how well.
+    /// The cluster that predicts vertex `i` best.
     fn best(&self, i: usize, scratch: &mut [f32]) -> u32 {
         let mut best = (f64::INFINITY, 0);
-        for j in 0..self.clusters {
+        for j in 0..self.motion.bones {
             let error = self.error(i, j, scratch);
             if error < best.0 {
                 best = (error, j);
@@ -250,8 +137,13 @@ impl<'a> Predictor<'a> {
 
 /// Grows all clusters at once from their seeds; vertices that none reaches stay [`NONE`].
 ///
-/// One queue for all clusters gives the order of the paper's one queue each with all fronts compared.
-fn flood(predictor: &Predictor<'_>, adjacency: &Adjacency, seeds: &[Seed]) -> Vec<u32> {
+/// One queue for all clusters gives the same order as the paper's queue for each cluster with all fronts compared.
+fn flood(
+    predictor: &Predictor<'_>,
+    adjacency: &Adjacency,
+    seeds: &[Seed],
+    check: Check<'_>,
+) -> Result<Vec<u32>, Cancelled> {
     let mut labels = vec![NONE; adjacency.len()];
     let mut scratch = vec![0f32; predictor.problem.length];
     let mut queue = BinaryHeap::new();
@@ -265,10 +157,15 @@ fn flood(predictor: &Predictor<'_>, adjacency: &Adjacency, seeds: &[Seed]) -> Ve
             queue.push(Reverse((0u64, j as u32, i as u32)));
         }
     }
+    let mut reached = 0usize;
     while let Some(Reverse((_, j, i))) = queue.pop() {
         if labels[i as usize] != NONE {
             continue;
         }
+        if reached.is_multiple_of(VERTICES_AT_ONCE) {
+            check()?;
+        }
+        reached += 1;
         labels[i as usize] = j;
         for &next in adjacency.of(i as usize) {
             if labels[next as usize] == NONE {
@@ -278,38 +175,18 @@ fn flood(predictor: &Predictor<'_>, adjacency: &Adjacency, seeds: &[Seed]) -> Ve
             }
         }
     }
-    labels
+    Ok(labels)
 }
 
-fn assign_unreached(predictor: &Predictor<'_>, labels: &mut [u32]) {
-    let unreached = labels.par_iter_mut().enumerate().filter(|(_, label)| **label == NONE);
-    unreached.for_each_init(
-        || vec![0f32; predictor.problem.length],
-        |scratch, (i, label)| *label = predictor.best(i, scratch),
-    );
-}
-
-/// Gives every cluster without vertices the worst predicted vertex of those that have more than one.
-fn fill_empty(predictor: &Predictor<'_>, labels: &mut [u32]) {
-    let mut sizes = vec![0usize; predictor.clusters];
-    labels.iter().for_each(|&j| sizes[j as usize] += 1);
-    let empty: Vec<usize> = (0..sizes.len()).filter(|&j| sizes[j] == 0).collect();
-    if empty.is_empty() {
-        return;
+fn assign_unreached(predictor: &Predictor<'_>, labels: &mut [u32], check: Check<'_>) -> Result<(), Cancelled> {
+    let unreached: Vec<usize> = (0..labels.len()).filter(|&i| labels[i] == NONE).collect();
+    for block in unreached.chunks(VERTICES_AT_ONCE) {
+        check()?;
+        let scratch = || vec![0f32; predictor.problem.length];
+        let best: Vec<u32> = block.par_iter().map_init(scratch, |scratch, &i| predictor.best(i, scratch)).collect();
+        block.iter().zip(best).for_each(|(&i, j)| labels[i] = j);
     }
-    let mut scratch = vec![0f32; predictor.problem.length];
-    let mut worst: Vec<(f64, usize)> =
-        (0..labels.len()).map(|i| (predictor.error(i, labels[i] as usize, &mut scratch), i)).collect();
-    worst.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut candidates = worst.into_iter().map(|(_, i)| i);
-    for j in empty {
-        // There are at least as many vertices as clusters, so one can be spared.
-        if let Some(i) = candidates.find(|&i| sizes[labels[i] as usize] > 1) {
-            sizes[labels[i] as usize] -= 1;
-            labels[i] = j as u32;
-            sizes[j] = 1;
-        }
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -317,14 +194,14 @@ mod tests {
     use super::*;
     use crate::mesh::sequence::{MeshSequence, RawSequence};
     use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
-    use glam::{DAffine3, DQuat, Vec3};
+    use glam::{DQuat, Vec3};
 
     fn sequence(raw: RawSequence) -> MeshSequence {
         MeshSequence::try_from(raw).unwrap()
     }
 
     fn regions(sequence: &MeshSequence, count: usize) -> Regions {
-        grow(&Problem::new(sequence), &sequence.surface().topology, count)
+        grow(&Problem::new(sequence), &sequence.surface().topology, count, &mut || Ok(())).unwrap()
     }
 
     fn sizes(labels: &[u16], count: usize) -> Vec<usize> {
@@ -373,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn two_stiff_halves_are_told_apart() {
+    fn two_stiff_halves_are_two_clusters() {
         // A tube whose upper half turns as one piece: no vertex beyond the seam may cross over.
         let mut raw = awkward::bending_tube();
         let rest = raw.frames[0].positions.clone();
@@ -390,24 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn farthest_points_are_different_and_spread() {
-        let line: Vec<DVec3> = (0..101).map(|x| DVec3::X * f64::from(x)).collect();
-        assert_eq!(farthest_points(&line, 3, &[]), [50, 0, 100]);
-        assert_eq!(farthest_points(&line, 2, &[line[0]]), [100, 50]);
-        let middles = to_the_middle(&line, vec![0, 1]);
-        assert!(middles[0].abs_diff(25) <= 1 && middles[1].abs_diff(75) <= 1, "{middles:?}");
-        let mut same = farthest_points(&[DVec3::ONE; 5], 5, &[]);
-        same.sort_unstable();
-        assert_eq!(same, [0, 1, 2, 3, 4]);
-        assert_eq!(to_the_middle(&[DVec3::ONE; 3], vec![0, 1, 2]).len(), 3);
-    }
-
-    #[test]
     fn seeds_predict_their_triangle_exactly_and_lie_apart() {
         let sequence = sequence(clownfish());
         let problem = Problem::new(&sequence);
-        let seeds = spread_seeds(&problem, &sequence.surface().topology, 12);
-        let predictor = Predictor::new(&problem, &seed_motion(&problem, &seeds));
+        let seeds = spread_seeds(&problem, &sequence.surface().topology, 12, &mut || Ok(())).unwrap();
+        let motion = seed_motion(&problem, &seeds);
+        let predictor = Predictor { problem: &problem, motion: &motion };
         let mut scratch = vec![0f32; problem.length];
         let mut centers = Vec::new();
         for (j, seed) in seeds.iter().enumerate() {

@@ -3,11 +3,12 @@
 //! Linde-Buzo-Gray splitting as in [Le2014 s.3.4]: a cluster is split at the vertex of largest error times distance
 //! from the cluster's centre, then vertices go to the bone that predicts them best and bones are refitted, a few
 //! times. Deviations: the split is by nearness to that vertex or to the centre; clusters without error are split by
-//! size when more bones are asked for; an emptied cluster is planted again. So the bones asked for always come out.
+//! size when more bones are needed; an emptied cluster gets half of another one. So the number of bones is exact.
 
 use glam::DVec3;
 
 use crate::model::rig::BoneKind;
+use crate::observer::{Cancelled, Check};
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::motion::Motion;
 use crate::skinning::pass;
@@ -19,12 +20,12 @@ use crate::skinning::vertex_step::VertexParams;
 const ROUNDS: usize = 3;
 
 /// Rigid clusters: motion of each and the bone of every vertex.
-pub(crate) fn split(problem: &Problem, count: usize) -> (Motion, Vec<u16>) {
+pub(crate) fn split(problem: &Problem, count: usize, check: Check<'_>) -> Result<(Motion, Vec<u16>), Cancelled> {
     let n = problem.vertices();
     let count = count.min(n);
     let mut labels = vec![0u16; n];
     let mut motion = Motion::identity(1, problem.frames());
-    let mut errors = refit(problem, &mut motion, &mut labels, 1);
+    let mut errors = refit(problem, &mut motion, &mut labels, 1, check)?;
     while motion.bones < count {
         let clusters = motion.bones;
         let order = by_error(&errors, &labels, clusters);
@@ -41,26 +42,34 @@ pub(crate) fn split(problem: &Problem, count: usize) -> (Motion, Vec<u16>) {
         // Enough vertices exist (count <= n), so some cluster has two of them.
         debug_assert!(parents.len() > clusters);
         motion = motion.select(&parents);
-        errors = refit(problem, &mut motion, &mut labels, ROUNDS);
+        errors = refit(problem, &mut motion, &mut labels, ROUNDS, check)?;
         revive(problem, &errors, &mut labels, motion.bones);
-        errors = refit(problem, &mut motion, &mut labels, 0);
+        errors = refit(problem, &mut motion, &mut labels, 0, check)?;
     }
-    (motion, labels)
+    Ok((motion, labels))
 }
 
 /// Refits motion to labels, then `rounds` times reassigns and refits; squared error of each vertex.
-pub(crate) fn refit(problem: &Problem, motion: &mut Motion, labels: &mut [u16], rounds: usize) -> Vec<f32> {
+pub(crate) fn refit(
+    problem: &Problem,
+    motion: &mut Motion,
+    labels: &mut [u16],
+    rounds: usize,
+    check: Check<'_>,
+) -> Result<Vec<f32>, Cancelled> {
     let model = BoneModel::new(BoneKind::Rigid, motion.bones, 1);
     let mut skin = Skin::rigid(1, labels, problem.rest.clone());
     let mut moments = pass::gather(problem, motion, &skin);
     bone_step::update(motion, &moments, &model);
     for _ in 0..rounds {
+        check()?;
         let params = VertexParams { slots: 1, newcomers: 0, min_gain: 0.0, move_rest: false, rounds: 0 };
         moments = pass::solve(problem, motion, &mut skin, params, None);
         bone_step::update(motion, &moments, &model);
     }
     labels.copy_from_slice(&skin.bones);
-    pass::gather(problem, motion, &skin).per_vertex
+    check()?;
+    Ok(pass::gather(problem, motion, &skin).per_vertex)
 }
 
 /// Clusters, largest total error first; then, where there is none, most vertices first.

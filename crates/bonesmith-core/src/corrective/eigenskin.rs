@@ -15,7 +15,6 @@ use faer::{Mat, Side};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
-use crate::baselines::frame::check_memory;
 use crate::corrective::refine;
 use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
@@ -23,6 +22,7 @@ use crate::metrics::MetricsError;
 use crate::model::corrective::{BlendShape, ShapedRig};
 use crate::model::rig::{Rig, RigError};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::solve::memory::check_memory;
 
 /// Maximum of shapes.
 pub const MAX_RANK: usize = 256;

@@ -275,5 +275,5 @@ impl Fit<'_> {
 /// Rigid clusters that the search starts from.
 fn first_bones(problem: &Problem, count: usize, run: &mut Run<'_>) -> Result<(Motion, Vec<u16>), Cancelled> {
     run.stage("first bones", None)?;
-    Ok(run.timed("split", || split(problem, count)))
+    Ok(run.observed("split", |run| split(problem, count, &mut || run.step()))?)
 }

@@ -36,11 +36,11 @@ impl Ground<'_> {
     /// Rigid bones of connected patches as seen by the sample, with growing influences.
     pub fn over_complete(&self, clusters: usize, run: &mut Run<'_>) -> Result<State, Cancelled> {
         let (vertices, frames) = self.sample.picked();
-        let (motion, labels) = run.timed("start", || {
+        let (motion, labels) = run.observed("start", |run| {
             let all: Vec<u32> = (0..self.sequence.vertex_count() as u32).collect();
             let whole = self.problem.subset(self.sequence, &all, frames);
-            start::patches(&whole, self.adjacency, clusters.min(all.len().div_ceil(LEAST_VERTICES)))
-        });
+            start::patches(&whole, self.adjacency, clusters.min(all.len().div_ceil(LEAST_VERTICES)), run)
+        })?;
         let skin = Skin::rigid(1, &labels, self.problem.rest.clone()).pick(vertices);
         let model = BoneModel::new(BoneKind::Rigid, motion.bones, SWEEPS);
         let mut state = State { motion, skin, model };

@@ -135,7 +135,7 @@ fn starts(asked: usize, bones: usize, fixed: &[usize]) -> Vec<usize> {
 
 /// The whole as one rigid part, where it moves like one.
 fn one_bone(ground: &Ground<'_>, run: &mut Run<'_>) -> Result<Option<Body>, Cancelled> {
-    let (motion, labels) = split::split(ground.coarse, 1);
+    let (motion, labels) = split::split(ground.coarse, 1, &mut || run.step())?;
     let skin = Skin::rigid(ground.local.slots, &labels, ground.coarse.rest.clone());
     let body = joined(ground, State { motion, skin, model: BoneModel::new(BoneKind::Rigid, 1, 1) });
     let mut search = Search { descent: JointDescent::new(ground.coarse, ground.local, None), body };

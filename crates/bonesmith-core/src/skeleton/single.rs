@@ -14,6 +14,7 @@ use glam::DVec3;
 
 use crate::cluster::{edge_collapse, spectral};
 use crate::model::rig::BoneKind;
+use crate::observer::Cancelled;
 use crate::skeleton::Skeleton;
 use crate::skeleton::descend::Body;
 use crate::skeleton::graph::Graph;
@@ -52,7 +53,7 @@ pub(crate) fn single_pass(
         _ => DEFAULT_BONES.min(n.div_ceil(6)),
     };
     run.stage("clusters", None)?;
-    let labels = run.timed("clusters", || clusters(ground, method, count));
+    let labels = run.observed("clusters", |run| clusters(ground, method, count, run))?;
     let mut state = rigid_bones(ground, &labels);
     let start_bones = state.bones();
     let local = VertexParams { move_rest: false, ..ground.local };
@@ -81,21 +82,25 @@ pub(crate) fn single_pass(
 }
 
 /// [N] cluster of each vertex.
-fn clusters(ground: &Ground<'_>, method: SkeletonMethod, count: usize) -> Vec<Option<u16>> {
+fn clusters(
+    ground: &Ground<'_>,
+    method: SkeletonMethod,
+    count: usize,
+    run: &mut Run<'_>,
+) -> Result<Vec<Option<u16>>, Cancelled> {
     let n = ground.problem.vertices();
-    let spectral = |share: f64, local: bool| {
-        let seeds = ((share * n as f64) as usize).max(4 * count).min(n);
-        let labels = spectral::cluster(ground.problem, ground.adjacency, seeds, count, local);
-        labels.into_iter().map(Some).collect()
-    };
-    match method {
+    let (share, local) = match method {
         // Between 0.3 % and 1 % of the vertices [Course2014 s.2.2].
-        SkeletonMethod::Deaguiar => spectral(0.01, false),
-        SkeletonMethod::Hasler => spectral(0.05, true),
+        SkeletonMethod::Deaguiar => (0.01, false),
+        SkeletonMethod::Hasler => (0.05, true),
         SkeletonMethod::Schaefer | SkeletonMethod::Multipass => {
-            edge_collapse::collapse(ground.problem, &ground.sequence.surface().topology, count)
+            let topology = &ground.sequence.surface().topology;
+            return edge_collapse::collapse(ground.problem, topology, count, &mut || run.step());
         }
-    }
+    };
+    let seeds = ((share * n as f64) as usize).max(4 * count).min(n);
+    let labels = spectral::cluster(ground.problem, ground.adjacency, seeds, count, local, &mut || run.step())?;
+    Ok(labels.into_iter().map(Some).collect())
 }
 
 /// Rigid motions of clusters; vertices without one go where they are predicted best, empty numbers are closed up.

@@ -3,10 +3,12 @@
 use crate::cluster::split;
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::BoneKind;
+use crate::observer::Cancelled;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::motion::Motion;
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
+use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 
 /// Patches smaller than this share of the vertices go to their neighbours.
@@ -15,11 +17,16 @@ const LEAST_PATCH: f64 = 2e-3;
 /// Rigid bones for connected patches: their motion, and the bone of every vertex.
 ///
 /// `problem` has all vertices. Without faces clusters stay as they are: there is nothing to tell parts by.
-pub(crate) fn patches(problem: &Problem, adjacency: &Adjacency, clusters: usize) -> (Motion, Vec<u16>) {
-    let (motion, labels) = split::split(problem, clusters);
+pub(crate) fn patches(
+    problem: &Problem,
+    adjacency: &Adjacency,
+    clusters: usize,
+    run: &mut Run<'_>,
+) -> Result<(Motion, Vec<u16>), Cancelled> {
+    let (motion, labels) = split::split(problem, clusters, &mut || run.step())?;
     let faces = (0..adjacency.len()).any(|i| !adjacency.of(i).is_empty());
     if !faces {
-        return (motion, labels);
+        return Ok((motion, labels));
     }
     let least = ((LEAST_PATCH * problem.vertices() as f64) as usize).max(3);
     let mut labels = connected(adjacency, &labels, least);
@@ -27,13 +34,13 @@ pub(crate) fn patches(problem: &Problem, adjacency: &Adjacency, clusters: usize)
     // What was too small goes with the cluster it was cut from, here the nearest patch in motion.
     let mut motion = Motion::identity(count, problem.frames());
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
-    let mut skin = Skin::rigid(1, &labels, problem.rest.clone());
+    let skin = Skin::rigid(1, &labels, problem.rest.clone());
     for _ in 0..2 {
         let moments = pass::gather(problem, &motion, &skin);
         bone_step::update(&mut motion, &moments, &model);
     }
     labels.copy_from_slice(&skin.bones);
-    (motion, labels)
+    Ok((motion, labels))
 }
 
 /// Connected parts of clusters, numbered by their first vertex; parts below `least` vertices join a neighbour.

@@ -139,9 +139,13 @@ impl Problem {
 
     /// [N] where vertices are in the first frame; trajectories must be stored.
     pub fn first_frame(&self) -> Vec<DVec3> {
-        let f = self.frames();
-        let position = |v: &[f32]| DVec3::new(f64::from(v[0]), f64::from(v[f]), f64::from(v[2 * f]));
-        self.trajectories.chunks_exact(self.length).map(position).collect()
+        (0..self.vertices()).map(|i| self.position(i, 0)).collect()
+    }
+
+    /// Where vertex `i` is in frame `t`; trajectories must be stored.
+    pub fn position(&self, i: usize, t: usize) -> DVec3 {
+        let (f, v) = (self.frames(), self.trajectory(i));
+        DVec3::new(f64::from(v[t]), f64::from(v[f + t]), f64::from(v[2 * f + t]))
     }
 
     /// [L] trajectory of vertex `i`, which must be stored.

@@ -6,38 +6,20 @@ use rayon::prelude::*;
 
 use crate::solve::lanes::{Floats, LANES, Mat4};
 
-/// As one matrix over all bones.
-pub(crate) struct BoneProducts {
-    /// B.
-    pub bones: usize,
-    /// [4 B, 4 B] `T T^T`; entry (c B + j, d B + k) is entry (c, d) of `K_jk`.
-    pub gram: Vec<f64>,
-    /// [10, B] monomial coefficients of `u^T K_jj u`.
-    pub own: Vec<f64>,
-}
-
-/// Pairs (c, d), c <= d, in the order of `own`.
+/// Pairs (c, d), c <= d, of coordinates: the ten monomials of a quadratic form in a homogeneous vector.
 pub(crate) const PAIRS: [(usize, usize); 10] =
     [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
-impl BoneProducts {
-    /// From the gram matrix of a motion's rows.
-    pub fn new(bones: usize, gram: Vec<f64>) -> Self {
-        let own = monomials(bones, &gram);
-        Self { bones, gram, own }
+/// `u^T K_jk u` for a homogeneous vector, from [4 B, 4 B] `gram`.
+#[inline(always)]
+pub(crate) fn form(bones: usize, gram: &[f64], j: usize, k: usize, u: &[f64; 4]) -> f64 {
+    let (b, side) = (bones, 4 * bones);
+    let mut sum = 0.0;
+    for (c, uc) in u.iter().enumerate() {
+        let row = &gram[(c * b + j) * side..][..side];
+        sum += uc * (u[0] * row[k] + u[1] * row[b + k] + u[2] * row[2 * b + k] + u[3] * row[3 * b + k]);
     }
-
-    /// `u^T K_jk u` for a homogeneous vector.
-    #[inline(always)]
-    pub fn form(&self, j: usize, k: usize, u: &[f64; 4]) -> f64 {
-        let (b, side) = (self.bones, 4 * self.bones);
-        let mut sum = 0.0;
-        for (c, uc) in u.iter().enumerate() {
-            let row = &self.gram[(c * b + j) * side..][..side];
-            sum += uc * (u[0] * row[k] + u[1] * row[b + k] + u[2] * row[2 * b + k] + u[3] * row[3 * b + k]);
-        }
-        sum
-    }
+    sum
 }
 
 /// [10, B] monomial coefficients of `u^T K_jj u`.
@@ -64,6 +46,23 @@ pub(crate) fn gram(rows: &[f64], length: usize) -> Vec<f64> {
         matmul(to, Accum::Replace, rows.subrows(32 * at, count), rows.transpose(), 1.0, Par::Seq);
     });
     out
+}
+
+/// [n, 4 B] `Y = T^T v`: products of trajectories [n, L] with rows [4 B, L]. `wide` is a buffer.
+pub(crate) fn project(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut Vec<f64>) {
+    out.resize(trajectories.len() / length * (rows.len() / length), 0.0);
+    project_into(rows, length, trajectories, wide, out);
+}
+
+/// As [`project`], into a buffer of the right size.
+pub(crate) fn project_into(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
+    let (n, side) = (trajectories.len() / length, rows.len() / length);
+    wide.clear();
+    wide.extend(trajectories.iter().map(|&x| f64::from(x)));
+    let rows = MatRef::from_row_major_slice(rows, side, length);
+    let trajectories = MatRef::from_row_major_slice(wide, n, length);
+    let out = MatMut::from_row_major_slice_mut(out, n, side);
+    matmul(out, Accum::Replace, trajectories, rows.transpose(), 1.0, Par::Seq);
 }
 
 /// Ten monomial coefficients of a quadratic form, for eight bones.

@@ -9,14 +9,12 @@
 //! features `f_i`. In the space of weights [Course2014 eq. 44] `G = I`: one feature, always 1. Solvers that use a metric
 //! read no frames.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::model::weights::SparseWeights;
 use crate::observer::{Cancelled, Stages};
 use crate::skinning::poses::Poses;
-use crate::skinning::products::PAIRS;
+use crate::skinning::products::{PAIRS, project_into};
 use crate::solve::kernels::squared;
 
 /// Vertices whose trajectories are multiplied at once.
@@ -183,22 +181,7 @@ pub(crate) fn project(poses: &Poses, stages: &mut Stages<'_>) -> Result<Vec<f64>
         stages.report(None)?;
         let blocks = out.par_chunks_mut(BLOCK * side).zip(targets.par_chunks(BLOCK * length));
         let rows = poses.motion.rows();
-        blocks.for_each_init(Vec::new, |wide, (out, targets)| project_block(rows, length, targets, wide, out));
+        blocks.for_each_init(Vec::new, |wide, (out, targets)| project_into(rows, length, targets, wide, out));
     }
     Ok(out)
-}
-
-/// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.
-pub(crate) fn project_block(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
-    let (n, side) = (trajectories.len() / length, rows.len() / length);
-    wide.clear();
-    wide.extend(trajectories.iter().map(|&x| f64::from(x)));
-    matmul(
-        MatMut::from_row_major_slice_mut(out, n, side),
-        Accum::Replace,
-        MatRef::from_row_major_slice(wide, n, length),
-        MatRef::from_row_major_slice(rows, side, length).transpose(),
-        1.0,
-        Par::Seq,
-    );
 }

@@ -77,8 +77,13 @@ impl<'a> Run<'a> {
 
     /// Runs a part and adds its time to the profile.
     pub fn timed<T>(&mut self, part: &'static str, work: impl FnOnce() -> T) -> T {
+        self.observed(part, |_| work())
+    }
+
+    /// As [`Run::timed`], for a part that reports progress itself.
+    pub fn observed<T>(&mut self, part: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
         let start = Instant::now();
-        let result = work();
+        let result = work(self);
         let seconds = start.elapsed().as_secs_f64();
         match self.profile.iter_mut().find(|(name, _)| *name == part) {
             Some((_, sum)) => *sum += seconds,

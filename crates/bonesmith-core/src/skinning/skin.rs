@@ -96,10 +96,12 @@ impl Skin {
 
     /// All vertices, `count` at a time.
     pub fn par_chunks_mut(&mut self, count: usize) -> impl IndexedParallelIterator<Item = SkinRows<'_>> {
-        let slots = self.slots;
-        let tables = self.bones.par_chunks_mut(count * slots).zip(self.weights.par_chunks_mut(count * slots));
-        let chunks = tables.zip(self.rest.par_chunks_mut(count));
-        chunks.map(move |((bones, weights), rest)| SkinRows { slots, bones, weights, rest })
+        self.rows_mut().into_par_chunks(count)
+    }
+
+    /// All vertices, to be changed.
+    pub fn rows_mut(&mut self) -> SkinRows<'_> {
+        SkinRows { slots: self.slots, bones: &mut self.bones, weights: &mut self.weights, rest: &mut self.rest }
     }
 }
 
@@ -138,7 +140,15 @@ pub(crate) struct SkinRows<'a> {
     pub rest: &'a mut [DVec3],
 }
 
-impl SkinRows<'_> {
+impl<'a> SkinRows<'a> {
+    /// `count` at a time.
+    pub fn into_par_chunks(self, count: usize) -> impl IndexedParallelIterator<Item = SkinRows<'a>> {
+        let slots = self.slots;
+        let tables = self.bones.par_chunks_mut(count * slots).zip(self.weights.par_chunks_mut(count * slots));
+        let chunks = tables.zip(self.rest.par_chunks_mut(count));
+        chunks.map(move |((bones, weights), rest)| SkinRows { slots, bones, weights, rest })
+    }
+
     /// As they are.
     pub fn view(&self) -> SkinView<'_> {
         SkinView { slots: self.slots, bones: self.bones, weights: self.weights, rest: self.rest }

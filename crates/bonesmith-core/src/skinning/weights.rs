@@ -13,8 +13,7 @@ use crate::model::weights::{Row, normalise};
 use crate::skinning::choice::{Form, InfluenceSolver};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
-use crate::skinning::products::{PAIRS, monomials};
-use crate::skinning::quadratic::project_block;
+use crate::skinning::products::{PAIRS, monomials, project_into};
 use crate::skinning::skin::Skin;
 use crate::solve::kernels::{add_scaled, combine4, squared};
 
@@ -186,7 +185,7 @@ impl<'a> VertexSolver<'a> {
             let length = problem.length;
             let source = &problem.trajectories[vertices.start * length..vertices.end * length];
             let out = &mut along[..vertices.len() * 4 * motion.bones];
-            project_block(motion.rows(), length, source, &mut self.wide, out);
+            project_into(motion.rows(), length, source, &mut self.wide, out);
         }
     }
 

@@ -8,39 +8,90 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
 /// Problems per batch: one AVX-512 register, two AVX2 registers of float64.
 pub(crate) const LANES: usize = 8;
 
-/// One number for each of [`LANES`] problems. As a mask: 1 is yes, 0 is no.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[repr(C, align(64))]
-pub(crate) struct Lanes(pub [f64; LANES]);
+macro_rules! lanewise {
+    ($type:ident, $trait:ident, $method:ident, $op:tt) => {
+        impl $trait for $type {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Self::from_fn(|l| self.0[l] $op other.0[l])
+            }
+        }
+    };
+}
+
+macro_rules! lanes {
+    ($(#[$doc:meta])* $type:ident, $float:ty, $align:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        #[repr(C, align($align))]
+        pub(crate) struct $type(pub [$float; LANES]);
+
+        impl $type {
+            pub const ZERO: Self = Self([0.0; LANES]);
+
+            #[inline(always)]
+            pub fn splat(x: $float) -> Self {
+                Self([x; LANES])
+            }
+
+            #[inline(always)]
+            pub fn from_fn(f: impl FnMut(usize) -> $float) -> Self {
+                Self(std::array::from_fn(f))
+            }
+
+            #[inline(always)]
+            pub fn min(self, other: Self) -> Self {
+                Self::from_fn(|l| if self.0[l] < other.0[l] { self.0[l] } else { other.0[l] })
+            }
+
+            #[inline(always)]
+            pub fn max(self, other: Self) -> Self {
+                Self::from_fn(|l| if self.0[l] > other.0[l] { self.0[l] } else { other.0[l] })
+            }
+        }
+
+        lanewise!($type, Add, add, +);
+        lanewise!($type, Sub, sub, -);
+        lanewise!($type, Mul, mul, *);
+        lanewise!($type, Div, div, /);
+
+        impl AddAssign for $type {
+            #[inline(always)]
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+    };
+}
+
+lanes!(
+    /// One number for each of [`LANES`] problems. As a mask: 1 is yes, 0 is no.
+    Lanes,
+    f64,
+    64
+);
+lanes!(
+    /// The same in float32, where bones are ranked.
+    Floats,
+    f32,
+    32
+);
 
 impl Lanes {
-    pub const ZERO: Self = Self([0.0; LANES]);
     pub const ONE: Self = Self([1.0; LANES]);
-
-    #[inline(always)]
-    pub fn splat(x: f64) -> Self {
-        Self([x; LANES])
-    }
-
-    #[inline(always)]
-    pub fn from_fn(f: impl FnMut(usize) -> f64) -> Self {
-        Self(std::array::from_fn(f))
-    }
-
-    #[inline(always)]
-    pub fn min(self, other: Self) -> Self {
-        Self::from_fn(|l| if self.0[l] < other.0[l] { self.0[l] } else { other.0[l] })
-    }
-
-    #[inline(always)]
-    pub fn max(self, other: Self) -> Self {
-        Self::from_fn(|l| if self.0[l] > other.0[l] { self.0[l] } else { other.0[l] })
-    }
 
     /// Mask of `self < other`.
     #[inline(always)]
     pub fn below(self, other: Self) -> Self {
         Self::from_fn(|l| if self.0[l] < other.0[l] { 1.0 } else { 0.0 })
+    }
+
+    /// Mask of lanes that are equal to `x`.
+    #[inline(always)]
+    pub fn equals(self, x: f64) -> Self {
+        Self::from_fn(|l| if self.0[l] == x { 1.0 } else { 0.0 })
     }
 
     /// `yes` where the mask is set, `no` elsewhere.
@@ -62,75 +113,6 @@ impl Lanes {
     }
 }
 
-/// `0..n` for loops whose bodies are whole registers already. The compiler cannot count these steps, so it does not
-/// try to put several of them side by side, which it would do with slow gathers.
-#[inline(always)]
-pub(crate) fn steps(n: usize) -> impl Iterator<Item = usize> {
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let step = next;
-        next = std::hint::black_box(step + 1);
-        (step < n).then_some(step)
-    })
-}
-
-/// Eight numbers in float32, where bones are ranked.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[repr(C, align(32))]
-pub(crate) struct Floats(pub [f32; LANES]);
-
-impl Floats {
-    pub const ZERO: Self = Self([0.0; LANES]);
-
-    #[inline(always)]
-    pub fn splat(x: f32) -> Self {
-        Self([x; LANES])
-    }
-
-    #[inline(always)]
-    pub fn from_fn(f: impl FnMut(usize) -> f32) -> Self {
-        Self(std::array::from_fn(f))
-    }
-
-    #[inline(always)]
-    pub fn min(self, other: Self) -> Self {
-        Self::from_fn(|l| if self.0[l] < other.0[l] { self.0[l] } else { other.0[l] })
-    }
-
-    #[inline(always)]
-    pub fn max(self, other: Self) -> Self {
-        Self::from_fn(|l| if self.0[l] > other.0[l] { self.0[l] } else { other.0[l] })
-    }
-}
-
-macro_rules! lanewise {
-    ($type:ident, $trait:ident, $method:ident, $op:tt) => {
-        impl $trait for $type {
-            type Output = Self;
-
-            #[inline(always)]
-            fn $method(self, other: Self) -> Self {
-                Self::from_fn(|l| self.0[l] $op other.0[l])
-            }
-        }
-    };
-}
-lanewise!(Lanes, Add, add, +);
-lanewise!(Lanes, Sub, sub, -);
-lanewise!(Lanes, Mul, mul, *);
-lanewise!(Lanes, Div, div, /);
-lanewise!(Floats, Add, add, +);
-lanewise!(Floats, Sub, sub, -);
-lanewise!(Floats, Mul, mul, *);
-lanewise!(Floats, Div, div, /);
-
-impl AddAssign for Lanes {
-    #[inline(always)]
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
 impl SubAssign for Lanes {
     #[inline(always)]
     fn sub_assign(&mut self, other: Self) {
@@ -147,11 +129,16 @@ impl Neg for Lanes {
     }
 }
 
-impl AddAssign for Floats {
-    #[inline(always)]
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
+/// `0..n` for loops whose bodies are whole registers already. The compiler cannot count these steps, so it does not
+/// try to put several of them side by side, which it would do with slow gathers.
+#[inline(always)]
+pub(crate) fn steps(n: usize) -> impl Iterator<Item = usize> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let step = next;
+        next = std::hint::black_box(step + 1);
+        (step < n).then_some(step)
+    })
 }
 
 /// A 4x4 matrix, rows end to end, as two registers.

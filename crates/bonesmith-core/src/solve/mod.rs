@@ -1,8 +1,10 @@
-//! Small solvers that the fit is made of.
+//! Small dense numerics that the solvers are made of.
 
 pub(crate) mod definite;
 pub(crate) mod kernels;
 pub(crate) mod lanes;
+pub(crate) mod ldl;
+pub(crate) mod memory;
 pub(crate) mod nnls;
 pub(crate) mod polar;
 pub(crate) mod polar32;

@@ -2,33 +2,24 @@
 //!
 //! Lawson and Hanson's active set [Lawson1974 ch. 23] on the normal equations. Deviations: it may start from any
 //! feasible point (warm starts between rounds); a variable whose column the others already span is left at 0 instead
-//! of being let in with a meaningless sign.
+//! of being freed with a meaningless sign.
+
+use crate::solve::ldl::Ldl;
 
 /// Reusable buffers for problems of up to `capacity` variables.
 pub(crate) struct Nnls {
     capacity: usize,
     /// Variables that may be positive.
     passive: Vec<usize>,
-    /// Variables that must not be let in again before something changed.
+    /// Variables that must not be freed again before something changed.
     banned: Vec<bool>,
-    /// [capacity, capacity] LDL^T factor over `passive`: `D` on the diagonal, unit `L` below.
-    factor: Vec<f64>,
-    /// [capacity] solution in the order of `passive`.
-    solution: Vec<f64>,
+    /// In the order of `passive`.
+    ldl: Ldl,
 }
-
-/// Pivots below this share of the diagonal count as "already spanned".
-const RANK_TOLERANCE: f64 = 1e-10;
 
 impl Nnls {
     pub fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            passive: Vec::with_capacity(capacity),
-            banned: vec![false; capacity],
-            factor: vec![0.0; capacity * capacity],
-            solution: vec![0.0; capacity],
-        }
+        Self { capacity, passive: Vec::with_capacity(capacity), banned: vec![false; capacity], ldl: Ldl::new(capacity) }
     }
 
     /// Minimises `w^T G w - 2 q^T w` over `w >= 0`, from the feasible `w` on; `g` is row-major with `stride`.
@@ -44,8 +35,8 @@ impl Nnls {
         for _ in 0..4 * m + 4 {
             let Some(j) = self.steepest(g, stride, q, w) else { break };
             self.passive.push(j);
-            self.factorise(g, stride, q);
-            if self.solution[self.passive.len() - 1] <= 0.0 {
+            self.free_solution(g, stride, q);
+            if self.ldl.solution[self.passive.len() - 1] <= 0.0 {
                 self.passive.pop();
                 self.banned[j] = true;
                 continue;
@@ -71,19 +62,19 @@ impl Nnls {
     /// Walks to the optimum of the passive variables; those that reach 0 on the way stay there.
     fn descend(&mut self, g: &[f64], stride: usize, q: &[f64], w: &mut [f64]) {
         while !self.passive.is_empty() {
-            self.factorise(g, stride, q);
+            self.free_solution(g, stride, q);
             let mut alpha = 1.0;
             let mut blocking = None;
             for (p, &j) in self.passive.iter().enumerate() {
-                if self.solution[p] <= 0.0 {
-                    let step = if w[j] > 0.0 { w[j] / (w[j] - self.solution[p]) } else { 0.0 };
+                if self.ldl.solution[p] <= 0.0 {
+                    let step = if w[j] > 0.0 { w[j] / (w[j] - self.ldl.solution[p]) } else { 0.0 };
                     if blocking.is_none() || step < alpha {
                         (alpha, blocking) = (step, Some(j));
                     }
                 }
             }
             for (p, &j) in self.passive.iter().enumerate() {
-                w[j] = (w[j] + alpha * (self.solution[p] - w[j])).max(0.0);
+                w[j] = (w[j] + alpha * (self.ldl.solution[p] - w[j])).max(0.0);
             }
             let Some(blocked) = blocking else { return };
             w[blocked] = 0.0;
@@ -92,29 +83,9 @@ impl Nnls {
     }
 
     /// Least squares over the passive variables, signs ignored.
-    fn factorise(&mut self, g: &[f64], stride: usize, q: &[f64]) {
-        let Self { capacity, passive, factor, solution, .. } = self;
-        let at = |p: usize, r: usize| p * *capacity + r;
-        for (p, &a) in passive.iter().enumerate() {
-            let row = &g[a * stride..];
-            for (r, &b) in passive[..p].iter().enumerate() {
-                factor[at(p, r)] = (0..r).fold(row[b], |sum, s| sum - factor[at(p, s)] * factor[at(r, s)]);
-            }
-            let mut pivot = row[a];
-            for r in 0..p {
-                let (scaled, d) = (factor[at(p, r)], factor[at(r, r)]);
-                factor[at(p, r)] = if d > 0.0 { scaled / d } else { 0.0 };
-                pivot -= scaled * factor[at(p, r)];
-            }
-            factor[at(p, p)] = if pivot > RANK_TOLERANCE * row[a] { pivot } else { 0.0 };
-            solution[p] = (0..p).fold(q[a], |sum, r| sum - factor[at(p, r)] * solution[r]);
-        }
-        for p in (0..passive.len()).rev() {
-            let pivot = factor[at(p, p)];
-            let start = if pivot > 0.0 { solution[p] / pivot } else { 0.0 };
-            let sum = (p + 1..passive.len()).fold(start, |sum, r| sum - factor[at(r, p)] * solution[r]);
-            solution[p] = if pivot > 0.0 { sum } else { 0.0 };
-        }
+    fn free_solution(&mut self, g: &[f64], stride: usize, q: &[f64]) {
+        let Self { passive, ldl, .. } = self;
+        ldl.solve(passive.len(), |p, r| g[passive[p] * stride + passive[r]], |p| q[passive[p]]);
     }
 }
 

@@ -8,6 +8,8 @@
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
 use glam::{DMat3, DVec3};
 
 use crate::solve::transform::nearest_rotation;
@@ -56,44 +58,15 @@ fn newton_step(h: &LaneMat, r: &mut LaneMat, sound: &mut Lane) {
             }
         }
     }
-    let mut w = [[0.0; LANES]; 3];
+    let mut half = [[0.0; LANES]; 3];
     for l in 0..LANES {
-        let (q00, q11, q22) = (q[0][0][l], q[1][1][l], q[2][2][l]);
-        let (s01, s02, s12) =
-            (0.5 * (q[0][1][l] + q[1][0][l]), 0.5 * (q[0][2][l] + q[2][0][l]), 0.5 * (q[1][2][l] + q[2][1][l]));
-        let a = [q[2][1][l] - q[1][2][l], q[0][2][l] - q[2][0][l], q[1][0][l] - q[0][1][l]];
-        // Hessian; its cofactors give the inverse.
-        let (h00, h11, h22) = (q11 + q22, q00 + q22, q00 + q11);
-        let (h01, h02, h12) = (-s01, -s02, -s12);
-        let c00 = h11 * h22 - h12 * h12;
-        let c01 = h02 * h12 - h01 * h22;
-        let c02 = h01 * h12 - h02 * h11;
-        let c11 = h00 * h22 - h02 * h02;
-        let c12 = h01 * h02 - h00 * h12;
-        let c22 = h00 * h11 - h01 * h01;
-        let det = h00 * c00 + h01 * c01 + h02 * c02;
-        let size = h00.abs() + h11.abs() + h22.abs();
-        let positive = h00 > 1e-9 * size && c22 > 1e-9 * size * size && det > 1e-9 * size * size * size;
+        let (positive, step) = half_step(q.map(|row| row.map(|lane| lane[l])), 1e-9, 1e-9);
         sound[l] = if positive { sound[l] } else { 0.0 };
-        let inverse = if positive { 1.0 / det } else { 0.0 };
-        w[0][l] = (c00 * a[0] + c01 * a[1] + c02 * a[2]) * inverse;
-        w[1][l] = (c01 * a[0] + c11 * a[1] + c12 * a[2]) * inverse;
-        w[2][l] = (c02 * a[0] + c12 * a[1] + c22 * a[2]) * inverse;
+        (half[0][l], half[1][l], half[2][l]) = (step[0], step[1], step[2]);
     }
-    rotate_columns(r, &w);
-}
-
-/// `R <- R * rotation of the unit quaternion along (1, w / 2)`.
-#[inline(always)]
-fn rotate_columns(r: &mut LaneMat, w: &[Lane; 3]) {
     for l in 0..LANES {
-        let (x, y, z) = (0.5 * w[0][l], 0.5 * w[1][l], 0.5 * w[2][l]);
-        let s = 2.0 / (1.0 + x * x + y * y + z * z);
-        let m = [
-            [1.0 - s * (y * y + z * z), s * (x * y - z), s * (x * z + y)],
-            [s * (x * y + z), 1.0 - s * (x * x + z * z), s * (y * z - x)],
-            [s * (x * z - y), s * (y * z + x), 1.0 - s * (x * x + y * y)],
-        ];
+        let (x, y, z) = (half[0][l], half[1][l], half[2][l]);
+        let m = cayley([x, y, z], 1.0 + x * x + y * y + z * z);
         for a in 0..3 {
             let row = [r[0][a][l], r[1][a][l], r[2][a][l]];
             for c in 0..3 {
@@ -101,6 +74,61 @@ fn rotate_columns(r: &mut LaneMat, w: &[Lane; 3]) {
             }
         }
     }
+}
+
+/// float32 or float64.
+pub(super) trait Real:
+    Copy
+    + PartialOrd
+    + From<f32>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+}
+
+impl Real for f32 {}
+impl Real for f64 {}
+
+/// Half the Newton step `w` for `q = R^T H`, row by row, and whether the Hessian is safely positive: its minors above these shares of
+/// its size. Else the step is 0.
+#[inline(always)]
+pub(super) fn half_step<T: Real>(q: [[T; 3]; 3], least_minor: T, least_det: T) -> (bool, [T; 3]) {
+    let (zero, half) = (T::from(0.0), T::from(0.5));
+    let abs = |x: T| if x < zero { -x } else { x };
+    let a = [q[2][1] - q[1][2], q[0][2] - q[2][0], q[1][0] - q[0][1]];
+    // Hessian trace(Q) I - sym(Q); its cofactors give the inverse.
+    let (h00, h11, h22) = (q[1][1] + q[2][2], q[0][0] + q[2][2], q[0][0] + q[1][1]);
+    let (h01, h02, h12) = (-(half * (q[0][1] + q[1][0])), -(half * (q[0][2] + q[2][0])), -(half * (q[1][2] + q[2][1])));
+    let c00 = h11 * h22 - h12 * h12;
+    let c01 = h02 * h12 - h01 * h22;
+    let c02 = h01 * h12 - h02 * h11;
+    let c11 = h00 * h22 - h02 * h02;
+    let c12 = h01 * h02 - h00 * h12;
+    let c22 = h00 * h11 - h01 * h01;
+    let det = h00 * c00 + h01 * c01 + h02 * c02;
+    let size = abs(h00) + abs(h11) + abs(h22);
+    let positive = h00 > least_minor * size && c22 > least_minor * size * size && det > least_det * size * size * size;
+    let scale = if positive { half / det } else { zero };
+    let step = [
+        (c00 * a[0] + c01 * a[1] + c02 * a[2]) * scale,
+        (c01 * a[0] + c11 * a[1] + c12 * a[2]) * scale,
+        (c02 * a[0] + c12 * a[1] + c22 * a[2]) * scale,
+    ];
+    (positive, step)
+}
+
+/// `cay(w)`, row by row: the rotation of the unit quaternion along `(1, w / 2)`, whose squared length is `norm`.
+#[inline(always)]
+pub(super) fn cayley<T: Real>([x, y, z]: [T; 3], norm: T) -> [[T; 3]; 3] {
+    let (one, s) = (T::from(1.0), T::from(2.0) / norm);
+    [
+        [one - s * (y * y + z * z), s * (x * y - z), s * (x * z + y)],
+        [s * (x * y + z), one - s * (x * x + z * z), s * (y * z - x)],
+        [s * (x * z - y), s * (y * z + x), one - s * (x * x + y * y)],
+    ]
 }
 
 /// Whether the last Newton step left the gradient small against the matrix.

@@ -8,6 +8,7 @@
 
 use glam::{DMat3, DVec3};
 
+use crate::solve::polar::{cayley, half_step};
 use crate::solve::transform::nearest_rotation;
 
 /// Matrices per batch: one AVX-512 register of float32.
@@ -45,7 +46,7 @@ pub(crate) fn nearest_rotations(target: &[[Lane; 3]; 3], rotation: &mut [[Lane; 
     }
 }
 
-/// The largest entry becomes 1: products of three stay in range whatever the model's unit.
+/// The largest entry becomes 1: products of three stay in range in any unit.
 #[inline(always)]
 fn scaled(target: &[[Lane; 3]; 3]) -> [[Lane; 3]; 3] {
     let mut largest = [1e-30f32; LANES];
@@ -80,36 +81,11 @@ fn step(h: &[[Lane; 3]; 3], r: &mut [[Lane; 3]; 3], sound: &mut [f32; LANES], la
         }
     }
     for l in 0..LANES {
-        let at = |i: usize, j: usize| q[i][j].0[l];
-        let (q00, q11, q22) = (at(0, 0), at(1, 1), at(2, 2));
-        let (s01, s02, s12) = (0.5 * (at(0, 1) + at(1, 0)), 0.5 * (at(0, 2) + at(2, 0)), 0.5 * (at(1, 2) + at(2, 1)));
-        let a = [at(2, 1) - at(1, 2), at(0, 2) - at(2, 0), at(1, 0) - at(0, 1)];
-        // Hessian trace(Q) I - sym(Q); its cofactors give the inverse.
-        let (h00, h11, h22) = (q11 + q22, q00 + q22, q00 + q11);
-        let (h01, h02, h12) = (-s01, -s02, -s12);
-        let c00 = h11 * h22 - h12 * h12;
-        let c01 = h02 * h12 - h01 * h22;
-        let c02 = h01 * h12 - h02 * h11;
-        let c11 = h00 * h22 - h02 * h02;
-        let c12 = h01 * h02 - h00 * h12;
-        let c22 = h00 * h11 - h01 * h01;
-        let det = h00 * c00 + h01 * c01 + h02 * c02;
-        let size = h00.abs() + h11.abs() + h22.abs();
-        let positive = h00 > 1e-4 * size && c22 > 1e-4 * size * size && det > 1e-5 * size * size * size;
+        let (positive, half) = half_step(q.map(|row| row.map(|lane| lane.0[l])), 1e-4, 1e-5);
         sound[l] = if positive { sound[l] } else { 0.0 };
-        let half = if positive { 0.5 / det } else { 0.0 };
-        let x = (c00 * a[0] + c01 * a[1] + c02 * a[2]) * half;
-        let y = (c01 * a[0] + c11 * a[1] + c12 * a[2]) * half;
-        let z = (c02 * a[0] + c12 * a[1] + c22 * a[2]) * half;
-        // R <- R * rotation of the unit quaternion along (1, w / 2).
-        let squared = x * x + y * y + z * z;
+        let squared = half[0] * half[0] + half[1] * half[1] + half[2] * half[2];
         last[l] = 4.0 * squared;
-        let s = 2.0 / (1.0 + squared);
-        let m = [
-            [1.0 - s * (y * y + z * z), s * (x * y - z), s * (x * z + y)],
-            [s * (x * y + z), 1.0 - s * (x * x + z * z), s * (y * z - x)],
-            [s * (x * z - y), s * (y * z + x), 1.0 - s * (x * x + y * y)],
-        ];
+        let m = cayley(half, 1.0 + squared);
         for b in 0..3 {
             let row = [r[0][b].0[l], r[1][b].0[l], r[2][b].0[l]];
             for c in 0..3 {

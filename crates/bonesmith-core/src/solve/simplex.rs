@@ -5,6 +5,8 @@
 //! largest free weight instead of a QR factorisation, which keeps the system small and well scaled; a direction in
 //! which the error does not change (two bones that move alike, common and not pathological) is left alone.
 
+use crate::solve::ldl::Ldl;
+
 /// Reusable buffers for problems of up to `capacity` variables.
 pub(crate) struct SimplexSolver {
     capacity: usize,
@@ -14,16 +16,11 @@ pub(crate) struct SimplexSolver {
     others: Vec<usize>,
     /// The variable that differences are taken to.
     base: usize,
-    /// [capacity, capacity] LDL^T factor of the problem in differences.
-    factor: Vec<f64>,
-    /// [capacity] right side, then solution, in the order of `others`.
-    solution: Vec<f64>,
+    /// The problem in differences, in the order of `others`.
+    ldl: Ldl,
     /// [capacity] `G w - q`.
     gradient: Vec<f64>,
 }
-
-/// Pivots below this share of the diagonal count as "does not change the error".
-const RANK_TOLERANCE: f64 = 1e-10;
 
 impl SimplexSolver {
     pub fn new(capacity: usize) -> Self {
@@ -32,8 +29,7 @@ impl SimplexSolver {
             free: Vec::with_capacity(capacity),
             others: Vec::with_capacity(capacity),
             base: 0,
-            factor: vec![0.0; capacity * capacity],
-            solution: vec![0.0; capacity],
+            ldl: Ldl::new(capacity),
             gradient: vec![0.0; capacity],
         }
     }
@@ -64,8 +60,8 @@ impl SimplexSolver {
     /// variables that it left free; those that can be traded for others at no loss get 0.
     #[inline(always)]
     pub fn removal_estimates(&mut self, w: &[f64], estimates: &mut Vec<f64>) {
-        let n = self.others.len();
-        let at = |p: usize, q: usize| p * self.capacity + q;
+        let Self { ldl, others, .. } = self;
+        let n = others.len();
         estimates.clear();
         estimates.resize(w.len(), 0.0);
         // C = H^-1 in differences; for the base variable the sum over all of C. With H = L D L^T (unit L, stored
@@ -75,13 +71,13 @@ impl SimplexSolver {
             let mut sound = true;
             for p in 0..n {
                 let right = if own == n || own == p { 1.0 } else { 0.0 };
-                let sum = (0..p).fold(right, |sum, r| sum - self.factor[at(p, r)] * self.solution[r]);
-                let pivot = self.factor[at(p, p)];
+                let sum = (0..p).fold(right, |sum, r| sum - ldl.factor(p, r) * ldl.solution[r]);
+                let pivot = ldl.factor(p, p);
                 sound &= pivot > 0.0 || right == 0.0;
-                self.solution[p] = sum;
+                ldl.solution[p] = sum;
                 squared += if pivot > 0.0 { sum * sum / pivot } else { 0.0 };
             }
-            let j = if own == n { self.base } else { self.others[own] };
+            let j = if own == n { self.base } else { others[own] };
             estimates[j] = if !sound {
                 0.0
             } else if squared > 0.0 {
@@ -115,52 +111,27 @@ impl SimplexSolver {
         base
     }
 
-    /// Best zero-sum step of the free variables, ignoring signs: `solution` for `others`, minus its sum for `base`.
-    ///
-    /// `H = L D L^T` of the differences, row by row; `D` on the diagonal of `factor`, unit `L` below it.
+    /// Best zero-sum step of the free variables, ignoring signs: the solution for `others`, minus its sum for `base`.
     #[inline(always)]
     fn free_step(&mut self, g: &[f64], stride: usize, base: usize) {
-        let Self { capacity, free, others, factor, solution, gradient, .. } = self;
+        let Self { free, others, ldl, gradient, .. } = self;
         self.base = base;
         others.clear();
         others.extend(free.iter().copied().filter(|&j| j != base));
-        let at = |p: usize, q: usize| p * *capacity + q;
         let base_row = &g[base * stride..][..stride];
-        for (p, &a) in others.iter().enumerate() {
-            let row = &g[a * stride..][..stride];
-            let shift = base_row[base] - row[base];
-            // Entries left of the diagonal, still multiplied by D.
-            for (q, &b) in others[..=p].iter().enumerate() {
-                // (A_a - A_base) . (A_b - A_base)
-                let h = row[b] - base_row[b] + shift;
-                factor[at(p, q)] = (0..q).fold(h, |sum, r| sum - factor[at(p, r)] * factor[at(q, r)]);
-                if q == p {
-                    let mut pivot = h;
-                    for r in 0..p {
-                        let scaled = factor[at(p, r)];
-                        let d = factor[at(r, r)];
-                        factor[at(p, r)] = if d > 0.0 { scaled / d } else { 0.0 };
-                        pivot -= scaled * factor[at(p, r)];
-                    }
-                    factor[at(p, p)] = if pivot > RANK_TOLERANCE * h { pivot } else { 0.0 };
-                }
-            }
-            let right = gradient[base] - gradient[a];
-            solution[p] = (0..p).fold(right, |sum, r| sum - factor[at(p, r)] * solution[r]);
-        }
-        for p in (0..others.len()).rev() {
-            let pivot = factor[at(p, p)];
-            let start = if pivot > 0.0 { solution[p] / pivot } else { 0.0 };
-            let sum = (p + 1..others.len()).fold(start, |sum, r| sum - factor[at(r, p)] * solution[r]);
-            solution[p] = if pivot > 0.0 { sum } else { 0.0 };
-        }
+        // (A_a - A_base) . (A_b - A_base)
+        let entry = |p: usize, q: usize| {
+            let (row, b) = (&g[others[p] * stride..][..stride], others[q]);
+            row[b] - base_row[b] + (base_row[base] - row[base])
+        };
+        ldl.solve(others.len(), entry, |p| gradient[base] - gradient[others[p]]);
     }
 
     /// Walks along the step until a weight reaches 0, which is then held there; true if one did.
     #[inline(always)]
     fn advance(&mut self, w: &mut [f64], base: usize) -> bool {
-        let base_step = -self.solution[..self.others.len()].iter().sum::<f64>();
-        let steps = self.others.iter().copied().zip(self.solution.iter().copied());
+        let base_step = -self.ldl.solution[..self.others.len()].iter().sum::<f64>();
+        let steps = self.others.iter().copied().zip(self.ldl.solution.iter().copied());
         let mut alpha = 1.0;
         let mut blocking = None;
         for (j, step) in steps.clone().chain([(base, base_step)]) {

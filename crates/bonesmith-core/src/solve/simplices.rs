@@ -8,14 +8,14 @@
 
 use crate::solve::lanes::{Lanes, steps};
 
-/// Pivots below this share of the diagonal count as "does not change the error".
+/// Pivots below this share of the diagonal are rounding: the variable does not change the error.
 const RANK_TOLERANCE: f64 = 1e-10;
 
 /// Differences of bones below this share of their size are rounding.
 const DIFFERENCE_TOLERANCE: f64 = 1e-13;
 
-/// Weights up to this are 0.
-pub(crate) const LEAST_WEIGHT: f64 = 1e-7;
+/// Weights up to this are treated as zero.
+pub(crate) const MIN_WEIGHT: f64 = 1e-7;
 
 /// Eight problems of up to `capacity` variables.
 pub(crate) struct Simplices {
@@ -44,7 +44,7 @@ pub(crate) struct Simplices {
     step: Vec<Lanes>,
     /// [capacity] weights to come back to.
     start: Vec<Lanes>,
-    /// What 1 of [`Simplices::value`] is worth.
+    /// What 1 of [`Simplices::value`] stands for.
     pub unit: Lanes,
 }
 
@@ -96,7 +96,7 @@ impl Simplices {
         }
     }
 
-    /// Does without variable `p` in the lanes of `todo`; its weight goes to the others.
+    /// Holds variable `p` at 0 in the lanes of `todo`; its weight goes to the others.
     #[inline(always)]
     pub fn forbid(&mut self, p: usize, todo: Lanes) {
         self.allowed[p] = self.allowed[p] * todo.not();
@@ -205,7 +205,7 @@ impl Simplices {
             which = better.select(Lanes::splat(p as f64), which);
         }
         for p in steps(m) {
-            let chosen = todo * Lanes::from_fn(|l| if which.0[l] == p as f64 { 1.0 } else { 0.0 });
+            let chosen = todo * which.equals(p as f64);
             self.allowed[p] = self.allowed[p] * chosen.not();
             self.weights[p] = self.weights[p] * chosen.not();
         }
@@ -217,7 +217,7 @@ impl Simplices {
     pub fn take_out_zeros(&mut self, todo: Lanes) -> Lanes {
         let mut count = Lanes::ZERO;
         for p in steps(self.size) {
-            let present = Lanes::splat(LEAST_WEIGHT).below(self.weights[p]);
+            let present = Lanes::splat(MIN_WEIGHT).below(self.weights[p]);
             let keep = todo.select(present, Lanes::ONE);
             self.allowed[p] = self.allowed[p] * keep;
             self.weights[p] = self.weights[p] * keep;
@@ -337,7 +337,7 @@ impl Simplices {
         let alpha = alpha * todo;
         let mut blocked = Lanes::ZERO;
         for p in steps(self.size) {
-            let hit = todo * Lanes::from_fn(|l| if which.0[l] == p as f64 { 1.0 } else { 0.0 });
+            let hit = todo * which.equals(p as f64);
             self.weights[p] = (self.weights[p] + alpha * self.step[p]).max(Lanes::ZERO) * hit.not();
             self.free[p] = self.free[p] * hit.not();
             blocked += hit;
@@ -374,7 +374,7 @@ impl Simplices {
         }
         let mut released = Lanes::ZERO;
         for p in steps(self.size) {
-            let chosen = todo * Lanes::from_fn(|l| if which.0[l] == p as f64 { 1.0 } else { 0.0 });
+            let chosen = todo * which.equals(p as f64);
             self.free[p] = self.free[p].max(chosen);
             released += chosen;
         }

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use crate::baselines::fsd::*;
-use crate::fit::fit;
 use crate::mesh::sequence::RawSequence;
+use crate::methods::fit;
 use crate::metrics::evaluate;
 use crate::observer::{Progress, Silent};
-use crate::skinning::params::Method;
+use crate::skinning::params::{Method, StopReason, Warning};
 use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
 
 fn params(bones: usize) -> FitParams {
@@ -58,13 +58,13 @@ fn nearly_stiff_pieces_are_found_as_exactly_as_the_subspace_is() {
 }
 
 #[test]
-fn the_error_told_is_the_error_measured() {
+fn the_error_reported_is_the_error_measured() {
     let sequence = sequence(clownfish());
     let (fitted, e_rms) = checked(&sequence, &params(10));
-    let told = fitted.info.history.last().unwrap().e_rms;
-    assert!((told - e_rms).abs() < 1e-3 * e_rms, "{told} {e_rms}");
+    let reported = fitted.info.history.last().unwrap().e_rms;
+    assert!((reported - e_rms).abs() < 1e-3 * e_rms, "{reported} {e_rms}");
     let first = fitted.info.history[0].e_rms;
-    assert!(told < 0.7 * first, "{first} to {told}");
+    assert!(reported < 0.7 * first, "{first} to {reported}");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn awkward_cloud() -> MeshSequence {
 }
 
 #[test]
-fn what_the_method_does_not_know_is_refused() {
+fn unsupported_parameters_are_refused() {
     let sequence = known(3, 2);
     let refused = |params: FitParams| fit(&sequence, &params, &mut Silent).unwrap_err();
     assert!(matches!(refused(FitParams { bone_kind: BoneKind::Rigid, ..params(3) }), FitError::Unsupported(_)));
@@ -146,7 +146,7 @@ fn what_the_method_does_not_know_is_refused() {
 }
 
 #[test]
-fn the_observer_hears_every_round_and_can_stop() {
+fn every_round_is_reported_and_can_cancel() {
     struct Stopper(usize);
     impl Observer for Stopper {
         fn report(&mut self, progress: &Progress) -> ControlFlow<()> {

@@ -153,7 +153,7 @@ fn cloth() -> Problem {
 #[test]
 fn other_starts_lead_further() {
     let problem = cloth();
-    let (motion, labels) = split::split(&problem, 6);
+    let (motion, labels) = split::split(&problem, 6, &mut || Ok(())).unwrap();
     let descend = |far: bool| {
         let skin = Skin::rigid(MAX_BONES, &labels, problem.rest.clone());
         let mut state = State { motion: motion.clone(), skin, model: BoneModel::new(BoneKind::Affine, 6, 3) };

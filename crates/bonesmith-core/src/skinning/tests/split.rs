@@ -11,7 +11,7 @@ fn problem(raw: RawSequence) -> Problem {
 
 #[track_caller]
 fn assert_all_used(name: &str, problem: &Problem, count: usize) {
-    let (motion, labels) = split(problem, count);
+    let (motion, labels) = split(problem, count, &mut || Ok(())).unwrap();
     assert_eq!(motion.bones, count, "{name}");
     assert_eq!((motion.frames(), labels.len()), (problem.frames(), problem.vertices()), "{name}");
     let mut used = vec![0; count];
@@ -47,7 +47,7 @@ fn vertices_in_one_point_give_every_count() {
 #[test]
 fn as_many_bones_as_vertices_at_most() {
     let problem = problem(awkward::smallest());
-    assert_eq!(split(&problem, 100).0.bones, 4);
+    assert_eq!(split(&problem, 100, &mut || Ok(())).unwrap().0.bones, 4);
 }
 
 /// Pieces that move rigidly and apart are found as they are: nothing is left to explain.
@@ -63,7 +63,7 @@ fn rigid_pieces_are_told_apart() {
         }
     }
     let problem = problem(raw);
-    let (motion, labels) = split(&problem, 3);
+    let (motion, labels) = split(&problem, 3, &mut || Ok(())).unwrap();
     for (i, label) in labels.iter().enumerate() {
         assert_eq!(label, &labels[i / n * n], "vertex {i}");
     }

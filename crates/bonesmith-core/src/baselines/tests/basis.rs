@@ -1,9 +1,11 @@
 //! Both representations on sequences made by arithmetic.
 
-use crate::model::basis::*;
+use crate::baselines::basis::{Represented, represent};
+use crate::mesh::sequence::MeshSequence;
+use crate::metrics::evaluate_basis as evaluate;
 use crate::model::rig::BoneKind;
 use crate::observer::Silent;
-use crate::skinning::params::BoneCount;
+use crate::skinning::params::{BoneCount, FitParams, Method};
 use crate::synthetic::{PosedRigParams, awkward, posed_rig};
 
 fn params(method: Method, bones: usize) -> FitParams {
@@ -15,13 +17,13 @@ fn known(bones: usize) -> MeshSequence {
     MeshSequence::try_from(posed_rig(11, &shape).sequence).unwrap()
 }
 
-/// A sound basis, and its measured error, which must be the one that was told.
+/// A sound basis, and its measured error, which must be the one that was reported.
 fn checked(sequence: &MeshSequence, params: &FitParams) -> (Represented, f64) {
     let found = represent(sequence, params, &mut Silent).unwrap();
     assert_eq!(found.basis.check(), Ok(()));
     let e_rms = evaluate(&found.basis, sequence).unwrap().e_rms;
-    let told = found.info.history.last().unwrap().e_rms;
-    assert!((told - e_rms).abs() < 1e-3 * e_rms + 2e-3, "{told} told, {e_rms} measured");
+    let reported = found.info.history.last().unwrap().e_rms;
+    assert!((reported - e_rms).abs() < 1e-3 * e_rms + 2e-3, "{reported} reported, {e_rms} measured");
     (found, e_rms)
 }
 
@@ -76,7 +78,7 @@ fn awkward_meshes_give_sound_bases() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn unsound_bases_are_refused() {
     let sequence = known(5);
     let (found, _) = checked(&sequence, &params(Method::Cpca, 3));
     let mut wrong = found.basis.clone();

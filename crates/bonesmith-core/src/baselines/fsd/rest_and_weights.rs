@@ -1,18 +1,15 @@
 //! Rest positions, then weights, of all vertices for fixed bones [Kavan2010 s.4.3, s.4.4].
 //!
-//! Deviations: a vertex keeps its bones where they serve it better than those that alone predict best, which need not
-//! be a good set together, so no step raises the error; rest position and weights are solved twice, being cheap beside
-//! the sums that the transformations need.
-//!
-//! With `Y_j = T_j^T v` and `K_jk = T_j^T T_k` (see `fit::local`) both are arithmetic on tiny matrices. All in
-//! float64: sums are of the size of the trajectories, differences of the size of the error.
+//! Deviations: a vertex keeps its bones where their error is lower than that of the bones that alone predict best, which need
+//! not be a good set together, so no step raises the error; rest position and weights are solved twice, which costs little
+//! beside the sums that the transformations need.
 
-use glam::DVec3;
-
-use crate::baselines::products::{Part, best_rest, for_each_vertex};
+use crate::baselines::vertices::{Part, Vertex, best_rest, for_each_vertex};
+use crate::observer::Cancelled;
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
-use crate::skinning::products::{BoneProducts, PAIRS};
+use crate::skinning::products::{PAIRS, form, monomials};
+use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::solve::simplex::SimplexSolver;
 
@@ -23,48 +20,39 @@ const REDUNDANT: f64 = 1e-6;
 /// Alternations of rest position and weights.
 const ROUNDS: usize = 2;
 
-/// Moves rest positions (if asked to) and finds new weights; the squared error afterwards.
+/// Finds new weights and, with `move_rest`, rest positions; the squared error afterwards.
 ///
 /// Vertices are independent and errors are added in their order: the result does not depend on threads.
-pub(super) fn solve(problem: &Problem, motion: &Motion, skin: &mut Skin, move_rest: bool) -> f64 {
-    let products = BoneProducts::new(motion.bones, motion.gram().to_vec());
+pub(super) fn solve(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &mut Skin,
+    move_rest: bool,
+    run: &mut Run<'_>,
+) -> Result<f64, Cancelled> {
+    let own = monomials(motion.bones, motion.gram());
     let slots = skin.slots;
-    for_each_vertex(
-        problem,
-        motion,
-        skin,
-        || Solver::new(motion.bones, slots),
-        |solver, mut vertex| {
-            solver.present.read(vertex.bones, vertex.weights);
-            let value = solver.vertex(&products, vertex.y, vertex.rest, move_rest);
-            vertex.set(solver.present.influences());
-            vertex.energy + value
-        },
-    )
+    let make = || RestAndWeights::new(motion, &own, slots);
+    for_each_vertex(problem, motion, skin, run, make, |solver, vertex| solver.vertex(vertex, move_rest))
 }
 
-/// Chosen one by one, where [`Part::load`] takes all at once out of a quadratic in all bones.
+/// Bones chosen one by one, where [`Part::load`] takes all at once out of a quadratic in all bones.
 impl Part {
-    /// Takes a vertex's slots over.
-    fn read(&mut self, bones: &[u16], weights: &[f64]) {
-        self.clear();
-        for (&j, &w) in bones.iter().zip(weights).take_while(|(_, w)| **w > 0.0) {
-            self.bones.push(j as usize);
+    fn read(&mut self, influences: impl Iterator<Item = (usize, f64)>) {
+        self.bones.clear();
+        self.weights.clear();
+        for (j, w) in influences {
+            self.bones.push(j);
             self.weights.push(w);
         }
     }
 
-    fn clear(&mut self) {
-        self.bones.clear();
-        self.weights.clear();
-    }
-
     /// Fills row and column `p` of the quadratic: `G = u^T K_jk u`, `q = Y_j . u`.
-    fn load_row(&mut self, products: &BoneProducts, y: &[f64], u: &[f64; 4], p: usize) {
-        let (b, j, stride) = (products.bones, self.bones[p], self.stride());
+    fn load_row(&mut self, motion: &Motion, y: &[f64], u: &[f64; 4], p: usize) {
+        let (b, j, stride) = (motion.bones, self.bones[p], self.slots);
         self.linear[p] = (0..4).map(|c| u[c] * y[c * b + j]).sum();
         for q in 0..=p {
-            let form = products.form(j, self.bones[q], u);
+            let form = form(b, motion.gram(), j, self.bones[q], u);
             self.gram[p * stride + q] = form;
             self.gram[q * stride + p] = form;
         }
@@ -72,13 +60,16 @@ impl Part {
 
     /// `(a_p - a_0) . (a_q - a_0)` with `a` the bones' predictions.
     fn product(&self, p: usize, q: usize) -> f64 {
-        let g = |a: usize, b: usize| self.gram[a * self.stride() + b];
+        let g = |a: usize, b: usize| self.gram[a * self.slots + b];
         g(p, q) - g(p, 0) - g(0, q) + g(0, 0)
     }
 }
 
-/// Buffers for one vertex.
-struct Solver {
+/// Rest position and weights of one vertex after another.
+struct RestAndWeights<'a> {
+    motion: &'a Motion,
+    /// [10, B]
+    own: &'a [f64],
     simplex: SimplexSolver,
     /// What the vertex has.
     present: Part,
@@ -90,37 +81,41 @@ struct Solver {
     factor: Vec<f64>,
 }
 
-impl Solver {
-    fn new(bones: usize, slots: usize) -> Self {
+impl<'a> RestAndWeights<'a> {
+    fn new(motion: &'a Motion, own: &'a [f64], slots: usize) -> Self {
         Self {
+            motion,
+            own,
             simplex: SimplexSolver::new(slots),
             present: Part::new(slots),
             candidate: Part::new(slots),
-            distances: vec![0.0; bones],
+            distances: vec![0.0; motion.bones],
             factor: vec![0.0; slots * slots],
         }
     }
 
-    /// Solves a vertex from its projections; the squared error less `|v|^2`.
-    fn vertex(&mut self, products: &BoneProducts, y: &[f64], rest: &mut DVec3, move_rest: bool) -> f64 {
+    /// Solves a vertex; its squared error.
+    fn vertex(&mut self, mut vertex: Vertex<'_>, move_rest: bool) -> f64 {
+        self.present.read(vertex.influences());
         let mut value = 0.0;
         for _ in 0..if move_rest { ROUNDS } else { 1 } {
             if move_rest {
                 let influences: Vec<_> = self.present.influences().collect();
-                *rest = best_rest(products, y, &influences, *rest);
+                *vertex.rest() = best_rest(self.motion, vertex.y, &influences, *vertex.rest());
             }
-            value = self.reweigh(products, y, &[rest.x, rest.y, rest.z, 1.0]);
+            value = self.reweigh(vertex.y, &vertex.homogeneous());
         }
-        value
+        vertex.set(self.present.influences());
+        vertex.energy + value
     }
 
-    /// New weights for a rest position.
-    fn reweigh(&mut self, products: &BoneProducts, y: &[f64], u: &[f64; 4]) -> f64 {
-        self.find_distances(products, y, u);
-        self.choose(products, y, u);
-        (0..self.present.bones.len()).for_each(|p| self.present.load_row(products, y, u, p));
+    /// New weights for a rest position; the squared error less `|v|^2`.
+    fn reweigh(&mut self, y: &[f64], u: &[f64; 4]) -> f64 {
+        self.find_distances(y, u);
+        self.choose(y, u);
+        (0..self.present.bones.len()).for_each(|p| self.present.load_row(self.motion, y, u, p));
         let Self { simplex, present, candidate, .. } = self;
-        let slots = present.stride();
+        let slots = present.slots;
         simplex.solve(&candidate.gram, slots, &candidate.linear, &mut candidate.weights);
         if present.bones.is_empty() {
             std::mem::swap(present, candidate);
@@ -134,22 +129,21 @@ impl Solver {
     }
 
     /// `|T_j u - v|^2 - |v|^2` of every bone.
-    fn find_distances(&mut self, products: &BoneProducts, y: &[f64], u: &[f64; 4]) {
-        let b = products.bones;
+    fn find_distances(&mut self, y: &[f64], u: &[f64; 4]) {
+        let b = self.motion.bones;
         self.distances.fill(0.0);
-        for (p, (c, d)) in PAIRS.into_iter().enumerate() {
-            let own = &products.own[p * b..(p + 1) * b];
+        for ((c, d), own) in PAIRS.into_iter().zip(self.own.chunks_exact(b)) {
             self.distances.iter_mut().zip(own).for_each(|(sum, own)| *sum += u[c] * u[d] * own);
         }
-        for (c, x) in u.iter().enumerate() {
-            self.distances.iter_mut().zip(&y[c * b..(c + 1) * b]).for_each(|(sum, y)| *sum -= 2.0 * x * y);
+        for (x, y) in u.iter().zip(y.chunks_exact(b)) {
+            self.distances.iter_mut().zip(y).for_each(|(sum, y)| *sum -= 2.0 * x * y);
         }
     }
 
     /// The bones that alone predict best, without those that add nothing to better ones; all weight on the first.
-    fn choose(&mut self, products: &BoneProducts, y: &[f64], u: &[f64; 4]) {
-        self.candidate.clear();
-        for _ in 0..products.bones {
+    fn choose(&mut self, y: &[f64], u: &[f64; 4]) {
+        self.candidate.read(std::iter::empty());
+        for _ in 0..self.motion.bones {
             let mut nearest = 0;
             for (j, &distance) in self.distances.iter().enumerate() {
                 if distance < self.distances[nearest] {
@@ -159,13 +153,13 @@ impl Solver {
             self.distances[nearest] = f64::INFINITY;
             let p = self.candidate.bones.len();
             self.candidate.bones.push(nearest);
-            self.candidate.load_row(products, y, u, p);
+            self.candidate.load_row(self.motion, y, u, p);
             if self.is_redundant(p) {
                 self.candidate.bones.pop();
             } else {
                 self.candidate.weights.push(if p == 0 { 1.0 } else { 0.0 });
             }
-            if self.candidate.bones.len() == self.candidate.stride() {
+            if self.candidate.bones.len() == self.candidate.slots {
                 break;
             }
         }
@@ -176,7 +170,7 @@ impl Solver {
         if p == 0 {
             return false;
         }
-        let (mix, stride) = (&self.candidate, self.candidate.stride());
+        let (mix, stride) = (&self.candidate, self.candidate.slots);
         let way = mix.product(p, p);
         let mut left = way;
         for q in 1..p {
@@ -199,15 +193,23 @@ mod tests {
     use super::*;
     use crate::cluster::region_growing::grow;
     use crate::mesh::sequence::MeshSequence;
+    use crate::observer::Silent;
+    use crate::skinning::params::FitParams;
     use crate::synthetic::{PosedRigParams, posed_rig};
+    use glam::DVec3;
 
     fn start(slots: usize) -> (Problem, Motion, Skin) {
         let raw = posed_rig(5, &PosedRigParams { bones: 7, ..PosedRigParams::default() }).sequence;
         let sequence = MeshSequence::try_from(raw).unwrap();
         let problem = Problem::new(&sequence);
-        let regions = grow(&problem, &sequence.surface().topology, 9);
+        let regions = grow(&problem, &sequence.surface().topology, 9, &mut || Ok(())).unwrap();
         let skin = Skin::rigid(slots, &regions.labels, problem.rest.clone());
         (problem, regions.motion, skin)
+    }
+
+    fn solve(problem: &Problem, motion: &Motion, skin: &mut Skin, move_rest: bool) -> f64 {
+        let mut silent = Silent;
+        super::solve(problem, motion, skin, move_rest, &mut Run::new(&FitParams::default(), &mut silent)).unwrap()
     }
 
     /// `sum_j w_j T_j u`, number by number.
@@ -272,15 +274,12 @@ mod tests {
     fn rest_positions_are_the_best_for_their_weights() {
         let (problem, motion, mut skin) = start(4);
         solve(&problem, &motion, &mut skin, false);
-        let products = BoneProducts::new(motion.bones, motion.gram().to_vec());
         let mut moved = 0.0f64;
         for i in 0..problem.vertices() {
             let v = problem.trajectory(i);
             let along = |row: &[f64]| row.iter().zip(v).map(|(a, v)| a * f64::from(*v)).sum::<f64>();
             let y: Vec<f64> = motion.rows().chunks(motion.length).map(along).collect();
-            let mut mix = Part::new(4);
-            mix.read(&skin.bones[i * 4..(i + 1) * 4], &skin.weights[i * 4..(i + 1) * 4]);
-            let best = best_rest(&products, &y, &mix.influences().collect::<Vec<_>>(), skin.rest[i]);
+            let best = best_rest(&motion, &y, &skin.of(i).collect::<Vec<_>>(), skin.rest[i]);
             let error = |rest: DVec3| distance(&problem, i, &posed(&motion, skin.of(i), rest));
             moved = moved.max(best.distance(skin.rest[i]));
             assert!(error(best) <= error(skin.rest[i]) + 1e-12);
@@ -304,12 +303,9 @@ mod tests {
     }
 
     #[test]
-    fn a_vertex_that_no_frame_tells_about_stays() {
+    fn a_vertex_that_no_frame_depends_on_stays() {
         let motion = Motion::from_rows(1, 3, vec![0.0; 12]);
-        let products = BoneProducts::new(1, motion.gram().to_vec());
         let rest = DVec3::new(0.1, 0.2, 0.3);
-        let mut mix = Part::new(1);
-        mix.read(&[0], &[1.0]);
-        assert_eq!(best_rest(&products, &[0.0; 4], &mix.influences().collect::<Vec<_>>(), rest), rest);
+        assert_eq!(best_rest(&motion, &[0.0; 4], &[(0, 1.0)], rest), rest);
     }
 }

@@ -1,13 +1,14 @@
 //! The published methods on sequences made by arithmetic. Fsd has tests of its own.
 
+mod basis;
+
 use std::ops::ControlFlow;
 
-use crate::baselines::frame;
-use crate::fit::fit;
 use crate::mesh::sequence::MeshSequence;
+use crate::methods::{fit, represent};
 use crate::metrics::evaluate;
 use crate::model::rig::BoneKind;
-use crate::observer::{Observer, Progress, Silent};
+use crate::observer::{Cancelled, Observer, Progress, Silent};
 use crate::skinning::params::{BoneCount, FitError, FitParams, Fitted, Method, Warning};
 use crate::synthetic::{PosedRigParams, awkward, posed_rig};
 
@@ -27,13 +28,17 @@ fn stiff() -> MeshSequence {
     known(&PosedRigParams { softness: 0.05, influences: 2, ..PosedRigParams::default() })
 }
 
-/// A sound rig, and its measured error, which must be the one that was told.
+/// A sound rig, and its measured error, which must be the one that was reported.
 fn checked(sequence: &MeshSequence, params: &FitParams) -> (Fitted, f64) {
     let fitted = fit(sequence, params, &mut Silent).unwrap_or_else(|e| panic!("{:?}: {e}", params.method));
     assert_eq!(fitted.rig.check(), Ok(()));
     let e_rms = evaluate(&fitted.rig, sequence).unwrap().e_rms;
-    let told = fitted.info.history.last().unwrap().e_rms;
-    assert!((told - e_rms).abs() < 1e-2 * e_rms + 1e-2, "{:?}: {told} told, {e_rms} measured", params.method);
+    let reported = fitted.info.history.last().unwrap().e_rms;
+    assert!(
+        (reported - e_rms).abs() < 1e-2 * e_rms + 1e-2,
+        "{:?}: {reported} reported, {e_rms} measured",
+        params.method
+    );
     (fitted, e_rms)
 }
 
@@ -83,7 +88,7 @@ fn sad_weights_are_smooth_and_more_bones_help() {
 }
 
 #[test]
-fn where_methods_start_from_the_first_frame_rigs_are_told_so() {
+fn methods_that_start_from_the_first_frame_have_it_as_rest_pose() {
     let shape = PosedRigParams { kind: BoneKind::Affine, ..PosedRigParams::default() };
     let mut raw = posed_rig(11, &shape).sequence;
     // A rest pose that no frame shows.
@@ -114,7 +119,7 @@ fn where_methods_start_from_the_first_frame_rigs_are_told_so() {
 }
 
 #[test]
-fn sma_has_the_bones_asked_for_be_they_fewer_or_more_than_its_bandwidth_gives() {
+fn sma_finds_fewer_and_more_bones_than_its_bandwidth_gives() {
     let sequence = known(&PosedRigParams { bones: 12, softness: 0.05, influences: 2, ..PosedRigParams::default() });
     let found = [3, 12].map(|bones| checked(&sequence, &params(Method::Sma, bones)));
     assert_eq!(found.each_ref().map(|(fitted, _)| fitted.rig.bone_count()), [3, 12]);
@@ -135,7 +140,7 @@ fn the_bandwidth_of_sma_decides_how_many_bones() {
 }
 
 #[test]
-fn sma_says_where_it_has_no_answer() {
+fn sma_refuses_numbers_that_it_cannot_find() {
     // All triangles of a rigid motion turn alike: one cluster, at any bandwidth.
     let sequence = known(&PosedRigParams { bones: 1, ..PosedRigParams::default() });
     let refused = fit(&sequence, &params(Method::Sma, 12), &mut Silent).unwrap_err();
@@ -143,19 +148,11 @@ fn sma_says_where_it_has_no_answer() {
 }
 
 #[test]
-fn lssp_has_as_many_influences_as_it_takes_unless_told() {
+fn lssp_has_no_limit_on_influences_unless_one_is_given() {
     let sequence = known(&PosedRigParams { bones: 8, softness: 0.5, influences: 6, ..PosedRigParams::default() });
     let (free, _) = checked(&sequence, &FitParams { influences: None, ..params(Method::Lssp, 8) });
     let (bound, _) = checked(&sequence, &FitParams { influences: Some(2), ..params(Method::Lssp, 8) });
     assert!(free.rig.weights.max_influences() > 2 && bound.rig.weights.max_influences() <= 2);
-}
-
-#[test]
-fn tables_that_do_not_fit_are_refused_with_their_size() {
-    assert_eq!(frame::check_memory("weights", 1000, 2048, 10), Ok(()));
-    let refused = frame::check_memory("weights", 1 << 20, 1024, 10).unwrap_err();
-    assert_eq!(refused, "weights would be 1048576 x 1024 numbers, 10.0 GiB; at most 2 GiB are taken");
-    assert!(frame::check_memory("products", usize::MAX, 3, 8).is_err());
 }
 
 #[test]
@@ -194,23 +191,56 @@ fn threads_do_not_change_a_bit() {
     }
 }
 
+/// Cancels at the report of this number.
+struct CancelAt(usize);
+
+impl Observer for CancelAt {
+    fn report(&mut self, _: &Progress) -> ControlFlow<()> {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Reports, and their stages in order.
+#[derive(Default)]
+struct Stages(usize, Vec<&'static str>);
+
+impl Observer for Stages {
+    fn report(&mut self, progress: &Progress) -> ControlFlow<()> {
+        self.0 += 1;
+        self.1.push(progress.stage);
+        self.1.dedup();
+        ControlFlow::Continue(())
+    }
+}
+
 #[test]
-fn what_a_method_does_not_know_is_refused_and_a_wish_to_stop_is_heard() {
-    struct Stop;
-    impl Observer for Stop {
-        fn report(&mut self, _: &Progress) -> ControlFlow<()> {
-            ControlFlow::Break(())
+fn reports_can_cancel() {
+    let sequence = stiff();
+    for method in [Method::Fsd, Method::Ssdr, Method::Sma, Method::Sad, Method::Lssp, Method::Cpca, Method::Svd] {
+        let bone_kind = if method == Method::Fsd { BoneKind::Affine } else { params(method, 3).bone_kind };
+        let asked = FitParams { max_iterations: Some(2), bone_kind, ..params(method, 3) };
+        let run = |observer: &mut dyn Observer| match method.makes_rigs() {
+            true => fit(&sequence, &asked, observer).map(|fitted| fitted.info),
+            false => represent(&sequence, &asked, observer).map(|found| found.info),
+        };
+        let mut stages = Stages::default();
+        run(&mut stages).unwrap();
+        assert!(stages.0 > stages.1.len() && stages.1.len() > 1, "{method:?}: {:?}", stages.1);
+        for at in (1..=stages.0).step_by(stages.0.div_ceil(6)) {
+            assert_eq!(run(&mut CancelAt(at)).unwrap_err(), FitError::Cancelled(Cancelled), "{method:?} {at}");
         }
     }
+}
+
+#[test]
+fn unsupported_parameters_are_refused() {
     let sequence = stiff();
     for method in METHODS {
         let smooth = FitParams { smooth: 0.5, ..params(method, 3) };
         assert!(matches!(fit(&sequence, &smooth, &mut Silent), Err(FitError::Unsupported(_))), "{method:?}");
-        assert_eq!(
-            fit(&sequence, &params(method, 3), &mut Stop).unwrap_err(),
-            FitError::Cancelled(crate::observer::Cancelled),
-            "{method:?}"
-        );
+        let none = params(method, 0);
+        assert!(matches!(fit(&sequence, &none, &mut Silent), Err(FitError::BoneCount { .. })), "{method:?}");
     }
     for method in [Method::Ssdr, Method::Lssp] {
         let affine = FitParams { bone_kind: BoneKind::Affine, ..params(method, 3) };

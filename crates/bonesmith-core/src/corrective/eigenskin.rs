@@ -19,11 +19,7 @@ use crate::corrective::refine;
 use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::metrics::MetricsError;
-<<<<<<< HEAD
 use crate::model::corrective::{BlendShape, CorrectiveRig};
-=======
-use crate::model::corrective::{BlendShape, ShapedRig};
->>>>>>> g
 use crate::model::rig::{Rig, RigError};
 use crate::observer::{Cancelled, Observer, Stages};
 use crate::solve::memory::check_memory;

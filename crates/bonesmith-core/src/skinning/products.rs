@@ -48,7 +48,6 @@ pub(crate) fn gram(rows: &[f64], length: usize) -> Vec<f64> {
     out
 }
 
-<<<<<<< HEAD
 /// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.
 pub(crate) fn project(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
     let (n, side) = (trajectories.len() / length, rows.len() / length);
@@ -62,23 +61,6 @@ pub(crate) fn project(rows: &[f64], length: usize, trajectories: &[f32], wide: &
         1.0,
         Par::Seq,
     );
-=======
-/// [n, 4 B] `Y = T^T v`: products of trajectories [n, L] with rows [4 B, L]. `wide` is a buffer.
-pub(crate) fn project(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut Vec<f64>) {
-    out.resize(trajectories.len() / length * (rows.len() / length), 0.0);
-    project_into(rows, length, trajectories, wide, out);
-}
-
-/// As [`project`], into a buffer of the right size.
-pub(crate) fn project_into(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
-    let (n, side) = (trajectories.len() / length, rows.len() / length);
-    wide.clear();
-    wide.extend(trajectories.iter().map(|&x| f64::from(x)));
-    let rows = MatRef::from_row_major_slice(rows, side, length);
-    let trajectories = MatRef::from_row_major_slice(wide, n, length);
-    let out = MatMut::from_row_major_slice_mut(out, n, side);
-    matmul(out, Accum::Replace, trajectories, rows.transpose(), 1.0, Par::Seq);
->>>>>>> g
 }
 
 /// Ten monomial coefficients of a quadratic form, for eight bones.

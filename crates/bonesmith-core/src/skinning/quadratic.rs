@@ -14,11 +14,7 @@ use rayon::prelude::*;
 use crate::model::weights::SparseWeights;
 use crate::observer::{Cancelled, Stages};
 use crate::skinning::poses::Poses;
-<<<<<<< HEAD
 use crate::skinning::products::{self, PAIRS};
-=======
-use crate::skinning::products::{PAIRS, project_into};
->>>>>>> g
 use crate::solve::kernels::squared;
 
 /// Vertices whose trajectories are multiplied at once.
@@ -185,11 +181,7 @@ pub(crate) fn project(poses: &Poses, stages: &mut Stages<'_>) -> Result<Vec<f64>
         stages.report(None)?;
         let blocks = out.par_chunks_mut(BLOCK * side).zip(targets.par_chunks(BLOCK * length));
         let rows = poses.motion.rows();
-<<<<<<< HEAD
         blocks.for_each_init(Vec::new, |wide, (out, targets)| products::project(rows, length, targets, wide, out));
-=======
-        blocks.for_each_init(Vec::new, |wide, (out, targets)| project_into(rows, length, targets, wide, out));
->>>>>>> g
     }
     Ok(out)
 }

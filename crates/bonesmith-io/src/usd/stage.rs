@@ -5,6 +5,7 @@
 //! are refused, specializes and relocates ignored.
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -634,9 +635,12 @@ impl Attribute<'_> {
     }
 }
 
+/// Detected from the first two bytes.
 fn is_archive(path: &Path) -> Result<bool, IoError> {
-    let blob = Blob::open(path)?;
-    Ok(blob.read(0, blob.len().min(2), "the head")? == b"PK")
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(2).read_to_end(&mut head));
+    read.map_err(|e| IoError::os(path, e))?;
+    Ok(head == b"PK")
 }
 
 /// `folder/asset` inside an archive, with `.` and `..` resolved.

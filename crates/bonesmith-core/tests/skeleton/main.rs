@@ -237,7 +237,7 @@ fn cloth_is_called_a_poor_fit() {
     let limited = FitParams { bones: BoneCount::Exact(12), ..fast() };
     let (sequence, found) = found(raw, &limited, &SkeletonParams::default());
     let e_rms = evaluate(&found.rig, 0, &sequence).unwrap().e_rms;
-    let said = |w: &Warning| w.to_string().contains("poor model") && w.to_string().contains(&format!("{e_rms:.1}"));
+    let said = |w: &Warning| w.to_string().contains("poor model") && w.to_string().contains(&format!("{e_rms:.2}"));
     assert!(found.info.warnings.iter().any(said), "{e_rms}: {:?}", found.info.warnings);
 }
 

@@ -123,7 +123,7 @@ pub struct SolverArgs {
     pub smooth: Option<f64>,
 
     /// How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1
-    /// [default: 0.35]
+    /// [default: 0.2]
     #[arg(long, value_name = "S", help_heading = "Fit")]
     pub shading: Option<f64>,
     /// Leave the rest pose as it is; otherwise its vertices move to where they fit best

@@ -140,7 +140,7 @@ impl Default for FitParams {
             bone_kind: BoneKind::Rigid,
             smooth: 0.0,
             keep_rest: false,
-            shading: 0.35,
+            shading: 0.2,
             effort: Effort::Balanced,
             max_iterations: None,
             tolerance: None,

@@ -20,17 +20,18 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
 use glam::{DAffine3, DVec3};
 
-use crate::baselines::published::{Attempt, Rest, check_kind, cluster_motion, fit_bones, stop_rule};
+use crate::baselines::published::{Attempt, cluster_motion, stop_rule};
 use crate::baselines::vertices::weigh;
 use crate::cluster::spectral;
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Adjacency;
+use crate::mesh::topology::{Adjacency, Topology};
 use crate::model::rig::BoneKind;
-use crate::observer::{Cancelled, Observer};
+use crate::model::weights::{Row, keep_largest, normalise};
+use crate::observer::Cancelled;
+use crate::skinning::choice::Form;
 use crate::skinning::descent::State;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, FitParams, Fitted};
+use crate::skinning::params::{FitError, FitParams};
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
@@ -56,22 +57,10 @@ const STIFFNESS: f64 = 1.0;
 /// Weights below this share of a vertex's sum are treated as zero.
 const NEGLIGIBLE: f64 = 1e-3;
 
-/// Fits rigid bones by the method of 2010.
-pub(crate) fn lssp(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    check_kind(params, BoneKind::Rigid)?;
-    let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
-    fit_bones(sequence, params, Rest::Input, observer, |problem, count, run| {
-        decompose(problem, &adjacency, count, params, run)
-    })
-}
-
-fn decompose(
+/// Rounds with `count` bones.
+pub(super) fn decompose(
     problem: &Problem,
-    adjacency: &Adjacency,
+    topology: &Topology,
     count: usize,
     params: &FitParams,
     run: &mut Run<'_>,
@@ -80,8 +69,9 @@ fn decompose(
     check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
     run.stage("spectral clusters", None)?;
     let seeds = problem.vertices().min(MAX_SEEDS.max(count));
+    let adjacency = Adjacency::new(topology, problem.vertices());
     let labels =
-        run.observed("clusters", |run| spectral::cluster(problem, adjacency, seeds, count, true, &mut || run.step()))?;
+        run.observed("clusters", |run| spectral::cluster(problem, &adjacency, seeds, count, true, &mut || run.step()))?;
     let labels: Vec<Option<u16>> = labels.into_iter().map(Some).collect();
     let mut motion = cluster_motion(problem, &labels, count, BoneKind::Rigid);
     let mut skin = Skin::rigid(count, &vec![0; problem.vertices()], problem.rest.clone());
@@ -110,17 +100,13 @@ fn decompose(
 fn sparse_weights(problem: &Problem, motion: &Motion, skin: &mut Skin, run: &mut Run<'_>) -> Result<(), Cancelled> {
     let b = motion.bones;
     let make = || (Nnls::new(b), vec![0.0; b]);
-    weigh(problem, motion, skin, run, make, |(nnls, weights), all, mut vertex| {
-        (0..b).for_each(|j| all.linear[j] -= 0.5 * SPARSENESS * all.gram[j * b + j].sqrt());
+    weigh(problem, motion, skin, run, make, |(nnls, weights), solver, _| {
+        (0..b).for_each(|j| solver.linear[j] -= 0.5 * SPARSENESS * solver.form.diagonal(j).sqrt());
         weights.fill(0.0);
-        nnls.solve(&all.gram, b, &all.linear, weights);
-        let mut sorted: Vec<(usize, f64)> = weights.iter().copied().enumerate().filter(|(_, w)| *w > 0.0).collect();
-        sorted.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
-        if sorted.is_empty() {
-            let nearest = (0..b).min_by(|&x, &y| all.alone(x).total_cmp(&all.alone(y))).unwrap_or(0);
-            sorted.push((nearest, 1.0));
-        }
-        vertex.set(sorted.into_iter());
+        nnls.solve(&solver.form.gram, b, &solver.linear, weights);
+        let mut row: Row = weights.iter().copied().enumerate().filter(|(_, w)| *w > 0.0).collect();
+        keep_largest(&mut row, b);
+        if row.is_empty() { solver.single() } else { row }
     })
 }
 
@@ -171,19 +157,14 @@ fn rotations(motion: &mut Motion, moments: &Moments) {
 
 /// At most `slots` weights a vertex, without negligible ones, scaled to sum 1.
 fn normalised(skin: &Skin, slots: usize) -> Skin {
-    let n = skin.rest.len();
-    let mut rows: Vec<Vec<(usize, f64)>> = Vec::with_capacity(n);
-    for i in 0..n {
+    let row = |i: usize| {
         let total: f64 = skin.of(i).map(|(_, w)| w).sum();
-        rows.push(skin.of(i).filter(|(_, w)| *w > NEGLIGIBLE * total).take(slots).collect());
-    }
-    let used = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let mut out = Skin::rigid(used, &vec![0; n], skin.rest.clone());
-    for (i, row) in rows.iter().enumerate() {
-        let sum: f64 = row.iter().map(|(_, w)| w).sum();
-        for (k, (j, w)) in row.iter().enumerate() {
-            (out.bones[i * used + k], out.weights[i * used + k]) = (*j as u16, w / sum);
-        }
-    }
+        let mut row: Row = skin.of(i).filter(|(_, w)| *w > NEGLIGIBLE * total).take(slots).collect();
+        normalise(&mut row);
+        row
+    };
+    let rows: Vec<Row> = (0..skin.rest.len()).map(row).collect();
+    let mut out = Skin::empty(rows.iter().map(Vec::len).max().unwrap_or(1).max(1), skin.rest.clone());
+    rows.into_iter().enumerate().for_each(|(i, row)| out.set(i, row));
     out
 }

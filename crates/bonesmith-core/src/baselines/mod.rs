@@ -15,8 +15,11 @@ mod tests;
 mod vertices;
 
 use crate::mesh::sequence::MeshSequence;
+use crate::model::rig::BoneKind;
 use crate::observer::Observer;
 use crate::skinning::params::{FitError, FitParams, Fitted, Method, check_bones};
+use crate::skinning::run::Run;
+use published::{Rest, fitted, prepare, with_bones};
 
 /// Fits bones by one of the published methods that make rigs.
 pub(crate) fn fit(
@@ -26,19 +29,32 @@ pub(crate) fn fit(
 ) -> Result<Fitted, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
-    let name = params.method.name();
+    let refuse = |what: &str| Err(FitError::Unsupported(format!("the method {} {what}", params.method.name())));
+    let (kind, rest) = match params.method {
+        Method::Fsd => (Some(BoneKind::Affine), Rest::FirstFrame),
+        Method::Ssdr | Method::Lssp => (Some(BoneKind::Rigid), Rest::Input),
+        Method::Sma | Method::Sad => (None, Rest::FirstFrame),
+        Method::Bonesmith => return refuse("is not a published one"),
+        Method::Cpca | Method::Svd => return refuse("makes no rig: a basis of trajectories"),
+    };
     if params.smooth > 0.0 {
-        return Err(FitError::Unsupported(format!("the method {name} has no smoothing of weights")));
+        return refuse("has no smoothing of weights");
     }
-    match params.method {
-        Method::Fsd => fsd::fsd(sequence, params, observer),
-        Method::Ssdr => ssdr::ssdr(sequence, params, observer),
-        Method::Sma => sma::sma(sequence, params, observer),
-        Method::Sad => sad::sad(sequence, params, observer),
-        Method::Lssp => lssp::lssp(sequence, params, observer),
-        Method::Bonesmith => Err(FitError::Unsupported(format!("the method {name} is not a published one"))),
-        Method::Cpca | Method::Svd => {
-            Err(FitError::Unsupported(format!("the method {name} makes no rig: a basis of trajectories")))
-        }
+    if let Some(kind) = kind.filter(|kind| *kind != params.bone_kind) {
+        return refuse(&format!("makes {} bones only", format!("{kind:?}").to_lowercase()));
     }
+    let mut run = Run::new(params, observer);
+    let problem = &prepare(sequence, params, rest, &mut run)?;
+    run.prepared();
+    let topology = &sequence.surface().topology;
+    let attempt = match params.method {
+        Method::Fsd => fsd::fit(topology, problem, params, &mut run)?,
+        Method::Sma => sma::fit(topology, problem, params, &mut run)?,
+        method => with_bones(params, problem, &mut run, |count, run| match method {
+            Method::Ssdr => ssdr::decompose(problem, count, params, run),
+            Method::Lssp => lssp::decompose(problem, topology, count, params, run),
+            _ => sad::decompose(problem, count, params, run),
+        })?,
+    };
+    Ok(fitted(sequence, params, problem, attempt, run))
 }

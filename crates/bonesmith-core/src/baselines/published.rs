@@ -3,7 +3,6 @@
 
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::BoneKind;
-use crate::observer::Observer;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
@@ -56,21 +55,6 @@ pub(super) fn prepare(
         problem.rest = problem.first_frame();
     }
     Ok(problem)
-}
-
-/// A whole fit by a method that needs only the problem and a number of bones.
-pub(super) fn fit_bones(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    rest: Rest,
-    observer: &mut dyn Observer,
-    mut decompose: impl FnMut(&Problem, usize, &mut Run<'_>) -> Result<Attempt<State>, FitError>,
-) -> Result<Fitted, FitError> {
-    let mut run = Run::new(params, observer);
-    let problem = prepare(sequence, params, rest, &mut run)?;
-    run.prepared();
-    let attempt = with_bones(params, &problem, &mut run, |count, run| decompose(&problem, count, run))?;
-    Ok(fitted(sequence, params, &problem, attempt, run))
 }
 
 /// Fits the number of bones of the parameters, or searches it.
@@ -172,13 +156,4 @@ pub(super) fn record<T>(
         warnings.push(Warning::NoMotion);
     }
     run.finish(Ending { stop: attempt.stop, iterations: Some(attempt.rounds), warnings, jitter_ratio })
-}
-
-/// Refuses bones of another kind than the method's.
-pub(super) fn check_kind(params: &FitParams, kind: BoneKind) -> Result<(), FitError> {
-    let (name, word) = (params.method.name(), format!("{kind:?}").to_lowercase());
-    match params.bone_kind == kind {
-        true => Ok(()),
-        false => Err(FitError::Unsupported(format!("the method {name} makes {word} bones only"))),
-    }
 }

@@ -15,15 +15,14 @@
 
 use glam::DVec3;
 
-use crate::baselines::published::{Attempt, Rest, fit_bones, stop_rule};
+use crate::baselines::published::{Attempt, stop_rule};
 use crate::cluster::spread::centers;
-use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::BoneKind;
-use crate::observer::{Cancelled, Observer};
+use crate::observer::Cancelled;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, FitParams, Fitted};
+use crate::skinning::params::{FitError, FitParams};
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
@@ -38,18 +37,8 @@ const TOLERANCE: f64 = 1e-3;
 /// Vertices whose weights are found between two reports of progress.
 const VERTICES_AT_ONCE: usize = 1024;
 
-/// Fits bones by the method of 2007.
-pub(crate) fn sad(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    fit_bones(sequence, params, Rest::FirstFrame, observer, |problem, count, run| {
-        decompose(problem, count, params, run)
-    })
-}
-
-fn decompose(
+/// `count` bones, spread over the rest pose.
+pub(super) fn decompose(
     problem: &Problem,
     count: usize,
     params: &FitParams,

@@ -33,8 +33,9 @@ use crate::mesh::topology::Adjacency;
 use crate::model::rig::Rig;
 use crate::model::weights::{Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::choice::{Form, InfluenceSolver};
+use crate::skinning::choice::InfluenceSolver;
 use crate::skinning::poses::Poses;
+use crate::skinning::products::form;
 use crate::skinning::quadratic::{Metric, project};
 
 use simplex_qp::SimplexQp;
@@ -95,13 +96,8 @@ fn geometric(rig: &Rig, metric: &Metric, k: usize, stages: &mut Stages<'_>) -> R
     stages.begin("weights", None)?;
     stages.map(metric.vertices(), InfluenceSolver::dense_form, |solver, i| {
         solver.load_vertex(metric, i);
-        let q = metric.linear(i);
-        // [Course2014 eq. 37] without |v|^2, which is the same for all bones.
-        let mut errors: Vec<(f64, usize)> =
-            rig.weights.of(i).map(|(j, _)| (solver.form.diagonal(j) - 2.0 * q[j], j)).collect();
-        errors.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        errors.truncate(k);
-        let mut row: Row = errors.iter().enumerate().map(|(at, &(_, j))| (j, f64::from(at == 0))).collect();
+        let mut row = solver.by_own_error(rig.weights.of(i).map(|(j, _)| j));
+        row.truncate(k);
         solver.reweigh(&mut row);
         row
     })
@@ -177,13 +173,7 @@ fn poisson(
     let constant = anchored + laplacian.rows.par_iter().map(match_of).collect::<Vec<f64>>().iter().sum::<f64>();
     // Product of bone j at vertex i with bone l at vertex n: u_i^T K_jl u_n.
     let product = |i: usize, at: usize, n: usize, bt: usize| {
-        let ((j, _), (l, _)) = (rows[i][at], rows[n][bt]);
-        let (u, v) = (poses.rest(i), poses.rest(n));
-        let form = |c: usize| {
-            let row = &gram[(c * b + j) * side..][..side];
-            u[c] * (v[0] * row[l] + v[1] * row[b + l] + v[2] * row[2 * b + l] + v[3] * row[3 * b + l])
-        };
-        form(0) + form(1) + form(2) + form(3)
+        form(b, gram, (rows[i][at].0, &poses.rest(i)), (rows[n][bt].0, &poses.rest(n)))
     };
     let qp = SimplexQp::new(&squared, |i| rows[i].len(), product, linear, constant);
     solve_program(&qp, rows, |value| Some(metric.rms(value)), info, stages)

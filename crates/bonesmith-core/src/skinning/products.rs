@@ -10,14 +10,14 @@ use crate::solve::lanes::{Floats, LANES, Mat4};
 pub(crate) const PAIRS: [(usize, usize); 10] =
     [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
-/// `u^T K_jk u` for a homogeneous vector, from [4 B, 4 B] `gram`.
+/// `u^T K_jk v` for homogeneous vectors, from [4 B, 4 B] `gram`.
 #[inline(always)]
-pub(crate) fn form(bones: usize, gram: &[f64], j: usize, k: usize, u: &[f64; 4]) -> f64 {
+pub(crate) fn form(bones: usize, gram: &[f64], (j, u): (usize, &[f64; 4]), (k, v): (usize, &[f64; 4])) -> f64 {
     let (b, side) = (bones, 4 * bones);
     let mut sum = 0.0;
     for (c, uc) in u.iter().enumerate() {
         let row = &gram[(c * b + j) * side..][..side];
-        sum += uc * (u[0] * row[k] + u[1] * row[b + k] + u[2] * row[2 * b + k] + u[3] * row[3 * b + k]);
+        sum += uc * (v[0] * row[k] + v[1] * row[b + k] + v[2] * row[2 * b + k] + v[3] * row[3 * b + k]);
     }
     sum
 }

@@ -15,17 +15,15 @@ mod rest_and_weights;
 #[cfg(test)]
 mod tests;
 
-use crate::baselines::published::{Attempt, Rest, check_kind, fitted, prepare, stop_rule, with_bones};
+use crate::baselines::published::{Attempt, stop_rule, with_bones};
 use crate::baselines::subspace::Subspace;
 use crate::cluster::region_growing;
-use crate::mesh::sequence::MeshSequence;
 use crate::mesh::topology::Topology;
 use crate::model::rig::BoneKind;
-use crate::observer::Observer;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
-use crate::skinning::params::{BoneCount, FitError, FitParams, Fitted};
+use crate::skinning::params::{BoneCount, FitError, FitParams};
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
@@ -40,22 +38,19 @@ const TOLERANCE_SHARE: f64 = 0.25;
 /// Rounds unless the parameters have another number [Kavan2010 s.5].
 const ROUNDS: usize = 15;
 
-/// Fits affine bones by the method of 2010.
-pub(crate) fn fsd(
-    sequence: &MeshSequence,
+/// Fits in the subspace; the result has all frames.
+pub(super) fn fit(
+    topology: &Topology,
+    full: &Problem,
     params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    check_kind(params, BoneKind::Affine)?;
-    let mut run = Run::new(params, observer);
-    let full = prepare(sequence, params, Rest::FirstFrame, &mut run)?;
-    let reduced = Reduced::new(&full, params, &mut run)?;
+    run: &mut Run<'_>,
+) -> Result<Attempt<State>, FitError> {
+    let reduced = Reduced::new(full, params, run)?;
     run.prepared();
-    let topology = &sequence.surface().topology;
-    let mut attempt = with_bones(params, &full, &mut run, |count, run| reduced.fit(topology, count, params, run))?;
+    let mut attempt = with_bones(params, full, run, |count, run| reduced.fit(topology, count, params, run))?;
     let State { motion, .. } = &mut attempt.result;
     *motion = Motion::from_rows(motion.bones, full.length, reduced.subspace.in_all_frames(motion.rows()));
-    Ok(fitted(sequence, params, &full, attempt, run))
+    Ok(attempt)
 }
 
 /// A sequence in its subspace.

@@ -4,7 +4,8 @@
 //! not be a good set together, so no step raises the error; rest position and weights are solved twice, which costs little
 //! beside the sums that the transformations need.
 
-use crate::baselines::vertices::{Part, Vertex, best_rest, for_each_vertex};
+use crate::baselines::vertices::{Vertex, best_rest, for_each_vertex};
+use crate::model::weights::Row;
 use crate::observer::Cancelled;
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
@@ -36,15 +37,27 @@ pub(super) fn solve(
     for_each_vertex(problem, motion, skin, run, make, |solver, vertex| solver.vertex(vertex, move_rest))
 }
 
-/// Bones chosen one by one, where [`Part::load`] takes all at once out of a quadratic in all bones.
+/// A few bones of a vertex, solved apart from the others. A bone whose weight becomes 0 stays one: in the next round it may have
+/// some again.
+struct Part {
+    /// K: also the stride of `gram`.
+    slots: usize,
+    bones: Vec<usize>,
+    weights: Vec<f64>,
+    /// [K, K]
+    gram: Vec<f64>,
+    /// [K]
+    linear: Vec<f64>,
+}
+
 impl Part {
+    fn new(slots: usize) -> Self {
+        let (gram, linear) = (vec![0.0; slots * slots], vec![0.0; slots]);
+        Self { slots, bones: Vec::with_capacity(slots), weights: Vec::with_capacity(slots), gram, linear }
+    }
+
     fn read(&mut self, influences: impl Iterator<Item = (usize, f64)>) {
-        self.bones.clear();
-        self.weights.clear();
-        for (j, w) in influences {
-            self.bones.push(j);
-            self.weights.push(w);
-        }
+        (self.bones, self.weights) = influences.unzip();
     }
 
     /// Fills row and column `p` of the quadratic: `G = u^T K_jk u`, `q = Y_j . u`.
@@ -52,9 +65,8 @@ impl Part {
         let (b, j, stride) = (motion.bones, self.bones[p], self.slots);
         self.linear[p] = (0..4).map(|c| u[c] * y[c * b + j]).sum();
         for q in 0..=p {
-            let form = form(b, motion.gram(), j, self.bones[q], u);
-            self.gram[p * stride + q] = form;
-            self.gram[q * stride + p] = form;
+            let form = form(b, motion.gram(), (j, u), (self.bones[q], u));
+            (self.gram[p * stride + q], self.gram[q * stride + p]) = (form, form);
         }
     }
 
@@ -62,6 +74,22 @@ impl Part {
     fn product(&self, p: usize, q: usize) -> f64 {
         let g = |a: usize, b: usize| self.gram[a * self.slots + b];
         g(p, q) - g(p, 0) - g(0, q) + g(0, 0)
+    }
+
+    /// Squared error less `|v|^2`.
+    fn value(&self) -> f64 {
+        let mut sum = 0.0;
+        for (p, wp) in self.weights.iter().enumerate() {
+            let row = &self.gram[p * self.slots..][..self.weights.len()];
+            let product: f64 = row.iter().zip(&self.weights).map(|(g, w)| g * w).sum();
+            sum += wp * (product - 2.0 * self.linear[p]);
+        }
+        sum
+    }
+
+    /// Bones with their weights.
+    fn influences(&self) -> Row {
+        self.bones.iter().copied().zip(self.weights.iter().copied()).collect()
     }
 }
 
@@ -100,8 +128,7 @@ impl<'a> RestAndWeights<'a> {
         let mut value = 0.0;
         for _ in 0..if move_rest { ROUNDS } else { 1 } {
             if move_rest {
-                let influences: Vec<_> = self.present.influences().collect();
-                *vertex.rest() = best_rest(self.motion, vertex.y, &influences, *vertex.rest());
+                *vertex.rest() = best_rest(self.motion, vertex.y, &self.present.influences(), *vertex.rest());
             }
             value = self.reweigh(vertex.y, &vertex.homogeneous());
         }
@@ -144,12 +171,8 @@ impl<'a> RestAndWeights<'a> {
     fn choose(&mut self, y: &[f64], u: &[f64; 4]) {
         self.candidate.read(std::iter::empty());
         for _ in 0..self.motion.bones {
-            let mut nearest = 0;
-            for (j, &distance) in self.distances.iter().enumerate() {
-                if distance < self.distances[nearest] {
-                    nearest = j;
-                }
-            }
+            let nearer = |best: usize, j: usize| if self.distances[j] < self.distances[best] { j } else { best };
+            let nearest = (0..self.distances.len()).fold(0, nearer);
             self.distances[nearest] = f64::INFINITY;
             let p = self.candidate.bones.len();
             self.candidate.bones.push(nearest);

@@ -7,7 +7,7 @@
 //! farthest points of the rest pose; a cluster without vertices takes the worst one. Deviation: all in a subspace that
 //! leaves out a ten-thousandth of the radius.
 
-use faer::{Mat, Side};
+use faer::Mat;
 use rayon::prelude::*;
 
 use crate::baselines::basis::Mixed;
@@ -19,6 +19,7 @@ use crate::skinning::params::{FitError, FitParams, StopReason};
 use crate::skinning::problem::Problem;
 use crate::skinning::products;
 use crate::skinning::run::Run;
+use crate::solve::matrix::eigen;
 
 /// Trajectories of a cluster [Kavan2010 s.5].
 const COMPONENTS: usize = 4;
@@ -80,10 +81,9 @@ impl<'a> Space<'a> {
         let d = self.subspace.dimension;
         let rows = Mat::from_fn(members.len(), d, |r, l| f64::from(self.subspace.coordinates[members[r] * d + l]));
         let mut components = vec![0.0; COMPONENTS * d];
-        if let Ok(eigen) = (rows.transpose() * &rows).self_adjoint_eigen(Side::Lower) {
-            let largest = eigen.S().column_vector()[d - 1];
-            for k in (0..COMPONENTS.min(d)).filter(|&k| eigen.S().column_vector()[d - 1 - k] > 1e-12 * largest) {
-                (0..d).for_each(|l| components[k * d + l] = eigen.U()[(l, d - 1 - k)]);
+        if let Some((squares, vectors)) = eigen(&(rows.transpose() * &rows)) {
+            for k in (0..COMPONENTS.min(d)).filter(|&k| squares[d - 1 - k] > 1e-12 * squares[d - 1]) {
+                (0..d).for_each(|l| components[k * d + l] = vectors[(l, d - 1 - k)]);
             }
         }
         components

@@ -17,7 +17,7 @@
 //! and bones, and refused where they would not fit. With `--influences` the largest weights are kept.
 
 use faer::linalg::solvers::Solve;
-use faer::{Mat, MatRef, Side};
+use faer::{Mat, Side};
 use glam::{DAffine3, DVec3};
 
 use crate::baselines::published::{Attempt, cluster_motion, stop_rule};
@@ -36,6 +36,7 @@ use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
+use crate::solve::matrix::rows;
 use crate::solve::memory::check_memory;
 use crate::solve::nnls::Nnls;
 use crate::solve::transform::nearest_rotation;
@@ -115,7 +116,7 @@ fn soft_rotations(motion: &mut Motion, moments: &Moments) {
     let (b, length) = (motion.bones, motion.length);
     let side = 4 * b;
     let dense = moments.second.dense();
-    let second = MatRef::from_row_major_slice(&dense, side, side);
+    let second = rows(&dense, side);
     // The pull acts on the linear part alone: rows 0 to 3 B.
     let pull: Vec<f64> = (0..3 * b).map(|r| STIFFNESS * second[(3 * b + r % b, 3 * b + r % b)]).collect();
     let mut system = second.to_owned();

@@ -6,7 +6,7 @@
 //! that matrix are refused.
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par, Side};
+use faer::{Accum, Mat, Par};
 
 use crate::baselines::basis::Mixed;
 use crate::baselines::published::Attempt;
@@ -14,6 +14,7 @@ use crate::skinning::params::{FitError, StopReason};
 use crate::skinning::problem::Problem;
 use crate::skinning::products;
 use crate::skinning::run::Run;
+use crate::solve::matrix;
 use crate::solve::memory::check_memory;
 
 /// Vertices that are added to the sums between two reports.
@@ -35,16 +36,14 @@ impl Decomposed {
         let mut gram = Mat::<f64>::zeros(length, length);
         for rows in problem.trajectories.chunks(BLOCK * length) {
             let wide: Vec<f64> = rows.iter().map(|&x| f64::from(x)).collect();
-            let rows = MatRef::from_row_major_slice(&wide, rows.len() / length, length);
+            let rows = matrix::rows(&wide, length);
             matmul(gram.as_mut(), Accum::Add, rows.transpose(), rows, 1.0, Par::Seq);
             run.step()?;
         }
-        let eigen = run.timed("singular values", || gram.self_adjoint_eigen(Side::Lower));
-        let Ok(eigen) = eigen else {
+        let Some((squares, vectors)) = run.timed("singular values", || matrix::eigen(&gram)) else {
             return Err(FitError::Unsuited("the singular values of this animation cannot be computed".into()));
         };
-        let squares = (0..length).map(|l| eigen.S().column_vector()[l].max(0.0)).collect();
-        Ok(Self { vectors: eigen.U().to_owned(), squares })
+        Ok(Self { vectors, squares: squares.into_iter().map(|square| square.max(0.0)).collect() })
     }
 
     /// The leading `4 count` directions.

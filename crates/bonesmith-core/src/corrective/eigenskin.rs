@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use faer::{Mat, Side};
+use faer::Mat;
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
@@ -22,6 +22,7 @@ use crate::metrics::MetricsError;
 use crate::model::corrective::{BlendShape, CorrectiveRig};
 use crate::model::rig::{Rig, RigError};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::solve::matrix::eigen;
 use crate::solve::memory::check_memory;
 
 /// Maximum of shapes.
@@ -200,12 +201,6 @@ pub(super) fn products(frames: &[Vec<Vec3>], stages: &mut Stages<'_>) -> Result<
     let row = |(): &mut (), t: usize| -> Vec<f64> { (0..=t).map(|s| dot(&frames[t], &frames[s])).collect() };
     let rows = stages.map(f, || (), row)?;
     Ok(Mat::from_fn(f, f, |t, s| if s <= t { rows[t][s] } else { rows[s][t] }))
-}
-
-/// Rising eigenvalues and their vectors.
-pub(super) fn eigen(products: &Mat<f64>) -> Option<(Vec<f64>, Mat<f64>)> {
-    let eigen = products.self_adjoint_eigen(Side::Lower).ok()?;
-    Some((eigen.S().column_vector().iter().copied().collect(), eigen.U().to_owned()))
 }
 
 /// Scales a shape so that its largest weight is 1.

@@ -6,14 +6,13 @@
 
 use std::ops::Range;
 
-use faer::linalg::matmul::matmul;
-use faer::linalg::solvers::Solve;
-use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use faer::{Mat, MatRef};
 use glam::DVec3;
 use rayon::prelude::*;
 
 use crate::corrective::eigenskin::{BLOCK, Residuals};
 use crate::observer::{Cancelled, Stages};
+use crate::solve::matrix::{product, rows, solve_ridged};
 
 /// Maximum of rounds.
 pub(super) const ROUNDS: usize = 8;
@@ -95,15 +94,8 @@ fn best_weights(residuals: &Residuals<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (
     blocks.iter().for_each(|block| sums.iter_mut().zip(block).for_each(|(sum, x)| *sum += x));
     let largest = (0..rank).map(|a| sums[a * width + a]).fold(0.0, f64::max);
     let at = |a: usize, b: usize| sums[a.max(b) * width + a.min(b)];
-    let system = Mat::from_fn(rank, rank, |a, b| at(a, b) + if a == b { 1e-10 * largest + 1e-300 } else { 0.0 });
-    let right = Mat::from_fn(rank, 1, |a, _| at(rank, a));
-    let (weights, gain) = match system.llt(Side::Lower) {
-        Ok(factor) => {
-            let x = factor.solve(&right);
-            ((0..rank).map(|a| x[(a, 0)]).collect(), (0..rank).map(|a| x[(a, 0)] * right[(a, 0)]).sum())
-        }
-        Err(_) => (vec![0.0; rank], 0.0),
-    };
+    let weights = solve_ridged(rank, 1e-10 * largest + 1e-300, at, |a| at(rank, a)).unwrap_or(vec![0.0; rank]);
+    let gain: f64 = weights.iter().enumerate().map(|(a, x)| x * at(rank, a)).sum();
     (weights, (at(rank, rank) - gain).max(0.0))
 }
 
@@ -148,8 +140,8 @@ fn displacements(
         metrics[(t * n + k) * 6..][..6].copy_from_slice(&entries);
         along[(t * n + k) * 3..][..3].copy_from_slice(&at.along().to_array());
     });
-    let sums = times(products, &metrics, 6 * n);
-    let right = times(factors, &along, 3 * n);
+    let sums = product(products, rows(&metrics, 6 * n));
+    let right = product(factors, rows(&along, 3 * n));
     let solve = |k: usize| {
         let entry = |r: usize, c: usize| {
             let ((a, x), (b, y)) = ((r / 3, r % 3), (c / 3, c % 3));
@@ -157,31 +149,8 @@ fn displacements(
             sums[(a * (a + 1) / 2 + b) * 6 * n + 6 * k + x * (x + 1) / 2 + y]
         };
         let size = (0..3 * rank).map(|r| entry(r, r)).sum::<f64>() / (3 * rank) as f64;
-        let ridge = 1e-10 * size + 1e-300;
-        let system = Mat::from_fn(3 * rank, 3 * rank, |r, c| entry(r, c) + if r == c { ridge } else { 0.0 });
-        let right = Mat::from_fn(3 * rank, 1, |r, _| right[r / 3 * 3 * n + 3 * k + r % 3]);
-        match system.llt(Side::Lower) {
-            Ok(factor) => {
-                let x = factor.solve(&right);
-                (0..rank).map(|a| DVec3::new(x[(3 * a, 0)], x[(3 * a + 1, 0)], x[(3 * a + 2, 0)])).collect()
-            }
-            Err(_) => vec![DVec3::ZERO; rank],
-        }
+        let solved = solve_ridged(3 * rank, 1e-10 * size + 1e-300, entry, |r| right[r / 3 * 3 * n + 3 * k + r % 3]);
+        solved.map_or(vec![DVec3::ZERO; rank], |x| x.chunks_exact(3).map(DVec3::from_slice).collect())
     };
     (0..n).map(solve).collect()
-}
-
-/// `left [m, F] right [F, columns]`, by rows.
-fn times(left: MatRef<'_, f64>, right: &[f64], columns: usize) -> Vec<f64> {
-    let (m, f) = (left.nrows(), left.ncols());
-    let mut out = vec![0.0; m * columns];
-    matmul(
-        MatMut::from_row_major_slice_mut(&mut out, m, columns),
-        Accum::Replace,
-        left,
-        MatRef::from_row_major_slice(right, f, columns),
-        1.0,
-        Par::Seq,
-    );
-    out
 }

@@ -19,7 +19,7 @@ use corrective::{CorrectiveError, CorrectiveRig};
 use ddm::{DdmRig, DdmRigError};
 use rig::{BoneKind, Rig, RigError};
 use two_layer::{TwoLayerError, TwoLayerRig};
-use weights::SparseWeights;
+use weights::{Row, SparseWeights, add_to};
 
 /// Whatever a file holds.
 #[derive(Clone, Debug)]
@@ -325,11 +325,8 @@ impl<'a> ModelRef<'a> {
 
     /// Bones that vertex `i` follows through all layers: (bone, weight), each bone once. Weights may be negative.
     pub fn weights_on_bones(self, i: usize) -> Vec<(usize, f64)> {
-        let mut sums: Vec<(usize, f64)> = Vec::new();
-        let mut add = |j: usize, w: f64| match sums.iter_mut().find(|(bone, _)| *bone == j) {
-            Some((_, sum)) => *sum += w,
-            None => sums.push((j, w)),
-        };
+        let mut sums = Row::new();
+        let mut add = |j: usize, w: f64| add_to(&mut sums, j, w);
         match self {
             Self::Sequence(_) | Self::Basis(_) => {}
             Self::Rig(rig) | Self::Corrective(CorrectiveRig { rig, .. }) => {

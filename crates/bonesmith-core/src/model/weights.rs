@@ -1,5 +1,7 @@
 //! Sparse skinning weights with a fixed number of slots per vertex.
 
+use std::ops::AddAssign;
+
 /// The weights of one vertex: (bone, weight).
 pub(crate) type Row = Vec<(usize, f64)>;
 
@@ -7,6 +9,14 @@ pub(crate) type Row = Vec<(usize, f64)>;
 pub(crate) fn keep_largest(row: &mut Row, count: usize) {
     row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     row.truncate(count);
+}
+
+/// Adds to the entry of a row with this key; a new one if there is none.
+pub(crate) fn add_to<K: PartialEq, V: AddAssign>(row: &mut Vec<(K, V)>, key: K, value: V) {
+    match row.iter_mut().find(|(other, _)| *other == key) {
+        Some((_, sum)) => *sum += value,
+        None => row.push((key, value)),
+    }
 }
 
 /// Scales the weights of a row to sum 1; if the sum is 0, all become equal.
@@ -145,10 +155,7 @@ impl SparseWeights {
     pub fn set(&mut self, i: usize, influences: &[(usize, f64)]) {
         let mut sorted = Row::with_capacity(influences.len());
         for &(j, w) in influences.iter().filter(|(_, w)| *w > 0.0 && w.is_finite()) {
-            match sorted.iter_mut().find(|(other, _)| *other == j) {
-                Some((_, sum)) => *sum += w,
-                None => sorted.push((j, w)),
-            }
+            add_to(&mut sorted, j, w);
         }
         keep_largest(&mut sorted, self.slots);
         if sorted.is_empty() {

@@ -1,10 +1,9 @@
 //! Products of the bones' motions, shared by all vertices: `K_jk = T_j^T T_k`, 4x4 for each pair of bones.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::solve::lanes::{Floats, LANES, Mat4};
+use crate::solve::matrix;
 
 /// Pairs (c, d), c <= d, of coordinates: the ten monomials of a quadratic form in a homogeneous vector.
 pub(crate) const PAIRS: [(usize, usize); 10] =
@@ -38,29 +37,19 @@ pub(crate) fn monomials(bones: usize, gram: &[f64]) -> Vec<f64> {
 pub(crate) fn gram(rows: &[f64], length: usize) -> Vec<f64> {
     let side = rows.len() / length;
     let mut out = vec![0.0; side * side];
-    let rows = MatRef::from_row_major_slice(rows, side, length);
+    let rows = matrix::rows(rows, length);
     // A few rows a task: the same numbers whatever the number of threads.
     out.par_chunks_mut(32 * side).enumerate().for_each(|(at, part)| {
-        let count = part.len() / side;
-        let to = MatMut::from_row_major_slice_mut(part, count, side);
-        matmul(to, Accum::Replace, rows.subrows(32 * at, count), rows.transpose(), 1.0, Par::Seq);
+        matrix::product_into(part, rows.subrows(32 * at, part.len() / side), rows.transpose());
     });
     out
 }
 
 /// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.
 pub(crate) fn project(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
-    let (n, side) = (trajectories.len() / length, rows.len() / length);
     wide.clear();
     wide.extend(trajectories.iter().map(|&x| f64::from(x)));
-    matmul(
-        MatMut::from_row_major_slice_mut(out, n, side),
-        Accum::Replace,
-        MatRef::from_row_major_slice(wide, n, length),
-        MatRef::from_row_major_slice(rows, side, length).transpose(),
-        1.0,
-        Par::Seq,
-    );
+    matrix::product_into(out, matrix::rows(wide, length), matrix::rows(rows, length).transpose());
 }
 
 /// Ten monomial coefficients of a quadratic form, for eight bones.

@@ -4,6 +4,7 @@ pub(crate) mod definite;
 pub(crate) mod kernels;
 pub(crate) mod lanes;
 pub(crate) mod ldl;
+pub(crate) mod matrix;
 pub(crate) mod memory;
 pub(crate) mod nnls;
 pub(crate) mod polar;

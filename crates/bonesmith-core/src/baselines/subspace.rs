@@ -110,13 +110,7 @@ fn squared_norms(trajectories: &[f32], length: usize) -> Vec<f64> {
 
 /// The first of the largest.
 fn largest(norms: &[f64]) -> usize {
-    let mut best = 0;
-    for (i, &norm) in norms.iter().enumerate() {
-        if norm > norms[best] {
-            best = i;
-        }
-    }
-    best
+    (1..norms.len()).fold(0, |best, i| if norms[i] > norms[best] { i } else { best })
 }
 
 /// Takes off the part that lies in the span of orthonormal rows (classical Gram-Schmidt).

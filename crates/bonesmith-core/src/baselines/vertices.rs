@@ -11,7 +11,7 @@ use crate::observer::Cancelled;
 use crate::skinning::choice::{DenseForm, InfluenceSolver};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
-use crate::skinning::products::{PAIRS, project};
+use crate::skinning::products::{PAIRS, along, project};
 use crate::skinning::quadratic;
 use crate::skinning::run::Run;
 use crate::skinning::skin::{Skin, SkinRows};
@@ -109,7 +109,7 @@ pub(super) fn weigh<S>(
     let make = || (make(), InfluenceSolver::dense_form());
     let solve = |(scratch, solver): &mut (S, InfluenceSolver<_>), mut vertex: Vertex<'_>| {
         let (u, y) = (vertex.homogeneous(), vertex.y);
-        let linear: Vec<f64> = (0..b).map(|j| (0..4).map(|c| u[c] * y[c * b + j]).sum()).collect();
+        let linear: Vec<f64> = (0..b).map(|j| along(y, j, &u)).collect();
         solver.load(&linear, |gram| quadratic::mix(&forms, &PAIRS.map(|(c, d)| u[c] * u[d]), gram));
         let present = vertex.influences().collect();
         vertex.set(solve(scratch, solver, present));

@@ -170,15 +170,9 @@ impl TwoLayerRig {
 
     /// [M] mean of the rest vertices that follow each virtual bone; of all where none does.
     pub fn centers(&self) -> Vec<DVec3> {
-        let mut sums = vec![(DVec3::ZERO, 0.0); self.virtual_count()];
-        for (i, p) in self.master.rest.iter().enumerate() {
-            for (m, w) in self.weights.of(i) {
-                sums[m].0 += f64::from(w) * p.as_dvec3();
-                sums[m].1 += f64::from(w);
-            }
-        }
-        let all: DVec3 = self.master.rest.iter().map(|p| p.as_dvec3()).sum();
-        let mean = all / self.vertex_count().max(1) as f64;
+        let points = self.master.rest.iter().map(|p| p.as_dvec3());
+        let mean = points.clone().sum::<DVec3>() / self.vertex_count().max(1) as f64;
+        let sums = self.weights.point_sums(points, self.virtual_count());
         sums.into_iter().map(|(sum, total)| if total > 0.0 { sum / total } else { mean }).collect()
     }
 

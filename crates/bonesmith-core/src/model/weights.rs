@@ -2,6 +2,8 @@
 
 use std::ops::AddAssign;
 
+use glam::DVec3;
+
 /// The weights of one vertex: (bone, weight).
 pub(crate) type Row = Vec<(usize, f64)>;
 
@@ -200,6 +202,18 @@ impl SparseWeights {
             }
         }
         usage
+    }
+
+    /// [B] sums over the vertices of each bone: of their points [N] and of 1, times their weights.
+    pub(crate) fn point_sums(&self, points: impl Iterator<Item = DVec3>, bones: usize) -> Vec<(DVec3, f64)> {
+        let mut sums = vec![(DVec3::ZERO, 0.0); bones];
+        for (i, p) in points.enumerate() {
+            for (j, w) in self.of(i) {
+                sums[j].0 += f64::from(w) * p;
+                sums[j].1 += f64::from(w);
+            }
+        }
+        sums
     }
 
     /// Checks invariants 1 to 3.

@@ -35,7 +35,7 @@ use crate::model::weights::{Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
 use crate::skinning::choice::InfluenceSolver;
 use crate::skinning::poses::Poses;
-use crate::skinning::products::form;
+use crate::skinning::products::{along, form};
 use crate::skinning::quadratic::{Metric, project};
 
 use simplex_qp::SimplexQp;
@@ -147,19 +147,12 @@ fn poisson(
     let metric = Metric::of_projections(poses, &projections);
     let rows = geometric(rig, &metric, k, stages)?;
     stages.begin("Poisson equation", None)?;
-    let linear = stages.map(
-        rows.len(),
-        || (),
-        |(), i| {
-            let u = poses.rest(i);
-            let toward = |j: usize, n: usize| {
-                let y = &projections[n * side..][..side];
-                u[0] * y[j] + u[1] * y[b + j] + u[2] * y[2 * b + j] + u[3] * y[3 * b + j]
-            };
-            let entry = |j: usize| squared[i].iter().map(|&(n, q)| q * toward(j, n as usize)).sum::<f64>();
-            rows[i].iter().map(|&(j, _)| entry(j)).collect()
-        },
-    )?;
+    let linear_of = |(): &mut (), i: usize| {
+        let toward = |j: usize, n: u32| along(&projections[n as usize * side..][..side], j, &poses.rest(i));
+        let entry = |j: usize| squared[i].iter().map(|&(n, q)| q * toward(j, n)).sum::<f64>();
+        rows[i].iter().map(|&(j, _)| entry(j)).collect()
+    };
+    let linear = stages.map(rows.len(), || (), linear_of)?;
     // |L v|^2 over all vertices and frames.
     let match_of = |row: &Vec<(u32, f64)>| {
         let mut sum = vec![0.0; poses.problem.length];

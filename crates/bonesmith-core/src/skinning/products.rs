@@ -21,6 +21,13 @@ pub(crate) fn form(bones: usize, gram: &[f64], (j, u): (usize, &[f64; 4]), (k, v
     sum
 }
 
+/// `Y_j . u` from [4 B] `y`.
+#[inline]
+pub(crate) fn along(y: &[f64], j: usize, u: &[f64; 4]) -> f64 {
+    let b = y.len() / 4;
+    u[0] * y[j] + u[1] * y[b + j] + u[2] * y[2 * b + j] + u[3] * y[3 * b + j]
+}
+
 /// [10, B] monomial coefficients of `u^T K_jj u`.
 pub(crate) fn monomials(bones: usize, gram: &[f64]) -> Vec<f64> {
     let mut own = vec![0.0; 10 * bones];

@@ -9,7 +9,7 @@ use crate::model::weights::Row;
 use crate::observer::Cancelled;
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
-use crate::skinning::products::{PAIRS, form, monomials};
+use crate::skinning::products::{PAIRS, along, form, monomials};
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::solve::simplex::SimplexSolver;
@@ -63,7 +63,7 @@ impl Part {
     /// Fills row and column `p` of the quadratic: `G = u^T K_jk u`, `q = Y_j . u`.
     fn load_row(&mut self, motion: &Motion, y: &[f64], u: &[f64; 4], p: usize) {
         let (b, j, stride) = (motion.bones, self.bones[p], self.slots);
-        self.linear[p] = (0..4).map(|c| u[c] * y[c * b + j]).sum();
+        self.linear[p] = along(y, j, u);
         for q in 0..=p {
             let form = form(b, motion.gram(), (j, u), (self.bones[q], u));
             (self.gram[p * stride + q], self.gram[q * stride + p]) = (form, form);

@@ -36,8 +36,8 @@ use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
+use crate::solve::check::check_memory;
 use crate::solve::matrix::rows;
-use crate::solve::memory::check_memory;
 use crate::solve::nnls::Nnls;
 use crate::solve::transform::nearest_rotation;
 

@@ -19,6 +19,7 @@ use crate::model::rig::BoneKind;
 use crate::observer::Observer;
 use crate::skinning::params::{FitError, FitParams, Fitted, Method, check_bones};
 use crate::skinning::run::Run;
+use crate::solve::check::ensure;
 use published::{Rest, fitted, prepare, with_bones};
 
 /// Fits bones by one of the published methods that make rigs.
@@ -29,19 +30,17 @@ pub(crate) fn fit(
 ) -> Result<Fitted, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
-    let refuse = |what: &str| Err(FitError::Unsupported(format!("the method {} {what}", params.method.name())));
+    let refuse = |what: &str| FitError::Unsupported(format!("the method {} {what}", params.method.name()));
     let (kind, rest) = match params.method {
         Method::Fsd => (Some(BoneKind::Affine), Rest::FirstFrame),
         Method::Ssdr | Method::Lssp => (Some(BoneKind::Rigid), Rest::Input),
         Method::Sma | Method::Sad => (None, Rest::FirstFrame),
-        Method::Bonesmith => return refuse("is not a published one"),
-        Method::Cpca | Method::Svd => return refuse("makes no rig: a basis of trajectories"),
+        Method::Bonesmith => return Err(refuse("is not a published one")),
+        Method::Cpca | Method::Svd => return Err(refuse("makes no rig: a basis of trajectories")),
     };
-    if params.smooth > 0.0 {
-        return refuse("has no smoothing of weights");
-    }
+    ensure(params.smooth <= 0.0, || refuse("has no smoothing of weights"))?;
     if let Some(kind) = kind.filter(|kind| *kind != params.bone_kind) {
-        return refuse(&format!("makes {} bones only", format!("{kind:?}").to_lowercase()));
+        return Err(refuse(&format!("makes {} bones only", format!("{kind:?}").to_lowercase())));
     }
     let mut run = Run::new(params, observer);
     let problem = &prepare(sequence, params, rest, &mut run)?;

@@ -14,8 +14,8 @@ use crate::skinning::params::{FitError, StopReason};
 use crate::skinning::problem::Problem;
 use crate::skinning::products;
 use crate::skinning::run::Run;
+use crate::solve::check::check_memory;
 use crate::solve::matrix;
-use crate::solve::memory::check_memory;
 
 /// Vertices that are added to the sums between two reports.
 const BLOCK: usize = 512;

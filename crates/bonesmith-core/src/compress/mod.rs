@@ -38,6 +38,7 @@ use crate::observer::{Cancelled, Observer, Stages};
 use crate::skinning::choice::InfluenceSolver;
 use crate::skinning::poses::Poses;
 use crate::skinning::quadratic::Metric;
+use crate::solve::check::ensure;
 
 use factorise::Factorisation;
 use graph::Graph;
@@ -69,9 +70,7 @@ pub fn compress(
 ) -> Result<Compressed, CompressError> {
     params.validate()?;
     rig.check()?;
-    if rig.rest.is_empty() {
-        return Err(CompressError::Empty);
-    }
+    ensure(!rig.rest.is_empty(), || CompressError::Empty)?;
     let mut stages = Stages::new(observer);
     stages.begin("preparing", None)?;
     let (metric, own_weights) = match examples {

@@ -22,8 +22,8 @@ use crate::metrics::MetricsError;
 use crate::model::corrective::{BlendShape, CorrectiveRig};
 use crate::model::rig::{Rig, RigError};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::solve::check::{check_memory, ensure};
 use crate::solve::matrix::eigen;
-use crate::solve::memory::check_memory;
 
 /// Maximum of shapes.
 pub const MAX_RANK: usize = 256;
@@ -85,19 +85,13 @@ pub(super) struct Residual {
 impl<'a> Residuals<'a> {
     /// Refuses what does not fit together, or is too large.
     pub fn new(rig: &'a Rig, sequence: &MeshSequence, rank: usize) -> Result<Self, EigenSkinError> {
-        if !(1..=MAX_RANK).contains(&rank) {
-            return Err(EigenSkinError::Rank { rank });
-        }
+        ensure((1..=MAX_RANK).contains(&rank), || EigenSkinError::Rank { rank })?;
         rig.check()?;
         let clip = rig.clips.first().ok_or(MetricsError::NoClip)?;
-        let (n, f) = (rig.vertex_count(), clip.frame_count());
-        if n != sequence.vertex_count() {
-            return Err(MetricsError::VertexCount { rig: n, sequence: sequence.vertex_count() }.into());
-        }
-        if f != sequence.frame_count() {
-            let (clip, sequence) = (clip.name.clone(), sequence.frame_count());
-            return Err(MetricsError::FrameCount { clip, rig: f, sequence }.into());
-        }
+        let (rig_size, size) = (rig.vertex_count(), sequence.vertex_count());
+        ensure(rig_size == size, || MetricsError::VertexCount { rig: rig_size, sequence: size })?;
+        let (clip, f, frames) = (|| clip.name.clone(), clip.frame_count(), sequence.frame_count());
+        ensure(f == frames, || MetricsError::FrameCount { clip: clip(), rig: f, sequence: frames })?;
         check_memory("products of all pairs of frames", f, f, 8).map_err(EigenSkinError::TooLarge)?;
         Ok(Self { rig, frames: sequence.frames() })
     }

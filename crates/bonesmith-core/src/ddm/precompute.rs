@@ -17,6 +17,7 @@ use crate::model::multi_weights::{MultiWeight, MultiWeights};
 use crate::model::rig::Rig;
 use crate::model::weights::{Row, SparseWeights, add_to, normalise};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::solve::check::ensure;
 
 /// Isotropic part of every multi-weight, over the squared radius of the model: defines the rotation of vertices whose
 /// surroundings are flat, straight or empty, and is negligible beside other moments.
@@ -81,9 +82,7 @@ impl Nodes {
         params.validate()?;
         rig.check()?;
         maps.validate(rig.vertex_count())?;
-        if rig.rest.is_empty() {
-            return Err(DdmError::Empty);
-        }
+        ensure(!rig.rest.is_empty(), || DdmError::Empty)?;
         let weld = Weld::new(&rig.rest, params.weld);
         let sphere = smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3()));
         // A number that float32 holds: positions about it keep every bit they have.

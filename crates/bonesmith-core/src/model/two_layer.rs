@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::model::rig::{BoneKind, Rig, RigError};
 use crate::model::weights::{SparseWeights, WeightError, check_affine_row, check_bone};
+use crate::solve::check::ensure;
 
 /// Maximum number of virtual bones: vertices name them with 16 bits.
 pub const MAX_VIRTUAL_BONES: usize = 1 << 16;
@@ -180,9 +181,8 @@ impl TwoLayerRig {
     pub fn check(&self) -> Result<(), TwoLayerError> {
         self.master.check()?;
         let virtual_bones = self.virtual_count();
-        if virtual_bones == 0 || virtual_bones > MAX_VIRTUAL_BONES {
-            return Err(TwoLayerError::VirtualBoneCount { virtual_bones });
-        }
+        let possible = (1..=MAX_VIRTUAL_BONES).contains(&virtual_bones);
+        ensure(possible, || TwoLayerError::VirtualBoneCount { virtual_bones })?;
         let bones = self.master.bone_count();
         for (m, slots) in self.blends.bones.chunks_exact(self.blends.slots).enumerate() {
             let bad = |what| TwoLayerError::BadBlend { virtual_bone: m, what };
@@ -191,9 +191,7 @@ impl TwoLayerRig {
             check_affine_row(self.blends.of(m), bones).map_err(bad)?;
         }
         let (weights, vertices) = (self.weights.vertex_count(), self.vertex_count());
-        if weights != vertices {
-            return Err(TwoLayerError::VertexCount { weights, vertices });
-        }
+        ensure(weights == vertices, || TwoLayerError::VertexCount { weights, vertices })?;
         Ok(self.weights.check(virtual_bones)?)
     }
 }

@@ -4,6 +4,8 @@ use std::ops::AddAssign;
 
 use glam::DVec3;
 
+use crate::solve::check::ensure;
+
 /// The weights of one vertex: (bone, weight).
 pub(crate) type Row = Vec<(usize, f64)>;
 
@@ -61,10 +63,7 @@ pub enum WeightError {
 
 /// Refuses a bone that does not exist.
 pub(crate) fn check_bone(bone: usize, bones: usize) -> Result<(), String> {
-    match bone < bones {
-        true => Ok(()),
-        false => Err(format!("it names bone {bone}, but there are {bones} bones")),
-    }
+    ensure(bone < bones, || format!("it names bone {bone}, but there are {bones} bones"))
 }
 
 /// Checks affine weights: bones exist, none twice; weights are finite, may be negative, and sum to 1 within 1e-4.
@@ -73,20 +72,13 @@ pub(crate) fn check_affine_row(row: impl Iterator<Item = (usize, f32)>, bones: u
     let mut seen: Vec<usize> = Vec::new();
     for (j, w) in row {
         check_bone(j, bones)?;
-        if seen.contains(&j) {
-            return Err(format!("it names bone {j} twice"));
-        }
-        if !w.is_finite() {
-            return Err(format!("its weight of bone {j} is {w}"));
-        }
+        ensure(!seen.contains(&j), || format!("it names bone {j} twice"))?;
+        ensure(w.is_finite(), || format!("its weight of bone {j} is {w}"))?;
         seen.push(j);
         sum += f64::from(w);
         size += f64::from(w.abs());
     }
-    match (sum - 1.0).abs() <= 1e-4 * size.max(1.0) {
-        true => Ok(()),
-        false => Err(format!("its weights sum to {sum}, not 1")),
-    }
+    ensure((sum - 1.0).abs() <= 1e-4 * size.max(1.0), || format!("its weights sum to {sum}, not 1"))
 }
 
 impl SparseWeights {
@@ -224,23 +216,14 @@ impl SparseWeights {
             let mut sum = 0.0;
             for k in 0..self.slots {
                 let (bone, weight) = (row_bones[k] as usize, row_weights[k]);
-                if !weight.is_finite() || weight < 0.0 {
-                    return Err(WeightError::BadWeight { vertex, bone, weight });
-                }
-                if bone >= bones {
-                    return Err(WeightError::NoSuchBone { vertex, bone, bones });
-                }
-                if k > 0 && weight > row_weights[k - 1] {
-                    return Err(WeightError::NotSorted { vertex });
-                }
-                if weight > 0.0 && row_bones[..k].contains(&(bone as u16)) {
-                    return Err(WeightError::Repeated { vertex, bone });
-                }
+                ensure(weight.is_finite() && weight >= 0.0, || WeightError::BadWeight { vertex, bone, weight })?;
+                ensure(bone < bones, || WeightError::NoSuchBone { vertex, bone, bones })?;
+                ensure(k == 0 || weight <= row_weights[k - 1], || WeightError::NotSorted { vertex })?;
+                let repeated = weight > 0.0 && row_bones[..k].contains(&(bone as u16));
+                ensure(!repeated, || WeightError::Repeated { vertex, bone })?;
                 sum += f64::from(weight);
             }
-            if (sum - 1.0).abs() > 1e-5 {
-                return Err(WeightError::BadSum { vertex, sum });
-            }
+            ensure((sum - 1.0).abs() <= 1e-5, || WeightError::BadSum { vertex, sum })?;
         }
         Ok(())
     }

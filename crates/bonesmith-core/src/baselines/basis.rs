@@ -4,12 +4,10 @@ use glam::DVec3;
 
 use crate::baselines::published::{Rest, prepare, record, with_bones};
 use crate::baselines::{cpca, svd};
-use crate::mesh::sequence::MeshSequence;
-use crate::model::basis::Basis;
+use crate::mesh::MeshSequence;
+use crate::model::Basis;
 use crate::observer::Observer;
-use crate::skinning::params::{FitError, FitInfo, FitParams, Method, check_bones};
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
+use crate::skinning::{FitError, FitInfo, FitParams, Method, Problem, Run, check_bones};
 
 /// A basis and how it came about.
 #[derive(Clone, Debug)]

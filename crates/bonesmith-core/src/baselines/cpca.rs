@@ -15,10 +15,7 @@ use crate::baselines::published::{Attempt, stop_rule};
 use crate::baselines::subspace::Subspace;
 use crate::cluster::labels::fill_empty;
 use crate::cluster::spread::{cells, centers};
-use crate::skinning::params::{FitError, FitParams, StopReason};
-use crate::skinning::problem::Problem;
-use crate::skinning::products;
-use crate::skinning::run::Run;
+use crate::skinning::{FitError, FitParams, Problem, Run, StopReason, products};
 use crate::solve::matrix::eigen;
 
 /// Trajectories of a cluster [Kavan2010 s.5].

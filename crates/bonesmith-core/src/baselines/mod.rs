@@ -14,11 +14,10 @@ mod svd;
 mod tests;
 mod vertices;
 
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::BoneKind;
+use crate::mesh::MeshSequence;
+use crate::model::BoneKind;
 use crate::observer::Observer;
-use crate::skinning::params::{FitError, FitParams, Fitted, Method, check_bones};
-use crate::skinning::run::Run;
+use crate::skinning::{FitError, FitParams, Fitted, Method, Run, check_bones};
 use crate::solve::check::ensure;
 use published::{Rest, fitted, prepare, with_bones};
 

@@ -1,19 +1,12 @@
 //! What the published methods share around their own steps: preparation, the search for a number of bones, bones from clusters, and
 //! the result.
 
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::BoneKind;
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{
-    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
+use crate::mesh::MeshSequence;
+use crate::model::BoneKind;
+use crate::skinning::{
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Fitted, MAX_BONES, Motion,
+    Problem, Run, Skin, State, StopReason, StopRule, Warning, bone_step, finish, pass,
 };
-use crate::skinning::problem::Problem;
-use crate::skinning::run::{Ending, Run};
-use crate::skinning::skin::Skin;
-use crate::skinning::stop::StopRule;
-use crate::skinning::{finish, pass};
 
 /// A result with some number of bones.
 pub(super) struct Attempt<T> {

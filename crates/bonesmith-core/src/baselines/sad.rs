@@ -17,16 +17,9 @@ use glam::DVec3;
 
 use crate::baselines::published::{Attempt, stop_rule};
 use crate::cluster::spread::centers;
-use crate::model::rig::BoneKind;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, FitParams};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::skinning::{BoneModel, FitError, FitParams, Motion, Problem, Run, Skin, State, bone_step, pass};
 
 /// Rounds over bones that are not affine: affine ones are solved at once.
 const SWEEP_ROUNDS: usize = 20;

@@ -15,19 +15,11 @@ use crate::baselines::published::{Attempt, stop_rule};
 use crate::baselines::vertices::{best_rest, for_each_vertex, weigh};
 use crate::cluster::split;
 use crate::cluster::spread::cells;
-use crate::model::rig::BoneKind;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::choice::Form;
-use crate::skinning::descent::State;
-use crate::skinning::moments::Moments;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, FitParams};
-use crate::skinning::pass;
-use crate::skinning::plant;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::skinning::{
+    BoneModel, FitError, FitParams, Form, Moments, Motion, Problem, Run, Skin, State, bone_step, pass, plant,
+};
 use crate::solve::random::Random;
 
 /// Rounds of K-means [Le2014 s.3.4].

@@ -16,8 +16,7 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use crate::observer::{Cancelled, Check};
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
+use crate::skinning::{Problem, Run};
 use crate::solve::kernels::squared;
 
 /// An orthonormal basis and the coordinates of all trajectories in it.

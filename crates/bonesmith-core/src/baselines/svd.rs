@@ -10,10 +10,7 @@ use faer::{Accum, Mat, Par};
 
 use crate::baselines::basis::Mixed;
 use crate::baselines::published::Attempt;
-use crate::skinning::params::{FitError, StopReason};
-use crate::skinning::problem::Problem;
-use crate::skinning::products;
-use crate::skinning::run::Run;
+use crate::skinning::{FitError, Problem, Run, StopReason, products};
 use crate::solve::check::check_memory;
 use crate::solve::matrix;
 

@@ -6,15 +6,11 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::model::weights::Row;
+use crate::model::Row;
 use crate::observer::Cancelled;
-use crate::skinning::choice::{DenseForm, InfluenceSolver};
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
 use crate::skinning::products::{PAIRS, along, project};
-use crate::skinning::quadratic;
-use crate::skinning::run::Run;
-use crate::skinning::skin::{Skin, SkinRows};
+use crate::skinning::skin::SkinRows;
+use crate::skinning::{DenseForm, InfluenceSolver, Motion, Problem, Run, Skin, quadratic};
 use crate::solve::kernels::squared;
 use crate::solve::transform::rotation_svd;
 

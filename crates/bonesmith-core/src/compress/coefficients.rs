@@ -4,9 +4,8 @@
 //! bone then lies among its vertices; the atoms, which stay affine, move outward to compensate.
 
 use crate::compress::dictionary::Dictionary;
-use crate::model::weights::Row;
-use crate::skinning::choice::{DenseForm, InfluenceSolver};
-use crate::skinning::quadratic::Metric;
+use crate::model::Row;
+use crate::skinning::{DenseForm, InfluenceSolver, Metric};
 
 /// At most k atoms for each vertex.
 #[derive(Clone)]

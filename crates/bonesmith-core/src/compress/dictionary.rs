@@ -17,7 +17,7 @@ use faer::{Mat, Side};
 
 use crate::compress::coefficients::Coefficients;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::quadratic::Metric;
+use crate::skinning::Metric;
 
 /// Pull towards the present atom, relative to the mean of the diagonal: directions that change no vertex stay.
 const RIDGE: f64 = 1e-7;

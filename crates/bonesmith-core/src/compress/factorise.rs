@@ -16,10 +16,9 @@ use crate::compress::params::CompressStop;
 use crate::compress::spread::Queue;
 use crate::compress::target_error::OPTIMISATION_GAIN;
 use crate::compress::{Growth, Ideal};
-use crate::model::weights::Row;
+use crate::model::Row;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::choice::InfluenceSolver;
-use crate::skinning::quadratic::Metric;
+use crate::skinning::{InfluenceSolver, Metric};
 
 /// Rounds after each batch but the last.
 const BATCH_ROUNDS: usize = 2;

@@ -30,14 +30,10 @@ mod target_error;
 #[cfg(test)]
 mod tests;
 
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::Rig;
-use crate::model::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
-use crate::model::weights::{Row, SparseWeights};
+use crate::mesh::MeshSequence;
+use crate::model::{Blends, MAX_VIRTUAL_BONES, Rig, Row, SparseWeights, TwoLayerRig};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::choice::InfluenceSolver;
-use crate::skinning::poses::Poses;
-use crate::skinning::quadratic::Metric;
+use crate::skinning::{InfluenceSolver, Metric, Poses};
 use crate::solve::check::ensure;
 
 use factorise::Factorisation;

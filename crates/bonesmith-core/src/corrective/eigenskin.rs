@@ -16,11 +16,9 @@ use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 use crate::corrective::refine;
-use crate::mesh::frames::Frames;
-use crate::mesh::sequence::MeshSequence;
+use crate::mesh::{Frames, MeshSequence};
 use crate::metrics::MetricsError;
-use crate::model::corrective::{BlendShape, CorrectiveRig};
-use crate::model::rig::{Rig, RigError};
+use crate::model::{BlendShape, CorrectiveRig, Rig, RigError};
 use crate::observer::{Cancelled, Observer, Stages};
 use crate::solve::check::{check_memory, ensure};
 use crate::solve::matrix::eigen;

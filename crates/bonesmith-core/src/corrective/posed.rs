@@ -5,9 +5,9 @@
 //! in [Kry2002, Le2014] and in all file formats; they cannot correct what a flat blended matrix flattens.
 
 use crate::corrective::eigenskin::{EigenSkinError, Residuals, products};
-use crate::mesh::sequence::MeshSequence;
+use crate::mesh::MeshSequence;
 use crate::metrics;
-use crate::model::rig::Rig;
+use crate::model::Rig;
 use crate::observer::{Observer, Stages};
 use crate::solve::matrix::eigen;
 

@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use crate::ddm::params::{DdmError, DdmMaps, DdmParams};
 use crate::ddm::precompute::Nodes;
 use crate::deform::lbs;
-use crate::mesh::normals::vertex_normals;
-use crate::model::rig::Rig;
+use crate::mesh::vertex_normals;
+use crate::model::Rig;
 use crate::solve::transform::nearest_rotation;
 
 /// Residual at which a solve ends, relative to the right side.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::laplacian::Laplacian;
+use crate::mesh::Laplacian;
+use crate::model::RigError;
 use crate::model::ddm::DdmRigError;
-use crate::model::rig::RigError;
 use crate::solve::check::ensure;
 
 /// What is precomputed. `Default` is the recommended set; nothing in it depends on the model's unit, and with automatic

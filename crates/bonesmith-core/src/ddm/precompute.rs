@@ -10,12 +10,8 @@ use rayon::prelude::*;
 use crate::ddm::params::{DdmError, DdmMaps, DdmParams, MAX_SMOOTH};
 use crate::ddm::smooth::{Neighbours, Smoother};
 use crate::ddm::weld::Weld;
-use crate::mesh::sphere::smallest_enclosing_sphere;
-use crate::mesh::topology::{Adjacency, Topology};
-use crate::model::ddm::{DdmRig, Variant};
-use crate::model::multi_weights::{MultiWeight, MultiWeights};
-use crate::model::rig::Rig;
-use crate::model::weights::{Row, SparseWeights, add_to, normalise};
+use crate::mesh::{Adjacency, Topology, smallest_enclosing_sphere};
+use crate::model::{DdmRig, MultiWeight, MultiWeights, Rig, Row, SparseWeights, Variant, add_to, normalise};
 use crate::observer::{Cancelled, Observer, Stages};
 use crate::solve::check::ensure;
 

@@ -13,10 +13,8 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use crate::deform::Posed;
-use crate::mesh::normals::vertex_normals;
-use crate::model::ddm::{DdmRig, Variant};
-use crate::model::multi_weights::MultiWeights;
-use crate::model::weights::SparseWeights;
+use crate::mesh::vertex_normals;
+use crate::model::{DdmRig, MultiWeights, SparseWeights, Variant};
 use crate::solve::polar32::{LANES, Lane, nearest_rotations};
 
 /// Vertices per task, a multiple of [`LANES`].

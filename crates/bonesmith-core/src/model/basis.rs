@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use glam::Vec3;
 
-use crate::mesh::surface::{Surface, SurfaceError};
+use crate::mesh::{Surface, SurfaceError};
 use crate::solve::check::ensure;
 
 /// An animation as trajectories that vertices mix.

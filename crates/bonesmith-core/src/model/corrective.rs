@@ -2,7 +2,7 @@
 
 use glam::Vec3;
 
-use crate::model::rig::{Clip, Rig, RigError};
+use crate::model::{Clip, Rig, RigError};
 use crate::solve::check::ensure;
 
 /// A shape that is added to the rest pose, before bones move it.

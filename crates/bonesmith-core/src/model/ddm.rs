@@ -2,10 +2,8 @@
 
 use glam::DVec3;
 
-use crate::model::multi_weights::{MultiWeights, MultiWeightsError};
-use crate::model::rig::{Rig, RigError};
-use crate::model::two_layer::MAX_VIRTUAL_BONES;
-use crate::model::weights::{SparseWeights, WeightError};
+use crate::model::multi_weights::MultiWeightsError;
+use crate::model::{MAX_VIRTUAL_BONES, MultiWeights, Rig, RigError, SparseWeights, WeightError};
 use crate::solve::check::ensure;
 use serde::{Deserialize, Serialize};
 

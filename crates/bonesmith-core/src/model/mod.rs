@@ -8,18 +8,23 @@ pub mod rig;
 pub mod two_layer;
 pub mod weights;
 
+pub(crate) use basis::Basis;
+pub(crate) use corrective::{BlendShape, CorrectiveRig};
+pub(crate) use ddm::{DdmRig, Variant};
+pub(crate) use multi_weights::{MultiWeight, MultiWeights};
+pub(crate) use rig::{Bone, BoneKind, Clip, Rig, RigError};
+pub(crate) use two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
+pub(crate) use weights::{Row, SparseWeights, WeightError, add_to, keep_largest, normalise};
+
 use std::sync::Arc;
 
 use glam::{DVec3, Vec3};
 
-use crate::mesh::sequence::{MeshSequence, RawSequence};
-use crate::mesh::surface::Surface;
-use basis::{Basis, BasisError};
-use corrective::{CorrectiveError, CorrectiveRig};
-use ddm::{DdmRig, DdmRigError};
-use rig::{BoneKind, Rig, RigError};
-use two_layer::{TwoLayerError, TwoLayerRig};
-use weights::{Row, SparseWeights, add_to};
+use crate::mesh::{MeshSequence, RawSequence, Surface};
+use basis::BasisError;
+use corrective::CorrectiveError;
+use ddm::DdmRigError;
+use two_layer::TwoLayerError;
 
 /// Whatever a file holds.
 #[derive(Clone, Debug)]

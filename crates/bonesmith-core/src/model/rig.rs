@@ -5,8 +5,8 @@ use std::sync::Arc;
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::surface::{Surface, SurfaceError};
-use crate::model::weights::{SparseWeights, WeightError};
+use crate::mesh::{Surface, SurfaceError};
+use crate::model::{SparseWeights, WeightError};
 use crate::solve::check::ensure;
 use crate::solve::transform::nearest_rotation;
 

@@ -4,8 +4,8 @@ use glam::{DAffine3, DVec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use crate::model::rig::{BoneKind, Rig, RigError};
-use crate::model::weights::{SparseWeights, WeightError, check_affine_row, check_bone};
+use crate::model::weights::{check_affine_row, check_bone};
+use crate::model::{BoneKind, Rig, RigError, SparseWeights, WeightError};
 use crate::solve::check::ensure;
 
 /// Maximum number of virtual bones: vertices name them with 16 bits.

@@ -27,16 +27,12 @@ mod tests;
 
 use rayon::prelude::*;
 
-use crate::mesh::laplacian::LaplacianRows;
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::Rig;
-use crate::model::weights::{Row, SparseWeights};
+use crate::mesh::{Adjacency, LaplacianRows, MeshSequence};
+use crate::model::{Rig, Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::choice::InfluenceSolver;
-use crate::skinning::poses::Poses;
 use crate::skinning::products::{along, form};
-use crate::skinning::quadratic::{Metric, project};
+use crate::skinning::quadratic::project;
+use crate::skinning::{InfluenceSolver, Metric, Poses};
 
 use simplex_qp::SimplexQp;
 use smooth_residuals::SmoothResiduals;

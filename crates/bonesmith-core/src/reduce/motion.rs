@@ -3,21 +3,13 @@
 //! Affine bones have their best motion for fixed weights in one linear solve [Kavan2010 s.4.2]; it alternates with sweeps over the
 //! weights. Other kinds alternate between exact weights and motion, then errors are smoothed once more.
 
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::{BoneKind, Rig};
-use crate::model::weights::Row;
+use crate::mesh::{Adjacency, MeshSequence};
+use crate::model::{BoneKind, Rig, Row};
 use crate::observer::Stages;
 use crate::reduce::smooth_residuals::SmoothResiduals;
 use crate::reduce::{ReduceError, ReduceInfo, ReduceParams, with_rows};
 use crate::skinning::alternation::{Alternation, Bones};
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::params::FitParams;
-use crate::skinning::pass;
-use crate::skinning::poses::Poses;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::skinning::{BoneModel, FitParams, Poses, Problem, Run, Skin, bone_step, pass};
 
 /// Rounds over motion and weights: of affine bones, and of others.
 const AFFINE_ROUNDS: usize = 16;

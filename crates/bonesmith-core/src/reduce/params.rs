@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::laplacian::Laplacian;
-use crate::model::rig::{Rig, RigError};
-use crate::skinning::poses::PoseError;
+use crate::mesh::Laplacian;
+use crate::model::{Rig, RigError};
+use crate::skinning::PoseError;
 use crate::solve::check::ensure;
 
 /// How influences are removed.

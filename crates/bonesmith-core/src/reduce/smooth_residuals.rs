@@ -17,12 +17,11 @@
 
 use rayon::prelude::*;
 
-use crate::mesh::topology::Adjacency;
-use crate::model::weights::Row;
+use crate::mesh::Adjacency;
+use crate::model::Row;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::choice::{DenseForm, InfluenceSolver};
-use crate::skinning::poses::Poses;
-use crate::skinning::quadratic::{Metric, project};
+use crate::skinning::quadratic::project;
+use crate::skinning::{DenseForm, InfluenceSolver, Metric, Poses};
 use crate::solve::kernels::squared;
 
 /// Sweeps stop when one lowers the sum by less than this share.

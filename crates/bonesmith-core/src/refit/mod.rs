@@ -21,13 +21,9 @@ pub mod subjects;
 #[cfg(test)]
 mod tests;
 
-use crate::model::rig::Rig;
+use crate::model::Rig;
 use crate::observer::Observer;
-use crate::skinning::bone_step::BoneModel;
-use crate::skinning::descent::State;
-use crate::skinning::finish;
-use crate::skinning::params::{FitError, FitInfo, MAX_BONES, Warning};
-use crate::skinning::run::{Ending, Run};
+use crate::skinning::{BoneModel, Ending, FitError, FitInfo, MAX_BONES, Run, State, Warning, finish};
 use crate::solve::check::ensure;
 
 pub use params::{Locks, RefitError, RefitParams, Solve, Subject};

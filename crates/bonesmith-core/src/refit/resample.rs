@@ -3,7 +3,7 @@
 use glam::DAffine3;
 
 use crate::mesh::sequence::typical_step;
-use crate::model::rig::{Clip, Rig};
+use crate::model::{Clip, Rig};
 use crate::skinning::alternation::parents_first;
 use crate::solve::check::ensure;
 use crate::solve::transform::Trs;

@@ -24,8 +24,7 @@ use rayon::prelude::*;
 use crate::skeleton::graph::{Gap, JointGraph, anchor};
 use crate::skeleton::pose::{Pose, joint_map};
 use crate::skeleton::rotation_solver::{RotationSolver, solve_definite};
-use crate::skinning::moments::Moments;
-use crate::skinning::motion::Motion;
+use crate::skinning::{Moments, Motion};
 use crate::solve::matrix::{product, rows};
 
 /// Pull of a joint towards its anchor, in squared radians: a joint that turns by less than the root of this is placed

@@ -39,18 +39,13 @@ pub use params::*;
 
 use glam::{DAffine3, DVec3};
 
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::{BoneKind, Rig};
+use crate::mesh::{Adjacency, MeshSequence};
+use crate::model::{BoneKind, Rig};
 use crate::observer::Observer;
-use crate::skinning::bone_step::BoneModel;
-use crate::skinning::descent::State;
-use crate::skinning::finish;
-use crate::skinning::params::{BoneCount, FitError, FitInfo, FitParams, Method, StopReason, Warning, check_bones};
-use crate::skinning::problem::Problem;
-use crate::skinning::run::{Ending, Run};
-use crate::skinning::sample::Sample;
-use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{
+    BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Method, Problem, Run, Sample, State, StopReason,
+    VertexParams, Warning, check_bones, finish,
+};
 use descend::SkinnedPose;
 use pose::Pose;
 

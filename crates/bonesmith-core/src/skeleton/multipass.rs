@@ -9,7 +9,7 @@
 use glam::DVec3;
 
 use crate::cluster::split;
-use crate::model::rig::BoneKind;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
 use crate::skeleton::graph::{Gap, JointGraph};
@@ -20,15 +20,7 @@ use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, SETTLE, TreeSearch};
 use crate::skeleton::{Input, Skeleton, free_bones, soft_joints};
-use crate::skinning::bone_step::BoneModel;
-use crate::skinning::descent::State;
-use crate::skinning::params::{BoneCount, Effort, FitParams};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::smooth::Smoothness;
-use crate::skinning::stop::StopRule;
+use crate::skinning::{BoneCount, BoneModel, Effort, FitParams, Problem, Run, Skin, Smoothness, State, StopRule, pass};
 
 /// Largest number of bones when it is left open.
 const MAX_BONES: usize = 64;

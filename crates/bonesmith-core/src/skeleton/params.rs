@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::skinning::params::FitError;
+use crate::skinning::FitError;
 use crate::solve::check::ensure;
 
 /// The method that finds the skeleton.

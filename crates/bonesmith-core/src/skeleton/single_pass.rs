@@ -11,22 +11,17 @@
 //! measured against that. The rest pose stays as it is. Without a number of bones, [`DEFAULT_BONES`].
 
 use crate::cluster::{edge_collapse, spectral};
-use crate::model::rig::BoneKind;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
 use crate::skeleton::graph::Gap;
 use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::multipass::joined;
 use crate::skeleton::params::{SkeletonInfo, SkeletonMethod};
 use crate::skeleton::{Input, Skeleton};
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::{Descent, State};
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{BoneCount, FitParams, StopReason};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{
+    BoneCount, BoneModel, Descent, FitParams, Motion, Problem, Run, Skin, State, StopReason, VertexParams, bone_step,
+    pass,
+};
 
 /// Bones where their number is left open: these methods do not find it.
 const DEFAULT_BONES: usize = 24;

@@ -5,23 +5,14 @@
 
 use glam::DMat3;
 
-use crate::model::rig::BoneKind;
-use crate::model::weights::{Row, add_to, keep_largest};
+use crate::model::{BoneKind, Row, add_to, keep_largest};
 use crate::observer::Cancelled;
 use crate::skinning::bone_newton::{self, Freedom};
-use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::MAX_MOMENTUM;
-use crate::skinning::moments::Moments;
-use crate::skinning::momentum::Momentum;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::StopReason;
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::smooth::Smoothness;
-use crate::skinning::stop::StopRule;
 use crate::skinning::weights::{self, Prior, Search, Subject, Task};
+use crate::skinning::{
+    BoneModel, Moments, Momentum, Motion, Problem, Run, Skin, Smoothness, StopReason, StopRule, bone_step, pass,
+};
 use crate::solve::transform::nearest_rotation;
 
 /// Price of a distance to the weights that are known, per coordinate and frame in squared sphere units: that of a hundredth of an

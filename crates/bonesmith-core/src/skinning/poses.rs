@@ -6,13 +6,9 @@ use std::sync::Arc;
 use glam::Vec3;
 
 use crate::deform;
-use crate::mesh::frames::Frames;
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere, unit_radius};
-use crate::model::rig::{Clip, Rig};
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
-use crate::skinning::unit::UnitSpace;
+use crate::mesh::{Frames, MeshSequence, Sphere, smallest_enclosing_sphere, unit_radius};
+use crate::model::{Clip, Rig};
+use crate::skinning::{Motion, Problem, UnitSpace};
 use crate::solve::check::ensure;
 
 /// Rest poses of rig and examples may differ in size by this factor; more is a mistake in units.

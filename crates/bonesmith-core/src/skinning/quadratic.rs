@@ -11,9 +11,9 @@
 
 use rayon::prelude::*;
 
-use crate::model::weights::SparseWeights;
+use crate::model::SparseWeights;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::poses::Poses;
+use crate::skinning::Poses;
 use crate::skinning::products::{self, PAIRS};
 use crate::solve::kernels::squared;
 

@@ -8,10 +8,9 @@
 
 use rayon::prelude::*;
 
-use crate::mesh::topology::Adjacency;
-use crate::model::weights::add_to;
-use crate::skinning::problem::Problem;
-use crate::skinning::skin::Skin;
+use crate::mesh::Adjacency;
+use crate::model::add_to;
+use crate::skinning::{Problem, Skin};
 
 /// Least deviation of an edge, in units of the sphere: below it an edge counts as rigid.
 const RIGID: f64 = 1e-3;

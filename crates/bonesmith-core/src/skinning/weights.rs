@@ -9,12 +9,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::model::weights::{Row, keep_largest, normalise};
-use crate::skinning::choice::{Form, InfluenceSolver};
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
+use crate::model::{Row, keep_largest, normalise};
 use crate::skinning::products::{self, PAIRS, monomials};
-use crate::skinning::skin::Skin;
+use crate::skinning::{Form, InfluenceSolver, Motion, Problem, Skin};
 use crate::solve::kernels::{add_scaled, combine4, squared};
 
 /// Vertices whose products with the motion are found at once.

@@ -18,16 +18,9 @@ mod tests;
 use crate::baselines::published::{Attempt, stop_rule, with_bones};
 use crate::baselines::subspace::Subspace;
 use crate::cluster::region_growing;
-use crate::mesh::topology::Topology;
-use crate::model::rig::BoneKind;
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{BoneCount, FitError, FitParams};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::mesh::Topology;
+use crate::model::BoneKind;
+use crate::skinning::{BoneCount, BoneModel, FitError, FitParams, Motion, Problem, Run, Skin, State, bone_step, pass};
 
 /// Error of the reduction for each coordinate of a frame, in radii of the model [Kavan2010 s.5]: half a pixel.
 const TOLERANCE: f64 = 0.0005;

@@ -5,13 +5,10 @@
 //! beside the sums that the transformations need.
 
 use crate::baselines::vertices::{Vertex, best_rest, for_each_vertex};
-use crate::model::weights::Row;
+use crate::model::Row;
 use crate::observer::Cancelled;
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
 use crate::skinning::products::{PAIRS, along, form, monomials};
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::skinning::{Motion, Problem, Run, Skin};
 use crate::solve::simplex::SimplexSolver;
 
 /// A bone is redundant for a vertex when less than this squared share of the way to its prediction leads out of the

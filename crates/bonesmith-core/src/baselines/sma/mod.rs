@@ -19,17 +19,12 @@ mod rotations;
 use crate::baselines::published::{Attempt, cluster_motion, with_bones};
 use crate::baselines::vertices::weigh;
 use crate::cluster::mean_shift::{Clusters, mean_shift};
-use crate::mesh::topology::Topology;
-use crate::model::weights::{keep_largest, normalise};
+use crate::mesh::Topology;
+use crate::model::{keep_largest, normalise};
 use crate::observer::Cancelled;
-use crate::skinning::choice::Form;
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{BoneCount, FitError, FitParams, MAX_BONES, StopReason};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::skinning::{
+    BoneCount, FitError, FitParams, Form, MAX_BONES, Motion, Problem, Run, Skin, State, StopReason, pass,
+};
 use crate::solve::nnls::Nnls;
 use rotations::TriangleRotations;
 

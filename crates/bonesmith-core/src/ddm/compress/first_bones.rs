@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use crate::ddm::compress::layers::{Layers, VirtualBone};
 use crate::ddm::compress::maps::Mat;
-use crate::model::weights::{Row, add_to};
+use crate::model::{Row, add_to};
 use crate::observer::{Cancelled, Stages};
 
 /// Rounds of k-means.

@@ -3,8 +3,7 @@
 use glam::{DAffine3, DMat3, DVec3};
 
 use crate::ddm::compress::params::RangeOfMotion;
-use crate::model::ddm::DdmRig;
-use crate::model::rig::Clip;
+use crate::model::{Clip, DdmRig};
 use crate::observer::{Cancelled, Stages};
 
 /// Range of joints without a measured one, in radians.

@@ -33,9 +33,7 @@ use self::layers::Layers;
 use self::maps::JointMaps;
 use crate::ddm::params::DdmError;
 use crate::ddm::precompute::scalars as plain_weights;
-use crate::model::ddm::{DdmRig, Variant};
-use crate::model::rig::Rig;
-use crate::model::weights::{Row, SparseWeights, normalise};
+use crate::model::{DdmRig, Rig, Row, SparseWeights, Variant, normalise};
 use crate::observer::{Cancelled, Observer, Stages};
 use crate::solve::check::ensure;
 

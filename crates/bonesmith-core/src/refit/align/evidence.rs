@@ -2,16 +2,14 @@
 
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
-use crate::mesh::sequence::{MeshSequence, typical_step};
-use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere};
-use crate::model::rig::{Clip, Rig};
+use crate::mesh::sequence::typical_step;
+use crate::mesh::{MeshSequence, Sphere, smallest_enclosing_sphere};
+use crate::model::{Clip, Rig};
 use crate::refit::align::{Correction, SignedAxes};
 use crate::refit::resample::{self, Timing};
 use crate::skinning::alternation::PULL;
-use crate::skinning::problem::Problem;
-use crate::skinning::skin::Skin;
-use crate::skinning::unit::UnitSpace;
 use crate::skinning::weights::{Prior, Search, Subject, Task, solve};
+use crate::skinning::{Problem, Skin, UnitSpace};
 use crate::solve::transform::{nearest_rotation, rotation_svd};
 
 /// Maximum number of vertices of a sample.

@@ -20,13 +20,13 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 use glam::{DAffine3, DVec3};
 
-use crate::baselines::published::{Attempt, cluster_motion, stop_rule};
+use crate::baselines::published::{Attempt, FoundBones, Input, cluster_motion};
 use crate::baselines::vertices::weigh;
 use crate::cluster::spectral;
-use crate::mesh::{Adjacency, Topology};
+use crate::mesh::Adjacency;
 use crate::model::{BoneKind, Row, keep_largest, normalise};
 use crate::observer::Cancelled;
-use crate::skinning::{FitError, FitParams, Form, Moments, Motion, Problem, Run, Skin, State, pass};
+use crate::skinning::{FitError, Form, Moments, Motion, Problem, Run, Skin, pass};
 use crate::solve::check::check_memory;
 use crate::solve::matrix::rows;
 use crate::solve::nnls::Nnls;
@@ -50,24 +50,19 @@ const STIFFNESS: f64 = 1.0;
 const NEGLIGIBLE: f64 = 1e-3;
 
 /// Rounds with `count` bones.
-pub(super) fn decompose(
-    problem: &Problem,
-    topology: &Topology,
-    count: usize,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
+    let problem = &input.problem;
     // Nothing bounds the influences: a weight and a bone for every pair.
     check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
     run.stage("spectral clusters", None)?;
     let seeds = problem.vertices().min(MAX_SEEDS.max(count));
-    let adjacency = Adjacency::new(topology, problem.vertices());
+    let adjacency = Adjacency::new(input.topology(), problem.vertices());
     let labels =
         run.observed("clusters", |run| spectral::cluster(problem, &adjacency, seeds, count, true, &mut || run.step()))?;
     let labels: Vec<Option<u16>> = labels.into_iter().map(Some).collect();
     let mut motion = cluster_motion(problem, &labels, count, BoneKind::Rigid);
     let mut skin = Skin::rigid(count, &vec![0; problem.vertices()], problem.rest.clone());
-    let mut rule = stop_rule(params, ROUNDS, 0.0);
+    let mut rule = input.stop_rule(ROUNDS, 0.0);
     run.stage("weights and bones", Some(rule.rounds))?;
     let stop = loop {
         run.observed("weights", |run| sparse_weights(problem, &motion, &mut skin, run))?;
@@ -82,7 +77,7 @@ pub(super) fn decompose(
         }
     };
     run.observed("weights", |run| sparse_weights(problem, &motion, &mut skin, run))?;
-    let skin = normalised(&skin, params.influences.unwrap_or(count).min(count));
+    let skin = normalised(&skin, input.slots(count));
     let e_rms = problem.e_rms(pass::gather(problem, &motion, &skin).squared_error);
     run.round(count, e_rms)?;
     Ok(Attempt::new(motion, skin, BoneKind::Rigid, stop, rule.count, e_rms))

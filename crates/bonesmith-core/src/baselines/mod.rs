@@ -19,7 +19,7 @@ use crate::model::BoneKind;
 use crate::observer::Observer;
 use crate::skinning::{FitError, FitParams, Fitted, Method, Run, check_bones};
 use crate::solve::check::ensure;
-use published::{Rest, fitted, prepare, with_bones};
+use published::{Input, Rest};
 
 /// Fits bones by one of the published methods that make rigs.
 pub(crate) fn fit(
@@ -42,17 +42,15 @@ pub(crate) fn fit(
         return Err(refuse(&format!("makes {} bones only", format!("{kind:?}").to_lowercase())));
     }
     let mut run = Run::new(params, observer);
-    let problem = &prepare(sequence, params, rest, &mut run)?;
-    run.prepared();
-    let topology = &sequence.surface().topology;
+    let input = &Input::new(sequence, params, rest, &mut run)?;
     let attempt = match params.method {
-        Method::Fsd => fsd::fit(topology, problem, params, &mut run)?,
-        Method::Sma => sma::fit(topology, problem, params, &mut run)?,
-        method => with_bones(params, problem, &mut run, |count, run| match method {
-            Method::Ssdr => ssdr::decompose(problem, count, params, run),
-            Method::Lssp => lssp::decompose(problem, topology, count, params, run),
-            _ => sad::decompose(problem, count, params, run),
+        Method::Fsd => fsd::fit(input, &mut run)?,
+        Method::Sma => sma::fit(input, &mut run)?,
+        method => input.with_bones(&mut run, |count, run| match method {
+            Method::Ssdr => ssdr::decompose(input, count, run),
+            Method::Lssp => lssp::decompose(input, count, run),
+            _ => sad::decompose(input, count, run),
         })?,
     };
-    Ok(fitted(sequence, params, problem, attempt, run))
+    Ok(input.fitted(attempt, run))
 }

@@ -15,11 +15,11 @@
 
 use glam::DVec3;
 
-use crate::baselines::published::{Attempt, stop_rule};
+use crate::baselines::published::{Attempt, FoundBones, Input};
 use crate::cluster::spread::centers;
 use crate::model::BoneKind;
 use crate::observer::Cancelled;
-use crate::skinning::{BoneModel, FitError, FitParams, Motion, Problem, Run, Skin, State, bone_step, pass};
+use crate::skinning::{BoneModel, Motion, Problem, Run, Skin, bone_step, pass};
 
 /// Rounds over bones that are not affine: affine ones are solved at once.
 const SWEEP_ROUNDS: usize = 20;
@@ -31,18 +31,13 @@ const TOLERANCE: f64 = 1e-3;
 const VERTICES_AT_ONCE: usize = 1024;
 
 /// `count` bones, spread over the rest pose.
-pub(super) fn decompose(
-    problem: &Problem,
-    count: usize,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
+    let Input { params, problem, .. } = input;
     run.stage("smooth weights", None)?;
-    let slots = params.influences.unwrap_or(count).min(count);
-    let skin = run.observed("weights", |run| smooth_weights(&problem.rest, count, slots, run))?;
+    let skin = run.observed("weights", |run| smooth_weights(&problem.rest, count, input.slots(count), run))?;
     let mut motion = Motion::identity(count, problem.frames());
     let (kind, affine) = (params.bone_kind, params.bone_kind == BoneKind::Affine);
-    let mut rule = stop_rule(params, if affine { 1 } else { SWEEP_ROUNDS }, TOLERANCE);
+    let mut rule = input.stop_rule(if affine { 1 } else { SWEEP_ROUNDS }, TOLERANCE);
     run.stage("transformations", Some(rule.rounds))?;
     if affine {
         // A direction in which a bone's vertices have no extent follows the rigid motion: see `published::cluster_motion`.

@@ -11,15 +11,13 @@
 //! was published); bones are reinitialised at most [`MAX_NEW`] times their number; the effect of a bone
 //! (eq. 14, which depends on the origin) is measured about the model's middle in each frame.
 
-use crate::baselines::published::{Attempt, stop_rule};
+use crate::baselines::published::{Attempt, FoundBones, Input};
 use crate::baselines::vertices::{best_rest, for_each_vertex, weigh};
 use crate::cluster::split;
 use crate::cluster::spread::cells;
 use crate::model::BoneKind;
 use crate::observer::Cancelled;
-use crate::skinning::{
-    BoneModel, FitError, FitParams, Form, Moments, Motion, Problem, Run, Skin, State, bone_step, pass, plant,
-};
+use crate::skinning::{BoneModel, Form, Moments, Motion, Problem, Run, Skin, bone_step, pass, plant};
 use crate::solve::random::Random;
 
 /// Rounds of K-means [Le2014 s.3.4].
@@ -41,18 +39,13 @@ const PATCH: usize = 20;
 const MAX_NEW: usize = 2;
 
 /// [Course2014 alg. 3].
-pub(super) fn decompose(
-    problem: &Problem,
-    count: usize,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
+    let Input { params, problem, .. } = input;
     run.stage("k-means", None)?;
     let (mut motion, labels) = run.observed("k-means", |run| means(problem, count, params.seed, run))?;
-    let slots = params.influences.unwrap_or(count).min(count);
-    let mut skin = Skin::rigid(slots, &labels, problem.rest.clone());
+    let mut skin = Skin::rigid(input.slots(count), &labels, problem.rest.clone());
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
-    let mut rule = stop_rule(params, MAX_ROUNDS, TOLERANCE);
+    let mut rule = input.stop_rule(MAX_ROUNDS, TOLERANCE);
     let mut new_left = MAX_NEW * count;
     run.stage("weights and bones", Some(rule.rounds))?;
     loop {

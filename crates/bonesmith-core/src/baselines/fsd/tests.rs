@@ -7,7 +7,7 @@ use crate::mesh::sequence::{MeshSequence, RawSequence};
 use crate::methods::fit;
 use crate::metrics::evaluate;
 use crate::observer::{Observer, Progress, Silent};
-use crate::skinning::params::{Fitted, Method, StopReason, Warning};
+use crate::skinning::params::{FitParams, Fitted, Method, StopReason, Warning};
 use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
 
 fn params(bones: usize) -> FitParams {

@@ -16,15 +16,12 @@
 
 mod rotations;
 
-use crate::baselines::published::{Attempt, cluster_motion, with_bones};
+use crate::baselines::published::{Attempt, FoundBones, Input, cluster_motion};
 use crate::baselines::vertices::weigh;
 use crate::cluster::mean_shift::{Clusters, mean_shift};
-use crate::mesh::Topology;
 use crate::model::{keep_largest, normalise};
 use crate::observer::Cancelled;
-use crate::skinning::{
-    BoneCount, FitError, FitParams, Form, MAX_BONES, Motion, Problem, Run, Skin, State, StopReason, pass,
-};
+use crate::skinning::{BoneCount, FitError, Form, MAX_BONES, Motion, Problem, Run, Skin, StopReason, pass};
 use crate::solve::nnls::Nnls;
 use rotations::TriangleRotations;
 
@@ -50,37 +47,26 @@ const TRIES: i32 = 16;
 const SUM_ROW: f64 = 1.0;
 
 /// As many bones as the parameters say, or a bandwidth gives.
-pub(super) fn fit(
-    topology: &Topology,
-    problem: &Problem,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+pub(super) fn fit(input: &Input, run: &mut Run<'_>) -> FoundBones {
     run.stage("rotations of triangles", None)?;
-    let rotations = TriangleRotations::new(problem, topology, MAX_TRIANGLES, MAX_FRAMES)?;
+    let rotations = TriangleRotations::new(&input.problem, input.topology(), MAX_TRIANGLES, MAX_FRAMES)?;
     run.prepared();
-    match (params.bandwidth, params.bones) {
-        (Some(bandwidth), _) => of_bandwidth(problem, &rotations, bandwidth, params, run),
-        (None, BoneCount::Auto) => of_bandwidth(problem, &rotations, BANDWIDTH, params, run),
-        _ => with_bones(params, problem, run, |count, run| {
+    match (input.params.bandwidth, input.params.bones) {
+        (Some(bandwidth), _) => of_bandwidth(input, &rotations, bandwidth, run),
+        (None, BoneCount::Auto) => of_bandwidth(input, &rotations, BANDWIDTH, run),
+        _ => input.with_bones(run, |count, run| {
             let labels = search(&rotations, count, run)?;
-            decompose(problem, &rotations, &labels, count, params, run)
+            decompose(input, &rotations, &labels, count, run)
         }),
     }
 }
 
 /// As many bones as one bandwidth gives.
-fn of_bandwidth(
-    problem: &Problem,
-    rotations: &TriangleRotations,
-    bandwidth: f64,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+fn of_bandwidth(input: &Input, rotations: &TriangleRotations, bandwidth: f64, run: &mut Run<'_>) -> FoundBones {
     run.stage("mean shift", Some(1))?;
     let clusters = shifted(rotations, bandwidth, run)?;
     let count = significant(&clusters, rotations.large_share()).clamp(1, MAX_BONES);
-    decompose(problem, rotations, &clusters.labels, count, params, run)
+    decompose(input, rotations, &clusters.labels, count, run)
 }
 
 /// Clusters of one bandwidth.
@@ -132,22 +118,21 @@ fn search(rotations: &TriangleRotations, count: usize, run: &mut Run<'_>) -> Res
 
 /// Bones of the first `count` clusters and weights for them.
 fn decompose(
-    problem: &Problem,
+    input: &Input,
     rotations: &TriangleRotations,
     labels: &[usize],
     count: usize,
-    params: &FitParams,
     run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+) -> FoundBones {
+    let (problem, kind) = (&input.problem, input.params.bone_kind);
     run.stage("bones and weights", Some(1))?;
     let of_vertices = rotations.vertex_labels(problem.vertices(), labels, count);
-    let motion = run.timed("bones", || cluster_motion(problem, &of_vertices, count, params.bone_kind));
-    let slots = params.influences.unwrap_or(count).min(count);
-    let mut skin = Skin::rigid(slots, &vec![0; problem.vertices()], problem.rest.clone());
+    let motion = run.timed("bones", || cluster_motion(problem, &of_vertices, count, kind));
+    let mut skin = Skin::rigid(input.slots(count), &vec![0; problem.vertices()], problem.rest.clone());
     run.observed("weights", |run| weights(problem, &motion, &mut skin, run))?;
     let e_rms = problem.e_rms(pass::gather(problem, &motion, &skin).squared_error);
     run.round(count, e_rms)?;
-    Ok(Attempt::new(motion, skin, params.bone_kind, StopReason::MaxIterations, 1, e_rms))
+    Ok(Attempt::new(motion, skin, kind, StopReason::MaxIterations, 1, e_rms))
 }
 
 /// Weights on the K bones that alone predict a vertex best.

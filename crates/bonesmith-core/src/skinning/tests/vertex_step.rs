@@ -151,8 +151,8 @@ fn the_fast_step_agrees_with_the_plain_choice() {
                 exact += solver.energy + solver.value(&row);
             }
         }
-        println!("{slots} of {bones}: {same} of {all} the same bones, error {fast} against {exact}");
-        assert!(same * 20 >= all * 19, "{slots} of {bones} bones: {same} of {all} vertices have the same bones");
+        // Seen: 1198 of 1200 in all.
+        assert!(same * 50 >= all * 49, "{slots} of {bones} bones: {same} of {all} vertices have the same bones");
         assert!(fast <= exact * 1.002, "{slots} of {bones} bones: error {fast}, of the plain choice {exact}");
     }
 }

@@ -163,11 +163,7 @@ impl Residual {
 }
 
 /// [R][N] the published form: leading left singular vectors of the displacements, as long as their singular values.
-pub(super) fn decomposed(
-    residuals: &Residuals<'_>,
-    rank: usize,
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Vec<DVec3>>, Cancelled> {
+pub(super) fn decomposed(residuals: &Residuals, rank: usize, stages: &mut Stages) -> Result<refine::Shapes, Cancelled> {
     let pulled = residuals.vectors(|residual| residual.pulled_back(), stages)?;
     let f = pulled.len();
     let products = products(&pulled, stages)?;

@@ -26,15 +26,18 @@ const MANY_SHAPES: usize = 64;
 /// Numbers of one block's products: they stay in cache.
 const BLOCK_NUMBERS: usize = 1 << 18;
 
-/// Shapes [R][N] and their weights [F][R].
-type Solution = (Vec<Vec<DVec3>>, Vec<Vec<f64>>);
+/// [R][N] displacements.
+pub(super) type Shapes = Vec<Vec<DVec3>>;
+
+/// [F][R] weights of the shapes.
+type Weights = Vec<Vec<f64>>;
 
 /// The best weights of the given shapes, then better shapes, and so on.
 pub(super) fn refine(
-    residuals: &Residuals<'_>,
-    shapes: Vec<Vec<DVec3>>,
-    stages: &mut Stages<'_>,
-) -> Result<Solution, Cancelled> {
+    residuals: &Residuals,
+    shapes: Shapes,
+    stages: &mut Stages,
+) -> Result<(Shapes, Weights), Cancelled> {
     let rounds = match shapes.len() {
         0 => 0,
         1..=MANY_SHAPES => ROUNDS,
@@ -60,17 +63,17 @@ pub(super) fn refine(
 
 /// [F][R] weights, and the squared error that is left.
 pub(super) fn all_weights(
-    residuals: &Residuals<'_>,
-    shapes: &[Vec<DVec3>],
-    stages: &mut Stages<'_>,
-) -> Result<(Vec<Vec<f64>>, f64), Cancelled> {
+    residuals: &Residuals,
+    shapes: &Shapes,
+    stages: &mut Stages,
+) -> Result<(Weights, f64), Cancelled> {
     let solved = stages.map(residuals.frame_count(), || (), |(), t| best_weights(residuals, t, shapes))?;
     let error = solved.iter().map(|(_, left)| left).sum();
     Ok((solved.into_iter().map(|(weights, _)| weights).collect(), error))
 }
 
 /// [R] weights of the shapes that bring the posed vertices of a frame closest to the truth; the squared error then.
-fn best_weights(residuals: &Residuals<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (Vec<f64>, f64) {
+fn best_weights(residuals: &Residuals, t: usize, shapes: &Shapes) -> (Vec<f64>, f64) {
     let (n, rank) = (residuals.vertex_count(), shapes.len());
     // Sums over fixed blocks, added in order: the same with any number of threads. The last one is the error without shapes.
     let width = rank + 1;
@@ -100,11 +103,7 @@ fn best_weights(residuals: &Residuals<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (
 }
 
 /// [R][N] displacements for given weights [F][R].
-pub(super) fn best_shapes(
-    residuals: &Residuals<'_>,
-    weights: &[Vec<f64>],
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Vec<DVec3>>, Cancelled> {
+pub(super) fn best_shapes(residuals: &Residuals, weights: &Weights, stages: &mut Stages) -> Result<Shapes, Cancelled> {
     let (n, f, rank) = (residuals.vertex_count(), weights.len(), weights[0].len());
     let pairs: Vec<(usize, usize)> = (0..rank).flat_map(|a| (0..=a).map(move |b| (a, b))).collect();
     let products = Mat::from_fn(pairs.len(), f, |p, t| weights[t][pairs[p].0] * weights[t][pairs[p].1]);

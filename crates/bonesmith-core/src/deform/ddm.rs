@@ -166,8 +166,9 @@ fn rotation_rows<F: FnMut(usize, &Linear, [f32; 3])>(
     let mut start = 0;
     while start < count {
         let here = LANES.min(count - start);
-        let mut target: [[Lane; 3]; 3] = Default::default();
-        let mut rotation: [[Lane; 3]; 3] = Default::default();
+        // Lanes without a row have nothing to turn.
+        let identity = std::array::from_fn(|c| std::array::from_fn(|r| Lane([f32::from(u8::from(c == r)); LANES])));
+        let (mut target, mut rotation): ([[Lane; 3]; 3], [[Lane; 3]; 3]) = (identity, identity);
         let mut q = [[0.0f32; 4]; LANES];
         for l in 0..here {
             let row = first + start + l;
@@ -180,12 +181,6 @@ fn rotation_rows<F: FnMut(usize, &Linear, [f32; 3])>(
                     target[c][r].0[l] = h[c][r];
                     rotation[c][r].0[l] = guess[c][r];
                 }
-            }
-        }
-        for l in here..LANES {
-            for c in 0..3 {
-                target[c][c].0[l] = 1.0;
-                rotation[c][c].0[l] = 1.0;
             }
         }
         nearest_rotations(&target, &mut rotation);

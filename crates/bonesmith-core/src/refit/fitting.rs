@@ -53,11 +53,7 @@ pub(super) fn start(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &Ref
 }
 
 /// Rounds over what is to be fitted, without new bones.
-pub(super) fn descend(
-    fitting: &mut Alternation,
-    params: &RefitParams,
-    run: &mut Run<'_>,
-) -> Result<StopReason, Cancelled> {
+pub(super) fn descend(fitting: &mut Alternation, params: &RefitParams, run: &mut Run) -> Result<StopReason, Cancelled> {
     match params.solve {
         Solve::Weights => {
             let passes = if fitting.smoothness.is_some() { SMOOTH_PASSES } else { 1 };

@@ -82,12 +82,7 @@ fn find_weights(
 }
 
 /// [N] cluster of each vertex.
-fn clusters(
-    input: &Input<'_>,
-    method: SkeletonMethod,
-    count: usize,
-    run: &mut Run<'_>,
-) -> Result<Vec<Option<u16>>, Cancelled> {
+fn clusters(input: &Input, method: SkeletonMethod, count: usize, run: &mut Run) -> Result<Vec<Option<u16>>, Cancelled> {
     let n = input.problem.vertices();
     let (share, local) = match method {
         // Between 0.3 % and 1 % of the vertices [Course2014 s.2.2].

@@ -11,7 +11,7 @@ use crate::observer::Cancelled;
 use crate::skeleton::Input;
 use crate::skeleton::tree_search::KeepRule;
 use crate::skinning::search::{Explorer, SWEEPS, SearchPlan};
-use crate::skinning::{BoneModel, Descent, Effort, Motion, Problem, Run, Skin, State, VertexParams};
+use crate::skinning::{BoneModel, Descent, Motion, Problem, Run, Skin, State, VertexParams};
 
 /// Rounds with each number of influences while these grow [Le2014 s.3.6].
 const ROUNDS_PER_INFLUENCE: usize = 3;
@@ -48,10 +48,10 @@ pub(super) fn thinned(
     state: State,
     max_bones: usize,
     keep: KeepRule,
-    effort: Effort,
     run: &mut Run<'_>,
 ) -> Result<(State, f64), Cancelled> {
-    let resume = |state: State| Explorer::resume(input.coarse, state, input.local, SearchPlan::new(effort), 0);
+    let resume =
+        |state: State| Explorer::resume(input.coarse, state, input.local, SearchPlan::new(input.fit.effort), 0);
     let mut explorer = resume(state);
     explorer.descend(1, run)?;
     explorer.thin_out(max_bones, run)?;

@@ -19,8 +19,7 @@ use crate::skeleton::multipass::joined;
 use crate::skeleton::params::{SkeletonInfo, SkeletonMethod};
 use crate::skeleton::{Input, Skeleton};
 use crate::skinning::{
-    BoneCount, BoneModel, Descent, FitParams, Motion, Problem, Run, Skin, State, StopReason, VertexParams, bone_step,
-    pass,
+    BoneModel, Descent, Motion, Problem, Run, Skin, State, StopReason, VertexParams, bone_step, pass,
 };
 
 /// Bones where their number is left open: these methods do not find it.
@@ -33,17 +32,9 @@ const HASLER_ROUNDS: usize = 10;
 const WEIGHT_PASSES: usize = 4;
 
 /// Finds a skeleton in one pass.
-pub(super) fn single_pass(
-    input: &Input<'_>,
-    fit: &FitParams,
-    method: SkeletonMethod,
-    run: &mut Run<'_>,
-) -> Result<Skeleton, Cancelled> {
+pub(super) fn single_pass(input: &Input, method: SkeletonMethod, run: &mut Run) -> Result<Skeleton, Cancelled> {
     let problem = input.problem;
-    let count = match fit.bones {
-        BoneCount::Exact(bones) => bones,
-        _ => DEFAULT_BONES.min(problem.vertices().div_ceil(6)),
-    };
+    let count = input.bones().unwrap_or(DEFAULT_BONES.min(problem.vertices().div_ceil(6)));
     run.stage("clusters", None)?;
     let labels = run.observed("clusters", |run| clusters(input, method, count, run))?;
     let mut state = rigid_bones(input, &labels);

@@ -45,7 +45,7 @@ impl Subspace {
 
     /// [r, d] coordinates of [r, L] rows.
     pub fn reduced(&self, rows: &[f64]) -> Vec<f64> {
-        let coordinates = |row| self.basis.chunks_exact(self.length).map(move |direction| dot(direction, row));
+        let coordinates = |row| self.basis.chunks_exact(self.length).map(move |direction| dot64(direction, row));
         rows.chunks_exact(self.length).flat_map(coordinates).collect()
     }
 
@@ -114,7 +114,7 @@ fn largest(norms: &[f64]) -> usize {
 
 /// Takes off the part that lies in the span of orthonormal rows (classical Gram-Schmidt).
 fn make_orthogonal(direction: &mut [f64], basis: &[f64]) {
-    let shares: Vec<f64> = basis.chunks_exact(direction.len()).map(|row| dot(row, direction)).collect();
+    let shares: Vec<f64> = basis.chunks_exact(direction.len()).map(|row| dot64(row, direction)).collect();
     for (row, share) in basis.chunks_exact(direction.len()).zip(shares) {
         direction.iter_mut().zip(row).for_each(|(x, b)| *x -= share * b);
     }
@@ -148,15 +148,31 @@ fn transposed(rows: &[Vec<f32>], n: usize) -> Vec<f32> {
 
 /// Scalar product in eight fixed partial sums of float64.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn dot<T: Copy + Into<f64>>(a: &[T], b: &[f64]) -> f64 {
+fn dot(a: &[f32], b: &[f64]) -> f64 {
     let mut sums = [0f64; 8];
     let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
     for (x, y) in a8.remainder().iter().zip(b8.remainder()) {
-        sums[0] += (*x).into() * y;
+        sums[0] += f64::from(*x) * y;
     }
     for (x, y) in a8.zip(b8) {
         for l in 0..8 {
-            sums[l] += x[l].into() * y[l];
+            sums[l] += f64::from(x[l]) * y[l];
+        }
+    }
+    sums.iter().sum()
+}
+
+/// Scalar product in eight fixed partial sums.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn dot64(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0f64; 8];
+    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
+    for (x, y) in a8.remainder().iter().zip(b8.remainder()) {
+        sums[0] += x * y;
+    }
+    for (x, y) in a8.zip(b8) {
+        for l in 0..8 {
+            sums[l] += x[l] * y[l];
         }
     }
     sums.iter().sum()
@@ -177,7 +193,7 @@ mod tests {
     fn skew(s: &Subspace) -> f64 {
         let row = |l: usize| &s.basis[l * s.length..(l + 1) * s.length];
         let pairs = (0..s.dimension).flat_map(|l| (0..=l).map(move |m| (l, m)));
-        pairs.map(|(l, m)| (dot(row(l), row(m)) - f64::from(u8::from(l == m))).abs()).fold(0.0, f64::max)
+        pairs.map(|(l, m)| (dot64(row(l), row(m)) - f64::from(u8::from(l == m))).abs()).fold(0.0, f64::max)
     }
 
     /// `|B C - A|_F` number by number.

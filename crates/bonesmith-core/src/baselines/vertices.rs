@@ -46,7 +46,7 @@ impl Vertex<'_> {
     }
 
     /// Fills the slots; what is not positive is left out.
-    pub fn set(&mut self, influences: Row) {
+    pub fn set(&mut self, influences: impl IntoIterator<Item = (usize, f64)>) {
         let SkinRows { bones, weights, .. } = &mut self.skin;
         bones.fill(0);
         weights.fill(0.0);

@@ -21,7 +21,7 @@ use crate::mesh::topology::{Adjacency, Topology};
 use crate::observer::{Cancelled, Check};
 use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
-use crate::solve::kernels::{combine4, squared};
+use crate::solve::kernels::{squared, subtract4};
 
 /// Clusters of vertices, each with the motion of its seed.
 pub(crate) struct Regions {
@@ -118,7 +118,7 @@ impl Predictor<'_> {
         let u = self.problem.rest[i];
         scratch.copy_from_slice(self.problem.trajectory(i));
         let rows = std::array::from_fn(|c| &rows[(c * self.motion.bones + j) * length..][..length]);
-        combine4(scratch, [u.x, u.y, u.z, 1.0].map(|x| -x as f32), rows);
+        subtract4(scratch, [u.x, u.y, u.z, 1.0].map(|x| x as f32), rows);
         squared(scratch)
     }
 

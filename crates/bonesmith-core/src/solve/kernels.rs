@@ -2,8 +2,6 @@
 //!
 //! Kept together so that dispatch happens in one place.
 
-use std::ops::{Add, AddAssign, Mul};
-
 use multiversion::multiversion;
 use pulp::{Simd, WithSimd};
 
@@ -131,13 +129,19 @@ impl WithSimd for AddMoments<'_> {
     }
 }
 
+/// `r -= sum_c x[c] rows[c]`: takes one bone's share off a residual.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn subtract4(r: &mut [f32], x: [f32; 4], rows: [&[f32]; 4]) {
+    let n = r.len();
+    let [a, b, c, d] = rows.map(|row| &row[..n]);
+    for l in 0..n {
+        r[l] -= x[0] * a[l] + x[1] * b[l] + (x[2] * c[l] + x[3] * d[l]);
+    }
+}
+
 /// `out += sum_c x[c] rows[c]`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-pub(crate) fn combine4<T: Copy + AddAssign + Add<Output = T> + Mul<Output = T>>(
-    out: &mut [T],
-    x: [T; 4],
-    rows: [&[T]; 4],
-) {
+pub(crate) fn combine4(out: &mut [f64], x: [f64; 4], rows: [&[f64]; 4]) {
     let n = out.len();
     let [a, b, c, d] = rows.map(|row| &row[..n]);
     for l in 0..n {

@@ -54,7 +54,12 @@ impl Part {
     }
 
     fn read(&mut self, influences: impl Iterator<Item = (usize, f64)>) {
-        (self.bones, self.weights) = influences.unzip();
+        self.bones.clear();
+        self.weights.clear();
+        for (j, w) in influences {
+            self.bones.push(j);
+            self.weights.push(w);
+        }
     }
 
     /// Fills row and column `p` of the quadratic: `G = u^T K_jk u`, `q = Y_j . u`.
@@ -85,8 +90,8 @@ impl Part {
     }
 
     /// Bones with their weights.
-    fn influences(&self) -> Row {
-        self.bones.iter().copied().zip(self.weights.iter().copied()).collect()
+    fn influences(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.bones.iter().copied().zip(self.weights.iter().copied())
     }
 }
 
@@ -125,7 +130,8 @@ impl<'a> RestAndWeights<'a> {
         let mut value = 0.0;
         for _ in 0..if move_rest { ROUNDS } else { 1 } {
             if move_rest {
-                *vertex.rest() = best_rest(self.motion, vertex.y, &self.present.influences(), *vertex.rest());
+                let influences: Row = self.present.influences().collect();
+                *vertex.rest() = best_rest(self.motion, vertex.y, &influences, *vertex.rest());
             }
             value = self.reweigh(vertex.y, &vertex.homogeneous());
         }

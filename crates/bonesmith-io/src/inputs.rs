@@ -78,13 +78,21 @@ fn meshes(mut found: Vec<(PathBuf, Format)>, folder: Option<String>) -> Result<S
     Ok(Source::Meshes { files, rest: rests.pop(), format, name })
 }
 
+/// The files that inputs stand for: those of folders and patterns too. A pattern that matches nothing stands for none.
+pub fn named_files(inputs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    // What is wrong with an input is reported when it is read.
+    inputs.iter().for_each(|input| _ = expand(input, &mut files));
+    files
+}
+
 /// Appends the files that one input stands for.
 pub fn expand(input: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError> {
     if input.is_dir() {
         return expand_folder(input, files);
     }
     let text = input.to_string_lossy();
-    if input.exists() || !text.contains(['*', '?', '[']) {
+    if crate::opens::exists(input) || !text.contains(['*', '?', '[']) {
         files.push(input.to_owned()); // a missing file is told when it is opened
         return Ok(());
     }

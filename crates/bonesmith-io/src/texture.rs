@@ -27,7 +27,7 @@ pub fn mime_of(bytes: &[u8]) -> Option<&'static str> {
 pub fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
     match metadata.is_file() && metadata.len() <= MAX_BYTES {
-        true => std::fs::read(path).map_err(|e| e.to_string()),
+        true => crate::opens::read(path).map_err(|e| e.to_string()),
         false => Err("no plain file, or a very large one".into()),
     }
 }

@@ -5,17 +5,18 @@ use bonesmith_io::Format;
 
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
+use crate::load;
 use crate::output::{bytes, print};
 use crate::session::Session;
 use crate::settings::{self, Input};
-use crate::{load, pipeline};
 
 pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let mut paths = args.paths;
     let output = paths.pop().ok_or_else(|| Usage::new("nothing to convert"))?;
     let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
     let input = settings::input(paths, args.input)?;
-    let output = settings::output_as(output, &input.paths, &writable())?;
+    let output = settings::output_as(output, &writable())?;
+    session.claim(&input.files(), std::slice::from_ref(&output), None, None)?;
 
     session.stage("reading")?;
     let format = Format::from_extension(&output);
@@ -42,7 +43,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     session.finish_progress();
     if !session.quiet {
         let what = if is_animation { "an animation" } else { "a rig" };
-        let size = pipeline::file_bytes(&output);
+        let size = bonesmith_io::file_bytes(&output);
         print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
     }
     Ok(Outcome::Done)

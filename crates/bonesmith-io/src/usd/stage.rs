@@ -638,7 +638,7 @@ impl Attribute<'_> {
 /// Detected from the first two bytes.
 fn is_archive(path: &Path) -> Result<bool, IoError> {
     let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(2).read_to_end(&mut head));
+    let read = crate::opens::open(path).and_then(|file| file.take(2).read_to_end(&mut head));
     read.map_err(|e| IoError::os(path, e))?;
     Ok(head == b"PK")
 }

@@ -27,7 +27,7 @@ pub struct Document {
 impl Document {
     /// Reads a file.
     pub fn open(path: &Path) -> Result<Self, IoError> {
-        let bytes = std::fs::read(path).map_err(|e| IoError::os(path, e))?;
+        let bytes = crate::opens::read(path).map_err(|e| IoError::os(path, e))?;
         crate::opens::count();
         let memory_limit = bytes.len().saturating_mul(MOST_GROWTH).max(MOST_BYTES);
         let mut scene = parse(path, &bytes, memory_limit, None)?;

@@ -31,7 +31,7 @@ pub struct Document {
 impl Document {
     /// Reads the file and everything it refers to for geometry.
     pub fn open(path: &Path) -> Result<Self, IoError> {
-        let bytes = std::fs::read(path).map_err(|source| IoError::Os { path: path.to_owned(), source })?;
+        let bytes = crate::opens::read(path).map_err(|source| IoError::Os { path: path.to_owned(), source })?;
         crate::opens::count();
         let malformed = |what: String| IoError::Malformed { path: path.to_owned(), what };
         if bytes.is_empty() {
@@ -100,7 +100,7 @@ impl Document {
         }
         let path = self.path.parent().unwrap_or(Path::new("")).join(relative);
         let os = |source| IoError::Os { path: path.clone(), source };
-        let file = std::fs::File::open(&path).map_err(os)?;
+        let file = crate::opens::open(&path).map_err(os)?;
         // A device would never end.
         if !file.metadata().map_err(os)?.is_file() {
             return Err(self.malformed(format!("{name:?} is not a plain file")));

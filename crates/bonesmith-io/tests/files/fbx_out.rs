@@ -96,6 +96,36 @@ fn everything_on_the_surface_comes_back() {
     }
 }
 
+/// Each material shows its own picture, whatever pictures are called.
+#[test]
+fn pictures_that_share_a_name_stay_apart() {
+    let mut rig = Recipe { seams: true, ..Recipe::new("painted", BoneKind::Rigid) }.build();
+    let surface = Arc::make_mut(&mut rig.surface);
+    let plain = surface.images[0].clone();
+    let picture = |name: &str, mark: u8| {
+        let mut image = plain.clone();
+        image.name = name.into();
+        image.bytes.push(mark);
+        image
+    };
+    surface.images = vec![picture("skin.png", 1), picture("skin.png", 2), picture("", 3), picture("", 4)];
+    let textured = surface.materials.iter().find(|m| m.textures.base_color.is_some()).unwrap().clone();
+    surface.materials = (0..4)
+        .map(|image| {
+            let mut material = textured.clone();
+            material.name = format!("m{image}");
+            material.textures.base_color.as_mut().unwrap().image = image;
+            material
+        })
+        .collect();
+    surface.face_materials = (0..surface.topology.face_count() as u32).map(|f| f % 4).collect();
+    let back = through(&rig);
+    for (at, material) in back.surface.materials.iter().enumerate() {
+        let image = &back.surface.images[material.textures.base_color.unwrap().image as usize];
+        assert_eq!(image.bytes.last(), Some(&(at as u8 + 1)), "{}", material.name);
+    }
+}
+
 #[test]
 fn axes_units_tips_and_several_clips() {
     let mut rig = Recipe { chained: true, ..Recipe::new("metres", BoneKind::Rigid) }.build();

@@ -12,6 +12,7 @@ use bonesmith_core::transform::{Trs, continue_signs, nearest_rotation, rotation_
 use bonesmith_core::{BoneKind, Clip, Rig};
 use glam::{DAffine3, DMat3, DQuat, DVec3};
 
+use crate::skinned::depths;
 use crate::usd::half::{half_bits, half_pair, half_to_f32};
 
 /// Largest cosine between axes that still counts as no shear: float32 matrices of rigid bones reach 1e-7.
@@ -183,9 +184,9 @@ fn frames_of(clip: &Clip, j: usize) -> impl Iterator<Item = DAffine3> + '_ {
 
 /// Bones in an order in which every parent comes before its children.
 fn parents_first(rig: &Rig) -> Vec<usize> {
-    let depth = |j: usize| std::iter::successors(rig.bones[j].parent, |&p| rig.bones[p].parent).count();
+    let depths = depths(&rig.bones.iter().map(|bone| bone.parent).collect::<Vec<_>>());
     let mut order: Vec<usize> = (0..rig.bone_count()).collect();
-    order.sort_by_cached_key(|&j| depth(j));
+    order.sort_by_key(|&j| depths[j]);
     order
 }
 

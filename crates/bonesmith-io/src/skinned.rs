@@ -96,6 +96,25 @@ pub fn forest(told: &[i32], count: usize) -> Option<Vec<Option<usize>>> {
     parents.filter(|parents| parents.len() == count && is_forest(parents))
 }
 
+/// [B] bones above each one, for parents that form a forest.
+pub fn depths(parents: &[Option<usize>]) -> Vec<usize> {
+    let mut depths: Vec<Option<usize>> = vec![None; parents.len()];
+    let mut path = Vec::new();
+    for start in 0..parents.len() {
+        let mut at = Some(start);
+        while let Some(j) = at.filter(|&j| depths[j].is_none()) {
+            path.push(j);
+            at = parents[j];
+        }
+        let mut depth = at.and_then(|j| depths[j]).map_or(0, |depth| depth + 1);
+        while let Some(j) = path.pop() {
+            depths[j] = Some(depth);
+            depth += 1;
+        }
+    }
+    depths.into_iter().map(Option::unwrap_or_default).collect()
+}
+
 /// No bone is its own ancestor.
 fn is_forest(parents: &[Option<usize>]) -> bool {
     // 0 unknown, 1 on the way up, 2 sound.
@@ -136,5 +155,18 @@ impl UniqueNames {
         }
         self.uses.insert(candidate.clone(), 1);
         candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depths_of_a_forest() {
+        assert_eq!(depths(&[Some(2), None, Some(1), Some(2), None]), [2, 0, 1, 2, 0]);
+        // A chain from its end: as long as there may be, and quick.
+        let chain: Vec<Option<usize>> = (0..1 << 16).map(|j| Some(j + 1).filter(|p| *p < 1 << 16)).collect();
+        assert_eq!(depths(&chain)[0], (1 << 16) - 1);
     }
 }

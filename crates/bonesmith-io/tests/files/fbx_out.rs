@@ -160,6 +160,41 @@ fn baked_by_another_evaluator() {
     }
 }
 
+/// A rig of `count` bones, all children of the first, each with a vertex; two frames.
+fn crowded(count: usize) -> Rig {
+    let made = Recipe::new("crowded", BoneKind::Rigid).build();
+    let bone = |j: usize| bonesmith_core::Bone {
+        name: format!("b{j}"),
+        parent: (j > 0).then_some(0),
+        world_from_bind: glam::DAffine3::from_translation(glam::DVec3::new(j as f64, 0.0, 0.0)),
+        tip: None,
+    };
+    let n = count.max(4);
+    let mut weights = bonesmith_core::SparseWeights::new(n, 1);
+    (0..n).for_each(|i| weights.set(i, &[(i % count, 1.0)]));
+    Rig {
+        name: "crowded".into(),
+        rest: (0..n).map(|i| Vec3::new(i as f32, 1.0, 0.0)).collect(),
+        surface: Arc::new(bonesmith_core::Surface::default()),
+        weights,
+        bones: (0..count).map(bone).collect(),
+        clips: vec![bonesmith_core::Clip {
+            name: "move".into(),
+            times_secs: vec![0.0, 1.0],
+            posed_from_rest: vec![glam::DAffine3::IDENTITY; 2 * count],
+        }],
+        ..made
+    }
+}
+
+#[test]
+fn as_many_bones_as_there_may_be() {
+    let rig = crowded(1 << 16);
+    let back = through(&rig);
+    assert_eq!(back.bone_count(), rig.bone_count());
+    assert_eq!(back.weights.of(65535).next(), Some((65535, 1.0)));
+}
+
 #[test]
 fn rigs_for_the_judges() {
     for mut rig in rigs::all() {

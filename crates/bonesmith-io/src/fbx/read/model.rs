@@ -258,6 +258,7 @@ impl Builder {
             let below = nodes[n].parent.as_ref().is_some_and(|parent| member[number(parent)]);
             member[n] |= below && is_bone(n);
         }
+        let binds = BindPoses::new(document);
         for n in (0..nodes.len()).filter(|n| member[*n]) {
             if self.bones_of_node.contains_key(&n) || self.bones.len() >= MAX_BONES {
                 continue;
@@ -265,7 +266,7 @@ impl Builder {
             if is_stretch(&nodes[n]) {
                 continue;
             }
-            let world = bind_of(&nodes[n]);
+            let world = binds.of(&nodes[n]);
             let parent = nodes[n].parent.as_ref().and_then(|parent| self.bones_of_node.get(&number(parent)));
             let name = nodes[n].element.name.to_ascii_lowercase();
             let is_tip = nodes[n].children.is_empty() && TIPS.iter().any(|end| name.ends_with(end));
@@ -292,12 +293,26 @@ fn is_stretch(node: &Node) -> bool {
     inner.is_some_and(|name| node.children.len() == 1 && node.children[0].element.name.as_ref() == name)
 }
 
-/// Where a bone without vertices rests: as the bind pose says, else as the file stands.
-fn bind_of(node: &Node) -> DAffine3 {
-    let pose = node.bind_pose.as_ref();
-    let own = pose.and_then(|pose| pose.bone_poses.iter().find(|bone| number(&bone.bone_node) == number(node)));
-    let world = own.map(|bone| affine(&bone.bone_to_world)).filter(|m| m.is_finite());
-    world.unwrap_or_else(|| affine(&node.node_to_world))
+/// Places of bones in all bind poses of a file: a pose lists every bone, so that a search for each would take long.
+struct BindPoses(HashMap<(u32, usize), DAffine3>);
+
+impl BindPoses {
+    fn new(document: &Document) -> Self {
+        let mut places = HashMap::new();
+        for pose in &document.scene().poses {
+            for bone in &pose.bone_poses {
+                let key = (pose.element.typed_id, number(&bone.bone_node));
+                places.entry(key).or_insert_with(|| affine(&bone.bone_to_world));
+            }
+        }
+        Self(places)
+    }
+
+    /// Where a bone without vertices rests: as the bind pose says, else as the file stands.
+    fn of(&self, node: &Node) -> DAffine3 {
+        let own = node.bind_pose.as_ref().and_then(|pose| self.0.get(&(pose.element.typed_id, number(node))));
+        own.copied().filter(|m| m.is_finite()).unwrap_or_else(|| affine(&node.node_to_world))
+    }
 }
 
 fn own_joint(node: &Node) -> Joint {

@@ -132,7 +132,9 @@ impl Model {
         let mut moves = vec![false; document.root.nodes.len()];
         for bone in &self.bones {
             for node in self.scene.ancestry(bone.node) {
-                moves[node] = true;
+                if std::mem::replace(&mut moves[node], true) {
+                    break;
+                }
             }
         }
         let morphs = |node: usize| self.morphs.iter().any(|morph| morph.node == node);

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::args::GlobalArgs;
 use crate::errors::Usage;
+use crate::output::tell;
 use crate::settings::{self, JsonTarget, ReportTarget};
 use bonesmith_core::observer::Cancelled;
 
@@ -170,8 +171,8 @@ impl Session {
     pub fn warn(&self, text: &str) {
         match &self.display {
             Display::Nothing => {}
-            Display::Lines(_) => eprintln!("warning: {text}"),
-            Display::Bar(bar) => bar.suspend(|| eprintln!("warning: {text}")),
+            Display::Lines(_) => tell(&format!("warning: {text}")),
+            Display::Bar(bar) => bar.suspend(|| tell(&format!("warning: {text}"))),
         }
     }
 }

@@ -118,6 +118,9 @@ pub fn parent(path: &Path) -> &Path {
 
 /// A file of results: a file or nothing yet, where links lead to, and in a folder that can be written to.
 pub fn writable(path: &Path) -> Result<(), Usage> {
+    if path.is_dir() {
+        return Err(Usage::new(format!("{} is a folder", path.display())));
+    }
     let place = bonesmith_io::place_of(path).map_err(|error| Usage::new(error.to_string()))?;
     writable_folder(parent(&place))
 }

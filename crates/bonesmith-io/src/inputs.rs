@@ -100,7 +100,7 @@ pub fn expand(input: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError> {
     let before = files.len();
     for path in paths {
         let path = path.map_err(|e| IoError::os(e.path(), std::io::Error::from(e.error().kind())))?;
-        if path.is_file() {
+        if !path.is_dir() {
             files.push(path);
         }
     }
@@ -116,7 +116,8 @@ fn expand_folder(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError>
     let before = files.len();
     for entry in std::fs::read_dir(folder).map_err(os)? {
         let path = entry.map_err(os)?.path();
-        if path.is_file() && Format::from_extension(&path).is_some_and(is_mesh) {
+        // A link that leads nowhere is a frame that is missing, and reported as such when it is opened.
+        if !path.is_dir() && Format::from_extension(&path).is_some_and(is_mesh) {
             files.push(path);
         }
     }

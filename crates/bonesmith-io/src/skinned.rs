@@ -89,6 +89,15 @@ pub fn kind_of(bones: &[Bone], clips: &[Clip]) -> BoneKind {
     kind
 }
 
+/// Whether two skins mean the same by a joint: their matrices differ by the rounding of float32 only.
+pub fn same_bind(a: &DAffine3, b: &DAffine3) -> bool {
+    const ROUNDING: f64 = 1e-6;
+    let linear = a.matrix3.to_cols_array().into_iter().map(f64::abs).fold(0.0, f64::max);
+    let far = a.translation.abs().max_element().max(b.translation.abs().max_element());
+    a.matrix3.abs_diff_eq(b.matrix3, ROUNDING * linear.max(1.0))
+        && a.translation.abs_diff_eq(b.translation, ROUNDING * far.max(1.0))
+}
+
 /// Parents as our own files tell them, -1 for roots; `None` where they are not those of `count` bones.
 pub fn forest(told: &[i32], count: usize) -> Option<Vec<Option<usize>>> {
     let parent = |&p: &i32| if p == -1 { Some(None) } else { usize::try_from(p).ok().filter(|p| *p < count).map(Some) };

@@ -3,6 +3,7 @@
 mod bad_input;
 mod cancel;
 mod commands;
+mod convert;
 mod ddm;
 mod files;
 mod fitting;

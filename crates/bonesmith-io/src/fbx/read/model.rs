@@ -13,7 +13,7 @@ use ufbx::{Mesh, Node, SkinDeformer, SkinningMethod};
 use super::document::{Document, affine, number, point};
 use super::surface;
 use crate::fbx::{STRETCH, TIPS};
-use crate::skinned::{UniqueNames, pack_weights, place_at_rest};
+use crate::skinned::{UniqueNames, pack_weights, place_at_rest, same_bind};
 use crate::{IoError, MeshEntry, merge};
 
 /// Most bones, as everywhere.
@@ -138,9 +138,12 @@ impl Model {
             for key in keys {
                 let rest = shaped.get_or_insert_with(|| self.rest.clone());
                 let own = &mut rest[first..first + instance.vertices];
-                for (v, offset) in key.shape.offset_vertices.iter().zip(&key.shape.position_offsets) {
+                let shape = &key.shape;
+                for (at, (v, offset)) in shape.offset_vertices.iter().zip(&shape.position_offsets).enumerate() {
+                    // Each vertex may have its own share.
+                    let share = shape.offset_weights.get(at).copied().unwrap_or(1.0);
                     if let Some(p) = own.get_mut(*v as usize) {
-                        *p += (linear * point(offset) * key.effective_weight).as_vec3();
+                        *p += (linear * point(offset) * key.effective_weight * share).as_vec3();
                     }
                 }
             }
@@ -219,7 +222,7 @@ impl Builder {
     /// The bone of a joint; two meshes that mean the same by it share it.
     fn bone(&mut self, document: &Document, joint: &Joint, world_from_mesh: DAffine3) -> usize {
         let node_from_rest = joint.node_from_mesh * world_from_mesh.inverse();
-        let same = |b: &&usize| self.bones[**b].node_from_rest.abs_diff_eq(node_from_rest, 1e-6);
+        let same = |b: &&usize| same_bind(&self.bones[**b].node_from_rest, &node_from_rest);
         if let Some(&b) = self.bones_of_node.get(&joint.node).and_then(|bones| bones.iter().find(same)) {
             return b;
         }

@@ -29,7 +29,7 @@ use crate::{IoError, LoadOptions, MeshEntry, warning};
 const MAX_TRANSFORMS: usize = 1 << 25;
 const MAX_POSITIONS: usize = 1 << 30;
 
-/// Reads a file with an animated skeleton as a rig, one clip per animation, sampled at its keys or at `fps`, and any other
+/// Reads a file with a skeleton as a rig, one clip per animation, sampled at its keys or at `fps`, and any other
 /// as an animation.
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let stage = Stage::open(path)?;
@@ -46,7 +46,8 @@ fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
         return Ok(Content::model(shapes::load(model, *fps)?));
     }
     let skinned = model.parts.iter().any(|part| part.binding.is_some());
-    if animated || (request.rig && skinned) {
+    // A skin that nothing animates is a rig without clips.
+    if animated || (skinned && (request.rig || model.keys().is_empty())) {
         warn_of_shapes(&model);
         return Ok(Content::model(to_rig(&mut model, *fps)?));
     }

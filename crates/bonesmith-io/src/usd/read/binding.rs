@@ -107,7 +107,8 @@ fn own_joints(stage: &Stage, prim: usize, skeleton: &Skeleton) -> Result<Vec<Opt
     Ok(own.iter().map(|joint| places.get(joint.as_str()).copied()).collect())
 }
 
-fn read_shapes(stage: &Stage, prim: usize, vertices: usize) -> Result<Vec<Shape>, IoError> {
+/// Blend shapes of a mesh, in its own space.
+pub fn read_shapes(stage: &Stage, prim: usize, vertices: usize) -> Result<Vec<Shape>, IoError> {
     let names = stage.attribute(prim, "skel:blendShapes")?.map_or(Ok(Vec::new()), |a| a.texts())?;
     let targets = stage.targets(prim, "skel:blendShapeTargets");
     let mut shapes = Vec::new();

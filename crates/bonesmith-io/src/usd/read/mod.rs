@@ -49,7 +49,7 @@ fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
     // A skin that nothing animates is a rig without clips.
     if animated || (skinned && (request.rig || model.keys().is_empty())) {
         warn_of_shapes(&model);
-        return Ok(Content::model(to_rig(&mut model, *fps)?));
+        return Ok(Content::model(to_rig(&mut model, *fps, false)?));
     }
     match request.rig {
         true => Err(stage.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation")),
@@ -58,7 +58,7 @@ fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
 }
 
 fn warn_of_shapes(model: &Model) {
-    let shapes = model.parts.iter().filter_map(|part| part.binding.as_ref()).map(|(_, binding)| binding.shapes.len());
+    let shapes = model.parts.iter().map(|part| part.shapes().len());
     let mut animations = model.skeletons.iter().flat_map(|skeleton| &skeleton.animations);
     warning::shapes_of_rig(model.stage.file(), shapes.sum(), animations.any(Animation::has_shapes));
 }
@@ -108,8 +108,8 @@ enum Carrier {
     Mesh(usize),
 }
 
-/// Takes the name, the rest pose and the surface out of the model.
-fn to_rig(model: &mut Model, fps: Option<f64>) -> Result<Rig, IoError> {
+/// Takes the name, the rest pose and the surface out of the model. `with_shapes`: keys of blend shapes are frames too.
+fn to_rig(model: &mut Model, fps: Option<f64>, with_shapes: bool) -> Result<Rig, IoError> {
     let stage = model.stage;
     let carriers = carriers(model);
     if carriers.len() > 1 << 16 {
@@ -120,7 +120,7 @@ fn to_rig(model: &mut Model, fps: Option<f64>) -> Result<Rig, IoError> {
     let mut clips = Vec::new();
     let count = model.skeletons.iter().map(|s| s.animations.len()).max().unwrap_or(0);
     for at in 0..count {
-        clips.push(sample_clip(model, &carriers, at, fps)?);
+        clips.push(sample_clip(model, &carriers, at, fps, with_shapes)?);
     }
     let own = match model.skeletons.as_slice() {
         [only] => only.extras.as_ref(),
@@ -221,10 +221,16 @@ fn weights(model: &Model, carriers: &[Carrier]) -> SparseWeights {
     pack_weights(&rows)
 }
 
-fn sample_clip(model: &Model, carriers: &[Carrier], at: usize, fps: Option<f64>) -> Result<Clip, IoError> {
+fn sample_clip(
+    model: &Model,
+    carriers: &[Carrier],
+    at: usize,
+    fps: Option<f64>,
+    with_shapes: bool,
+) -> Result<Clip, IoError> {
     let stage = model.stage;
     let animation = |skeleton: &'_ Skeleton<'_>| -> Option<usize> { (at < skeleton.animations.len()).then_some(at) };
-    let of = |s: &Skeleton<'_>| animation(s).map(|a| s.animations[a].times(false)).unwrap_or_default();
+    let of = |s: &Skeleton<'_>| animation(s).map(|a| s.animations[a].times(with_shapes)).unwrap_or_default();
     let mut keys: Vec<f64> = model.skeletons.iter().flat_map(of).collect();
     if at == 0 {
         keys.extend(model.skeletons.iter().flat_map(|s| s.place.times().collect::<Vec<_>>()));

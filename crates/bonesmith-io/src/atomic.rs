@@ -192,6 +192,15 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Stands before every system call that changes something: tests make each of them fail in turn.
+#[cfg(not(test))]
+fn step() -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+use tests::step;
+
 /// Writes a temporary beside the place of `path`.
 fn prepare(path: &Path, make: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<Prepared, IoError> {
     let os = |source| IoError::os(path, source);
@@ -199,15 +208,15 @@ fn prepare(path: &Path, make: impl FnOnce(&mut BufWriter<File>) -> io::Result<()
     if was_read(&place) {
         return Err(IoError::unsupported(path, "is also read by this command; it would be overwritten"));
     }
-    let (file, content) = new_temporary(folder_of(&place)).map_err(os)?.into_parts();
+    let (file, content) = step().and_then(|()| new_temporary(folder_of(&place))).map_err(os)?.into_parts();
     temporaries().push(content.to_path_buf());
     let mut file = BufWriter::new(file);
-    make(&mut file).map_err(os)?;
+    step().and_then(|()| make(&mut file)).map_err(os)?;
     let file = file.into_inner().map_err(|e| os(e.into_error()))?;
     if let Ok(old) = fs::metadata(&place) {
-        file.set_permissions(old.permissions()).map_err(os)?;
+        step().and_then(|()| file.set_permissions(old.permissions())).map_err(os)?;
     }
-    file.sync_all().map_err(os)?;
+    step().and_then(|()| file.sync_all()).map_err(os)?;
     Ok(Prepared { path: path.to_owned(), place, content, buffer: None })
 }
 
@@ -233,25 +242,40 @@ impl Prepared {
         // Not in the middle of `remove_temporaries`.
         let _alone = temporaries();
         let Self { path, place, content, buffer } = self;
-        let rename = |from: TempPath, to: &Path| from.persist(to).map_err(|e| IoError::os(&path, e.error));
+        let os = |source| IoError::os(&path, source);
+        let rename = |from: TempPath, to: &Path| {
+            step().map_err(os)?;
+            from.persist(to).map_err(|e| os(e.error))
+        };
         let Some(Buffer { file: buffer, stand_in }) = buffer else { return rename(content, &place) };
         let folder = folder_of(&place);
         // Another program that writes the same two files waits; where folders cannot be locked it does not.
         let lock = File::open(folder).ok();
         let _locked = lock.as_ref().map(File::lock);
         let link = buffer.content.with_extension("link");
-        let linked = folder_of(&buffer.place) == folder && fs::hard_link(&buffer.content, &link).is_ok();
+        let linked =
+            folder_of(&buffer.place) == folder && step().and_then(|()| fs::hard_link(&buffer.content, &link)).is_ok();
         if !linked {
             rename(buffer.content, &buffer.place)?;
             return rename(content, &place);
         }
         // The new file with its buffer under a passing name; the buffer under its own name; the file that names it so.
         let done = rename(stand_in, &place)
-            .and_then(|()| fs::rename(&link, &buffer.place).map_err(|e| IoError::os(&path, e)))
+            .and_then(|()| step().and_then(|()| fs::rename(&link, &buffer.place)).map_err(os))
             .and_then(|()| rename(content, &place));
         let _ = fs::remove_file(&link);
+        if done.is_err() && names(&place, &buffer.content) {
+            // What is there is sound, and needs the buffer under its passing name.
+            let _ = buffer.content.keep();
+        }
         done
     }
+}
+
+/// Whether the file at `place` is the one that stands in while it is replaced: it names the buffer's temporary.
+fn names(place: &Path, temporary: &Path) -> bool {
+    let name = temporary.file_name().unwrap_or_default().as_encoded_bytes();
+    fs::read(place).is_ok_and(|bytes| bytes.windows(name.len().max(1)).any(|part| part == name))
 }
 
 /// A temporary with the permissions of an ordinary new file: by default only the owner could read the output.
@@ -266,6 +290,58 @@ fn new_temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Steps until one fails, and all after it.
+        static STEPS_LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    pub fn step() -> io::Result<()> {
+        match STEPS_LEFT.get() {
+            0 => Err(io::Error::other("no space left")),
+            left => {
+                STEPS_LEFT.set(left.saturating_sub(usize::from(left < usize::MAX)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Every system call fails in turn, and all after it: there is the old file or the new one, and no other.
+    #[test]
+    fn whatever_fails_the_old_file_is_there_or_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [plain, main, buffer] = ["a.glb", "b.gltf", "b.bin"].map(|name| folder.path().join(name));
+        let put = |mark: &str| {
+            let transaction = Transaction::begin();
+            write(&plain, mark.as_bytes())?;
+            let text = |name: &OsStr| Ok(format!("{mark}:{}", name.to_str().unwrap()).into_bytes());
+            write_pair(&main, &buffer, mark.as_bytes(), text)?;
+            transaction.commit()
+        };
+        put("old").unwrap();
+        let mut steps = 0;
+        loop {
+            STEPS_LEFT.set(steps);
+            let done = put("new");
+            STEPS_LEFT.set(usize::MAX);
+            let text = |path: &Path| fs::read_to_string(path).unwrap();
+            let (mark, name) = (text(&main), text(&main));
+            let (mark, name) = (mark.split(':').next().unwrap(), name.split(':').nth(1).unwrap());
+            assert_eq!(text(&folder.path().join(name)), mark, "step {steps}: the pair");
+            assert!(["old", "new"].contains(&text(&plain).as_str()), "step {steps}");
+            let passing = usize::from(name != "b.bin");
+            assert_eq!(count(folder.path()), 3 + passing, "step {steps}: a stray file");
+            if done.is_ok() {
+                assert_eq!((text(&plain).as_str(), mark, name), ("new", "new", "b.bin"));
+                break;
+            }
+            steps += 1;
+            fs::read_dir(folder.path()).unwrap().for_each(|e| fs::remove_file(e.unwrap().path()).unwrap());
+            put("old").unwrap();
+        }
+        assert!(steps > 15, "{steps} steps");
+    }
 
     fn count(folder: &Path) -> usize {
         fs::read_dir(folder).unwrap().count()

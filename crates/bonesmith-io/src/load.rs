@@ -240,7 +240,19 @@ fn read(source: Source, request: &Request<'_>) -> Result<FileContent, IoError> {
     }
 }
 
+/// Formats that hold one mesh have no choice.
+fn warn_of_choice(path: &Path, options: &LoadOptions) {
+    if let Some(name) = &options.mesh {
+        warning::left_out(path, format!("the choice of mesh {name:?}: this format holds one mesh without a name"));
+    }
+}
+
 fn read_several(source: Source, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    match &source {
+        Source::Meshes { files, .. } => files.first().into_iter().for_each(|path| warn_of_choice(path, options)),
+        Source::Cache { cache, .. } => warn_of_choice(cache, options),
+        Source::Single(..) => {}
+    }
     match source {
         Source::Meshes { files, rest, format, name } => {
             mesh::read_sequence(&files, rest.as_deref(), format, name, options)
@@ -252,7 +264,10 @@ fn read_several(source: Source, options: &LoadOptions) -> Result<RawSequence, Io
 
 fn read_file(path: &Path, format: Format, request: &Request<'_>) -> Result<FileContent, IoError> {
     match format {
-        Format::Npz => npz::load(path, request),
+        Format::Npz => {
+            warn_of_choice(path, request.options);
+            npz::load(path, request)
+        }
         Format::Alembic => alembic::load(path, request),
         Format::Fbx => fbx::load(path, request),
         Format::Usda | Format::Usdc | Format::Usdz => usd::load(path, request),

@@ -1,10 +1,13 @@
 //! What all readers of skinned meshes have in common: where the rest pose stands, weights as a table, names, kinds.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bonesmith_core::transform::Trs;
 use bonesmith_core::{Bone, BoneKind, Clip, SparseWeights};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
+
+use crate::warning;
 
 /// Joints agree on `world_from_mesh` within this, relative to the size of the model.
 const AGREEMENT: f64 = 1e-3;
@@ -47,7 +50,15 @@ fn tidy(m: DAffine3, size: f64) -> DAffine3 {
 }
 
 /// [N] influences of each vertex as a table: weights as stored where they are sound, else made so: sorted, scaled to sum to 1.
-pub fn pack_weights(influences: &[Vec<(usize, f64)>]) -> SparseWeights {
+///
+/// Those that are negative or no numbers become 0, with a warning about the file at `path`.
+pub fn pack_weights(path: &Path, influences: &[Vec<(usize, f64)>]) -> SparseWeights {
+    let unsound = |row: &&Vec<(usize, f64)>| row.iter().any(|(_, w)| !(*w >= 0.0 && w.is_finite()));
+    let count = influences.iter().filter(unsound).count();
+    if count > 0 {
+        let vertices = if count == 1 { "1 vertex".to_owned() } else { format!("{count} vertices") };
+        warning::left_out(path, format!("weights of {vertices} that are negative or no numbers"));
+    }
     let slots = influences.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let mut tables = (vec![0u16; influences.len() * slots], vec![0.0f32; influences.len() * slots]);
     let mut unsound = Vec::new();

@@ -32,8 +32,13 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Tells which pictures a writer that knows PNG and JPEG has to leave out.
+/// Tells which pictures a writer that knows PNG and JPEG has to leave out, and which texture coordinates are none.
 pub fn warn_of_unwritable(surface: &Surface, path: &Path) {
+    let unsound = |uv: &[f32; 2]| uv.iter().any(|x| !x.is_finite());
+    let count = surface.uv_sets.iter().flat_map(|set| &set.values).filter(|uv| unsound(uv)).count();
+    if count > 0 {
+        warning::left_out(path, format!("{count} texture coordinates that are no numbers"));
+    }
     for material in &surface.materials {
         let t = &material.textures;
         let all = [t.base_color, t.metallic_roughness, t.normal, t.occlusion, t.emissive];

@@ -114,3 +114,47 @@ fn a_rest_pose_of_another_scale_is_told() {
     let run = bonesmith(dir.path(), "fit cache.pc2 mesh.obj --rest first --bones 3 --effort fast -o out.glb").fine();
     assert!(!run.stderr.contains("--rest first"), "{}", run.stderr);
 }
+
+/// Texture coordinates that are no numbers do not reach a format that has no place for them.
+#[test]
+fn texture_coordinates_are_numbers() {
+    let dir = folder();
+    let mesh = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nvt nan 0\nvt 1 0\nvt 0 1\nf 1/1 2/2 3/3\nf 1/1 2/2 4/3\n";
+    std::fs::write(dir.path().join("a.obj"), mesh).unwrap();
+    let run = bonesmith(dir.path(), "convert a.obj a.glb");
+    if run.code == Some(0) {
+        assert!(run.stderr.contains("texture coordinates"), "{}", run.stderr);
+        let Model::Sequence(found) = model(&dir.path().join("a.glb")) else { panic!("an animation") };
+        assert!(found.surface().uv_sets.iter().flat_map(|set| &set.values).flatten().all(|x| x.is_finite()));
+    } else {
+        run.refused(&["a.obj"]);
+    }
+}
+
+/// A choice that a file does not offer is told.
+#[test]
+fn a_choice_of_mesh_that_means_nothing_is_told() {
+    let dir = folder();
+    walk(dir.path());
+    let run = bonesmith(dir.path(), "convert walk.npz out.glb --mesh nosuch").fine();
+    assert!(run.stderr.contains("nosuch") && run.stderr.contains("warning"), "{}", run.stderr);
+}
+
+/// A pipe is no file: it is refused, where reading it would wait for ever.
+#[cfg(unix)]
+#[test]
+fn pipes_and_dangling_links_are_refused_as_inputs() {
+    let dir = folder();
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("pipe.npz")).status().unwrap();
+    assert!(made.success());
+    walk(dir.path());
+    for line in ["info -q pipe.npz", "convert -q pipe.npz out.npz", "eval -q pipe.npz walk.npz"] {
+        bonesmith(dir.path(), line).refused(&["pipe.npz", "pipe"]);
+    }
+    // A frame that is a link to nowhere is a frame that is missing.
+    crate::harness::write_objs(&known(BoneKind::Rigid).sequence, &dir.path().join("walk"));
+    std::fs::remove_file(dir.path().join("walk/frame_4.obj")).unwrap();
+    std::os::unix::fs::symlink("gone.obj", dir.path().join("walk/frame_4.obj")).unwrap();
+    bonesmith(dir.path(), "convert -q walk out.npz").refused(&["frame_4.obj"]);
+    bonesmith(dir.path(), "convert -q walk/*.obj out.npz").refused(&["frame_4.obj"]);
+}

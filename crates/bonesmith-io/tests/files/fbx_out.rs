@@ -195,6 +195,29 @@ fn as_many_bones_as_there_may_be() {
     assert_eq!(back.weights.of(65535).next(), Some((65535, 1.0)));
 }
 
+/// What is written can be read; what cannot is refused by name.
+#[test]
+fn chains_and_numbers_that_cannot_be_read_back_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for (count, sound) in [(500, true), (512, false), (5000, false)] {
+        let mut rig = crowded(count);
+        (1..count).for_each(|j| rig.bones[j].parent = Some(j - 1));
+        let path = folder.path().join("chain.fbx");
+        let written = save_rig(&rig, &path).map_err(|e| e.to_string());
+        assert_eq!(written.is_ok(), sound, "{count}: {written:?}");
+        match written {
+            Ok(()) => assert_eq!(load_rig(&path).unwrap().bone_count(), count),
+            Err(message) => assert!(message.contains("too long"), "{message}"),
+        }
+    }
+    let mut rig = crowded(3);
+    rig.clips[0].posed_from_rest[4].translation.x = 1e39;
+    for ending in ["fbx", "glb", "usda"] {
+        let message = save_rig(&rig, &folder.path().join(format!("far.{ending}"))).unwrap_err().to_string();
+        assert!(message.contains("\"b1\"") && message.contains("float32"), "{message}");
+    }
+}
+
 #[test]
 fn rigs_for_the_judges() {
     for mut rig in rigs::all() {

@@ -321,3 +321,22 @@ fn skins_that_share_joints_share_bones() {
     let names: Vec<&str> = rig.bones.iter().map(|bone| bone.name.as_str()).collect();
     assert_eq!(names, ["hips", "neck"]);
 }
+
+/// Weights that are negative or no numbers are mended, and that is told.
+#[test]
+fn unsound_weights_are_told() {
+    for (weight, told) in [(0.5f32, 0), (-0.5, 1), (f32::NAN, 1)] {
+        let mut draft = Draft::new(json!({ "nodes": [{ "mesh": 0, "skin": 0 }, {}, {}] }));
+        let corners = draft.floats(&[0., 0., 0., 1., 0., 0., 0., 1., 0., 0., 0., 1.], "VEC3");
+        let joints = draft.accessor(&[0u8, 1, 0, 0].repeat(4), 5121, "VEC4", 4, false);
+        let mut values = [0.5, 0.5, 0., 0.].repeat(4);
+        values[5] = weight;
+        let weights = draft.floats(&values, "VEC4");
+        draft.json["skins"] = json!([{ "joints": [1, 2] }]);
+        let attributes = json!({ "POSITION": corners, "JOINTS_0": joints, "WEIGHTS_0": weights });
+        draft.json["meshes"] = json!([{ "primitives": [{ "attributes": attributes }] }]);
+        let path = draft.write();
+        let (rig, warnings) = bonesmith_io::with_warnings(|| load_rig(&path));
+        assert_eq!((rig.unwrap().vertex_count(), warnings.len()), (4, told), "{weight}: {warnings:?}");
+    }
+}

@@ -115,7 +115,7 @@ impl Model {
             _ => document.stem(),
         };
         let Builder { rest, influences, bones, instances, skinned, linear, parts, .. } = builder;
-        let weights = pack_weights(&influences);
+        let weights = pack_weights(document.path(), &influences);
         let mut surface = parts.finish(document.path());
         surface.space = document.space;
         Ok(Self { name, rest, surface, weights, bones, instances, skinned, linear })
@@ -344,11 +344,12 @@ fn skin_of(node: &Node, mesh: &Mesh, skin: &SkinDeformer) -> (Vec<Joint>, Vec<Ve
         let slots = skin.weights.get(first..first.saturating_add(vertex.num_weights as usize)).unwrap_or_default();
         let pairs = slots.iter().filter_map(|slot| {
             let joint = places.get(slot.cluster_index as usize).copied().flatten()?;
-            (slot.weight.is_finite() && slot.weight > 0.0).then_some((joint, slot.weight))
+            (slot.weight != 0.0).then_some((joint, slot.weight))
         });
         let mut pairs: Vec<(usize, f64)> = pairs.collect();
         pairs.sort_by_key(|(joint, _)| *joint); // equal weights in the order of the bones
-        if pairs.is_empty() { vec![(own, 1.0)] } else { pairs }
+        let moves = pairs.iter().any(|(_, w)| *w > 0.0 && w.is_finite());
+        if moves { pairs } else { vec![(own, 1.0)] }
     };
     let influences: Vec<Vec<(usize, f64)>> = (0..mesh.num_vertices).map(of_vertex).collect();
     if influences.iter().flatten().any(|(joint, _)| *joint == own) {

@@ -104,7 +104,7 @@ impl Model {
         let ModelBuilder { rest, influences, bones, morphs, surface, first_placed, .. } = builder;
         let surface = surface.finish(document, Materials::read(document));
         warn_of_extensions(document);
-        let weights = pack_weights(&influences);
+        let weights = pack_weights(document.path(), &influences);
         let skin_extras = document.root.skins.first().and_then(|skin| extras::unpack(&skin.extras));
         let mut model = Self {
             name,

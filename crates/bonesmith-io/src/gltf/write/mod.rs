@@ -121,6 +121,9 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
         },
     );
     let plan = joints::plan(rig);
+    if let Some(bone) = plan.beyond_float32() {
+        return Err(unsupported(joints::too_far(rig, bone)));
+    }
     let tree = write_tree(&mut builder, rig, &plan);
     builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
     let skin = write_skin(&mut builder, rig, &plan, &tree);

@@ -218,7 +218,7 @@ fn weights(model: &Model, carriers: &[Carrier]) -> SparseWeights {
         let row = |i: usize| binding.weights.of(i).map(|(j, w)| (bone_of[j], f64::from(w))).collect();
         rows.extend((0..part.count).map(row));
     }
-    pack_weights(&rows)
+    pack_weights(model.stage.file(), &rows)
 }
 
 fn sample_clip(

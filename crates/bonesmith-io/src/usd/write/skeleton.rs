@@ -51,6 +51,9 @@ pub fn root_prim<'a>(
 ) -> Result<Prim<'a>, String> {
     let shapes = &within_unit_weights(shapes);
     let plan = joints::plan_half_scales(rig);
+    if let Some(bone) = plan.beyond_float32() {
+        return Err(joints::too_far(rig, bone));
+    }
     let (joints, joint_of_bone) = joints(rig, &plan)?;
     let mut names = Names::default();
     let root_name = names.unique(&rig.name, "rig");

@@ -187,7 +187,7 @@ pub fn keep_apart(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(), Usage> 
             return Err(Usage::new(format!("{shown} is also the input; it would be overwritten")));
         }
         if taken.contains(&place) {
-            return Err(Usage::new(format!("{shown} would be written twice by this command, and overwritten")));
+            return Err(Usage::new(format!("{shown} is also another file of this command: it would be written twice")));
         }
         taken.push(place);
     }

@@ -266,6 +266,10 @@ fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), Usag
     let (n, own) = (rig.vertex_count(), sequence.vertex_count());
     let hint = "rig and animation must be one mesh: the same vertices in the same order";
     if n != own {
+        // A glTF has a vertex for each normal and texture coordinate at a place; they are one here.
+        let split = "; of a glTF, vertices in one place are one: in Blender, import it with Merge Vertices before the \
+                     animation is exported";
+        let hint = if own > n { format!("{hint}{split}") } else { hint.to_owned() };
         return Err(Usage::new(format!("{label} has {own} vertices, the rig {n}")).hint(hint));
     }
     let (rig_faces, faces) = (rig.surface.topology.vertex_triangles(), sequence.surface().topology.vertex_triangles());

@@ -280,6 +280,9 @@ pub struct ConvertArgs {
     /// Write a rig as the animation it makes, not as a rig
     #[arg(long)]
     pub bake: bool,
+    /// Only this one of a rig's animations
+    #[arg(long, value_name = "NAME")]
+    pub clip: Option<String>,
     #[command(flatten)]
     pub input: InputArgs,
 }

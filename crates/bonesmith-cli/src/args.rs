@@ -178,8 +178,12 @@ pub struct JsonArgs {
 #[command(after_help = "\
 Examples:
   bonesmith demo                      writes demo/demo.glb, demo/demo.npz and demo/report.html
-  bonesmith demo --bones 24 -o fish   another number of bones, another folder")]
+  bonesmith demo --bones 24 -o fish   another number of bones, another folder
+  bonesmith demo --scene wall         a wall that breaks into 300 rigid pieces")]
 pub struct DemoArgs {
+    /// Which animation to make
+    #[arg(long, value_enum, default_value_t)]
+    pub scene: SceneArg,
     /// Folder for the results; made when it is not there
     #[arg(short, long, value_name = "DIR", default_value = "demo")]
     pub output: PathBuf,
@@ -370,6 +374,20 @@ pub struct BenchFilesArgs {
     pub repeats: usize,
     #[command(flatten)]
     pub json: JsonArgs,
+}
+
+/// Animations of `demo`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SceneArg {
+    /// A swimming fish with soft parts
+    #[default]
+    Fish,
+    /// A wall of 300 loose cubes that breaks
+    Wall,
+    /// A robot arm of rigid links
+    Robot,
+    /// 200 cubes, a soft body and a cloth in one mesh
+    Mixed,
 }
 
 /// `--bones N|auto`

@@ -127,11 +127,16 @@ pub fn report(
 
 /// The fit judges its own float64 numbers; what counts is the file.
 fn note_missed_target(params: &FitParams, summary: &Summary, warnings: &mut Vec<Warning>) {
+    let (reached, bones) = (summary.metrics.e_rms, summary.bones);
+    for warning in warnings.iter_mut() {
+        if let Warning::AutoMissed { reached: of_file, .. } = warning {
+            *of_file = reached;
+        }
+    }
     let BoneCount::TargetError(target) = params.bones else { return };
-    let reached = summary.metrics.e_rms;
     warnings.retain(|w| !matches!(w, Warning::TargetMissed { .. }));
     if reached > target * (1.0 + TARGET_SLACK) {
-        warnings.push(Warning::TargetMissed { target, reached, bones: summary.bones });
+        warnings.push(Warning::TargetMissed { target, reached, bones });
     }
 }
 

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::synthetic;
+use bonesmith_core::RawSequence;
+use bonesmith_core::synthetic::{self, pieces::WallParams};
 
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, SceneArg};
 use crate::errors::Outcome;
 use crate::output::print;
 use crate::session::Session;
@@ -26,7 +27,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("making the animation")?;
     let started = Instant::now();
-    let sequence = load::check(synthetic::clownfish())?;
+    let sequence = load::check(scene(args.scene))?;
     let made_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton: None, eigenskin: None, output: rig_path.clone(), picture: None };
     let (mut summary, written) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
@@ -44,4 +45,13 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         ))?;
     }
     Ok(pipeline::outcome(&summary))
+}
+
+fn scene(scene: SceneArg) -> RawSequence {
+    match scene {
+        SceneArg::Fish => synthetic::clownfish(),
+        SceneArg::Wall => synthetic::pieces::wall(&WallParams::default()),
+        SceneArg::Robot => synthetic::pieces::robot_arm(72),
+        SceneArg::Mixed => synthetic::pieces::mixed(80),
+    }
 }

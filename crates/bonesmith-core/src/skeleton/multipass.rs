@@ -19,7 +19,7 @@ use crate::skeleton::params::{SkeletonInfo, SkeletonParams};
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, SETTLE, TreeSearch};
-use crate::skeleton::{Input, Skeleton, free_bones, soft_joints};
+use crate::skeleton::{Input, Skeleton, free_bones, links, soft_joints};
 use crate::skinning::bone_step::BoneModel;
 use crate::skinning::descent::State;
 use crate::skinning::params::{BoneCount, Effort, FitParams};
@@ -86,6 +86,9 @@ pub(super) fn multipass(
     let budget = Budget::new(fit.effort);
     if let Some(body) = one_bone(input, run)? {
         return finish(input, fit, body, SkeletonInfo::new(1), run);
+    }
+    if let Some(found) = links::links(input, max_bones, run)? {
+        return Ok(found);
     }
     let mut tried: Vec<TreeSearch<'_>> = Vec::new();
     for clusters in starts(params.start, given.unwrap_or(0), budget.starts) {

@@ -18,6 +18,9 @@ pub struct Fitted {
 /// Most bones of a fit. Sums over pairs of bones take `16 B^2` numbers, a few times over: half a gigabyte each here.
 pub const MAX_BONES: usize = 2048;
 
+/// Most bones of a fit with rigid pieces: each has a bone of its own, and no sums over pairs.
+pub const MAX_PIECE_BONES: usize = 16_384;
+
 /// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
 pub const AUTO_TARGET: f64 = 2.0;
 
@@ -31,9 +34,10 @@ pub(crate) const VERTICES_PER_BONE: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BoneCount {
-    /// Exactly this many, at most the number of vertices.
+    /// Exactly this many, at most the number of vertices. Fewer where the mesh is nothing but rigid pieces and these need no more.
     Exact(usize),
-    /// The fewest found that reach an E_RMS of [`crate::skinning::params::AUTO_TARGET`], at most [`crate::skinning::params::AUTO_MAX_BONES`].
+    /// The fewest found that reach an E_RMS of [`crate::skinning::params::AUTO_TARGET`], at most [`crate::skinning::params::AUTO_MAX_BONES`]
+    /// and one for each rigid piece.
     Auto,
     /// The smallest number that reaches this E_RMS.
     TargetError(f64),
@@ -176,6 +180,15 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
+    /// `--bones auto` ended above the E_RMS it aims at.
+    AutoMissed {
+        /// E_RMS aimed at.
+        target: f64,
+        /// E_RMS reached.
+        reached: f64,
+        /// Bones used.
+        bones: usize,
+    },
     /// Anything else, in words.
     Note {
         /// The words.
@@ -190,6 +203,11 @@ impl std::fmt::Display for Warning {
             Warning::TargetMissed { target, reached, bones } => {
                 write!(f, "E_RMS {target} was asked for, {reached:.3} reached with {bones} bones")
             }
+            Warning::AutoMissed { target, reached, bones } => write!(
+                f,
+                "auto aims at an E_RMS of {target}; {reached:.3} was reached with {bones} bones: more bones than auto uses \
+                 (a number), more influences or another kind of bone lower it"
+            ),
             Warning::Note { text } => write!(f, "{text}"),
         }
     }
@@ -223,6 +241,8 @@ pub struct FitInfo {
     pub fit_secs: f64,
     /// Mean second difference of the reconstruction over that of the input: 1 is as smooth in time as the input.
     pub jitter_ratio: Option<f64>,
+    /// Rigid pieces, each with a bone of its own; the last bones of the rig.
+    pub pieces: usize,
     /// Share of time by part, for profiles: (name, seconds).
     pub profile: Vec<(&'static str, f64)>,
 }

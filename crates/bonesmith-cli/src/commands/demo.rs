@@ -29,7 +29,14 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let sequence = load::check(scene(args.scene))?;
     let made_secs = started.elapsed().as_secs_f64();
-    let job = pipeline::Job { params, skeleton: None, eigenskin: None, output: rig_path.clone(), picture: None };
+    let job = pipeline::Job {
+        params,
+        skeleton: None,
+        eigenskin: None,
+        pieces: false,
+        output: rig_path.clone(),
+        picture: None,
+    };
     let (mut summary, written) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
     let target = ReportTarget { path: page, max_bytes: settings::report_bytes(REPORT_MB)? };
     let page = pipeline::report("demo", &mut summary, written.view(), &sequence, &target, session);

@@ -1,12 +1,13 @@
 //! From a mesh animation to bones, weights and motion.
 //!
 //! Minimises `sum_it |v_it - sum_j w_ij T_jt u_i|^2` over convex sparse weights `w`, bone motions `T` (rigid, trs or
-//! affine) and the rest pose `u` [Kavan2010 eq. 1, Le2014 eq. 3.1], in four stages:
+//! affine) and the rest pose `u` [Kavan2010 eq. 1, Le2014 eq. 3.1], in five stages:
 //!
 //! 1. `skinning::problem`: the unit space, trajectories by vertex;
 //! 2. `cluster::split`, `skinning::search`: where bones should be, searched on a sample of vertices and frames (`skinning::sample`);
 //! 3. back to all frames, then to all vertices, through a larger sample;
-//! 4. `skinning::descent`: rounds of the vertex step and the bone step, until they no longer pay.
+//! 4. `skinning::descent`: rounds of the vertex step and the bone step, until they no longer pay;
+//! 5. `skinning::prune`: influences that buy little are removed.
 //!
 //! Parts that move rigidly are found first and have bones of their own (`pieces`); the stages see the vertices that remain.
 //!
@@ -34,6 +35,7 @@ use crate::skinning::finish;
 use crate::skinning::motion::Motion;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
 use crate::skinning::problem::Problem;
+use crate::skinning::prune;
 use crate::skinning::run::{Ending, Run};
 use crate::skinning::sample::Sample;
 use crate::skinning::search::{Explorer, Growth};
@@ -149,13 +151,31 @@ impl Fit<'_> {
 
     /// Fits as many bones as the goal takes; returns the E_RMS reached, too.
     fn bones(&self, goal: Goal, run: &mut Run<'_>) -> Result<(State, StopReason, f64), Cancelled> {
-        match goal {
+        let (mut state, stop, reached) = match goal {
             Goal::Count(count) => {
                 let (state, stop) = self.count(count, run)?;
-                Ok((state, stop, run.history.last().map_or(0.0, |round| round.e_rms)))
+                (state, stop, run.history.last().map_or(0.0, |round| round.e_rms))
             }
-            Goal::Error { target, limit } => self.error(target, limit, run),
+            Goal::Error { target, limit } => self.error(target, limit, run)?,
+        };
+        let reached = self.prune(goal, &mut state, reached, run)?;
+        Ok((state, stop, reached))
+    }
+
+    /// Removes influences that buy little; a goal that was reached stays so. Returns the E_RMS.
+    fn prune(&self, goal: Goal, state: &mut State, reached: f64, run: &mut Run<'_>) -> Result<f64, Cancelled> {
+        let FitParams { prune: share, smooth, influences, .. } = *self.params;
+        if share == 0.0 || smooth > 0.0 || influences.is_none() || state.skin.slots < 2 || run.is_over() {
+            return Ok(reached);
         }
+        let limit = match goal {
+            Goal::Error { target, .. } if reached <= target => (reached * (1.0 + share)).min(target),
+            _ => reached * (1.0 + share),
+        };
+        let problem = self.problem;
+        let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
+        let errors = (problem.squared_error(reached), problem.squared_error(limit));
+        Ok(problem.e_rms(prune::prune(problem, state, vertices, errors, run)?))
     }
 
     /// Fits a given number of bones.

@@ -32,8 +32,10 @@ const MOST_CLUSTERS: usize = 32;
 /// With so many bones left, or a bone per 4 soft vertices, soft vertices take none from pieces.
 const SOFT_BONES: usize = 8;
 
-/// Pieces may cost so much of the error that is estimated without them, and are exact: the estimate is rough.
+/// The error with pieces over that without them, at most, as estimated; and where soft vertices have few bones. The estimate is rough:
+/// it does not include what blended weights save.
 const WORTH: f64 = 1.05;
+const WORTH_OF_FEW: f64 = 0.5;
 
 /// E_RMS below which a rig of pieces alone counts as exact.
 const EXACT: f64 = 1e-3;
@@ -188,7 +190,8 @@ impl Parts {
         let count = self.pieces.pieces.len();
         let most = self.soft.len().min(MAX_BONES).min(bones - 1);
         let least = bones.saturating_sub(count).clamp(1, most);
-        let most = if least >= SOFT_BONES.min(self.soft.len().div_ceil(4)) { least } else { most };
+        let enough = least >= SOFT_BONES.min(self.soft.len().div_ceil(4));
+        let (most, worth) = if enough { (least, WORTH) } else { (most, WORTH_OF_FEW) };
         let curve = Curve::new(input, &self.soft, most, run)?;
         // More than all of the soft error is never saved.
         let (limit, fewest, must) = (curve.at(least), bones - most, bones - least);
@@ -202,7 +205,7 @@ impl Parts {
         let best = (least..=most).filter_map(total).min_by(|a, b| a.0.total_cmp(&b.0));
         let Some((error, soft)) = best else { return Ok(None) };
         let all: Vec<u32> = (0..self.pieces.labels.len() as u32).collect();
-        if error > WORTH * Curve::new(input, &all, bones, run)?.at(bones) {
+        if error > worth * Curve::new(input, &all, bones, run)?.at(bones) {
             return Ok(None);
         }
         let merged = count.saturating_sub(bones - soft).min(steps.len());

@@ -111,6 +111,10 @@ pub struct FitParams {
     pub bone_kind: BoneKind,
     /// Strength of the weight smoothness, 0 (off) to about 1. Raised: smoother weights, higher error.
     pub smooth: f64,
+    /// Share by which the error may rise for fewer influences, 0 (off) to 1: those that cost least are removed at the end. Not with
+    /// `smooth`, nor where influences have no limit.
+    #[serde(default = "default_prune")]
+    pub prune: f64,
     /// Leave the rest pose as it is in the input. Otherwise each rest vertex moves to where it fits best.
     pub keep_rest: bool,
     /// How much work to put in. Raised: lower error, longer.
@@ -132,6 +136,10 @@ pub struct FitParams {
     pub bandwidth: Option<f64>,
 }
 
+fn default_prune() -> f64 {
+    5e-3
+}
+
 impl Default for FitParams {
     fn default() -> Self {
         Self {
@@ -139,6 +147,7 @@ impl Default for FitParams {
             influences: Some(4),
             bone_kind: BoneKind::Rigid,
             smooth: 0.0,
+            prune: default_prune(),
             keep_rest: false,
             effort: Effort::Balanced,
             max_iterations: None,
@@ -283,6 +292,9 @@ impl FitParams {
         }
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
             return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
+        }
+        if !(0.0..=1.0).contains(&self.prune) {
+            return out_of_range("--prune", self.prune.to_string(), "0 to 1");
         }
         if let Some(bandwidth) = self.bandwidth {
             if !(bandwidth > 0.0 && bandwidth.is_finite()) {

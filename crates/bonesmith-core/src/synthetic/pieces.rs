@@ -25,18 +25,20 @@ pub struct WallParams {
     pub welded: bool,
     /// Share of the cubes that stay where they are.
     pub standing: f64,
+    /// Distance between neighbouring cubes.
+    pub gap: f64,
 }
 
 impl Default for WallParams {
     /// 300 cubes, 2400 vertices, 80 frames; all of them fall.
     fn default() -> Self {
-        Self { columns: 20, rows: 15, frames: 80, split: false, welded: false, standing: 0.0 }
+        Self { columns: 20, rows: 15, frames: 80, split: false, welded: false, standing: 0.0, gap: 0.0 }
     }
 }
 
 /// 10,000 cubes of 24 vertices, 250 frames.
 pub const RUBBLE: WallParams =
-    WallParams { columns: 125, rows: 80, frames: 250, split: true, welded: false, standing: 0.0 };
+    WallParams { columns: 125, rows: 80, frames: 250, split: true, welded: false, standing: 0.0, gap: 0.0 };
 
 /// Corners of a cube about its centre; bits of the number are x, y, z.
 fn corner(at: usize) -> DVec3 {
@@ -49,15 +51,11 @@ const FACES: [[usize; 4]; 6] = [[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6,
 /// A wall that breaks.
 pub fn wall(params: &WallParams) -> RawSequence {
     let count = params.columns * params.rows;
-    let centres: Vec<DVec3> = (0..count)
-        .map(|j| {
-            DVec3::new(
-                (j % params.columns) as f64 - 0.5 * params.columns as f64,
-                (j / params.columns) as f64 + 0.5,
-                0.0,
-            )
-        })
-        .collect();
+    let centre = |j: usize| {
+        let (column, row) = ((j % params.columns) as f64, (j / params.columns) as f64);
+        DVec3::new(column - 0.5 * params.columns as f64, row, 0.0) * (1.0 + params.gap) + DVec3::Y * 0.5
+    };
+    let centres: Vec<DVec3> = (0..count).map(centre).collect();
     let local: Vec<DVec3> = match params.split {
         true => FACES.iter().flatten().map(|&at| corner(at)).collect(),
         false => (0..8).map(corner).collect(),

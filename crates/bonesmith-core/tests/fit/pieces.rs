@@ -7,7 +7,8 @@ use bonesmith_core::synthetic::pieces::{WallParams, beside, mixed, robot_arm, so
 use bonesmith_core::{BoneKind, MeshSequence, RawSequence, Silent, Topology};
 use glam::{DVec3, Quat, Vec3};
 
-const SMALL: WallParams = WallParams { columns: 8, rows: 5, frames: 30, split: false, welded: false, standing: 0.0 };
+const SMALL: WallParams =
+    WallParams { columns: 8, rows: 5, frames: 30, split: false, welded: false, standing: 0.0, gap: 0.0 };
 
 fn sequence(raw: RawSequence) -> MeshSequence {
     MeshSequence::try_from(raw).unwrap()

@@ -11,6 +11,7 @@ mod loss;
 mod naive;
 mod pass;
 mod plant;
+mod prune;
 mod split;
 mod together;
 mod vertex_step;

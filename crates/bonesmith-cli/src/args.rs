@@ -405,6 +405,8 @@ pub enum SceneArg {
     Robot,
     /// 200 cubes, a soft body and a cloth in one mesh
     Mixed,
+    /// 10,000 cubes of 24 vertices, 250 frames: 720 MB
+    Rubble,
 }
 
 /// `--bones N|auto`

@@ -60,5 +60,6 @@ fn scene(scene: SceneArg) -> RawSequence {
         SceneArg::Wall => synthetic::pieces::wall(&WallParams::default()),
         SceneArg::Robot => synthetic::pieces::robot_arm(72),
         SceneArg::Mixed => synthetic::pieces::mixed(80),
+        SceneArg::Rubble => synthetic::pieces::wall(&synthetic::pieces::RUBBLE),
     }
 }

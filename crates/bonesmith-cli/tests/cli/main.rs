@@ -11,6 +11,7 @@ mod golden;
 mod gpu;
 mod harness;
 mod methods;
+mod pieces;
 mod report;
 mod report_judge;
 mod rigs;

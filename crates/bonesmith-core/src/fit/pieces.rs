@@ -117,7 +117,7 @@ impl Parts {
             true => pieces,
             false => pieces.merged(&division.steps, params.bone_kind),
         };
-        let mut squared_error: f64 = pieces.pieces.iter().map(pieces::Piece::squared_error).sum();
+        let mut squared_error: f64 = pieces.pieces.iter().map(|piece| piece.squared_error).sum();
         let mut soft_rig = None;
         if !soft.is_empty() {
             soft_rig =
@@ -176,7 +176,7 @@ impl Parts {
     fn divide_error(&self, target: f64, params: &FitParams, run: &mut Run<'_>) -> Result<Division, Cancelled> {
         let frames = self.pieces.pieces[0].body.frames.len();
         let squares = |vertices: usize| (target / 1000.0).powi(2) * (3 * vertices * frames) as f64;
-        let own: f64 = self.pieces.pieces.iter().map(pieces::Piece::squared_error).sum();
+        let own: f64 = self.pieces.pieces.iter().map(|piece| piece.squared_error).sum();
         let (soft, vertices) = (self.soft.len(), self.pieces.labels.len());
         let budget = squares(vertices - soft);
         let steps = self.merge(params, run, |groups, cost| groups <= 1 || own + cost > budget)?;

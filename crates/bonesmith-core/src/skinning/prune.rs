@@ -8,7 +8,6 @@
 //!
 //! so what a vertex loses with one influence less, the weights of the others solved again, is exact and takes no pass over
 //! frames. Each vertex gives up its influences one by one, the cheapest first; over all vertices the cheapest removals are taken.
-//! Rounds over weights and bones follow, which make up for some of the loss, and then more can be removed.
 
 use rayon::prelude::*;
 
@@ -23,13 +22,6 @@ use crate::skinning::vertex_step::VertexParams;
 use crate::solve::lanes::Mat4;
 use crate::solve::simplex::SimplexSolver;
 
-/// Times that influences are removed, and the rounds after each.
-const CYCLES: usize = 2;
-const ROUNDS: usize = 1;
-
-/// Influences removed at once, per vertex, below which the work ends.
-const WORTH: f64 = 1e-3;
-
 /// The weights of a vertex with one influence less.
 #[derive(Clone, Debug)]
 struct Fewer {
@@ -39,8 +31,8 @@ struct Fewer {
     rise: f64,
 }
 
-/// Removes influences, with rounds over the weights and bones that stay, while the squared error, `error` now, stays below `limit`;
-/// returns it.
+/// Removes influences; the squared error, `error` now, rises to at most `limit`. A round over the weights and bones that stay makes up
+/// for some of it, which is spent once more. Returns the squared error.
 pub(crate) fn prune(
     problem: &Problem,
     state: &mut State,
@@ -48,25 +40,25 @@ pub(crate) fn prune(
     (mut error, limit): (f64, f64),
     run: &mut Run<'_>,
 ) -> Result<f64, Cancelled> {
-    run.stage("fewer influences", Some(CYCLES * ROUNDS))?;
-    for _ in 0..CYCLES {
-        let removed = run.timed("prune", || remove(problem, &state.motion, &mut state.skin, limit - error));
-        if (removed as f64) < WORTH * problem.vertices() as f64 {
-            break;
-        }
-        // No newcomers: vertices keep the bones that they have.
-        let mut descent = Descent::new(problem, VertexParams { newcomers: 0, ..vertices });
-        descent.rounds(state, ROUNDS, run)?;
-        error = descent.squared_error;
-        if run.is_over() {
-            break;
-        }
+    run.stage("fewer influences", Some(1))?;
+    let remove = |state: &mut State, run: &mut Run<'_>, error: &mut f64| {
+        let (removed, cost) = run.timed("prune", || remove(problem, &state.motion, &mut state.skin, limit - *error));
+        *error += cost;
+        removed
+    };
+    if remove(state, run, &mut error) == 0 || run.is_over() {
+        return Ok(error);
     }
+    // No newcomers: vertices keep the bones that they have.
+    let mut descent = Descent::new(problem, VertexParams { newcomers: 0, ..vertices });
+    descent.rounds(state, 1, run)?;
+    error = descent.squared_error;
+    remove(state, run, &mut error);
     Ok(error)
 }
 
-/// Removes the influences that cost least, up to a squared error of `budget` in all; returns how many.
-pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget: f64) -> usize {
+/// Removes the influences that cost least, up to a squared error of `budget` in all; returns how many, and what they cost.
+pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget: f64) -> (usize, f64) {
     let slopes = pass::slopes(problem, motion, skin);
     let slots = skin.slots;
     let chain = |i: usize| chain(motion, skin, i, &slopes[i * slots..(i + 1) * slots]);
@@ -104,7 +96,7 @@ pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget
             skin.set(i, chains[i][*at as usize].row.iter().copied());
         }
     }
-    count
+    (count, spent)
 }
 
 /// What vertex `i` becomes with one influence less, two less, until one is left. `slopes` are products of its residual with the rows

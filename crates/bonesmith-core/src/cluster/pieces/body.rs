@@ -229,22 +229,19 @@ impl Body {
 
     /// Squared error over all frames.
     pub fn total_error(&self, form: &Form) -> f64 {
-        let mut sum = 0.0;
-        self.follow(form, |t, linear| {
-            sum += self.error(&self.frames[t], linear, DVec3::ZERO);
-            true
-        });
-        sum
+        self.errors(form).0
     }
 
-    /// Largest root mean square error in a frame.
-    pub fn worst_error(&self, form: &Form) -> f64 {
-        let mut worst = 0f64;
+    /// Squared error over all frames, and the largest root mean square error in a frame.
+    pub fn errors(&self, form: &Form) -> (f64, f64) {
+        let (mut sum, mut worst) = (0.0, 0f64);
         self.follow(form, |t, linear| {
-            worst = worst.max(self.error(&self.frames[t], linear, DVec3::ZERO) / self.count);
+            let error = self.error(&self.frames[t], linear, DVec3::ZERO);
+            sum += error;
+            worst = worst.max(error / self.count);
             true
         });
-        worst.sqrt()
+        (sum, worst.sqrt())
     }
 
     /// Whether one bone moves the vertices within a root mean square error of `tolerance` in every frame.

@@ -73,7 +73,7 @@ impl Pieces {
             bodies.push(pair.map(|(a, b)| {
                 let body = a.body.joined(&b.body, 0..a.body.frames.len());
                 let form = body.best_form(kind).0;
-                Piece { body, form }
+                Piece::new(body, form)
             }));
         }
         let top = |mut at: usize| {

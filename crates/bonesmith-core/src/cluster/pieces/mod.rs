@@ -55,6 +55,10 @@ pub(crate) const SOFT: u32 = u32::MAX;
 pub(crate) struct Piece {
     pub body: Body,
     pub form: Form,
+    /// Squared error over all vertices and frames.
+    pub squared_error: f64,
+    /// Largest root mean square error in a frame.
+    pub noise: f64,
 }
 
 /// Pieces of a mesh.
@@ -101,7 +105,7 @@ impl Pieces {
         let all: Vec<u32> = (0..sequence.frame_count() as u32).collect();
         for &i in vertices {
             self.labels[i as usize] = self.pieces.len() as u32;
-            self.pieces.push(Piece { body: Body::gather(source, &[i], &all), form: Form::Rigid });
+            self.pieces.push(Piece::new(Body::gather(source, &[i], &all), Form::Rigid));
         }
     }
 }
@@ -153,48 +157,68 @@ impl Look<'_> {
             return None;
         }
         let body = Body::gather(self.source, members, self.all);
-        let form = body.forms(self.kind).into_iter().find(|form| body.fits(form, tolerance))?;
-        let piece = Piece { body, form };
-        (piece.largest_distance(self.source, members, self.all) <= MAX_DISTANCE).then_some(piece)
+        let (form, squared_error, noise) = body.forms(self.kind).into_iter().find_map(|form| {
+            let track = Track::new(&body, &form, tolerance)?;
+            let near = track.largest_distance(&body, self.source, members, self.all) <= MAX_DISTANCE;
+            near.then_some((form, track.squared_error, track.noise))
+        })?;
+        Some(Piece { body, form, squared_error, noise })
     }
 }
 
-impl Piece {
+/// A bone that follows a body.
+struct Track {
+    /// [F]
+    linears: Vec<DMat3>,
+    squared_error: f64,
+    /// Largest root mean square error in a frame.
+    noise: f64,
+}
+
+impl Track {
+    /// `None` where the root mean square error in a frame is above `tolerance`.
+    fn new(body: &Body, form: &Form, tolerance: f64) -> Option<Self> {
+        let mut track = Self { linears: Vec::with_capacity(body.frames.len()), squared_error: 0.0, noise: 0.0 };
+        let fits = body.follow(form, |t, linear| {
+            let error = body.error(&body.frames[t], linear, DVec3::ZERO);
+            track.squared_error += error;
+            track.noise = track.noise.max((error / body.count).sqrt());
+            track.linears.push(*linear);
+            track.noise <= tolerance
+        });
+        fits.then_some(track)
+    }
+
     /// The largest distance of a vertex from where the bone puts it, over all frames.
-    fn largest_distance(&self, source: Source<'_>, members: &[u32], frames: &[u32]) -> f64 {
-        let offsets: Vec<DVec3> = members.iter().map(|&i| source.rest(i) - self.body.rest).collect();
-        let linears = self.linears();
+    fn largest_distance(&self, body: &Body, source: Source<'_>, members: &[u32], frames: &[u32]) -> f64 {
+        let offsets: Vec<DVec3> = members.iter().map(|&i| source.rest(i) - body.rest).collect();
         let mut worst = 0f64;
         source.read(members, frames, &mut |t, position| {
-            let mean = self.body.frames[t].mean;
+            let (linear, mean) = (self.linears[t], body.frames[t].mean);
             for (&i, u) in members.iter().zip(&offsets) {
-                worst = worst.max((position(i) - (linears[t] * *u + mean)).length_squared());
+                worst = worst.max((position(i) - (linear * *u + mean)).length_squared());
             }
         });
         worst.sqrt()
     }
+}
 
-    /// [F] linear parts.
-    fn linears(&self) -> Vec<DMat3> {
-        let mut linears = Vec::with_capacity(self.body.frames.len());
-        self.body.follow(&self.form, |_, linear| {
-            linears.push(*linear);
-            true
-        });
-        linears
+impl Piece {
+    /// The error is found from the body.
+    pub fn new(body: Body, form: Form) -> Self {
+        let (squared_error, noise) = body.errors(&form);
+        Self { body, form, squared_error, noise }
     }
 
     /// [F] transforms in the unit space, frames not centred.
     pub fn transforms(&self) -> Vec<DAffine3> {
-        let at = |(linear, posed): (DMat3, &body::Posed)| {
-            DAffine3::from_mat3_translation(linear, posed.mean - linear * self.body.rest)
-        };
-        self.linears().into_iter().zip(&self.body.frames).map(at).collect()
-    }
-
-    /// Squared error over all vertices and frames.
-    pub fn squared_error(&self) -> f64 {
-        self.body.total_error(&self.form)
+        let mut transforms = Vec::with_capacity(self.body.frames.len());
+        self.body.follow(&self.form, |t, linear| {
+            let translation = self.body.frames[t].mean - *linear * self.body.rest;
+            transforms.push(DAffine3::from_mat3_translation(*linear, translation));
+            true
+        });
+        transforms
     }
 
     /// The axes that the bone scales along.

@@ -148,7 +148,7 @@ impl Component<'_> {
             return None;
         }
         let mut body = Body::gather(self.source, &region, self.frames);
-        let reach = (REACH * body.worst_error(&Form::Rigid)).clamp(REACH_RANGE.0, REACH_RANGE.1);
+        let reach = (REACH * body.errors(&Form::Rigid).1).clamp(REACH_RANGE.0, REACH_RANGE.1);
         let mut track = Track::new(&body);
         let mut seen: std::collections::BTreeSet<u32> = region.iter().copied().collect();
         let (mut outside, mut border) = (Vec::new(), region.clone());

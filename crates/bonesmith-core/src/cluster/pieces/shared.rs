@@ -45,7 +45,7 @@ pub(crate) fn share(
             check()?;
         }
         let cell = mixture.cell(&piece);
-        let own = Group::new(piece);
+        let own = Group { piece };
         let mut near: Vec<usize> = around(cell).filter_map(|cell| cells.get(&cell)).flatten().copied().collect();
         near.sort_unstable();
         let joined = near.into_iter().find_map(|g| groups[g].with(&own, kind).map(|joined| (g, joined)));
@@ -101,18 +101,12 @@ impl Mixture {
 /// Pieces on one bone.
 struct Group {
     piece: Piece,
-    /// Largest root mean square error in a frame.
-    noise: f64,
 }
 
 impl Group {
-    fn new(piece: Piece) -> Self {
-        Self { noise: piece.body.worst_error(&piece.form), piece }
-    }
-
     /// Squared error that the vertices may have in a frame on a shared bone.
     fn limit(&self) -> f64 {
-        self.piece.body.count * (WORSE * self.noise).max(LEAST_NOISE).powi(2)
+        self.piece.body.count * (WORSE * self.piece.noise).max(LEAST_NOISE).powi(2)
     }
 
     /// Both on one bone, if that is as good.
@@ -139,7 +133,7 @@ impl Group {
         let body = a.joined(b, 0..frames);
         let forms = if rigid { vec![Form::Rigid] } else { body.forms(kind) };
         let form = forms.into_iter().find(|form| fits(&body, form, &|t| t))?;
-        let noise = self.noise.max(other.noise);
-        Some(Self { piece: Piece { body, form }, noise })
+        let (noise, squared_error) = (self.piece.noise.max(other.piece.noise), body.total_error(&form));
+        Some(Self { piece: Piece { body, form, squared_error, noise } })
     }
 }

@@ -244,7 +244,7 @@ fn merging_takes_the_cheapest_pair_first() {
     }
     let merged = pieces.merged(&steps, BoneKind::Rigid);
     assert_eq!(merged.pieces.len(), 6);
-    let total: f64 = merged.pieces.iter().map(Piece::squared_error).sum();
+    let total: f64 = merged.pieces.iter().map(|piece| piece.squared_error).sum();
     assert!((total - cost).abs() < 1e-6 * cost);
     assert_eq!(merged.labels.iter().max(), Some(&5));
 }

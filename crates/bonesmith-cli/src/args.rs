@@ -124,6 +124,10 @@ pub struct SolverArgs {
     /// Share by which the error may rise for fewer influences, 0 (off) to 1 [default: 0.005]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub prune: Option<f64>,
+    /// How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1
+    /// [default: 0.35]
+    #[arg(long, value_name = "S", help_heading = "Fit")]
+    pub shading: Option<f64>,
     /// Leave the rest pose as it is; otherwise its vertices move to where they fit best
     #[arg(long)]
     pub keep_rest: bool,

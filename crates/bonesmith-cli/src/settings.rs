@@ -213,6 +213,7 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         smooth: args.smooth.unwrap_or(defaults.smooth),
         prune: args.prune.unwrap_or(defaults.prune),
         keep_rest: args.keep_rest,
+        shading: args.shading.unwrap_or(if method == Method::Bonesmith { defaults.shading } else { 0.0 }),
         effort: args.effort.into(),
         max_iterations: args.max_iterations.or(fsd.then_some(FSD_ITERATIONS)),
         tolerance: args.tolerance,

@@ -181,6 +181,7 @@ impl Summary {
             "max_error_at": { "frame": frame, "vertex": vertex },
             "rmse_percent": metrics.rmse_percent,
             "normal_degrees": metrics.normal_degrees,
+            "skinned_normals": metrics.skinned_normals,
             "radius_model_units": metrics.radius_model_units,
             "e_rms_per_frame": metrics.per_frame,
             "error_model_units": metrics.spread,
@@ -260,7 +261,18 @@ impl Summary {
         table.row("max error", format!("{:<9} {place}", figure(metrics.max_error)));
         table.row("RMSE", format!("{:<9} of the bounding box diagonal", figure(metrics.rmse_percent) + " %"));
         if let Some(degrees) = metrics.normal_degrees {
-            table.row("normals", format!("{:<9} mean angle", figure(degrees) + "°"));
+            table.row("normals", format!("{:<9} mean angle, from posed positions", figure(degrees) + "°"));
+        }
+        if let Some(skinned) = metrics.skinned_normals {
+            let others = format!(
+                "99 %: {}°; transposed inverse: {}°",
+                figure(skinned.p99_degrees),
+                figure(skinned.inverse_transpose_degrees)
+            );
+            table.row(
+                "shading",
+                format!("{:<9} mean angle, as engines deform them; {others}", figure(skinned.degrees) + "°"),
+            );
         }
     }
 }

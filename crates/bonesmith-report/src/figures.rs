@@ -59,8 +59,13 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
         ),
     ];
     if let Some(degrees) = metrics.normal_degrees {
-        let meaning = "Mean angle between the normals of original and model: what shading shows and positions hide.";
+        let meaning = "Mean angle between the normals of original and model, both computed from positions.";
         figures.push(Figure::new("normals", degrees, "°", meaning));
+    }
+    if let Some(skinned) = metrics.skinned_normals {
+        let meaning = "Mean angle between the normals of the original and the stored normals of the rig, deformed by its bones as engines do: \
+                       what shading shows in three.js and most games.";
+        figures.push(Figure::new("shading", skinned.degrees, "°", meaning));
     }
     figures.push(Figure::new(
         "95 % of vertices",

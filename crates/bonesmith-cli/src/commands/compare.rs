@@ -145,6 +145,7 @@ impl<'a> Entry<'a> {
             "max_error_at": { "frame": frame, "vertex": vertex },
             "rmse_percent": metrics.rmse_percent,
             "normal_degrees": metrics.normal_degrees,
+            "skinned_normals": metrics.skinned_normals,
             "run_time_bytes": self.run_time_bytes(),
             "file_bytes": file_bytes(self.path),
         })

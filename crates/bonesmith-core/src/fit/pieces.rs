@@ -8,7 +8,7 @@
 
 use glam::DAffine3;
 
-use super::{Fit, Goal, Plan, first_bones, missed, problem};
+use super::{Fit, Goal, first_bones, missed, problem};
 use crate::cluster::pieces::merge::{Step, merge};
 use crate::cluster::pieces::{self, Pieces, SOFT};
 use crate::mesh::sequence::{MIN_VERTICES, MeshSequence};
@@ -132,7 +132,11 @@ impl Parts {
             None => StopReason::Converged,
         };
         let count = pieces.pieces.len();
-        let rig = assembled(sequence, space, params, pieces, soft_rig.map(|of| (of.rig, soft)));
+        let shaded = params.shading > 0.0 && soft_rig.is_some();
+        let mut rig = assembled(sequence, space, params, pieces, soft_rig.map(|of| (of.rig, soft)));
+        if shaded {
+            run.timed("normals", || finish::shade(&mut rig, sequence));
+        }
         let warnings = warning(params.bones, reached, rig.bone_count(), found).into_iter().collect();
         let jitter_ratio = finish::jitter_ratio_of_rig(sequence, &rig);
         let mut info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
@@ -243,7 +247,7 @@ fn fit_soft(
     let problem = problem(sequence, UnitSpace::new(sequence), params);
     let factor = unit / problem.space.sphere.radius;
     let goal = Goal::new(bones, sequence.vertex_count()).scaled(factor);
-    let fit = Fit { sequence, problem: &problem, params, plan: Plan::new(params) };
+    let fit = Fit::new(sequence, &problem, params);
     let (state, stop, reached) = fit.bones(goal, run)?;
     let squared_error = problem.squared_error(reached / factor);
     Ok(SoftRig { rig: finish::rig(sequence, &problem, &state, String::new()), stop, squared_error })

@@ -135,6 +135,11 @@ impl Plan {
         }
     }
 
+    /// Whether normals count in all rounds that refine: steps from several points and over everything at once know positions only.
+    pub fn shades_all_rounds(&self) -> bool {
+        !self.basins && !self.together
+    }
+
     /// The vertex step of rounds that refine.
     pub fn vertex_step(&self, problem: &Problem) -> VertexStep {
         if self.basins { VertexStep::Basins(Basins::new(&problem.rest)) } else { VertexStep::Choose }

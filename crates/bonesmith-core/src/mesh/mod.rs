@@ -4,6 +4,7 @@ pub mod frames;
 pub mod laplacian;
 pub mod normals;
 pub mod sequence;
+pub mod shading;
 pub mod space;
 pub mod sphere;
 pub mod surface;

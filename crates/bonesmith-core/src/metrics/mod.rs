@@ -5,8 +5,10 @@
 //! | `e_rms` | `1000 |A - A~|_F / sqrt(3 N F)` in units of the rest pose's smallest enclosing sphere [Kavan2010 s.5] |
 //! | `rmse_percent` | `100 sqrt(mean squared vertex distance) / bounding box diagonal of the rest pose` [Le2014 s.3.10, table 3.1] |
 //! | `max_error` | largest vertex distance, in thousandths of the sphere radius and in model units |
-//! | `normal_degrees` | mean angle between true and reconstructed vertex normals |
+//! | `normal_degrees` | mean angle between true and reconstructed vertex normals, both from positions |
+//! | `skinned_normals` | mean angle between true normals and stored ones deformed as engines do (`skinned`) |
 
+mod skinned;
 mod spread;
 
 use glam::{DVec3, Vec3};
@@ -19,6 +21,8 @@ use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::unit_radius;
 use crate::model::{ModelError, ModelRef};
 
+pub use skinned::SkinnedNormals;
+use skinned::{Angles, Skinned};
 use spread::FrameSpread;
 pub use spread::{FrameSpreads, Histogram, Percentiles, Spread};
 
@@ -40,6 +44,8 @@ pub struct Metrics {
     pub max_error_at: (usize, usize),
     /// Mean angle between vertex normals, in degrees; `None` for a point cloud.
     pub normal_degrees: Option<f64>,
+    /// Normals as engines compute them; `None` without faces, and for models other than rigs.
+    pub skinned_normals: Option<SkinnedNormals>,
     /// Radius of the rest pose's smallest enclosing sphere, the unit of `e_rms` and `max_error`.
     pub radius_model_units: f64,
     /// [F] E_RMS of each frame alone.
@@ -82,11 +88,19 @@ pub fn evaluate<'a>(
         return Err(MetricsError::FrameCount { clip, rig: of_model.frame_count(), sequence: f });
     }
     model.check()?;
-    Ok(compare(sequence, |t| posed(model, clip, t)))
+    Ok(compare_shaded(sequence, |t| posed(model, clip, t), Skinned::new(model, clip, sequence).as_ref()))
 }
 
 /// Compares a sequence with reconstructed frames.
 pub fn compare(sequence: &MeshSequence, reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync) -> Metrics {
+    compare_shaded(sequence, reconstruct, None)
+}
+
+fn compare_shaded(
+    sequence: &MeshSequence,
+    reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync,
+    skinned: Option<&Skinned<'_>>,
+) -> Metrics {
     let (n, f) = (sequence.vertex_count(), sequence.frame_count());
     let triangles = sequence.surface().topology.vertex_triangles();
     let radius = unit_radius(sequence.rest());
@@ -96,8 +110,10 @@ pub fn compare(sequence: &MeshSequence, reconstruct: impl Fn(usize) -> Vec<Vec3>
     for block in (0..f as u32).collect::<Vec<_>>().chunks(FRAME_BLOCK) {
         let mut truth = Vec::with_capacity(block.len());
         source.read(block, 0..n, &mut |_, positions| truth.push(positions.to_vec()));
-        let frame =
-            |(&t, truth): (&u32, &Vec<Vec3>)| FrameErrors::new(t as usize, truth, &reconstruct(t as usize), &triangles);
+        let frame = |(&t, truth): (&u32, &Vec<Vec3>)| {
+            let angles = skinned.map(|skinned| skinned.angles(t as usize, truth)).unwrap_or_default();
+            FrameErrors { angles, ..FrameErrors::new(t as usize, truth, &reconstruct(t as usize), &triangles) }
+        };
         let frames: Vec<FrameErrors> = block.par_iter().zip(&truth).map(frame).collect();
         frames.into_iter().for_each(|frame| total.add(frame));
     }
@@ -113,6 +129,7 @@ struct FrameErrors {
     worst: (f64, usize),
     angle_sum: f64,
     angle_count: usize,
+    angles: Angles,
     spread: FrameSpread,
     histogram: Histogram,
 }
@@ -133,7 +150,8 @@ impl FrameErrors {
         let (angle_sum, angle_count) = angles(&vertex_normals(truth, triangles), &vertex_normals(posed, triangles));
         let spread = FrameSpread::new(&squared, sum, worst.0);
         let histogram = Histogram::of_roots(&squared, worst.0);
-        Self { frame, squared, sum, worst, angle_sum, angle_count, spread, histogram }
+        let angles = Angles::default();
+        Self { frame, squared, sum, worst, angle_sum, angle_count, angles, spread, histogram }
     }
 }
 
@@ -146,6 +164,7 @@ struct Sums {
     worst: (f64, usize, usize),
     angle_sum: f64,
     angle_count: usize,
+    angles: Angles,
     frames: FrameSpreads,
     histogram: Histogram,
 }
@@ -159,6 +178,7 @@ impl Sums {
             worst: (0.0, 0, 0),
             angle_sum: 0.0,
             angle_count: 0,
+            angles: Angles::default(),
             frames: FrameSpreads::default(),
             histogram: Histogram::default(),
         }
@@ -175,6 +195,7 @@ impl Sums {
         }
         self.angle_sum += frame.angle_sum;
         self.angle_count += frame.angle_count;
+        self.angles.add(&frame.angles);
         self.frames.push(&frame.spread);
         self.histogram.add(frame.histogram);
     }
@@ -200,6 +221,7 @@ impl Sums {
             max_error_at: (self.worst.1, self.worst.2),
             normal_degrees: (has_faces && self.angle_count > 0)
                 .then(|| (self.angle_sum / self.angle_count as f64).to_degrees()),
+            skinned_normals: self.angles.finish(),
             radius_model_units: radius,
             per_frame: self.per_frame.iter().map(|&s| e_rms(s, n)).collect(),
             per_vertex: self.per_vertex.iter().map(|&s| e_rms(s, f)).collect(),

@@ -121,7 +121,10 @@ pub fn skeleton(
     };
     let stop = found.stop;
     let warnings = warnings(&problem, run.history.last().map_or(0.0, |round| round.e_rms), &found);
-    let (rig, skeleton, state) = rigged(&input, params, found)?;
+    let (mut rig, skeleton, state) = rigged(&input, params, found)?;
+    if fit.shading > 0.0 {
+        run.timed("normals", || finish::shade(&mut rig, sequence));
+    }
     let jitter_ratio = finish::jitter_ratio(&problem, &state);
     let info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
     Ok(Skeletal { rig, info, skeleton })

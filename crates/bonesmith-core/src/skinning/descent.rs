@@ -58,7 +58,7 @@ pub(crate) struct Descent<'a> {
     pub params: VertexParams,
     step: VertexStep,
     acceleration: Acceleration,
-    /// Squared error after the last round.
+    /// Squared error after the last round, normals included.
     pub squared_error: f64,
     /// Penalty on weights that are not smooth after the last round, in the unit of the squared error.
     penalty: f64,
@@ -95,9 +95,12 @@ impl<'a> Descent<'a> {
         Self { acceleration: Acceleration::Momentum(Momentum::new(0.0)), ..self }
     }
 
-    /// E_RMS after the last round.
+    /// E_RMS after the last round. Where normals count, of the vertices' step: the bones' step gains for both together.
     pub fn e_rms(&self) -> f64 {
-        self.problem.e_rms(self.squared_error)
+        self.problem.e_rms(match self.problem.normals.is_some() {
+            true => self.moments.squared_error - self.moments.normal_error,
+            false => self.squared_error,
+        })
     }
 
     /// What rounds lower: the squared error, and the penalty on weights that are not smooth.

@@ -1,7 +1,10 @@
 //! From the unknowns back to a rig in model units.
 
+use std::sync::Arc;
+
 use glam::{DAffine3, DVec3, Vec3};
 
+use crate::deform::solve_rest_normals;
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{Bone, Clip, Rig};
 use crate::skinning::descent::State;
@@ -25,6 +28,13 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
             posed_from_rest,
         }],
         params_json,
+    }
+}
+
+/// Stores the rest normals that fit the motion best, where there are faces.
+pub(crate) fn shade(rig: &mut Rig, sequence: &MeshSequence) {
+    if let Some(normals) = solve_rest_normals(rig, &[sequence]) {
+        Arc::make_mut(&mut rig.surface).normals = Some(normals);
     }
 }
 

@@ -7,6 +7,8 @@
 //! D = sum_i x_i r_i^T  [4 B, L]      S = sum_i x_i x_i^T  [4 B, 4 B],  S_jk = sum_i w_ij w_ik u_i u_i^T (4x4, shared by all frames)
 //! ```
 //!
+//! summed over positions and, with the homogeneous coordinate 0, over normals where they count (`normals`).
+//!
 //! [Kavan2010 s.4.2] with residuals in place of positions: small numbers. Most pairs of bones share no vertex, so `S` is kept as
 //! the blocks of those that do.
 
@@ -24,9 +26,11 @@ pub(crate) struct Moments {
     pub residual: Vec<f64>,
     /// `S`.
     pub second: SecondMoments,
-    /// `sum_i |r_i|^2`.
+    /// `sum_i |r_i|^2`, that of the normals included.
     pub squared_error: f64,
-    /// [N] `|r_i|^2`.
+    /// The part of it that is the normals'.
+    pub normal_error: f64,
+    /// [N] `|r_i|^2`, of the positions alone.
     pub per_vertex: Vec<f32>,
     /// [F] squared error of each frame; only [`crate::skinning::pass::gather_frames`] finds it.
     pub per_frame: Vec<f64>,
@@ -58,7 +62,8 @@ impl SecondMoments {
         };
         let shares = |j: usize, k: usize| {
             let (row, column) = (j.max(k), j.min(k));
-            j != k && triangle[row * (row + 1) / 2 + column].get(3, 3) != 0.0
+            let shared = &triangle[row * (row + 1) / 2 + column];
+            j != k && (0..4).any(|c| shared.get(c, c) != 0.0)
         };
         let coupling = |j: usize| Coupling {
             own: block(j, j),

@@ -117,6 +117,10 @@ pub struct FitParams {
     pub prune: f64,
     /// Leave the rest pose as it is in the input. Otherwise each rest vertex moves to where it fits best.
     pub keep_rest: bool,
+    /// How much the normals count that an engine computes from the rest normals and the bones, 0 (not at all) to about 1. Raised: better
+    /// shading, higher error.
+    #[serde(default)]
+    pub shading: f64,
     /// How much work to put in. Raised: lower error, longer.
     pub effort: Effort,
     /// Most rounds over weights and bones on the whole sequence; `None`: as many as the effort stands for.
@@ -149,6 +153,7 @@ impl Default for FitParams {
             smooth: 0.0,
             prune: default_prune(),
             keep_rest: false,
+            shading: 0.35,
             effort: Effort::Balanced,
             max_iterations: None,
             tolerance: None,
@@ -289,6 +294,9 @@ impl FitParams {
             && !(1..=16).contains(&k)
         {
             return out_of_range("--influences", k.to_string(), "1 to 16, or all");
+        }
+        if !(self.shading >= 0.0 && self.shading.is_finite()) {
+            return out_of_range("--shading", self.shading.to_string(), "0 or more");
         }
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
             return out_of_range("--smooth", self.smooth.to_string(), "0 or more");

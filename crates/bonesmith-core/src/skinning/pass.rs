@@ -18,7 +18,9 @@ use crate::skinning::motion::Motion;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::{Skin, SkinRows, SkinView};
 use crate::skinning::smooth::{Means, Smoothness};
-use crate::skinning::vertex_step::{BatchView, Pull, VertexParams, VertexSolver, add_removal_costs, solve_vertices};
+use crate::skinning::vertex_step::{
+    self, BatchView, Pull, VertexParams, VertexSolver, add_removal_costs, solve_vertices,
+};
 use crate::solve::kernels::Term;
 use crate::solve::lanes::{LANES, Mat4};
 
@@ -90,6 +92,20 @@ pub(crate) fn solve(
     summed(problem, motion, lanes)
 }
 
+/// The best rest normals for the present weights and bones.
+pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin, params: VertexParams) {
+    let slots = skin.slots;
+    skin.par_chunks_mut(BLOCK).enumerate().for_each_init(
+        || (Block::new(problem, motion, slots), VertexSolver::new(params)),
+        |(block, solver), (at, mut rows)| {
+            block.load(at * BLOCK..at * BLOCK + rows.rest.len());
+            for part in eights(rows.rest.len()) {
+                vertex_step::solve_normals(solver, block.view(part.clone(), None), rows.part(part));
+            }
+        },
+    );
+}
+
 /// [N, K] products of each vertex's residual with the rows of its own bones.
 pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 4]> {
     let (b, slots) = (motion.bones, skin.slots);
@@ -102,6 +118,28 @@ pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f3
             let bones = &skin.bones[range.start * slots..range.end * slots];
             for (at, (out, &j)) in out.iter_mut().zip(bones).enumerate() {
                 let along = &block.along[at / slots * 4 * b..];
+                *out = std::array::from_fn(|c| along[c * b + j as usize]);
+            }
+        },
+    );
+    out
+}
+
+/// [N, K] products of each vertex's true normal with the rows of its own bones; none where normals do not count.
+pub(crate) fn normal_slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 3]> {
+    if problem.normals.is_none() {
+        return Vec::new();
+    }
+    let (b, slots) = (motion.bones, skin.slots);
+    let mut out = vec![[0.0; 3]; problem.vertices() * slots];
+    out.par_chunks_mut(BLOCK * slots).enumerate().for_each_init(
+        || Block::new(problem, motion, slots),
+        |block, (at, out)| {
+            let range = at * BLOCK..at * BLOCK + out.len() / slots;
+            block.load(range.clone());
+            let bones = &skin.bones[range.start * slots..range.end * slots];
+            for (at, (out, &j)) in out.iter_mut().zip(bones).enumerate() {
+                let along = &block.normals_along[at / slots * 3 * b..];
                 *out = std::array::from_fn(|c| along[c * b + j as usize]);
             }
         },
@@ -213,10 +251,15 @@ struct Block<'a> {
     along: Vec<f32>,
     /// What the residuals were found with.
     terms: Terms,
+    /// [n, L] true normals, where they count.
+    normals: Vec<f32>,
+    /// [n, 3 B] their products with all bones.
+    normals_along: Vec<f32>,
 }
 
 impl<'a> Block<'a> {
     fn new(problem: &'a Problem, motion: &'a Motion, slots: usize) -> Self {
+        let shaded = if problem.normals.is_some() { BLOCK } else { 0 };
         Self {
             problem,
             motion,
@@ -227,6 +270,8 @@ impl<'a> Block<'a> {
             errors: vec![0.0; BLOCK],
             along: vec![0.0; BLOCK * 4 * motion.bones],
             terms: Terms { terms: Vec::with_capacity(BLOCK * 4 * slots), ends: Vec::with_capacity(BLOCK) },
+            normals: vec![0.0; shaded * problem.length],
+            normals_along: vec![0.0; shaded * 3 * motion.bones],
         }
     }
 
@@ -240,23 +285,20 @@ impl<'a> Block<'a> {
     /// Takes up the trajectories of some vertices.
     fn load(&mut self, range: Range<usize>) {
         self.problem.load(range.clone(), &mut self.read);
+        if let Some(normals) = &self.problem.normals {
+            let (n, side, length) = (range.len(), 3 * self.motion.bones, self.problem.length);
+            let (rows, along) = (&mut self.normals[..n * length], &mut self.normals_along[..n * side]);
+            normals.load(range.start, rows);
+            self.device.project(along, rows, &self.motion.rows32()[..side * length], n);
+        }
         self.range = range;
     }
 
     /// `r = v - sum_j w_j T_j u`, weighted by the loss.
     fn find_residuals(&mut self, rows: &SkinView<'_>) {
-        let (b, n, length) = (self.motion.bones, self.range.len(), self.problem.length);
-        self.terms.terms.clear();
-        self.terms.ends.clear();
-        for (at, u) in rows.rest.iter().enumerate() {
-            for (j, w) in rows.of(at) {
-                for (c, x) in [u.x, u.y, u.z, 1.0].into_iter().enumerate() {
-                    self.terms.terms.push(Term { start: (c * b + j) * length, scale: (w * x) as f32 });
-                }
-            }
-            self.terms.ends.push(self.terms.terms.len());
-        }
+        let (n, length) = (self.range.len(), self.problem.length);
         let (residuals, errors) = (&mut self.residuals[..n * length], &mut self.errors[..n]);
+        set_terms(&mut self.terms, self.motion, rows, |at| rows.rest[at].extend(1.0).to_array());
         let trajectories = self.problem.loaded(self.range.clone(), &self.read);
         self.device.residuals(residuals, errors, trajectories, self.motion.rows32(), &self.terms);
         self.problem.loss.weigh(self.range.start, residuals, errors);
@@ -276,12 +318,29 @@ impl<'a> Block<'a> {
             means: &means[start + part.start..start + part.end],
             strength: *strength,
         };
+        let of_normals = |side: usize| &self.normals_along[part.start * side..part.end * side];
         BatchView {
             pairs: self.motion.pairs(),
             along: &self.along[part.start * side..part.end * side],
+            normals: self.problem.normals.is_some().then(|| of_normals(3 * self.motion.bones)),
             errors: &self.errors[part.clone()],
             pull: smooth.map(pull),
         }
+    }
+}
+
+/// Sparse rows of the present prediction of vertices with these rest vectors: three or four numbers.
+fn set_terms<const C: usize>(to: &mut Terms, motion: &Motion, rows: &SkinView<'_>, rest: impl Fn(usize) -> [f64; C]) {
+    to.terms.clear();
+    to.ends.clear();
+    for at in 0..rows.rest.len() {
+        let rest = rest(at);
+        for (j, w) in rows.of(at) {
+            for (c, x) in rest.into_iter().enumerate() {
+                to.terms.push(Term { start: (c * motion.bones + j) * motion.length, scale: (w * x) as f32 });
+            }
+        }
+        to.ends.push(to.terms.len());
     }
 }
 
@@ -294,6 +353,7 @@ struct Sums {
     squared_error: f64,
     /// [n]
     per_vertex: Vec<f32>,
+    normals: NormalSums,
     /// [L] squares of the residuals, where the errors of frames are wanted.
     squares: Vec<f64>,
 }
@@ -303,13 +363,21 @@ impl Sums {
         let b = motion.bones;
         let second = vec![Mat4::default(); b * (b + 1) / 2];
         let residual = vec![0.0; 4 * b * problem.length];
-        Self { residual, second, squared_error: 0.0, per_vertex: Vec::new(), squares: Vec::new() }
+        Self {
+            residual,
+            second,
+            squared_error: 0.0,
+            per_vertex: Vec::new(),
+            normals: NormalSums::new(problem, motion),
+            squares: Vec::new(),
+        }
     }
 
     fn add(&mut self, block: &Block<'_>, rows: &SkinView<'_>) {
         let n = block.range.len();
         let residuals = &block.residuals[..n * block.problem.length];
         block.device.add_moments(&mut self.residual, residuals, &block.terms);
+        self.normals.add(&mut self.residual, block, rows);
         if !self.squares.is_empty() {
             for row in residuals.chunks_exact(block.problem.length) {
                 self.squares.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
@@ -319,15 +387,82 @@ impl Sums {
             self.per_vertex.push(block.errors[at] as f32);
             self.squared_error += block.errors[at];
             let u = [u.x, u.y, u.z, 1.0];
-            let outer = Mat4::outer(&u, &u);
-            for (k, (j, w)) in rows.of(at).enumerate() {
-                for (j2, w2) in rows.of(at).take(k + 1) {
-                    let (row, column) = (j.max(j2), j.min(j2));
-                    self.second[row * (row + 1) / 2 + column].add_scaled(w * w2, &outer);
-                }
-            }
+            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&u, &u));
         }
     }
+}
+
+/// What a lane adds for the normals. Their moments are sums of the normals themselves, not of residuals: `D_n = sum_i x_i m_i^T - S_n T`.
+#[derive(Default)]
+struct NormalSums {
+    /// [B (B + 1) / 2] lower triangle of `S_n`; none where normals do not count.
+    second: Vec<Mat4>,
+    squared_error: f64,
+    terms: Terms,
+}
+
+impl NormalSums {
+    fn new(problem: &Problem, motion: &Motion) -> Self {
+        let pairs = if problem.normals.is_some() { motion.bones * (motion.bones + 1) / 2 } else { 0 };
+        Self { second: vec![Mat4::default(); pairs], ..Self::default() }
+    }
+
+    /// Adds `x_i m_i^T` to the lane's moments.
+    fn add(&mut self, moments: &mut [f32], block: &Block<'_>, rows: &SkinView<'_>) {
+        if self.second.is_empty() {
+            return;
+        }
+        let (n, length, side) = (block.range.len(), block.problem.length, 3 * block.motion.bones);
+        set_terms(&mut self.terms, block.motion, rows, |at| rows.normals[at].to_array());
+        block.device.add_moments(moments, &block.normals[..n * length], &self.terms);
+        for (at, normal) in rows.normals.iter().enumerate() {
+            let normal = normal.extend(0.0).to_array();
+            let truth = block.normals[at * length..(at + 1) * length].iter().map(|m| m * m).sum::<f32>();
+            let along = &block.normals_along[at * side..(at + 1) * side];
+            self.squared_error += f64::from(truth) + normal_cost(block.motion, rows.of(at), along, &normal);
+            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&normal, &normal));
+        }
+    }
+}
+
+/// `|m - M n|^2 - |m|^2` from the products of the normals with all bones.
+fn normal_cost(
+    motion: &Motion,
+    influences: impl Iterator<Item = (usize, f64)> + Clone,
+    along: &[f32],
+    n: &[f64; 4],
+) -> f64 {
+    let (b, pairs) = (motion.bones, motion.pairs());
+    let (mut mixed, mut linear) = (Mat4::default(), 0.0);
+    for (j, w) in influences.clone() {
+        linear += w * (0..3).map(|c| n[c] * f64::from(along[c * b + j])).sum::<f64>();
+        influences.clone().for_each(|(k, w2)| mixed.add_scaled(w * w2, pairs.block(j, k)));
+    }
+    mixed.dot(&Mat4::outer(n, n)) - 2.0 * linear
+}
+
+/// Adds `w_j w_k` times a matrix to the blocks of all pairs of bones of a vertex.
+#[inline(always)]
+fn add_outer(second: &mut [Mat4], influences: impl Iterator<Item = (usize, f64)> + Clone, outer: &Mat4) {
+    for (k, (j, w)) in influences.clone().enumerate() {
+        for (j2, w2) in influences.clone().take(k + 1) {
+            let (row, column) = (j.max(j2), j.min(j2));
+            second[row * (row + 1) / 2 + column].add_scaled(w * w2, outer);
+        }
+    }
+}
+
+/// Takes the prediction out of the moments of normals: `D -= S_n T`.
+fn take_prediction(residual: &mut [f64], second: &SecondMoments, motion: &Motion) {
+    let (b, length) = (motion.bones, motion.length);
+    residual.par_chunks_mut(length).enumerate().for_each(|(row, sums)| {
+        let (c, j) = (row / b, row % b);
+        for (k, block) in second.blocks(j) {
+            for d in (0..3).filter(|&d| block[c][d] != 0.0) {
+                sums.iter_mut().zip(motion.row(d, k)).for_each(|(sum, x)| *sum -= block[c][d] * x);
+            }
+        }
+    });
 }
 
 /// All lanes, in their order. Peak memory: all lanes plus their sum.
@@ -335,6 +470,7 @@ fn summed(problem: &Problem, motion: &Motion, lanes: Vec<Sums>) -> Moments {
     let b = motion.bones;
     let mut moments = Moments { residual: vec![0.0; 4 * b * problem.length], ..Moments::default() };
     let mut second = vec![Mat4::default(); b * (b + 1) / 2];
+    let mut of_normals = NormalSums::new(problem, motion).second;
     moments.residual.par_chunks_mut(SUMMED).enumerate().for_each(|(at, sums)| {
         for lane in &lanes {
             let part = &lane.residual[at * SUMMED..][..sums.len()];
@@ -343,12 +479,19 @@ fn summed(problem: &Problem, motion: &Motion, lanes: Vec<Sums>) -> Moments {
     });
     for lane in lanes {
         second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
+        of_normals.iter_mut().zip(&lane.normals.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
         moments.squared_error += lane.squared_error;
+        moments.normal_error += lane.normals.squared_error;
         moments.per_vertex.extend(lane.per_vertex);
         moments.per_frame.resize(lane.squares.len() / 3, 0.0);
         for axis in lane.squares.chunks_exact(moments.per_frame.len().max(1)) {
             moments.per_frame.iter_mut().zip(axis).for_each(|(sum, x)| *sum += x);
         }
+    }
+    if problem.normals.is_some() {
+        moments.squared_error += moments.normal_error;
+        second.iter_mut().zip(&of_normals).for_each(|(sum, x)| sum.add_scaled(1.0, x));
+        take_prediction(&mut moments.residual, &SecondMoments::from_triangle(b, &of_normals), motion);
     }
     moments.second = SecondMoments::from_triangle(b, &second);
     moments

@@ -10,6 +10,7 @@ use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::Sphere;
 use crate::skinning::loss::Loss;
+use crate::skinning::normals::Normals;
 use crate::skinning::unit::UnitSpace;
 
 /// Vertices whose trajectories are gathered at once: both sides of the transpose stay in cache.
@@ -19,26 +20,30 @@ const BLOCK: usize = 64;
 ///
 /// `L` is the length of a vertex's trajectory: `3 F`, all x over time, then all y, then all z; or the dimension of a
 /// subspace that trajectories were reduced to (affine bones only: rotations need real frames).
+#[derive(Clone)]
 pub(crate) struct Problem {
     /// L.
     pub length: usize,
     /// [N] rest positions.
     pub rest: Vec<DVec3>,
     /// [N, L] trajectories; none where they are read from `source`.
-    pub trajectories: Vec<f32>,
+    pub trajectories: Arc<Vec<f32>>,
     pub space: UnitSpace,
     /// Where trajectories are read from, a few vertices at a time, if they are not stored: all of them are read a few times only, and
     /// a copy would be the largest buffer by far.
     source: Option<Arc<dyn Frames>>,
     /// What an error costs.
     pub loss: Loss,
+    /// True normals, where they count.
+    pub normals: Option<Normals>,
 }
 
 impl Problem {
     /// Trajectories that are known already.
     pub fn stored(length: usize, rest: Vec<DVec3>, trajectories: Vec<f32>, space: UnitSpace) -> Self {
         debug_assert_eq!(trajectories.len(), rest.len() * length);
-        Self { length, rest, trajectories, space, source: None, loss: Loss::default() }
+        let trajectories = Arc::new(trajectories);
+        Self { length, rest, trajectories, space, source: None, loss: Loss::default(), normals: None }
     }
 
     /// A sequence in its own unit space; trajectories are copied.
@@ -70,17 +75,23 @@ impl Problem {
         Self {
             length: 3 * sequence.frame_count(),
             rest,
-            trajectories: Vec::new(),
+            trajectories: Arc::default(),
             space,
             source,
             loss: Loss::default(),
+            normals: None,
         }
     }
 
-    /// Only some vertices and frames of a sequence, in the space of this problem; copied.
+    /// Only some vertices and frames of a sequence, in the space of this problem; copied. Without normals.
     pub fn subset(&self, sequence: &MeshSequence, vertices: &[u32], frames: &[u32]) -> Self {
         let loss = self.loss.pick(vertices, frames);
         Self { loss, ..Self::gather(sequence.rest(), &*sequence.frames(), self.space.pick(frames), vertices, frames) }
+    }
+
+    /// The same with normals that count.
+    pub fn with_normals(&self, normals: Option<Normals>) -> Self {
+        Self { normals, ..self.clone() }
     }
 
     fn gather(rest: &[Vec3], source: &dyn Frames, space: UnitSpace, vertices: &[u32], frames: &[u32]) -> Self {

@@ -6,13 +6,15 @@
 //! |r - sum_j w_j d_j|^2 = |r|^2 - 2 sum_j w_j (r . d_j) + sum_jk w_j w_k (d_j . d_k)      d_j = a_j - p
 //! ```
 //!
-//! so what a vertex loses with one influence less, the weights of the others solved again, is exact and takes no pass over
+//! (normals, where they count, add the same again), so what a vertex loses with one influence less, the weights of the others solved again, is exact and takes no pass over
 //! frames. Each vertex gives up its influences one by one, the cheapest first; over all vertices the cheapest removals are taken.
 
+use glam::DVec3;
 use rayon::prelude::*;
 
 use crate::observer::Cancelled;
 use crate::skinning::descent::{Descent, State};
+use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
@@ -31,37 +33,44 @@ struct Fewer {
     rise: f64,
 }
 
-/// Removes influences; the squared error, `error` now, rises to at most `limit`. A round over the weights and bones that stay makes up
-/// for some of it, which is spent once more. Returns the squared error.
+/// Removes influences; the E_RMS rises to about `limit` of the present one at most, and normals, where they count, by no more. A round
+/// over the weights and bones that stay makes up for some of it, which is spent once more. Returns the E_RMS.
 pub(crate) fn prune(
     problem: &Problem,
     state: &mut State,
     vertices: VertexParams,
-    (mut error, limit): (f64, f64),
+    limit: impl Fn(f64) -> f64,
     run: &mut Run<'_>,
 ) -> Result<f64, Cancelled> {
     run.stage("fewer influences", Some(1))?;
-    let remove = |state: &mut State, run: &mut Run<'_>, error: &mut f64| {
-        let (removed, cost) = run.timed("prune", || remove(problem, &state.motion, &mut state.skin, limit - *error));
-        *error += cost;
-        removed
-    };
-    if remove(state, run, &mut error) == 0 || run.is_over() {
-        return Ok(error);
+    let gather = |state: &State| pass::gather(problem, &state.motion, &state.skin);
+    let e_rms = |moments: &Moments| problem.e_rms(moments.squared_error - moments.normal_error);
+    let before = run.timed("prune", || gather(state));
+    let now = e_rms(&before);
+    let budget = problem.squared_error(limit(now)) - problem.squared_error(now);
+    let most = before.squared_error + budget;
+    drop(before);
+    let removed = run.timed("prune", || remove(problem, &state.motion, &mut state.skin, budget));
+    if removed.0 > 0 && !run.is_over() {
+        // No newcomers: vertices keep the bones that they have.
+        let mut descent = Descent::new(problem, VertexParams { newcomers: 0, ..vertices });
+        descent.rounds(state, 1, run)?;
+        let left = most - descent.squared_error;
+        drop(descent);
+        run.timed("prune", || remove(problem, &state.motion, &mut state.skin, left));
     }
-    // No newcomers: vertices keep the bones that they have.
-    let mut descent = Descent::new(problem, VertexParams { newcomers: 0, ..vertices });
-    descent.rounds(state, 1, run)?;
-    error = descent.squared_error;
-    remove(state, run, &mut error);
-    Ok(error)
+    Ok(run.timed("prune", || e_rms(&gather(state))))
 }
 
 /// Removes the influences that cost least, up to a squared error of `budget` in all; returns how many, and what they cost.
 pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget: f64) -> (usize, f64) {
     let slopes = pass::slopes(problem, motion, skin);
+    let of_normals = pass::normal_slopes(problem, motion, skin);
     let slots = skin.slots;
-    let chain = |i: usize| chain(motion, skin, i, &slopes[i * slots..(i + 1) * slots]);
+    let chain = |i: usize| {
+        let row = i * slots..(i + 1) * slots;
+        chain(motion, skin, i, Slopes { position: &slopes[row.clone()], normal: of_normals.get(row) })
+    };
     let chains: Vec<Vec<Fewer>> = (0..skin.rest.len()).into_par_iter().map(chain).collect();
     // A removal is paid per influence: those of one vertex that are cheaper together go together.
     let mut offers: Vec<(f64, u32, u32)> = Vec::new();
@@ -99,17 +108,25 @@ pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget
     (count, spent)
 }
 
-/// What vertex `i` becomes with one influence less, two less, until one is left. `slopes` are products of its residual with the rows
-/// of its bones.
-fn chain(motion: &Motion, skin: &Skin, i: usize, slopes: &[[f32; 4]]) -> Vec<Fewer> {
+/// Products of a vertex's trajectories with the rows of its own bones, [K] each.
+#[derive(Clone, Copy)]
+struct Slopes<'a> {
+    /// Of the residual.
+    position: &'a [[f32; 4]],
+    /// Of the true normal, where normals count.
+    normal: Option<&'a [[f32; 3]]>,
+}
+
+/// What vertex `i` becomes with one influence less, two less, until one is left.
+fn chain(motion: &Motion, skin: &Skin, i: usize, slopes: Slopes<'_>) -> Vec<Fewer> {
     let mut row: Vec<(usize, f64)> = skin.of(i).collect();
     let count = row.len();
     if count < 2 {
         return Vec::new();
     }
-    let rest = skin.rest[i];
-    let u = [rest.x, rest.y, rest.z, 1.0];
-    let (gram, linear) = differences(motion, &row, &u, slopes);
+    let normal = if slopes.normal.is_some() { skin.normals[i] } else { DVec3::ZERO };
+    let rest = (skin.rest[i].extend(1.0).to_array(), normal.extend(0.0).to_array());
+    let (gram, linear) = differences(motion, &row, rest, slopes);
     let value = |w: &[f64]| {
         let product = |j: usize| (0..count).map(|k| gram[j * count + k] * w[k]).sum::<f64>();
         (0..count).map(|j| w[j] * (product(j) - 2.0 * linear[j])).sum::<f64>()
@@ -146,17 +163,35 @@ fn chain(motion: &Motion, skin: &Skin, i: usize, slopes: &[[f32; 4]]) -> Vec<Few
     out
 }
 
-/// `d_j . d_k` [K, K] and `r . d_j` [K] of a vertex.
-fn differences(motion: &Motion, row: &[(usize, f64)], u: &[f64; 4], slopes: &[[f32; 4]]) -> (Vec<f64>, Vec<f64>) {
+/// `d_j . d_k` [K, K] and `r . d_j` [K] of a vertex with these homogeneous rest vectors, position and normal.
+fn differences(
+    motion: &Motion,
+    row: &[(usize, f64)],
+    (u, n): ([f64; 4], [f64; 4]),
+    slopes: Slopes<'_>,
+) -> (Vec<f64>, Vec<f64>) {
     let (count, pairs) = (row.len(), motion.pairs());
-    let outer = Mat4::outer(u, u);
-    let product = |j: usize, k: usize| pairs.block(row[j].0, row[k].0).dot(&outer);
-    let own: Vec<f64> = (0..count * count).map(|at| product(at / count, at % count)).collect();
-    // a_j . p and p . p.
-    let with_all: Vec<f64> = (0..count).map(|j| (0..count).map(|k| row[k].1 * own[j * count + k]).sum()).collect();
-    let all: f64 = (0..count).map(|j| row[j].1 * with_all[j]).sum();
-    let gram = (0..count * count).map(|at| own[at] - with_all[at / count] - with_all[at % count] + all).collect();
-    let along: Vec<f64> = slopes[..count].iter().map(|s| (0..4).map(|c| f64::from(s[c]) * u[c]).sum()).collect();
+    let products = |outer: Mat4| -> Vec<f64> {
+        let product = |at: usize| pairs.block(row[at / count].0, row[at % count].0).dot(&outer);
+        (0..count * count).map(product).collect()
+    };
+    // a_j . p
+    let with_all = |own: &[f64]| -> Vec<f64> {
+        (0..count).map(|j| (0..count).map(|k| row[k].1 * own[j * count + k]).sum()).collect()
+    };
+    let dot = |s: &[f32], rest: &[f64]| s.iter().zip(rest).map(|(s, x)| f64::from(*s) * x).sum::<f64>();
+    let mut own = products(Mat4::outer(&u, &u));
+    let mut along: Vec<f64> = slopes.position[..count].iter().map(|s| dot(s, &u)).collect();
+    if let Some(of_normal) = slopes.normal {
+        let own_normal = products(Mat4::outer(&n, &n));
+        // The residual's product: that of the true normal less that of the present one.
+        let present = with_all(&own_normal);
+        (0..count).for_each(|j| along[j] += dot(&of_normal[j], &n) - present[j]);
+        own.iter_mut().zip(own_normal).for_each(|(sum, x)| *sum += x);
+    }
+    let mixed = with_all(&own);
+    let all: f64 = (0..count).map(|j| row[j].1 * mixed[j]).sum();
+    let gram = (0..count * count).map(|at| own[at] - mixed[at / count] - mixed[at % count] + all).collect();
     let mean: f64 = (0..count).map(|j| row[j].1 * along[j]).sum();
     (gram, along.into_iter().map(|s| s - mean).collect())
 }

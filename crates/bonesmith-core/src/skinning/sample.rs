@@ -5,6 +5,7 @@ use glam::DVec3;
 use crate::mesh::sequence::MeshSequence;
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
+use crate::skinning::normals::Normals;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
 use crate::skinning::{bone_step, pass};
@@ -64,6 +65,11 @@ impl Sample {
     /// The sampled problem.
     pub fn problem(&self, problem: &Problem, sequence: &MeshSequence) -> Problem {
         problem.subset(sequence, &self.vertices, &self.frames)
+    }
+
+    /// The sampled normals.
+    pub fn normals(&self, normals: &Normals) -> Normals {
+        normals.pick(&self.vertices, &self.frames)
     }
 
     /// A state for the whole problem from one for the sample.
@@ -128,6 +134,7 @@ impl Sample {
             bones: Vec::with_capacity(problem.vertices() * slots),
             weights: Vec::with_capacity(problem.vertices() * slots),
             rest: Vec::with_capacity(problem.vertices()),
+            normals: vec![DVec3::ZERO; problem.vertices()],
         };
         for (i, &k) in self.stand_in.iter().enumerate() {
             let k = k as usize;

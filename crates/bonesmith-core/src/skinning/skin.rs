@@ -18,13 +18,15 @@ pub(crate) struct Skin {
     pub weights: Vec<f64>,
     /// [N] rest positions.
     pub rest: Vec<DVec3>,
+    /// [N] rest normals, times their weight `h` (`normals`); zero where they do not count.
+    pub normals: Vec<DVec3>,
 }
 
 impl Skin {
     /// No weights yet.
     pub fn empty(slots: usize, rest: Vec<DVec3>) -> Self {
         let n = rest.len();
-        Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], rest }
+        Self { slots, bones: vec![0; n * slots], weights: vec![0.0; n * slots], normals: vec![DVec3::ZERO; n], rest }
     }
 
     /// Every vertex on one bone.
@@ -67,12 +69,13 @@ impl Skin {
             bones: vertices.iter().flat_map(|&i| &self.bones[row(i)]).copied().collect(),
             weights: vertices.iter().flat_map(|&i| &self.weights[row(i)]).copied().collect(),
             rest: vertices.iter().map(|&i| self.rest[i as usize]).collect(),
+            normals: vertices.iter().map(|&i| self.normals[i as usize]).collect(),
         }
     }
 
     /// With another number of slots; with fewer, the largest weights of each vertex.
     pub fn with_slots(&self, slots: usize) -> Self {
-        let mut out = Self::empty(slots, self.rest.clone());
+        let mut out = Self { normals: self.normals.clone(), ..Self::empty(slots, self.rest.clone()) };
         for i in 0..self.rest.len() {
             let mut own: Row = self.of(i).collect();
             let mut total = 1.0;
@@ -134,9 +137,9 @@ impl Skin {
 
     /// Some vertices.
     pub fn rows(&self, range: Range<usize>) -> SkinView<'_> {
-        let (slots, rest) = (self.slots, &self.rest[range.clone()]);
+        let (slots, rest, normals) = (self.slots, &self.rest[range.clone()], &self.normals[range.clone()]);
         let table = range.start * slots..range.end * slots;
-        SkinView { slots, bones: &self.bones[table.clone()], weights: &self.weights[table], rest }
+        SkinView { slots, bones: &self.bones[table.clone()], weights: &self.weights[table], rest, normals }
     }
 
     /// All vertices, `count` at a time.
@@ -146,7 +149,8 @@ impl Skin {
 
     /// All vertices, to be changed.
     pub fn rows_mut(&mut self) -> SkinRows<'_> {
-        SkinRows { slots: self.slots, bones: &mut self.bones, weights: &mut self.weights, rest: &mut self.rest }
+        let Self { slots, bones, weights, rest, normals } = self;
+        SkinRows { slots: *slots, bones, weights, rest, normals }
     }
 }
 
@@ -161,12 +165,14 @@ pub(crate) struct SkinView<'a> {
     pub weights: &'a [f64],
     /// [n] rest positions.
     pub rest: &'a [DVec3],
+    /// [n] rest normals.
+    pub normals: &'a [DVec3],
 }
 
 impl<'a> SkinView<'a> {
     /// Slots in use of vertex `at`.
     #[inline(always)]
-    pub fn of(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + use<'a> {
+    pub fn of(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + Clone + use<'a> {
         let row = at * self.slots..(at + 1) * self.slots;
         let pairs = self.bones[row.clone()].iter().zip(&self.weights[row]);
         pairs.take_while(|(_, w)| **w > 0.0).map(|(&j, &w)| (j as usize, w))
@@ -183,6 +189,8 @@ pub(crate) struct SkinRows<'a> {
     pub weights: &'a mut [f64],
     /// [n] rest positions.
     pub rest: &'a mut [DVec3],
+    /// [n] rest normals.
+    pub normals: &'a mut [DVec3],
 }
 
 impl<'a> SkinRows<'a> {
@@ -190,13 +198,20 @@ impl<'a> SkinRows<'a> {
     pub fn into_par_chunks(self, count: usize) -> impl IndexedParallelIterator<Item = SkinRows<'a>> {
         let slots = self.slots;
         let tables = self.bones.par_chunks_mut(count * slots).zip(self.weights.par_chunks_mut(count * slots));
-        let chunks = tables.zip(self.rest.par_chunks_mut(count));
-        chunks.map(move |((bones, weights), rest)| SkinRows { slots, bones, weights, rest })
+        let rest = self.rest.par_chunks_mut(count).zip(self.normals.par_chunks_mut(count));
+        tables.zip(rest).map(move |((bones, weights), (rest, normals))| SkinRows {
+            slots,
+            bones,
+            weights,
+            rest,
+            normals,
+        })
     }
 
     /// As they are.
     pub fn view(&self) -> SkinView<'_> {
-        SkinView { slots: self.slots, bones: self.bones, weights: self.weights, rest: self.rest }
+        let Self { slots, bones, weights, rest, normals } = self;
+        SkinView { slots: *slots, bones, weights, rest, normals }
     }
 
     /// Some of them.
@@ -206,7 +221,8 @@ impl<'a> SkinRows<'a> {
             slots: self.slots,
             bones: &mut self.bones[table.clone()],
             weights: &mut self.weights[table],
-            rest: &mut self.rest[range],
+            rest: &mut self.rest[range.clone()],
+            normals: &mut self.normals[range],
         }
     }
 }

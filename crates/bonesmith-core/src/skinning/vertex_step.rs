@@ -7,6 +7,7 @@
 //! Y_j = T_j^T v (4 numbers a bone and vertex)      K_jk = T_j^T T_k (4x4, shared by all vertices)
 //! ```
 //!
+//! (and the same again for the normals, with the homogeneous coordinate 0, where they count: `normals`),
 //! so after one product with the trajectories everything is arithmetic on tiny matrices, whatever the number of
 //! frames. Choice of influences: [Kavan2010 s.4.4] takes the K bones that alone predict best, [Le2014 s.3.7] solves
 //! with all bones and drops the least. We start from the present set, admit the bones with the best line search
@@ -48,6 +49,8 @@ pub(crate) struct BatchView<'a> {
     pub pairs: &'a BonePairs,
     /// [n, 4 B] products of the residuals with each row of the motion.
     pub along: &'a [f32],
+    /// [n, 3 B] products of the true normals with the bones, where they count.
+    pub normals: Option<&'a [f32]>,
     /// [n] squared lengths of the residuals.
     pub errors: &'a [f64],
     /// Smoothness, if any.
@@ -70,6 +73,47 @@ impl Pull<'_> {
     }
 }
 
+/// Rest vectors of a vertex, homogeneous.
+#[derive(Clone, Copy)]
+struct Rest {
+    position: [f64; 4],
+    /// Zero where normals do not count.
+    normal: [f64; 4],
+}
+
+impl Rest {
+    #[inline(always)]
+    fn new(position: DVec3, normal: DVec3) -> Self {
+        Self { position: position.extend(1.0).to_array(), normal: normal.extend(0.0).to_array() }
+    }
+
+    /// `u u^T + n n^T`.
+    #[inline(always)]
+    fn outer(&self) -> Mat4 {
+        let mut outer = Mat4::outer(&self.position, &self.position);
+        outer.add_scaled(1.0, &Mat4::outer(&self.normal, &self.normal));
+        outer
+    }
+}
+
+/// Products of a vertex's trajectories with each row of the motion.
+#[derive(Clone, Copy)]
+struct Along<'a> {
+    /// [4 B] of the position's residual.
+    position: &'a [f32],
+    /// [3 B] of the true normal, where normals count.
+    normal: Option<&'a [f32]>,
+}
+
+impl<'a> BatchView<'a> {
+    #[inline(always)]
+    fn along(&self, l: usize) -> Along<'a> {
+        let b = self.pairs.bones;
+        let normal = self.normals.map(|normals| &normals[l * 3 * b..(l + 1) * 3 * b]);
+        Along { position: &self.along[l * 4 * b..(l + 1) * 4 * b], normal }
+    }
+}
+
 /// Bones that one vertex chooses from.
 #[derive(Clone, Default)]
 struct Candidates {
@@ -77,6 +121,8 @@ struct Candidates {
     weights: Vec<f64>,
     /// `Y_j` of each.
     y: Vec<[f64; 4]>,
+    /// `T_j^T m` of the true normal, where normals count.
+    z: Vec<[f64; 3]>,
     /// How many of them, the first ones, are influences of the vertex already.
     present: usize,
 }
@@ -91,6 +137,8 @@ pub(crate) struct VertexSolver {
     slopes: Vec<Floats>,
     /// [B / 8] squared distance of each bone's prediction from the present one.
     distances: Vec<Floats>,
+    /// [B / 8] minus the product of each bone's normal with the present one, where normals count.
+    normal_crosses: Vec<Floats>,
     /// [B / 8] gain of a line search towards each bone.
     gains: Vec<Floats>,
 }
@@ -99,6 +147,17 @@ pub(crate) struct VertexSolver {
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn solve_vertices(solver: &mut VertexSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
     solver.solve(view, skin);
+}
+
+/// The best rest normals of up to eight vertices for their weights.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn solve_normals(solver: &mut VertexSolver, view: BatchView<'_>, skin: SkinRows<'_>) {
+    for l in 0..skin.rest.len() {
+        let own = &mut solver.candidates[0];
+        own.load_present(skin.view().of(l));
+        own.find_y(view.pairs, view.along(l), &Rest::new(skin.rest[l], skin.normals[l]), 0);
+        skin.normals[l] = own.best_rest(view.pairs, skin.rest[l], skin.normals[l]).1;
+    }
 }
 
 /// Adds to `costs[j]` by how much the error of up to eight vertices would rise without bone `j`.
@@ -121,6 +180,7 @@ impl VertexSolver {
             candidates: vec![Candidates::default(); LANES],
             slopes: Vec::new(),
             distances: Vec::new(),
+            normal_crosses: Vec::new(),
             gains: Vec::new(),
         }
     }
@@ -130,17 +190,23 @@ impl VertexSolver {
         for l in 0..skin.rest.len() {
             self.gather(view, l, &skin.view());
         }
-        let SkinRows { slots, bones, weights, rest } = skin;
-        self.load(view, rest);
+        let SkinRows { slots, bones, weights, rest, normals } = skin;
+        self.load(view, rest, normals);
         self.choose(rest.len());
         self.unload(rest.len());
-        if self.params.move_rest {
+        if self.params.move_rest || view.normals.is_some() {
             for round in 0..self.params.rounds {
-                for (u, candidates) in rest.iter_mut().zip(&self.candidates) {
-                    *u = candidates.best_rest(view.pairs, *u);
+                for ((u, n), candidates) in rest.iter_mut().zip(&mut *normals).zip(&self.candidates) {
+                    let best = candidates.best_rest(view.pairs, *u, *n);
+                    if self.params.move_rest {
+                        *u = best.0;
+                    }
+                    if view.normals.is_some() {
+                        *n = best.1;
+                    }
                 }
                 if round + 1 < self.params.rounds {
-                    self.load(view, rest);
+                    self.load(view, rest, normals);
                     self.simplices.center();
                     self.simplices.solve(Lanes::ONE);
                     self.simplices.take_out_zeros(Lanes::ONE);
@@ -162,16 +228,14 @@ impl VertexSolver {
     /// Candidates of vertex `l`: its bones and those of largest gain. A vertex without bones gets its best one.
     #[inline(always)]
     fn gather(&mut self, view: BatchView<'_>, l: usize, rows: &SkinView<'_>) {
-        let (b, rest) = (view.pairs.bones, rows.rest[l]);
-        let u = [rest.x, rest.y, rest.z, 1.0];
-        let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
+        let (b, rest, along) = (view.pairs.bones, Rest::new(rows.rest[l], rows.normals[l]), view.along(l));
         let mut own = std::mem::take(&mut self.candidates[l]);
         own.load_present(rows.of(l));
-        self.measure(view.pairs, along, &own, &u);
+        self.measure(view.pairs, along, &own, &rest);
         if own.bones.is_empty() || self.params.slots == 1 {
             let best = self.best_single(b, own.bones.first().copied());
             own.bones.push(best);
-            own.find_y(view.pairs, along, &u, own.bones.len() - 1);
+            own.find_y(view.pairs, along, &rest, own.bones.len() - 1);
             own.bones.drain(..own.bones.len() - 1);
             own.weights.clear();
             own.weights.push(1.0);
@@ -180,7 +244,7 @@ impl VertexSolver {
                 self.add_pull(pull, l);
             }
             self.admit(&mut own, b, self.params.min_gain * view.errors[l]);
-            own.find_y(view.pairs, along, &u, 0);
+            own.find_y(view.pairs, along, &rest, 0);
         }
         self.candidates[l] = own;
     }
@@ -188,15 +252,18 @@ impl VertexSolver {
     /// Slope, distance and gain of every bone: of a line search from the present prediction p towards the bone alone,
     /// `(r . d)^2 / |d|^2` with `d = a_j - p`, going at most the whole way.
     #[inline(always)]
-    fn measure(&mut self, pairs: &BonePairs, along: &[f32], own: &Candidates, u: &[f64; 4]) {
+    fn measure(&mut self, pairs: &BonePairs, along: Along<'_>, own: &Candidates, rest: &Rest) {
         // Distances of nearly equal predictions are rounding errors.
         const LEAST_DISTANCE: f32 = 1e-6;
         const NONE: [f32; 4] = [0.0, 0.0, 0.0, -1e30];
         let (b, groups) = (pairs.bones, pairs.own().len());
-        let monomials: [f64; 10] = PAIRS.map(|(c, d)| u[c] * u[d]);
+        let (u, n) = (&rest.position, &rest.normal);
+        let monomials: [f64; 10] = PAIRS.map(|(c, d)| u[c] * u[d] + n[c] * n[d]);
         // -a_j . p for now.
         self.distances.clear();
         self.distances.resize(groups, Floats::ZERO);
+        self.normal_crosses.clear();
+        self.normal_crosses.resize(groups, Floats::ZERO);
         for (&k, &w) in own.bones.iter().zip(&own.weights) {
             let x: [f32; 10] = monomials.map(|m| (-w * m) as f32);
             let forms = &pairs.forms(k)[..groups];
@@ -204,14 +271,29 @@ impl VertexSolver {
             for group in steps(groups) {
                 crosses[group] += evaluate(&forms[group], &x);
             }
+            if along.normal.is_some() {
+                let x: [f32; 10] = PAIRS.map(|(c, d)| (-w * n[c] * n[d]) as f32);
+                for group in steps(groups) {
+                    self.normal_crosses[group] += evaluate(&forms[group], &x);
+                }
+            }
         }
         self.slopes.clear();
         for group in steps(groups) {
             let start = group * LANES;
             // Lanes without a bone have no slope.
-            let row = |c: usize| Floats::from_fn(|l| if start + l < b { along[c * b + start + l] } else { NONE[c] });
+            let cut = |along: &[f32], c: usize, none: f32| {
+                Floats::from_fn(|l| if start + l < b { along[c * b + start + l] } else { none })
+            };
+            let row = |c: usize| cut(along.position, c, NONE[c]);
             let [x, y, z] = [0, 1, 2].map(|c| Floats::splat(u[c] as f32));
-            self.slopes.push((x * row(0) + y * row(1)) + (z * row(2) + row(3)));
+            let mut slope = (x * row(0) + y * row(1)) + (z * row(2) + row(3));
+            if let Some(along) = along.normal {
+                // The residual's product: that of the true normal less that of the present one.
+                slope += self.normal_crosses[group];
+                (0..3).for_each(|c| slope += Floats::splat(n[c] as f32) * cut(along, c, 0.0));
+            }
+            self.slopes.push(slope);
         }
         let (mut slope_pred, mut pred_pred) = (0.0, 0.0);
         for (&k, &w) in own.bones.iter().zip(&own.weights) {
@@ -281,19 +363,22 @@ impl VertexSolver {
 
     /// Loads the candidates into the simplex solver.
     #[inline(always)]
-    fn load(&mut self, view: BatchView<'_>, rest: &[DVec3]) {
+    fn load(&mut self, view: BatchView<'_>, rest: &[DVec3], normals: &[DVec3]) {
         let simplices = &mut self.simplices;
         simplices.size = self.candidates[..rest.len()].iter().map(|c| c.bones.len()).max().unwrap_or(0);
         simplices.clear();
-        for (l, rest) in rest.iter().enumerate() {
-            let u = [rest.x, rest.y, rest.z, 1.0];
-            let outer = Mat4::outer(&u, &u);
+        for (l, (rest, normal)) in rest.iter().zip(normals).enumerate() {
+            let rest = Rest::new(*rest, *normal);
+            let (u, outer) = (&rest.position, rest.outer());
             let own = &self.candidates[l];
             for (p, &j) in own.bones.iter().enumerate() {
                 let y = &own.y[p];
                 simplices.weights[p].0[l] = own.weights[p];
                 simplices.allowed[p].0[l] = 1.0;
                 simplices.linear[p].0[l] = (u[0] * y[0] + u[1] * y[1]) + (u[2] * y[2] + y[3]);
+                if view.normals.is_some() {
+                    simplices.linear[p].0[l] += (0..3).map(|c| rest.normal[c] * own.z[p][c]).sum::<f64>();
+                }
                 for q in steps(p + 1) {
                     let at = simplices.at(p, q);
                     simplices.gram[at].0[l] = view.pairs.block(j, own.bones[q]).dot(&outer);
@@ -344,6 +429,9 @@ impl VertexSolver {
                 if w > 0.0 {
                     own.bones[used] = own.bones[p];
                     own.y[used] = own.y[p];
+                    if !own.z.is_empty() {
+                        own.z[used] = own.z[p];
+                    }
                     own.weights[used] = w;
                     used += 1;
                 }
@@ -361,21 +449,20 @@ impl VertexSolver {
         if b < 2 {
             return;
         }
-        for (l, rest) in rest.iter().enumerate() {
-            let u = [rest.x, rest.y, rest.z, 1.0];
-            let along = &view.along[l * 4 * b..(l + 1) * 4 * b];
+        for (l, (position, normal)) in rest.iter().zip(rows.normals).enumerate() {
+            let (along, rest) = (view.along(l), Rest::new(*position, *normal));
             let mut own = std::mem::take(&mut self.candidates[l]);
             own.load_present(rows.of(l));
-            self.measure(view.pairs, along, &own, &u);
+            self.measure(view.pairs, along, &own, &rest);
             self.admit(&mut own, b, 0.0);
             if own.bones.len() == 1 {
                 own.bones.push(usize::from(own.bones[0] == 0));
                 own.weights.push(0.0);
             }
-            own.find_y(view.pairs, along, &u, 0);
+            own.find_y(view.pairs, along, &rest, 0);
             self.candidates[l] = own;
         }
-        self.load(view, rest);
+        self.load(view, rest, rows.normals);
         self.simplices.center();
         self.simplices.keep_start();
         let most = self.candidates[..rest.len()].iter().map(|own| own.present).max().unwrap_or(0);
@@ -413,37 +500,41 @@ impl Candidates {
 
     /// `Y_j = T_j^T v = T_j^T residual + T_j^T pred` of the candidates from number `from` on.
     #[inline(always)]
-    fn find_y(&mut self, pairs: &BonePairs, along: &[f32], u: &[f64; 4], from: usize) {
+    fn find_y(&mut self, pairs: &BonePairs, along: Along<'_>, rest: &Rest, from: usize) {
         self.y.clear();
+        self.z.clear();
         for &j in &self.bones[from..] {
             let mut mixed = Mat4::default();
             for k in steps(self.present) {
                 mixed.add_scaled(self.weights[k], pairs.block(j, self.bones[k]));
             }
-            let mut y = mixed.times(u);
-            (0..4).for_each(|c| y[c] += f64::from(along[c * pairs.bones + j]));
+            let mut y = mixed.times(&rest.position);
+            (0..4).for_each(|c| y[c] += f64::from(along.position[c * pairs.bones + j]));
             self.y.push(y);
+            let of_normal = |along: &[f32]| std::array::from_fn(|c| f64::from(along[c * pairs.bones + j]));
+            self.z.extend(along.normal.map(of_normal));
         }
     }
 
-    /// Rest position of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].
+    /// Rest position and normal of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].
     ///
     /// A small ridge keeps the vertex in place in directions that no frame determines.
     #[inline(always)]
-    fn best_rest(&self, pairs: &BonePairs, rest: DVec3) -> DVec3 {
-        let mut normal = Mat4::default();
-        let mut right = DVec3::ZERO;
+    fn best_rest(&self, pairs: &BonePairs, rest: DVec3, normal: DVec3) -> (DVec3, DVec3) {
+        let mut system = Mat4::default();
+        let (mut right, mut normal_right) = (DVec3::ZERO, DVec3::ZERO);
         for (p, (&j, &wj)) in self.bones.iter().zip(&self.weights).enumerate() {
-            right += wj * DVec3::new(self.y[p][0], self.y[p][1], self.y[p][2]);
+            right += wj * DVec3::from_slice(&self.y[p]);
+            normal_right += self.z.get(p).map_or(DVec3::ZERO, |z| wj * DVec3::from_slice(z));
             for k in steps(self.bones.len()) {
-                normal.add_scaled(wj * self.weights[k], pairs.block(j, self.bones[k]));
+                system.add_scaled(wj * self.weights[k], pairs.block(j, self.bones[k]));
             }
         }
-        let column = |d: usize| DVec3::new(normal.get(0, d), normal.get(1, d), normal.get(2, d));
+        let column = |d: usize| DVec3::new(system.get(0, d), system.get(1, d), system.get(2, d));
         let matrix = DMat3::from_cols(column(0), column(1), column(2));
         let ridge = 1e-6 * (matrix.x_axis.x + matrix.y_axis.y + matrix.z_axis.z) + 1e-12;
-        let gradient = right - matrix * rest - column(3);
-        rest + (matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * gradient
+        let inverse = (matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse();
+        (rest + inverse * (right - matrix * rest - column(3)), normal + inverse * (normal_right - matrix * normal))
     }
 }
 

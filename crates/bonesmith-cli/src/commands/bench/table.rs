@@ -47,6 +47,7 @@ impl Measured {
             or_dash(best.map(|(name, e)| format!("{e} {name}"))),
             or_dash(best.map(|(_, e)| format!("{:.2}", self.e_rms / e))),
             or_dash(self.number("/normal_degrees").map(|d| format!("{d:.2}"))),
+            or_dash(self.number("/skinned_normals/degrees").map(|d| format!("{d:.2}"))),
             or_dash(self.number("/iterations").map(|n| n.to_string())),
             secs("load"),
             secs("prepare"),
@@ -57,7 +58,7 @@ impl Measured {
     }
 }
 
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 14] = [
     "sequence",
     "bones",
     "kind",
@@ -65,6 +66,7 @@ const HEADER: [&str; 13] = [
     "published",
     "ratio",
     "normals °",
+    "skinned °",
     "iterations",
     "load s",
     "prepare s",
@@ -79,6 +81,8 @@ pub fn markdown(rows: &[Measured], remark: &str) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(Measured::cells).collect();
     text += &lines(&HEADER, &cells);
     text += "\nPublished: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
+    text +=
+        "Normals: recomputed from posed positions; skinned: stored ones deformed as three.js and most engines do.\n";
     text += "Peak memory: resident high-water mark of the process after the fit, and over the size of the positions;\n";
     text +=
         "without program: less the pages of the program file and its libraries, which the system can drop and share.\n";

@@ -87,7 +87,7 @@ impl Mixture {
     }
 
     fn cell(&self, piece: &Piece) -> [i64; 3] {
-        let Piece { body, form } = piece;
+        let Piece { body, form, .. } = piece;
         let mut sum = [0.0; 3];
         for (t, factors) in &self.terms {
             let posed = &body.frames[*t];

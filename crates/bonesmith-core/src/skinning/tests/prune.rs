@@ -82,10 +82,10 @@ fn rounds_follow_and_the_limit_holds() {
         let count = influences(&case.state.skin);
         let (params, mut observer) = (FitParams::default(), Silent);
         let mut run = Run::new(&params, &mut observer);
-        let limit = 1.1 * before;
-        let after = prune(&case.problem, &mut case.state, usual(4), (before, limit), &mut run).unwrap();
+        let after = prune(&case.problem, &mut case.state, usual(4), |e_rms| 1.05 * e_rms, &mut run).unwrap();
+        let limit = 1.05 * case.problem.e_rms(before);
         assert!(after <= limit * (1.0 + 1e-6), "{kind:?}: {after} above {limit}");
-        assert!((error(&case, &case.state.skin) / after - 1.0).abs() < 1e-3);
+        assert!((case.problem.e_rms(error(&case, &case.state.skin)) / after - 1.0).abs() < 1e-3);
         assert!(influences(&case.state.skin) < count);
         assert_convex(&case.state.skin, SIZES.bones);
     }

@@ -12,6 +12,8 @@
 //! | transforms with joint constraint (s.3.8.3) | `soft_joints`, then `joint_step`: the constraint holds exactly |
 //! | pruning (s.3.9) | `tree_search` |
 //!
+//! A machine of rigid pieces needs none of it: its pieces are the bones (`links`).
+//!
 //! Deviations and their reasons: `joint_step` (no growing penalty), `tree_search` (pruning by the error that a bone takes
 //! off; planting and regrafting), `graph` (anchors of joints), `multipass` (several starts).
 //!
@@ -23,6 +25,7 @@ mod free_bones;
 mod graph;
 mod joint_step;
 mod layout;
+mod links;
 mod multipass;
 mod names;
 mod params;

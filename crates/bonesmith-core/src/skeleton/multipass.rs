@@ -19,7 +19,7 @@ use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, SETTLE, TreeSearch};
-use crate::skeleton::{Input, Skeleton, free_bones, soft_joints};
+use crate::skeleton::{Input, Skeleton, free_bones, links, soft_joints};
 use crate::skinning::{BoneModel, Effort, Problem, Run, Skin, Smoothness, State, StopRule, pass};
 
 /// Largest number of bones when it is left open.
@@ -67,6 +67,10 @@ pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton
     let budget = Budget::new(input.fit.effort);
     if let Some(body) = one_bone(input, run)? {
         return finish(input, body, SkeletonInfo::new(1), run);
+    }
+    let most = input.bones().unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
+    if let Some(found) = links::links(input, most, run)? {
+        return Ok(found);
     }
     let mut tried: Vec<TreeSearch<'_>> = Vec::new();
     for clusters in starts(input.params.start, input.bones().unwrap_or(0), budget.starts) {

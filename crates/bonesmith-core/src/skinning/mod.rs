@@ -21,6 +21,7 @@ pub(crate) mod plant;
 pub(crate) mod poses;
 pub(crate) mod problem;
 pub(crate) mod products;
+pub(crate) mod prune;
 pub(crate) mod quadratic;
 pub(crate) mod rates;
 pub(crate) mod run;

@@ -98,6 +98,7 @@ impl<'a> Run<'a> {
             prepare_secs: self.prepare_secs,
             fit_secs: self.seconds() - self.prepare_secs,
             jitter_ratio: ending.jitter_ratio,
+            pieces: 0,
             history: self.history,
             profile: self.profile,
         }

@@ -12,6 +12,7 @@ mod naive;
 mod normals;
 mod pass;
 mod plant;
+mod prune;
 mod split;
 mod together;
 mod vertex_step;

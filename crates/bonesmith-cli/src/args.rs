@@ -125,7 +125,7 @@ pub struct SolverArgs {
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub prune: Option<f64>,
     /// How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1
-    /// [default: 0.35]
+    /// [default: 0.2]
     #[arg(long, value_name = "S", help_heading = "Fit")]
     pub shading: Option<f64>,
     /// Leave the rest pose as it is; otherwise its vertices move to where they fit best
@@ -290,6 +290,9 @@ pub struct ConvertArgs {
     /// Write a rig as the animation it makes, not as a rig
     #[arg(long)]
     pub bake: bool,
+    /// Only this one of a rig's animations
+    #[arg(long, value_name = "NAME")]
+    pub clip: Option<String>,
     #[command(flatten)]
     pub input: InputArgs,
 }

@@ -7,6 +7,8 @@ use bonesmith_core::fit::FitError;
 use bonesmith_core::metrics::MetricsError;
 use bonesmith_core::observer::Cancelled;
 
+use crate::output::tell;
+
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -50,12 +52,12 @@ pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
         Err(error) => error,
     };
     if is_cancel(&error) {
-        eprintln!("cancelled");
+        tell("cancelled");
         return ExitCode::from(130);
     }
-    eprintln!("error: {}", one_line(&error));
+    tell(&format!("error: {}", one_line(&error)));
     if let Some(hint) = hint(&error) {
-        eprintln!("hint: {hint}");
+        tell(&format!("hint: {hint}"));
     }
     ExitCode::from(2)
 }

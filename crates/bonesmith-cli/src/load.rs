@@ -4,15 +4,37 @@ use std::path::Path;
 
 use anyhow::Context;
 use bonesmith_core::{MeshSequence, ModelRef, RawFrame, RawSequence};
+use glam::Vec3;
 
 use crate::args::{FramesArg, RestArg};
 use crate::errors::Usage;
+use crate::output::figure;
 use crate::session::Session;
 use crate::settings::Input;
 
 /// Reads and checks an animation; warnings go to the session.
 pub fn animation(input: &Input, session: &mut Session) -> anyhow::Result<MeshSequence> {
-    session.heed(|| sequence(input))
+    let sequence = session.heed(|| sequence(input))?;
+    if let Some(text) = foreign_rest(&sequence) {
+        session.warn(&text);
+    }
+    Ok(sequence)
+}
+
+/// A rest pose of another size than the frames is likely one in other units: no bones explain that well.
+fn foreign_rest(sequence: &MeshSequence) -> Option<String> {
+    const FAR: f64 = 4.0;
+    let size = |points: &[Vec3]| {
+        let low = points.iter().copied().fold(Vec3::INFINITY, Vec3::min);
+        f64::from(points.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max).distance(low))
+    };
+    let (rest, frame) = (size(sequence.rest()), size(sequence.frame(0)));
+    let ratio = if rest > frame { rest / frame } else { frame / rest };
+    let word = if rest > frame { "larger" } else { "smaller" };
+    (ratio > FAR && ratio.is_finite()).then(|| {
+        let times = figure(ratio);
+        format!("the rest pose is {times} times {word} than the first frame; --rest first leaves it out")
+    })
 }
 
 /// Reads and checks an animation.

@@ -37,7 +37,21 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         pool.build_global().context("--threads")?;
     }
     session.catch_ctrl_c();
-    match cli.command {
+    if let Command::Bench(args) = cli.command {
+        let report = args.report.map(settings::bench_report).transpose()?;
+        let outcome = bench(args.what, cli.global.threads, session)?;
+        report.map(|target| commands::bench::report::write(&target, session)).transpose()?;
+        return Ok(outcome);
+    }
+    // A bench writes for other processes to read; all others change files when they have succeeded.
+    session.begin();
+    let outcome = work(cli.command, session)?;
+    session.commit()?;
+    Ok(outcome)
+}
+
+fn work(command: Command, session: &mut Session) -> anyhow::Result<Outcome> {
+    match command {
         Command::Demo(args) => commands::demo::run(args, session),
         Command::Fit(args) => commands::fit::run(args, session),
         Command::Reduce(args) => commands::reduce::run(args, session),
@@ -48,12 +62,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Compare(args) => commands::compare::run(args, session),
         Command::Info(args) => commands::info::run(args, session),
         Command::Convert(args) => commands::convert::run(args, session),
-        Command::Bench(args) => {
-            let report = args.report.map(settings::bench_report).transpose()?;
-            let outcome = bench(args.what, cli.global.threads, session)?;
-            report.map(|target| commands::bench::report::write(&target, session)).transpose()?;
-            Ok(outcome)
-        }
+        Command::Bench(args) => bench(args.what, None, session),
         Command::Completions { shell } => commands::shell::completions(shell),
         Command::Man => commands::shell::man(),
     }

@@ -18,6 +18,23 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Longest line of a message, in characters: names in files may be of any length.
+const LONGEST_LINE: usize = 2000;
+
+/// A line on stderr. If nobody can read it, nothing can be done about that.
+pub fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", plain(line));
+}
+
+/// Without characters that a terminal obeys, and no longer than a person reads.
+fn plain(line: &str) -> String {
+    let shown: String = line.chars().take(LONGEST_LINE).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    match line.chars().nth(LONGEST_LINE) {
+        Some(_) => format!("{shown}... ({} characters in all)", line.chars().count()),
+        None => shown,
+    }
+}
+
 /// A summary as JSON, to stdout or whole to a file.
 pub fn write_json(target: &JsonTarget, summary: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(summary)? + "\n";

@@ -1,6 +1,6 @@
 //! Fit, export, read back, measure: what `fit` and `demo` have in common.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -123,7 +123,7 @@ pub fn fit_and_export(
     summary.bone_kind = params.bone_kind;
     note_missed_target(&params, &summary, &mut warnings);
     summary.warnings = warnings;
-    let file_bytes = file_bytes(&output);
+    let file_bytes = bonesmith_io::file_bytes(&output);
     let method = params.method.name();
     let skeleton = skeleton.zip(skeleton_info).map(|(params, info)| SkeletonPart { params, info });
     let params = json!(params);
@@ -191,11 +191,4 @@ pub fn outcome(summary: &Summary) -> Outcome {
         true => Outcome::QualityMissed,
         false => Outcome::Done,
     }
-}
-
-/// Size of a file on disk, with the buffer of a .gltf where it lies beside.
-pub fn file_bytes(path: &Path) -> u64 {
-    let size = |path: &Path| std::fs::metadata(path).map(|m| m.len()).unwrap_or(0);
-    let is_gltf = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gltf"));
-    size(path) + if is_gltf { size(&path.with_extension("bin")) } else { 0 }
 }

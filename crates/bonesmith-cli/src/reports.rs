@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::{MeshSequence, ModelRef, Rig};
+use bonesmith_io::file_bytes;
 use bonesmith_report::{
     ClipSpan, Done, Figure, Iteration, ReportError, Scene, StorageRow, Subject, Timing, explain, params, render,
 };
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use crate::commands::simplify;
 use crate::errors::Usage;
 use crate::output::{bytes, count, figure, print};
-use crate::pipeline::file_bytes;
 use crate::session::Session;
 use crate::settings::{JsonTarget, ReportTarget};
 use crate::summary::{Seconds, Summary};

@@ -2,15 +2,20 @@
 
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bonesmith_core::{Observer, Progress};
+use bonesmith_io::Transaction;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::args::GlobalArgs;
+use crate::errors::Usage;
+use crate::output::tell;
+use crate::settings::{self, JsonTarget, ReportTarget};
 use bonesmith_core::observer::Cancelled;
 
 /// Lines on a pipe come no faster than this within a stage.
@@ -26,6 +31,10 @@ pub struct Session {
     pub losses: Vec<bonesmith_io::Warning>,
     stop: Arc<AtomicBool>,
     display: Display,
+    /// What is written waits here until the command has succeeded.
+    transaction: Option<Transaction>,
+    /// Files that will be written.
+    outputs: Vec<PathBuf>,
 }
 
 enum Display {
@@ -54,7 +63,49 @@ impl Session {
         };
         let verbose = global.verbose && !global.quiet;
         let stop = Arc::new(AtomicBool::new(false));
-        Self { quiet: global.quiet, verbose, shown: String::new(), losses: Vec::new(), stop, display }
+        Self {
+            quiet: global.quiet,
+            verbose,
+            shown: String::new(),
+            losses: Vec::new(),
+            stop,
+            display,
+            transaction: None,
+            outputs: Vec::new(),
+        }
+    }
+
+    /// From now on files are replaced by [`Session::commit`] only, and none that was read.
+    pub fn begin(&mut self) {
+        self.transaction = Some(Transaction::begin());
+    }
+
+    /// Puts what was written into its places.
+    pub fn commit(&self) -> anyhow::Result<()> {
+        Ok(self.transaction.as_ref().map_or(Ok(()), Transaction::commit)?)
+    }
+
+    /// What the command reads, as the user named it, and all that it writes: refused if they are not apart.
+    pub fn claim(
+        &mut self,
+        inputs: &[PathBuf],
+        outputs: &[PathBuf],
+        json: Option<&JsonTarget>,
+        report: Option<&ReportTarget>,
+    ) -> Result<(), Usage> {
+        self.outputs = outputs.iter().flat_map(|path| bonesmith_io::files_of(path)).collect();
+        self.outputs.extend(json.and_then(JsonTarget::path).cloned());
+        self.outputs.extend(report.map(|target| target.path.clone()));
+        settings::keep_apart(inputs, &self.outputs)
+    }
+
+    /// Files that belong to an input are known once it is read: buffers, pictures, layers.
+    pub fn check_outputs(&self) -> Result<(), Usage> {
+        let Some(transaction) = &self.transaction else { return Ok(()) };
+        match self.outputs.iter().find(|path| transaction.has_read(path)) {
+            Some(path) => Err(Usage::new(format!("{} belongs to the input; it would be overwritten", path.display()))),
+            None => Ok(()),
+        }
     }
 
     /// First Ctrl-C asks to stop, the second one ends the program at once.
@@ -63,16 +114,19 @@ impl Session {
         // Without a handler Ctrl-C still works, only less gently: not worth failing for.
         let _ = ctrlc::set_handler(move || {
             if stop.swap(true, Ordering::SeqCst) {
+                bonesmith_io::remove_temporaries();
                 std::process::exit(130);
             }
         });
     }
 
-    /// Enters a stage that reports no steps of its own; fails if the user has asked to stop.
-    pub fn stage(&mut self, stage: &'static str) -> Result<(), Cancelled> {
+    /// Enters a stage that reports no steps of its own; fails if the user has asked to stop, or if an output has turned
+    /// out to be an input.
+    pub fn stage(&mut self, stage: &'static str) -> anyhow::Result<()> {
+        self.check_outputs()?;
         match self.report(&Progress { stage, step: 0, steps: None, e_rms: None }) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Cancelled),
+            ControlFlow::Break(()) => Err(Cancelled.into()),
         }
     }
 
@@ -117,8 +171,8 @@ impl Session {
     pub fn warn(&self, text: &str) {
         match &self.display {
             Display::Nothing => {}
-            Display::Lines(_) => eprintln!("warning: {text}"),
-            Display::Bar(bar) => bar.suspend(|| eprintln!("warning: {text}")),
+            Display::Lines(_) => tell(&format!("warning: {text}")),
+            Display::Bar(bar) => bar.suspend(|| tell(&format!("warning: {text}"))),
         }
     }
 }

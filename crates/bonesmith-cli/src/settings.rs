@@ -33,6 +33,14 @@ pub enum JsonTarget {
     File(PathBuf),
 }
 
+impl Input {
+    /// All that the user has named.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let rest = if let Some(RestArg::File(path)) = &self.rest { Some(path.clone()) } else { None };
+        self.paths.iter().cloned().chain(rest).collect()
+    }
+}
+
 pub fn input(paths: Vec<PathBuf>, args: InputArgs) -> Result<Input, Usage> {
     paths.iter().try_for_each(|path| readable(path))?;
     if let Some(RestArg::File(path)) = &args.rest {
@@ -47,6 +55,13 @@ pub fn input(paths: Vec<PathBuf>, args: InputArgs) -> Result<Input, Usage> {
     }
     let load = LoadOptions { fps: fps(args.fps)?, mesh: args.mesh };
     Ok(Input { paths, load, rest: args.rest, frames: args.frames })
+}
+
+impl JsonTarget {
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&PathBuf> {
+        if let Self::File(path) = self { Some(path) } else { None }
+    }
 }
 
 pub fn fps(fps: Option<f64>) -> Result<Option<f64>, Usage> {
@@ -67,28 +82,20 @@ fn readable(path: &Path) -> Result<(), Usage> {
     Err(Usage::new(format!("{}: no such file or folder", path.display())))
 }
 
-/// A rig file to write: known ending, folder there and writable, none of the inputs.
-pub fn output(path: PathBuf, inputs: &[PathBuf]) -> Result<PathBuf, Usage> {
-    output_as(path, inputs, Format::RIG_OUTPUTS)
+/// A rig file to write: known ending, in a place that can be written to.
+pub fn output(path: PathBuf) -> Result<PathBuf, Usage> {
+    output_as(path, Format::RIG_OUTPUTS)
 }
 
 /// A file to write in one of some formats.
-pub fn output_as(path: PathBuf, inputs: &[PathBuf], formats: &[Format]) -> Result<PathBuf, Usage> {
+pub fn output_as(path: PathBuf, formats: &[Format]) -> Result<PathBuf, Usage> {
     let shown = path.display();
     if !Format::from_extension(&path).is_some_and(|format| formats.contains(&format)) {
         let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
         let what = if ending.is_empty() { "no ending".to_owned() } else { format!("the ending .{ending}") };
         return Err(Usage::new(format!("{shown} has {what}; {} can be written", Format::endings(formats))));
     }
-    if path.is_dir() {
-        return Err(Usage::new(format!("{shown} is a folder")));
-    }
-    writable_folder(parent(&path))?;
-    if let Ok(target) = path.canonicalize()
-        && inputs.iter().any(|input| input.canonicalize().is_ok_and(|input| input == target))
-    {
-        return Err(Usage::new(format!("{shown} is also the input; it would be overwritten")));
-    }
+    bonesmith_io::files_of(&path).iter().try_for_each(|file| writable(file))?;
     Ok(path)
 }
 
@@ -110,12 +117,13 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file of results: no folder, and in one that can be written to.
+/// A file of results: a file or nothing yet, where links lead to, and in a folder that can be written to.
 pub fn writable(path: &Path) -> Result<(), Usage> {
-    match path.is_dir() {
-        true => Err(Usage::new(format!("{} is a folder", path.display()))),
-        false => writable_folder(parent(path)),
+    if path.is_dir() {
+        return Err(Usage::new(format!("{} is a folder", path.display())));
     }
+    let place = bonesmith_io::place_of(path).map_err(|error| Usage::new(error.to_string()))?;
+    writable_folder(parent(&place))
 }
 
 /// Better to find out now than after a long fit.
@@ -134,7 +142,7 @@ pub fn json(args: JsonArgs) -> Result<Option<JsonTarget>, Usage> {
         None => Ok(None),
         Some(path) if path.as_os_str() == "-" => Ok(Some(JsonTarget::Stdout)),
         Some(path) => {
-            writable_folder(parent(&path))?;
+            writable(&path).map_err(|usage| usage.hint("--json - writes to standard output"))?;
             Ok(Some(JsonTarget::File(path)))
         }
     }
@@ -147,40 +155,55 @@ pub struct ReportTarget {
     pub max_bytes: u64,
 }
 
-/// The report of a command that reads or writes `others`.
-pub fn report(args: &ReportArgs, others: &[PathBuf], json: Option<&JsonTarget>) -> Result<Option<ReportTarget>, Usage> {
+/// The report of a command.
+pub fn report(args: &ReportArgs) -> Result<Option<ReportTarget>, Usage> {
     let max_bytes = report_bytes(args.report_max_mb)?;
-    let Some(path) = args.report.clone() else { return Ok(None) };
-    let json = json.and_then(|target| if let JsonTarget::File(path) = target { Some(path.clone()) } else { None });
-    let others: Vec<PathBuf> = others.iter().cloned().chain(json).collect();
-    Ok(Some(ReportTarget { path: report_path(path, &others)?, max_bytes }))
+    let path = args.report.clone().map(report_path).transpose()?;
+    Ok(path.map(|path| ReportTarget { path, max_bytes }))
 }
 
 /// The report of a bench: tables only, of any length.
 pub fn bench_report(path: PathBuf) -> Result<ReportTarget, Usage> {
-    Ok(ReportTarget { path: report_path(path, &[])?, max_bytes: u64::MAX })
+    Ok(ReportTarget { path: report_path(path)?, max_bytes: u64::MAX })
 }
 
-/// An html file to write: folder there and writable, none of the files that are read or written anyway.
-pub fn report_path(path: PathBuf, others: &[PathBuf]) -> Result<PathBuf, Usage> {
-    let shown = path.display();
+/// An html file to write.
+pub fn report_path(path: PathBuf) -> Result<PathBuf, Usage> {
     if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("html")) {
-        return Err(Usage::new(format!("{shown}: reports are written as .html")));
+        return Err(Usage::new(format!("{}: reports are written as .html", path.display())));
     }
-    if path.is_dir() {
-        return Err(Usage::new(format!("{shown} is a folder")));
-    }
-    writable_folder(parent(&path))?;
-    if others.iter().any(|other| same_place(&path, other)) {
-        return Err(Usage::new(format!("{shown} is also another file of this command; it would be overwritten")));
-    }
+    writable(&path)?;
     Ok(path)
 }
 
-/// Whether two paths are one file, which need not be there yet.
-fn same_place(a: &Path, b: &Path) -> bool {
-    let place = |path: &Path| Some((parent(path).canonicalize().ok()?, path.file_name()?.to_owned()));
-    a == b || place(a).is_some_and(|a| place(b) == Some(a))
+/// Refuses outputs that are read, or written by another part of the command: `inputs` are what the user named, folders and
+/// patterns included, `outputs` all that will be written.
+pub fn keep_apart(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(), Usage> {
+    let inputs: Vec<Place> = bonesmith_io::named_files(inputs).iter().filter_map(|path| Place::of(path)).collect();
+    let mut taken: Vec<Place> = Vec::new();
+    for path in outputs {
+        let Some(place) = Place::of(path) else { continue };
+        let shown = path.display();
+        if inputs.contains(&place) {
+            return Err(Usage::new(format!("{shown} is also the input; it would be overwritten")));
+        }
+        if taken.contains(&place) {
+            return Err(Usage::new(format!("{shown} is also another file of this command: it would be written twice")));
+        }
+        taken.push(place);
+    }
+    Ok(())
+}
+
+/// A file that need not be there yet, whatever it is called: links are followed.
+#[derive(PartialEq)]
+struct Place(PathBuf, std::ffi::OsString);
+
+impl Place {
+    fn of(path: &Path) -> Option<Self> {
+        let real = path.canonicalize().or_else(|_| bonesmith_io::place_of(path)).ok()?;
+        Some(Self(parent(&real).canonicalize().ok()?, real.file_name()?.to_owned()))
+    }
 }
 
 /// `--report-max-mb` in bytes.
@@ -244,12 +267,12 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
 }
 
 /// A file for a basis of trajectories, which is no rig.
-pub fn basis_output(path: PathBuf, inputs: &[PathBuf], method: Method) -> Result<PathBuf, Usage> {
+pub fn basis_output(path: PathBuf, method: Method) -> Result<PathBuf, Usage> {
     if Format::from_extension(&path) != Some(Format::Npz) {
         let message = format!("{}: --method {} makes no rig; only .npz can hold it", path.display(), method.name());
         return Err(Usage::new(message).hint("for a rig leave --method out"));
     }
-    output_as(path, inputs, &[Format::Npz])
+    output_as(path, &[Format::Npz])
 }
 
 /// How many corrective shapes, and whether the output can hold them.
@@ -314,7 +337,7 @@ pub fn picture(path: Option<PathBuf>) -> Result<Option<PathBuf>, Usage> {
         if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
             return Err(Usage::new(format!("{}: pictures are written as .svg", path.display())));
         }
-        writable_folder(parent(path))?;
+        writable(path)?;
     }
     Ok(path)
 }

@@ -1,10 +1,84 @@
-//! Files appear whole or not at all.
+//! Files appear whole or not at all, each alone or all of a command together.
+//!
+//! A file is written to a temporary beside its place, then renamed. Within a [`Transaction`] the renames wait for the end:
+//! a command that fails or is stopped has changed nothing. What was read within it is not replaced.
 
-use std::fs::File;
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::TempPath;
 
 use crate::IoError;
+
+/// Links that are followed before they count as a circle; as many as Linux follows.
+const MOST_LINKS: usize = 40;
+
+thread_local! {
+    /// The transaction of this thread.
+    static OPEN: RefCell<Option<Pending>> = const { RefCell::new(None) };
+}
+
+/// Every temporary that was made, also those that are gone.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// What a transaction knows.
+#[derive(Default)]
+struct Pending {
+    /// Files that were read, by their real names.
+    read: Vec<PathBuf>,
+    /// Files that are to appear, in order.
+    written: Vec<Prepared>,
+}
+
+/// A file that is written, but not in its place.
+struct Prepared {
+    /// As the user named it.
+    path: PathBuf,
+    /// Where it goes: `path`, or what a link of this name leads to.
+    place: PathBuf,
+    content: TempPath,
+    /// A file that belongs to it.
+    buffer: Option<Buffer>,
+}
+
+/// A file that another one names.
+struct Buffer {
+    file: Box<Prepared>,
+    /// The other one with the name of the buffer's temporary in it; sound while both are replaced.
+    stand_in: TempPath,
+}
+
+/// Writes of one thread that take effect together. Readers on this thread already see them; on another it does nothing.
+pub struct Transaction(());
+
+impl Transaction {
+    /// From now on nothing is replaced until [`Transaction::commit`]. There is one at a time on a thread.
+    pub fn begin() -> Self {
+        OPEN.set(Some(Pending::default()));
+        Self(())
+    }
+
+    /// Puts all files into their places; more may follow.
+    pub fn commit(&self) -> Result<(), IoError> {
+        let written = OPEN.with_borrow_mut(|open| open.as_mut().map(|open| std::mem::take(&mut open.written)));
+        written.unwrap_or_default().into_iter().try_for_each(Prepared::put)
+    }
+
+    /// Whether a file was read since the beginning, itself or as part of another.
+    pub fn has_read(&self, path: &Path) -> bool {
+        was_read(path)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        OPEN.set(None);
+    }
+}
 
 /// Writes `bytes` to a temporary beside `path`, then renames it: a crash or a full disk never leaves half a file
 /// or eats the old one.
@@ -14,19 +88,194 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
 
 /// As [`write`], for content that is made piece by piece.
 pub fn write_with(path: &Path, make: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), IoError> {
-    let os = |source| IoError::Os { path: path.to_owned(), source };
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let temporary = new_temporary(folder).map_err(os)?;
-    let (file, temporary) = temporary.into_parts();
-    let mut file = BufWriter::new(file);
-    make(&mut file).map_err(os)?;
-    let file = file.into_inner().map_err(|e| os(e.into_error()))?;
-    file.sync_all().map_err(os)?;
-    temporary.persist(path).map_err(|e| os(e.error))?;
+    finish(prepare(path, make)?)
+}
+
+/// Writes a file and its buffer, which it names: `make` gives its bytes for a file name. At no time does the file name a
+/// buffer that is not its own, unless links lead the two into different folders.
+pub fn write_pair(
+    path: &Path,
+    buffer_path: &Path,
+    buffer: &[u8],
+    make: impl Fn(&OsStr) -> Result<Vec<u8>, IoError>,
+) -> Result<(), IoError> {
+    let buffer = prepare(buffer_path, |file| file.write_all(buffer))?;
+    let content = make(buffer_path.file_name().unwrap_or_default())?;
+    let passing = make(buffer.content.file_name().unwrap_or_default())?;
+    let mut whole = prepare(path, |file| file.write_all(&content))?;
+    let stand_in = prepare(path, |file| file.write_all(&passing))?.content;
+    whole.buffer = Some(Buffer { file: Box::new(buffer), stand_in });
+    finish(whole)
+}
+
+/// Where a file of this name goes: links are followed. A folder, a device, a pipe, a file that must not be changed are
+/// refused.
+pub fn place_of(path: &Path) -> Result<PathBuf, IoError> {
+    let os = |source| IoError::os(path, source);
+    let mut place = path.to_owned();
+    let mut links = 0;
+    while let Ok(next) = fs::read_link(&place) {
+        place = folder_of(&place).join(next);
+        links += 1;
+        if links > MOST_LINKS {
+            return Err(IoError::unsupported(path, "is a circle of links"));
+        }
+    }
+    match fs::metadata(&place) {
+        Ok(found) if found.is_file() => {
+            // Not by its mode: who may write is the system's business.
+            fs::OpenOptions::new().append(true).open(&place).map_err(os)?;
+        }
+        Ok(found) => {
+            return Err(IoError::unsupported(path, format!("is {}; only files are written", kind(&found))));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(os(error)),
+    }
+    Ok(place)
+}
+
+/// What is at a place, in words.
+pub(crate) fn kind(found: &Metadata) -> &'static str {
+    if found.is_dir() {
+        return "a folder";
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if found.file_type().is_fifo() {
+            return "a pipe";
+        }
+        if found.file_type().is_socket() {
+            return "a socket";
+        }
+    }
+    if found.is_file() { "a file" } else { "a device" }
+}
+
+/// The temporary that holds the content of `path` until the end of the transaction.
+pub(crate) fn pending(path: &Path) -> Option<PathBuf> {
+    OPEN.with_borrow(|open| {
+        let mut files = open.as_ref()?.written.iter().flat_map(|file| [Some(file), file.buffer()]).flatten();
+        files.find(|file| file.path == path).map(|file| file.content.to_path_buf())
+    })
+}
+
+/// Notes that a file is read.
+pub(crate) fn note_read(path: &Path) {
+    OPEN.with_borrow_mut(|open| {
+        let Some(open) = open else { return };
+        if let Ok(real) = path.canonicalize()
+            && !open.read.contains(&real)
+        {
+            open.read.push(real);
+        }
+    });
+}
+
+/// Removes what was not put into its place. For a program that ends at once; other threads must not write afterwards.
+pub fn remove_temporaries() {
+    temporaries().iter().for_each(|path| _ = fs::remove_file(path));
+}
+
+fn was_read(path: &Path) -> bool {
+    let real = path.canonicalize().ok();
+    let found = |real| OPEN.with_borrow(|open| open.as_ref().is_some_and(|open| open.read.contains(&real)));
+    real.is_some_and(found)
+}
+
+fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Stands before every system call that changes something: tests make each of them fail in turn.
+#[cfg(not(test))]
+fn step() -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+use tests::step;
+
+/// Writes a temporary beside the place of `path`.
+fn prepare(path: &Path, make: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<Prepared, IoError> {
+    let os = |source| IoError::os(path, source);
+    let place = place_of(path)?;
+    if was_read(&place) {
+        return Err(IoError::unsupported(path, "is also read by this command; it would be overwritten"));
+    }
+    let (file, content) = step().and_then(|()| new_temporary(folder_of(&place))).map_err(os)?.into_parts();
+    temporaries().push(content.to_path_buf());
+    let mut file = BufWriter::new(file);
+    step().and_then(|()| make(&mut file)).map_err(os)?;
+    let file = file.into_inner().map_err(|e| os(e.into_error()))?;
+    if let Ok(old) = fs::metadata(&place) {
+        step().and_then(|()| file.set_permissions(old.permissions())).map_err(os)?;
+    }
+    step().and_then(|()| file.sync_all()).map_err(os)?;
+    Ok(Prepared { path: path.to_owned(), place, content, buffer: None })
+}
+
+/// Into its place now, or at the end of the transaction.
+fn finish(file: Prepared) -> Result<(), IoError> {
+    let now = OPEN.with_borrow_mut(|open| match open {
+        None => Some(file),
+        Some(open) => {
+            open.written.retain(|other| other.place != file.place);
+            open.written.push(file);
+            None
+        }
+    });
+    now.map_or(Ok(()), Prepared::put)
+}
+
+impl Prepared {
+    fn buffer(&self) -> Option<&Prepared> {
+        self.buffer.as_ref().map(|buffer| &*buffer.file)
+    }
+
+    fn put(self) -> Result<(), IoError> {
+        // Not in the middle of `remove_temporaries`.
+        let _alone = temporaries();
+        let Self { path, place, content, buffer } = self;
+        let os = |source| IoError::os(&path, source);
+        let rename = |from: TempPath, to: &Path| {
+            step().map_err(os)?;
+            from.persist(to).map_err(|e| os(e.error))
+        };
+        let Some(Buffer { file: buffer, stand_in }) = buffer else { return rename(content, &place) };
+        let folder = folder_of(&place);
+        // Another program that writes the same two files waits; where folders cannot be locked it does not.
+        let lock = File::open(folder).ok();
+        let _locked = lock.as_ref().map(File::lock);
+        let link = buffer.content.with_extension("link");
+        let linked =
+            folder_of(&buffer.place) == folder && step().and_then(|()| fs::hard_link(&buffer.content, &link)).is_ok();
+        if !linked {
+            rename(buffer.content, &buffer.place)?;
+            return rename(content, &place);
+        }
+        // The new file with its buffer under a passing name; the buffer under its own name; the file that names it so.
+        let done = rename(stand_in, &place)
+            .and_then(|()| step().and_then(|()| fs::rename(&link, &buffer.place)).map_err(os))
+            .and_then(|()| rename(content, &place));
+        let _ = fs::remove_file(&link);
+        if done.is_err() && names(&place, &buffer.content) {
+            // What is there is sound, and needs the buffer under its passing name.
+            let _ = buffer.content.keep();
+        }
+        done
+    }
+}
+
+/// Whether the file at `place` is the one that stands in while it is replaced: it names the buffer's temporary.
+fn names(place: &Path, temporary: &Path) -> bool {
+    let name = temporary.file_name().unwrap_or_default().as_encoded_bytes();
+    fs::read(place).is_ok_and(|bytes| bytes.windows(name.len().max(1)).any(|part| part == name))
 }
 
 /// A temporary with the permissions of an ordinary new file: by default only the owner could read the output.
@@ -41,6 +290,62 @@ fn new_temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Steps until one fails, and all after it.
+        static STEPS_LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    pub fn step() -> io::Result<()> {
+        match STEPS_LEFT.get() {
+            0 => Err(io::Error::other("no space left")),
+            left => {
+                STEPS_LEFT.set(left.saturating_sub(usize::from(left < usize::MAX)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Every system call fails in turn, and all after it: there is the old file or the new one, and no other.
+    #[test]
+    fn whatever_fails_the_old_file_is_there_or_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [plain, main, buffer] = ["a.glb", "b.gltf", "b.bin"].map(|name| folder.path().join(name));
+        let put = |mark: &str| {
+            let transaction = Transaction::begin();
+            write(&plain, mark.as_bytes())?;
+            let text = |name: &OsStr| Ok(format!("{mark}:{}", name.to_str().unwrap()).into_bytes());
+            write_pair(&main, &buffer, mark.as_bytes(), text)?;
+            transaction.commit()
+        };
+        put("old").unwrap();
+        let mut steps = 0;
+        loop {
+            STEPS_LEFT.set(steps);
+            let done = put("new");
+            STEPS_LEFT.set(usize::MAX);
+            let text = |path: &Path| fs::read_to_string(path).unwrap();
+            let (mark, name) = (text(&main), text(&main));
+            let (mark, name) = (mark.split(':').next().unwrap(), name.split(':').nth(1).unwrap());
+            assert_eq!(text(&folder.path().join(name)), mark, "step {steps}: the pair");
+            assert!(["old", "new"].contains(&text(&plain).as_str()), "step {steps}");
+            let passing = usize::from(name != "b.bin");
+            assert_eq!(count(folder.path()), 3 + passing, "step {steps}: a stray file");
+            if done.is_ok() {
+                assert_eq!((text(&plain).as_str(), mark, name), ("new", "new", "b.bin"));
+                break;
+            }
+            steps += 1;
+            fs::read_dir(folder.path()).unwrap().for_each(|e| fs::remove_file(e.unwrap().path()).unwrap());
+            put("old").unwrap();
+        }
+        assert!(steps > 15, "{steps} steps");
+    }
+
+    fn count(folder: &Path) -> usize {
+        fs::read_dir(folder).unwrap().count()
+    }
 
     #[test]
     fn a_failed_write_keeps_the_old_file_and_leaves_no_other() {
@@ -52,7 +357,67 @@ mod tests {
             Err(io::Error::other("disk full"))
         });
         assert!(matches!(failed, Err(IoError::Os { .. })));
-        assert_eq!(std::fs::read(&path).unwrap(), b"old");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(count(folder.path()), 1);
+    }
+
+    #[test]
+    fn a_transaction_takes_effect_at_its_end_and_is_read_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+        write(&a, b"old").unwrap();
+        let transaction = Transaction::begin();
+        write(&a, b"new").unwrap();
+        write(&b, b"new").unwrap();
+        assert_eq!((fs::read(&a).unwrap(), b.exists()), (b"old".to_vec(), false));
+        assert_eq!(fs::read(pending(&b).unwrap()).unwrap(), b"new");
+        transaction.commit().unwrap();
+        assert_eq!((fs::read(&a).unwrap(), fs::read(&b).unwrap()), (b"new".to_vec(), b"new".to_vec()));
+        write(&a, b"newest").unwrap();
+        drop(transaction);
+        assert_eq!(fs::read(&a).unwrap(), b"new");
+        assert_eq!(count(folder.path()), 2);
+    }
+
+    #[test]
+    fn what_was_read_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write(&path, b"old").unwrap();
+        let transaction = Transaction::begin();
+        note_read(&folder.path().join("../").join(folder.path().file_name().unwrap()).join("a"));
+        assert!(transaction.has_read(&path));
+        assert!(write(&path, b"new").unwrap_err().to_string().contains("overwritten"));
+        drop(transaction);
+        write(&path, b"new").unwrap();
+    }
+
+    /// Two writers at once: whatever is there in the end, and at any time, is the pair of one of them.
+    #[test]
+    fn a_file_and_its_buffer_are_one_unit() {
+        let folder = tempfile::tempdir().unwrap();
+        let [main, buffer] = ["a.gltf", "a.bin"].map(|name| folder.path().join(name));
+        // Every write has its own mark, in both files.
+        let put = |mark: &str| {
+            let text = |name: &OsStr| Ok(format!("{mark}:{}", name.to_str().unwrap()).into_bytes());
+            write_pair(&main, &buffer, mark.as_bytes(), text).unwrap();
+        };
+        let sound = |seen: &str| {
+            let (mark, name) = seen.split_once(':').unwrap();
+            let bytes = fs::read_to_string(folder.path().join(name));
+            // The buffer may have been replaced in between: then the file has been too.
+            bytes.is_ok_and(|bytes| bytes == mark) || fs::read_to_string(&main).unwrap() != seen
+        };
+        put("x");
+        std::thread::scope(|scope| {
+            let writers = ["p", "q"].map(|name| scope.spawn(move || (0..40).for_each(|n| put(&format!("{name}{n}")))));
+            while !writers.iter().all(|writer| writer.is_finished()) {
+                let seen = fs::read_to_string(&main).unwrap();
+                assert!(sound(&seen), "{seen}");
+            }
+        });
+        let seen = fs::read_to_string(&main).unwrap();
+        assert!(seen.ends_with("39:a.bin") && sound(&seen));
+        assert_eq!(count(folder.path()), 2);
     }
 }

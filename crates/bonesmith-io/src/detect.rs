@@ -1,6 +1,5 @@
 //! What a file holds: by content first, then by extension.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -130,7 +129,7 @@ enum Guess {
 /// Finds the format of an existing file.
 pub fn detect(path: &Path) -> Result<Format, IoError> {
     let os = |source| IoError::os(path, source);
-    let file = File::open(path).map_err(os)?;
+    let file = crate::opens::open(path).map_err(os)?;
     let metadata = file.metadata().map_err(os)?;
     if metadata.is_dir() {
         return Err(IoError::unsupported(path, "is a folder, a file is expected"));

@@ -78,13 +78,21 @@ fn meshes(mut found: Vec<(PathBuf, Format)>, folder: Option<String>) -> Result<S
     Ok(Source::Meshes { files, rest: rests.pop(), format, name })
 }
 
+/// The files that inputs stand for: those of folders and patterns too. A pattern that matches nothing stands for none.
+pub fn named_files(inputs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    // What is wrong with an input is reported when it is read.
+    inputs.iter().for_each(|input| _ = expand(input, &mut files));
+    files
+}
+
 /// Appends the files that one input stands for.
 pub fn expand(input: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError> {
     if input.is_dir() {
         return expand_folder(input, files);
     }
     let text = input.to_string_lossy();
-    if input.exists() || !text.contains(['*', '?', '[']) {
+    if crate::opens::exists(input) || !text.contains(['*', '?', '[']) {
         files.push(input.to_owned()); // a missing file is told when it is opened
         return Ok(());
     }
@@ -92,7 +100,7 @@ pub fn expand(input: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError> {
     let before = files.len();
     for path in paths {
         let path = path.map_err(|e| IoError::os(e.path(), std::io::Error::from(e.error().kind())))?;
-        if path.is_file() {
+        if !path.is_dir() {
             files.push(path);
         }
     }
@@ -108,7 +116,8 @@ fn expand_folder(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError>
     let before = files.len();
     for entry in std::fs::read_dir(folder).map_err(os)? {
         let path = entry.map_err(os)?.path();
-        if path.is_file() && Format::from_extension(&path).is_some_and(is_mesh) {
+        // A link that leads nowhere is a frame that is missing, and reported as such when it is opened.
+        if !path.is_dir() && Format::from_extension(&path).is_some_and(is_mesh) {
             files.push(path);
         }
     }

@@ -12,6 +12,7 @@ use bonesmith_core::transform::{Trs, continue_signs, nearest_rotation, rotation_
 use bonesmith_core::{BoneKind, Clip, Rig};
 use glam::{DAffine3, DMat3, DQuat, DVec3};
 
+use crate::skinned::depths;
 use crate::usd::half::{half_bits, half_pair, half_to_f32};
 
 /// Largest cosine between axes that still counts as no shear: float32 matrices of rigid bones reach 1e-7.
@@ -53,6 +54,41 @@ pub struct Joints {
     pub nodes: Vec<BoneNodes>,
     /// [B] inverse bind matrices, column-major float32.
     pub inverse_binds: Vec<[f32; 16]>,
+}
+
+impl Joints {
+    /// A bone with a number beyond float32, which is what files hold.
+    pub fn beyond_float32(&self) -> Option<usize> {
+        let sound = |trs: &Trs| {
+            let numbers = [trs.translation.to_array(), trs.scale.to_array()];
+            numbers.as_flattened().iter().all(|x| (*x as f32).is_finite()) && trs.rotation.is_finite()
+        };
+        let motion = |motion: &NodeMotion| sound(&motion.rest) && motion.clips.iter().flatten().all(sound);
+        let node = |node: &BoneNodes| {
+            [node.outer.as_ref(), node.fine.as_ref(), Some(&node.joint)].into_iter().flatten().all(motion)
+        };
+        let binds = |j: usize| self.inverse_binds[j].iter().all(|x| x.is_finite());
+        (0..self.nodes.len()).find(|&j| !binds(j) || !node(&self.nodes[j]))
+    }
+
+    /// Nodes in the longest chain.
+    pub fn deepest(&self) -> usize {
+        let parents: Vec<Option<usize>> = self.nodes.iter().map(|node| node.parent).collect();
+        let mut order: Vec<usize> = (0..parents.len()).collect();
+        let depths = depths(&parents);
+        order.sort_by_key(|&j| depths[j]);
+        let mut nodes = vec![0; parents.len()];
+        for j in order {
+            let own = 1 + usize::from(self.nodes[j].outer.is_some()) + usize::from(self.nodes[j].fine.is_some());
+            nodes[j] = own + parents[j].map_or(0, |p| nodes[p]);
+        }
+        nodes.into_iter().max().unwrap_or(0)
+    }
+}
+
+/// What to say about [`Joints::beyond_float32`].
+pub fn too_far(rig: &Rig, bone: usize) -> String {
+    format!("bone {:?} moves beyond the numbers of float32, which the file holds", rig.bones[bone].name)
 }
 
 /// Plans the nodes of all bones.
@@ -183,9 +219,9 @@ fn frames_of(clip: &Clip, j: usize) -> impl Iterator<Item = DAffine3> + '_ {
 
 /// Bones in an order in which every parent comes before its children.
 fn parents_first(rig: &Rig) -> Vec<usize> {
-    let depth = |j: usize| std::iter::successors(rig.bones[j].parent, |&p| rig.bones[p].parent).count();
+    let depths = depths(&rig.bones.iter().map(|bone| bone.parent).collect::<Vec<_>>());
     let mut order: Vec<usize> = (0..rig.bone_count()).collect();
-    order.sort_by_cached_key(|&j| depth(j));
+    order.sort_by_key(|&j| depths[j]);
     order
 }
 

@@ -31,18 +31,19 @@ mod texture;
 mod usd;
 mod warning;
 
-pub use atomic::write as write_whole;
+pub use atomic::{Transaction, place_of, remove_temporaries, write as write_whole};
 pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
 pub use error::IoError;
 pub use gltf::MAX_INFLUENCES as GLTF_MAX_INFLUENCES;
+pub use inputs::named_files;
 pub use load::{
-    Inspection, LoadOptions, MeshEntry, inspect, list_meshes, load_ddm_maps, load_model, load_model_with, load_ranges,
-    load_rest, load_rig, load_rig_normalised, load_rigged, load_sequence,
+    Inspection, LoadOptions, MeshEntry, baked_clips, inspect, list_meshes, load_ddm_maps, load_model, load_model_with,
+    load_ranges, load_rest, load_rig, load_rig_normalised, load_rigged, load_sequence,
 };
 pub use mask::{load_mask, surface_mask};
-pub use opens::files_opened;
+pub use opens::{file_bytes, files_of, files_opened};
 pub use picture::save as save_picture;
 pub use pieces::piece_order;
 pub use save::{save_model, save_pieces, save_rig, save_sequence};

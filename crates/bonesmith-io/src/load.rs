@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bonesmith_core::ddm::DdmMaps;
 use bonesmith_core::mesh::sequence::DEFAULT_FPS;
-use bonesmith_core::{MeshSequence, Model, RawFrame, RawSequence, Rig};
+use bonesmith_core::{MeshSequence, Model, ModelRef, RawFrame, RawSequence, Rig, Surface};
 
 use crate::inputs::{self, Source};
 use crate::npz::BadWeights;
@@ -148,12 +148,33 @@ pub fn load_sequence(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSeq
         _ => match read_file(&path, format, &Request::new(options))?.content {
             Content::Sequence(raw) => Ok(raw),
             Content::Model(model) => {
-                let baked = model.view().baked();
+                let baked = baked_clips(model.view(), None);
                 let baked = baked.map(|raw| RawSequence { fps: options.fps.unwrap_or(DEFAULT_FPS), ..raw });
                 baked.ok_or_else(|| IoError::unsupported(path, "the rig has no animation to make a sequence of"))
             }
         },
     }
+}
+
+/// The clips of a model as one animation, end to end; or one of them. `None` where nothing moves.
+pub fn baked_clips(model: ModelRef<'_>, only: Option<usize>) -> Option<RawSequence> {
+    let mut sequence = RawSequence {
+        name: model.name().to_owned(),
+        rest: Some(model.rest().to_vec().into()),
+        surface: Surface::clone(model.surface()),
+        ..RawSequence::default()
+    };
+    for (c, clip) in model.clips().into_iter().enumerate().filter(|(c, _)| only.is_none_or(|only| only == *c)) {
+        let step = match sequence.times_secs.as_slice() {
+            [.., a, b] => b - a,
+            _ => 1.0 / DEFAULT_FPS,
+        };
+        let shift =
+            sequence.times_secs.last().zip(clip.times_secs.first()).map_or(0.0, |(end, start)| end + step - start);
+        sequence.times_secs.extend(clip.times_secs.iter().map(|t| t + shift));
+        sequence.frames.extend((0..clip.frame_count()).map(|t| RawFrame::from(model.posed(c, t))));
+    }
+    (!sequence.frames.is_empty()).then_some(sequence)
 }
 
 /// Reads one pose, to be the rest pose of a sequence: an OBJ or PLY file, or the rest pose of anything else that
@@ -219,7 +240,19 @@ fn read(source: Source, request: &Request<'_>) -> Result<FileContent, IoError> {
     }
 }
 
+/// Formats that hold one mesh have no choice.
+fn warn_of_choice(path: &Path, options: &LoadOptions) {
+    if let Some(name) = &options.mesh {
+        warning::left_out(path, format!("the choice of mesh {name:?}: this format holds one mesh without a name"));
+    }
+}
+
 fn read_several(source: Source, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    match &source {
+        Source::Meshes { files, .. } => files.first().into_iter().for_each(|path| warn_of_choice(path, options)),
+        Source::Cache { cache, .. } => warn_of_choice(cache, options),
+        Source::Single(..) => {}
+    }
     match source {
         Source::Meshes { files, rest, format, name } => {
             mesh::read_sequence(&files, rest.as_deref(), format, name, options)
@@ -231,7 +264,10 @@ fn read_several(source: Source, options: &LoadOptions) -> Result<RawSequence, Io
 
 fn read_file(path: &Path, format: Format, request: &Request<'_>) -> Result<FileContent, IoError> {
     match format {
-        Format::Npz => npz::load(path, request),
+        Format::Npz => {
+            warn_of_choice(path, request.options);
+            npz::load(path, request)
+        }
         Format::Alembic => alembic::load(path, request),
         Format::Fbx => fbx::load(path, request),
         Format::Usda | Format::Usdc | Format::Usdz => usd::load(path, request),

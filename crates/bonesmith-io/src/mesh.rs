@@ -31,7 +31,7 @@ pub enum Extent {
 
 /// Reads an OBJ or PLY file.
 pub fn read(path: &Path, format: Format, extent: Extent) -> Result<Mesh, IoError> {
-    let bytes = std::fs::read(path).map_err(|e| IoError::os(path, e))?;
+    let bytes = crate::opens::read(path).map_err(|e| IoError::os(path, e))?;
     crate::opens::count();
     match format {
         Format::Obj => obj::parse(path, &bytes, extent),
@@ -53,6 +53,7 @@ pub fn read_sequence(
     let rest = rest.map(|path| Ok((path, read(path, format, Extent::Everything)?))).transpose()?;
     let faces = Arc::new(first.surface.topology.clone());
     let mut frames = vec![frame(first_path, first.positions, first.surface.topology.clone(), &faces)];
+    crate::opens::will_read(others);
     // In parallel, but the first error in file order is the one told: the same message with any number of threads.
     let shapes: Vec<Result<RawFrame, IoError>> = others
         .par_iter()

@@ -6,7 +6,6 @@
 //! | head | `POINTCACHE2\0`, version, points, first frame, frames per sample, samples | frames, points |
 //! | times | by the frame rate | seconds of every frame, before the positions |
 
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +34,7 @@ pub fn load(
     options: &LoadOptions,
 ) -> Result<RawSequence, IoError> {
     let os = |e| IoError::os(cache, e);
-    let file = File::open(cache).map_err(os)?;
+    let file = crate::opens::open(cache).map_err(os)?;
     crate::opens::count();
     let file_bytes = file.metadata().map_err(os)?.len();
     let mut reader = BufReader::with_capacity(1 << 18, file);

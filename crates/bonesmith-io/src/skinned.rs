@@ -1,10 +1,13 @@
 //! What all readers of skinned meshes have in common: where the rest pose stands, weights as a table, names, kinds.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bonesmith_core::transform::Trs;
 use bonesmith_core::{Bone, BoneKind, Clip, SparseWeights};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
+
+use crate::warning;
 
 /// Joints agree on `world_from_mesh` within this, relative to the size of the model.
 const AGREEMENT: f64 = 1e-3;
@@ -47,7 +50,15 @@ fn tidy(m: DAffine3, size: f64) -> DAffine3 {
 }
 
 /// [N] influences of each vertex as a table: weights as stored where they are sound, else made so: sorted, scaled to sum to 1.
-pub fn pack_weights(influences: &[Vec<(usize, f64)>]) -> SparseWeights {
+///
+/// Those that are negative or no numbers become 0, with a warning about the file at `path`.
+pub fn pack_weights(path: &Path, influences: &[Vec<(usize, f64)>]) -> SparseWeights {
+    let unsound = |row: &&Vec<(usize, f64)>| row.iter().any(|(_, w)| !(*w >= 0.0 && w.is_finite()));
+    let count = influences.iter().filter(unsound).count();
+    if count > 0 {
+        let vertices = if count == 1 { "1 vertex".to_owned() } else { format!("{count} vertices") };
+        warning::left_out(path, format!("weights of {vertices} that are negative or no numbers"));
+    }
     let slots = influences.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let mut tables = (vec![0u16; influences.len() * slots], vec![0.0f32; influences.len() * slots]);
     let mut unsound = Vec::new();
@@ -89,11 +100,39 @@ pub fn kind_of(bones: &[Bone], clips: &[Clip]) -> BoneKind {
     kind
 }
 
+/// Whether two skins mean the same by a joint: their matrices differ by the rounding of float32 only.
+pub fn same_bind(a: &DAffine3, b: &DAffine3) -> bool {
+    const ROUNDING: f64 = 1e-6;
+    let linear = a.matrix3.to_cols_array().into_iter().map(f64::abs).fold(0.0, f64::max);
+    let far = a.translation.abs().max_element().max(b.translation.abs().max_element());
+    a.matrix3.abs_diff_eq(b.matrix3, ROUNDING * linear.max(1.0))
+        && a.translation.abs_diff_eq(b.translation, ROUNDING * far.max(1.0))
+}
+
 /// Parents as our own files tell them, -1 for roots; `None` where they are not those of `count` bones.
 pub fn forest(told: &[i32], count: usize) -> Option<Vec<Option<usize>>> {
     let parent = |&p: &i32| if p == -1 { Some(None) } else { usize::try_from(p).ok().filter(|p| *p < count).map(Some) };
     let parents: Option<Vec<Option<usize>>> = told.iter().map(parent).collect();
     parents.filter(|parents| parents.len() == count && is_forest(parents))
+}
+
+/// [B] bones above each one, for parents that form a forest.
+pub fn depths(parents: &[Option<usize>]) -> Vec<usize> {
+    let mut depths: Vec<Option<usize>> = vec![None; parents.len()];
+    let mut path = Vec::new();
+    for start in 0..parents.len() {
+        let mut at = Some(start);
+        while let Some(j) = at.filter(|&j| depths[j].is_none()) {
+            path.push(j);
+            at = parents[j];
+        }
+        let mut depth = at.and_then(|j| depths[j]).map_or(0, |depth| depth + 1);
+        while let Some(j) = path.pop() {
+            depths[j] = Some(depth);
+            depth += 1;
+        }
+    }
+    depths.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 /// No bone is its own ancestor.
@@ -136,5 +175,18 @@ impl UniqueNames {
         }
         self.uses.insert(candidate.clone(), 1);
         candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depths_of_a_forest() {
+        assert_eq!(depths(&[Some(2), None, Some(1), Some(2), None]), [2, 0, 1, 2, 0]);
+        // A chain from its end: as long as there may be, and quick.
+        let chain: Vec<Option<usize>> = (0..1 << 16).map(|j| Some(j + 1).filter(|p| *p < 1 << 16)).collect();
+        assert_eq!(depths(&chain)[0], (1 << 16) - 1);
     }
 }

@@ -27,13 +27,18 @@ pub fn mime_of(bytes: &[u8]) -> Option<&'static str> {
 pub fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
     match metadata.is_file() && metadata.len() <= MAX_BYTES {
-        true => std::fs::read(path).map_err(|e| e.to_string()),
+        true => crate::opens::read(path).map_err(|e| e.to_string()),
         false => Err("no plain file, or a very large one".into()),
     }
 }
 
-/// Tells which pictures a writer that knows PNG and JPEG has to leave out.
+/// Tells which pictures a writer that knows PNG and JPEG has to leave out, and which texture coordinates are none.
 pub fn warn_of_unwritable(surface: &Surface, path: &Path) {
+    let unsound = |uv: &[f32; 2]| uv.iter().any(|x| !x.is_finite());
+    let count = surface.uv_sets.iter().flat_map(|set| &set.values).filter(|uv| unsound(uv)).count();
+    if count > 0 {
+        warning::left_out(path, format!("{count} texture coordinates that are no numbers"));
+    }
     for material in &surface.materials {
         let t = &material.textures;
         let all = [t.base_color, t.metallic_roughness, t.normal, t.occlusion, t.emissive];

@@ -94,6 +94,13 @@ pub struct SubjectArg {
     pub clips: Vec<PathBuf>,
 }
 
+impl SubjectArg {
+    /// What its outputs are called after.
+    pub fn name(&self) -> String {
+        self.rest.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
 impl FromStr for SubjectArg {
     type Err = String;
 

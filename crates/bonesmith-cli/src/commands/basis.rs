@@ -20,10 +20,10 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
         return Err(Usage::new(message).into());
     }
     let input = settings::input(args.inputs, args.input)?;
-    let output = settings::basis_output(args.output, &input.paths, params.method)?;
+    let output = settings::basis_output(args.output, params.method)?;
     let json_target = settings::json(args.json)?;
-    let others: Vec<_> = input.paths.iter().chain([&output]).cloned().collect();
-    let report = settings::report(&args.report, &others, json_target.as_ref())?;
+    let report = settings::report(&args.report)?;
+    session.claim(&input.files(), std::slice::from_ref(&output), json_target.as_ref(), report.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();
@@ -52,7 +52,7 @@ pub fn run(args: FitArgs, params: FitParams, session: &mut Session) -> anyhow::R
         evaluate: started.elapsed().as_secs_f64(),
     };
     summary.warnings = found.info.warnings.clone();
-    let file_bytes = pipeline::file_bytes(&output);
+    let file_bytes = bonesmith_io::file_bytes(&output);
     let (method, info, params) = (name, found.info, json!(params));
     summary.fit = Some(FitPart { params, method, info, skeleton: None, memory, output, file_bytes });
     session.finish_progress();

@@ -1,11 +1,12 @@
 //! `bonesmith compare`: several models of one mesh against one animation.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::{MeshSequence, ModelRef};
+use bonesmith_io::file_bytes;
 use bonesmith_report::{Column, Done, Scene, StorageRow, Subject, Table, Timing};
 use serde_json::{Value, json};
 
@@ -15,7 +16,6 @@ use crate::errors::Outcome;
 use crate::load;
 use crate::models::{self, find_clip};
 use crate::output::{bytes, count, figure, print, write_json};
-use crate::pipeline::file_bytes;
 use crate::reports::{self, file_name};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget};
@@ -50,8 +50,8 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let files = settings::input(args.files, Default::default())?;
     let input = settings::input(args.against, args.input)?;
     let json = settings::json(args.json)?;
-    let read: Vec<PathBuf> = files.paths.iter().chain(&input.paths).cloned().collect();
-    let report = settings::report(&args.report, &read, json.as_ref())?;
+    let report = settings::report(&args.report)?;
+    session.claim(&[files.files(), input.files()].concat(), &[], json.as_ref(), report.as_ref())?;
 
     session.stage("reading")?;
     let sequence = load::animation(&input, session)?;

@@ -21,12 +21,13 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let params = params(&args);
     params.validate()?;
     let json_target = settings::json(args.json)?;
-    let inputs: Vec<_> = args.examples.iter().chain([&args.rig]).cloned().collect();
-    let output = settings::output(args.output, &inputs)?;
-    let others: Vec<_> = inputs.iter().chain([&output]).cloned().collect();
-    let page = settings::report(&args.report, &others, json_target.as_ref())?;
+    let output = settings::output(args.output)?;
+    let page = settings::report(&args.report)?;
+    let examples = settings::input(args.examples, args.input)?;
+    let inputs: Vec<_> = examples.files().into_iter().chain([args.rig.clone()]).collect();
+    session.claim(&inputs, std::slice::from_ref(&output), json_target.as_ref(), page.as_ref())?;
     let shape = args.shape.unwrap_or(if is_npz(&output) { ShapeArg::Runtime } else { ShapeArg::Baked });
-    let source = Source::read(args.rig, args.examples, args.input, args.normalise, session)?;
+    let source = Source::read(args.rig, examples, args.normalise, session)?;
 
     let started = Instant::now();
     let Compressed { mut rig, info } = compress(&source.rig, source.examples.as_ref(), &params, session)?;

@@ -24,11 +24,13 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     params.validate()?;
     let variant = Variant::try_from(args.variant).map_err(|e| Usage::new(format!("--variant: {e}")))?;
     let json_target = settings::json(args.json.clone())?;
-    let inputs: Vec<PathBuf> = [&args.rig].into_iter().chain(&args.maps).cloned().collect();
+    let range = args.compress.range_of_motion.as_deref().filter(|text| text.parse::<f64>().is_err());
+    let inputs: Vec<PathBuf> =
+        [&args.rig].into_iter().chain(&args.maps).cloned().chain(range.map(PathBuf::from)).collect();
     settings::input(inputs.clone(), Default::default())?;
-    let output = settings::output(args.output.clone(), &inputs)?;
-    let others: Vec<PathBuf> = inputs.iter().chain([&output]).cloned().collect();
-    let page = settings::report(&args.report, &others, json_target.as_ref())?;
+    let output = settings::output(args.output.clone())?;
+    let page = settings::report(&args.report)?;
+    session.claim(&inputs, std::slice::from_ref(&output), json_target.as_ref(), page.as_ref())?;
     let maps = args.maps.as_deref().map(bonesmith_io::load_ddm_maps).transpose()?.unwrap_or_default();
     let compression = compression(&args.compress)?;
     session.stage("reading")?;
@@ -176,7 +178,7 @@ fn delta_mush(
         page.map(|target| reports::write(&reports::of_frames("ddm", output, rig, &frames), target)).transpose()?;
     session.finish_progress();
     if !session.quiet {
-        let size = crate::pipeline::file_bytes(output);
+        let size = bonesmith_io::file_bytes(output);
         crate::output::print(&format!("{}: {} frames, {}\n", output.display(), frames.frame_count(), bytes(size)))?;
         page.map(|written| crate::output::print(&format!("{written}\n"))).transpose()?;
     }

@@ -20,10 +20,11 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let params = settings::solver(&args.solver)?;
     let folder = args.output;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let rig_path = settings::output(folder.join("demo.glb"), &[])?;
-    let sequence_path = settings::output(folder.join("demo.npz"), &[])?;
-    let page = settings::report_path(folder.join("report.html"), &[])?;
+    let rig_path = settings::output(folder.join("demo.glb"))?;
+    let sequence_path = settings::output(folder.join("demo.npz"))?;
+    let page = settings::report_path(folder.join("report.html"))?;
     let json = settings::json(args.json)?;
+    session.claim(&[], &[rig_path.clone(), sequence_path.clone(), page.clone()], json.as_ref(), None)?;
 
     session.stage("making the animation")?;
     let started = Instant::now();

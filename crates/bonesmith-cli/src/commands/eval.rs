@@ -15,8 +15,9 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let rig_input = settings::input(vec![args.rig], Default::default())?;
     let input = settings::input(args.inputs, args.input)?;
     let json = settings::json(args.json)?;
-    let others: Vec<_> = input.paths.iter().chain(&rig_input.paths).cloned().collect();
-    let report = settings::report(&args.report, &others, json.as_ref())?;
+    let report = settings::report(&args.report)?;
+    let inputs = [input.files(), rig_input.files()].concat();
+    session.claim(&inputs, &[], json.as_ref(), report.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();

@@ -32,13 +32,14 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let skeleton = settings::skeleton(&args.skeleton, &params)?;
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
-    let output = settings::output(args.output, &input.paths)?;
+    let output = settings::output(args.output)?;
     settings::influences_fit(&output, &params)?;
     let eigenskin = settings::eigenskin(args.eigenskin, &output)?;
     let pieces = settings::pieces(args.pieces, &output, eigenskin)?;
     let json = settings::json(args.json)?;
-    let others: Vec<_> = input.paths.iter().chain([&output]).chain(&picture).cloned().collect();
-    let report = settings::report(&args.report, &others, json.as_ref())?;
+    let report = settings::report(&args.report)?;
+    let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();
+    session.claim(&input.files(), &outputs, json.as_ref(), report.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();

@@ -29,7 +29,9 @@ pub fn name(gpu: &Gpu) -> String {
 
 /// [F, N] posed vertices of a clip, and the name of the adapter; `None` for a model without bones.
 pub fn poses_of(model: ModelRef<'_>, clip: usize) -> anyhow::Result<Option<(Vec<Vec<Vec3>>, String)>> {
-    let Some(rig) = model.rig() else { return Ok(None) };
+    let Some(rig) = model.rig() else {
+        return Err(Usage::new("--gpu: a model without bones is posed by the CPU only").into());
+    };
     if matches!(model, ModelRef::Corrective(_)) {
         return Err(Usage::new("--gpu: corrective shapes are posed by the CPU only").into());
     }

@@ -125,7 +125,9 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let options = LoadOptions { fps: settings::fps(args.fps)?, mesh: args.mesh };
     let input = settings::input(args.inputs, Default::default())?;
     let json_target = settings::json(args.json)?;
+    session.claim(&input.files(), &[], json_target.as_ref(), None)?;
     let found = session.heed(|| bonesmith_io::inspect(&input.paths, &options))?;
+    session.check_outputs()?;
     let info = Info::new(&found);
     session.finish_progress();
     if let Some(target) = &json_target {

@@ -8,12 +8,12 @@ use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::{MeshSequence, ModelRef, Rig};
 use serde_json::{Value, json};
 
-use crate::args::InputArgs;
 use crate::errors::Usage;
 use crate::output::{Table, bytes, count, figure};
 use crate::session::Session;
+use crate::settings::{self, Input};
 use crate::summary::Seconds;
-use crate::{load, models, pipeline, reports, settings};
+use crate::{load, models, reports};
 
 /// The rig, and what it is held against.
 pub struct Source {
@@ -26,15 +26,8 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn read(
-        rig: PathBuf,
-        examples: Vec<PathBuf>,
-        input: InputArgs,
-        normalise: bool,
-        session: &mut Session,
-    ) -> anyhow::Result<Self> {
-        let rig_input = settings::input(vec![rig], InputArgs::default())?;
-        let input = settings::input(examples, input)?;
+    pub fn read(rig: PathBuf, input: Input, normalise: bool, session: &mut Session) -> anyhow::Result<Self> {
+        let rig_input = settings::input(vec![rig], Default::default())?;
         session.stage("reading")?;
         let started = Instant::now();
         let path = &rig_input.paths[0];
@@ -165,7 +158,7 @@ impl Report {
             "stop": self.stop,
             "seconds": self.seconds,
             "output": self.output.to_string_lossy(),
-            "file_bytes": pipeline::file_bytes(&self.output),
+            "file_bytes": bonesmith_io::file_bytes(&self.output),
             "warnings": self.warnings.iter().map(crate::summary::warning_json).collect::<Vec<_>>(),
             "params": self.params,
         });
@@ -195,7 +188,7 @@ impl Report {
         let Seconds { load, fit, export, total, .. } = self.seconds;
         table
             .row("seconds", format!("load {load:.2}  {} {fit:.2}  export {export:.2}  total {total:.2}", self.command));
-        table.row("written", format!("{}, {}", self.output.display(), bytes(pipeline::file_bytes(&self.output))));
+        table.row("written", format!("{}, {}", self.output.display(), bytes(bonesmith_io::file_bytes(&self.output))));
         table.to_string()
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bonesmith_core::ModelRef;
 use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_io::file_bytes;
 use bonesmith_report::{Done, Scene, StorageRow, Subject};
 
 use crate::args::ViewArgs;
@@ -12,7 +13,6 @@ use crate::errors::{Outcome, Usage};
 use crate::load;
 use crate::models::{self, find_clip};
 use crate::output::print;
-use crate::pipeline::file_bytes;
 use crate::reports::{self, file_name};
 use crate::session::Session;
 use crate::settings::{self, ReportTarget};
@@ -20,9 +20,9 @@ use crate::settings::{self, ReportTarget};
 pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let file = settings::input(vec![args.file], Default::default())?;
     let against = settings::input(args.against, args.input)?;
-    let read: Vec<PathBuf> = file.paths.iter().chain(&against.paths).cloned().collect();
     let max_bytes = settings::report_bytes(args.report_max_mb)?;
-    let chosen = args.output.map(|path| settings::report_path(path, &read)).transpose()?;
+    let chosen = args.output.map(settings::report_path).transpose()?;
+    session.claim(&[file.files(), against.files()].concat(), chosen.as_slice(), None, None)?;
 
     session.stage("reading")?;
     let path = &file.paths[0];
@@ -54,6 +54,7 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         None => write_temporary(&scene, path, max_bytes)?,
     };
     session.finish_progress();
+    session.commit()?;
     show(&page, args.no_open, session)?;
     Ok(Outcome::Done)
 }

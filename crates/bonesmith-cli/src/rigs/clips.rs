@@ -1,6 +1,6 @@
 //! The clips of each body, read and matched with the animations of the rig.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use bonesmith_core::fit::Warning;
@@ -18,8 +18,6 @@ use crate::session::Session;
 
 /// One body to fit: all its clips end to end, in the space of the rig.
 pub struct Body {
-    /// Name of its file: empty for the rig's own body.
-    pub name: String,
     pub sequence: MeshSequence,
     pub spans: Vec<Span>,
     /// [F, B] how the rig moves in all its clips, where that is known.
@@ -60,19 +58,18 @@ pub fn read(
         session.stage("comparing with the rig")?;
         bodies.push(match rig {
             Some(rig) => with_rig(plan, rig, clips, warnings)?,
-            None => joined(clips, String::new(), false)?,
+            None => joined(clips, false)?,
         });
     }
     for subject in &plan.subjects {
-        let rest = bonesmith_io::load_rest(&subject.rest)?;
+        let rest = session.heed(|| bonesmith_io::load_rest(&subject.rest))?;
         let mut clips = session.heed(|| read_clips(plan, &subject.clips))?;
         for clip in &mut clips {
             let sequence = clip.sequence.clone().with_rest(rest.clone());
             clip.sequence = sequence.with_context(|| format!("--subject {}", subject.rest.display()))?;
         }
         let own_rest = rig.is_some() || !bodies.is_empty();
-        let name = subject.rest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let mut body = joined(clips, name, own_rest)?;
+        let mut body = joined(clips, own_rest)?;
         if let Some(rig) = rig {
             same_mesh(rig, &body.sequence, &subject.rest.display().to_string())?;
             if !plan.correction.keeps_space() {
@@ -98,9 +95,9 @@ fn read_clips(plan: &Plan, inputs: &[PathBuf]) -> anyhow::Result<Vec<Read>> {
     sources.iter().map(read).collect()
 }
 
-fn joined(clips: Vec<Read>, name: String, own_rest: bool) -> anyhow::Result<Body> {
+fn joined(clips: Vec<Read>, own_rest: bool) -> anyhow::Result<Body> {
     let Joined { sequence, spans } = MeshSequence::join(clips.into_iter().map(|clip| clip.sequence).collect())?;
-    Ok(Body { name, sequence, spans, motion: None, own_rest, used: Vec::new() })
+    Ok(Body { sequence, spans, motion: None, own_rest, used: Vec::new() })
 }
 
 /// The rig's own body: in its space, in its rest pose, with its motion.
@@ -139,7 +136,6 @@ fn with_rig(plan: &Plan, rig: &Rig, clips: Vec<Read>, warnings: &mut Vec<Warning
     let Joined { sequence, mut spans } = MeshSequence::join(sequences)?;
     spans.iter_mut().zip(times).for_each(|(span, times)| span.times_secs = times);
     Ok(Body {
-        name: String::new(),
         sequence: sequence.with_rest(rig.rest.clone().into())?,
         spans,
         motion,
@@ -270,6 +266,10 @@ fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), Usag
     let (n, own) = (rig.vertex_count(), sequence.vertex_count());
     let hint = "rig and animation must be one mesh: the same vertices in the same order";
     if n != own {
+        // A glTF has a vertex for each normal and texture coordinate at a place; they are one here.
+        let split = "; of a glTF, vertices in one place are one: in Blender, import it with Merge Vertices before the \
+                     animation is exported";
+        let hint = if own > n { format!("{hint}{split}") } else { hint.to_owned() };
         return Err(Usage::new(format!("{label} has {own} vertices, the rig {n}")).hint(hint));
     }
     let (rig_faces, faces) = (rig.surface.topology.vertex_triangles(), sequence.surface().topology.vertex_triangles());
@@ -299,14 +299,4 @@ fn shares_edges(a: &[[u32; 3]], b: &[[u32; 3]]) -> bool {
     let (a, b) = (edges(a), edges(b));
     let common = a.intersection(&b).count();
     2 * common > a.len().min(b.len())
-}
-
-/// Short name of an output for a subject: `out.glb` and `tall` give `out_tall.glb`.
-pub fn output_of(output: &Path, name: &str) -> PathBuf {
-    if name.is_empty() {
-        return output.to_owned();
-    }
-    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
-    let ending = output.extension().unwrap_or_default().to_string_lossy();
-    output.with_file_name(format!("{stem}_{name}.{ending}"))
 }

@@ -35,6 +35,9 @@ pub fn are_several_clips(inputs: &[PathBuf]) -> anyhow::Result<bool> {
 
 pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let (plan, json) = Plan::new(args)?;
+    let (outputs, reports): (Vec<_>, Vec<_>) = plan.outputs().into_iter().unzip();
+    let outputs: Vec<_> = outputs.into_iter().chain(reports.into_iter().flatten().map(|target| target.path)).collect();
+    session.claim(&plan.files(), &outputs, json.as_ref(), None)?;
     session.stage("reading")?;
     let started = Instant::now();
     let rig = plan.rig.as_ref().map(|path| session.heed(|| bonesmith_io::load_rig(path))).transpose()?;

@@ -47,7 +47,7 @@ impl Plan {
         let refit = refit_params(&solver, &rig, &fit)?;
         let clips: Vec<PathBuf> =
             inputs.iter().chain(rig.subject.iter().flat_map(|s| s.clips.iter().chain([&s.rest]))).cloned().collect();
-        let Input { load, rest, frames, .. } = settings::input(clips.clone(), input)?;
+        let Input { load, rest, frames, .. } = settings::input(clips, input)?;
         if let Some(path) = &rig.rig {
             settings::input(vec![path.clone()], Default::default())?;
             if rest.is_some() {
@@ -56,12 +56,10 @@ impl Plan {
                 return Err(Usage::new(message).into());
             }
         }
-        let all: Vec<PathBuf> = clips.into_iter().chain(rig.rig.clone()).collect();
-        let output = settings::output(output, &all)?;
+        let output = settings::output(output)?;
         settings::influences_fit(&output, &fit)?;
         let json = settings::json(json)?;
-        let others: Vec<PathBuf> = all.into_iter().chain([output.clone()]).collect();
-        let report = settings::report(&report, &others, json.as_ref())?;
+        let report = settings::report(&report)?;
         let correction = correction(&rig)?;
         let plan = Self {
             inputs,
@@ -82,6 +80,7 @@ impl Plan {
             rig: rig.rig,
         };
         plan.check_subjects()?;
+        plan.outputs().iter().try_for_each(|(output, _)| settings::writable(output))?;
         Ok((plan, json))
     }
 
@@ -97,6 +96,26 @@ impl Plan {
             return Err(Usage::new("--lock-bones and --subject exclude each other: a subject has no motion to keep"));
         }
         Ok(())
+    }
+
+    /// All that is read, as the user named it.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let subjects = self.subjects.iter().flat_map(|subject| subject.clips.iter().chain([&subject.rest]));
+        let named = self.inputs.iter().chain(subjects).chain(&self.rig).chain(&self.lock_vertices).cloned();
+        named.chain(self.input(Vec::new()).files()).collect()
+    }
+
+    /// The rig and the report of each body. One alone has the names that were given.
+    pub fn outputs(&self) -> Vec<(PathBuf, Option<ReportTarget>)> {
+        let own = (!self.inputs.is_empty()).then(String::new);
+        let bodies: Vec<String> = own.into_iter().chain(self.subjects.iter().map(SubjectArg::name)).collect();
+        let of = |name: &String| {
+            let name = if bodies.len() > 1 { name.as_str() } else { "" };
+            let report = self.report.clone();
+            let report = report.map(|target| ReportTarget { path: output_of(&target.path, name), ..target });
+            (output_of(&self.output, name), report)
+        };
+        bodies.iter().map(of).collect()
     }
 
     /// Whether any bone's motion is to stay.
@@ -153,6 +172,16 @@ impl Plan {
         }
         Ok(mask)
     }
+}
+
+/// Short name of an output for a subject: `out.glb` and `tall` give `out_tall.glb`.
+fn output_of(output: &Path, name: &str) -> PathBuf {
+    if name.is_empty() {
+        return output.to_owned();
+    }
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = output.extension().unwrap_or_default().to_string_lossy();
+    output.with_file_name(format!("{stem}_{name}.{ending}"))
 }
 
 /// "the rig has: hips, spine, ..."

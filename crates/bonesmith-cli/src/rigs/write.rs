@@ -7,12 +7,13 @@ use anyhow::Context;
 use bonesmith_core::fit::{FitInfo, Warning};
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::{Clip, ModelRef, Rig};
+use bonesmith_io::file_bytes;
 use serde_json::{Value, json};
 
-use super::clips::{Body, output_of};
+use super::clips::Body;
 use super::plan::Plan;
 use crate::memory::Memory;
-use crate::pipeline::{self, file_bytes};
+use crate::pipeline;
 use crate::session::Session;
 use crate::settings::ReportTarget;
 use crate::summary::{ClipPart, FitPart, Seconds, Summary, influence_warning};
@@ -42,18 +43,14 @@ pub fn export(
         Some(_) => json!(plan.refit),
         None => json!(plan.fit),
     };
-    let several = bodies.len() > 1;
-    let mut outputs = Vec::new();
-    for (at, (mut rig, body)) in rigs.into_iter().zip(bodies).enumerate() {
-        let name = if several || at > 0 { body.name.as_str() } else { "" };
-        let output = output_of(&plan.output, name);
+    let (mut outputs, targets): (Vec<_>, Vec<_>) = plan.outputs().into_iter().unzip();
+    for ((mut rig, body), output) in rigs.into_iter().zip(bodies).zip(&outputs) {
         let clip = rig.clips.remove(0);
         rig.clips = split(&clip, body, rig.bone_count());
         carry_over(&mut rig, given.filter(|_| !body.own_rest), body);
         rig.params_json = json!({ "version": env!("CARGO_PKG_VERSION"), "fit": params }).to_string();
-        session.heed(|| bonesmith_io::save_rig(&rig, &output))?;
-        warnings.extend(influence_warning(&rig, &output));
-        outputs.push(output);
+        session.heed(|| bonesmith_io::save_rig(&rig, output))?;
+        warnings.extend(influence_warning(&rig, output));
     }
     let export = started.elapsed().as_secs_f64();
     session.stage("measuring the file")?;
@@ -83,23 +80,20 @@ pub fn export(
     let memory = timed.memory;
     summary.fit = Some(FitPart { params, method, info, skeleton: None, memory, output, file_bytes });
     let all = std::iter::once(&mut summary).chain(&mut summaries).zip(&exported).zip(bodies);
-    let pages = plan.report.as_ref().map(|target| write_reports(target, all, several, session)).transpose();
-    let pages = pages.map(|written| summary.notes.extend(written.unwrap_or_default()));
+    let pages = write_reports(targets, all, session).map(|written| summary.notes.extend(written));
     session.finish_progress();
     Ok((summary, pages))
 }
 
 /// A report for each body, named as its rig.
 fn write_reports<'a>(
-    target: &ReportTarget,
+    targets: Vec<Option<ReportTarget>>,
     all: impl Iterator<Item = ((&'a mut Summary, &'a Rig), &'a Body)>,
-    several: bool,
     session: &mut Session,
 ) -> anyhow::Result<Vec<String>> {
     let mut written = Vec::new();
-    for ((summary, rig), body) in all {
-        let path = output_of(&target.path, if several { &body.name } else { "" });
-        let target = ReportTarget { path, ..target.clone() };
+    for (((summary, rig), body), target) in all.zip(targets) {
+        let Some(target) = target else { continue };
         pipeline::report("fit", summary, rig.into(), &body.sequence, &target, session)?;
         written.extend(summary.notes.pop());
     }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod cancel;
 mod commands;
+mod convert;
 mod ddm;
 mod files;
 mod fitting;
@@ -11,6 +12,7 @@ mod golden;
 mod gpu;
 mod harness;
 mod methods;
+mod outputs;
 mod pieces;
 mod report;
 mod report_judge;

@@ -269,3 +269,22 @@ fn what_has_no_meaning_with_a_rig_is_refused() {
         .refused(&["does not explain"]);
     assert!(!dir.path().join("out.glb").exists());
 }
+
+/// A cache of a glTF whose vertices were not merged has more of them: the hint names the setting that mends it.
+#[test]
+fn a_cache_with_split_vertices_is_answered_with_advice() {
+    let dir = folder();
+    let (_, sequence) = character(dir.path());
+    let mut raw = bonesmith_core::RawSequence {
+        times_secs: sequence.times_secs().to_vec(),
+        ..bonesmith_core::RawSequence::default()
+    };
+    for t in 0..sequence.frame_count() {
+        let split: Vec<Vec3> = sequence.frame(t).iter().chain(&sequence.frame(t)[..5]).copied().collect();
+        raw.frames.push(split.into());
+    }
+    save_sequence(&MeshSequence::try_from(raw).unwrap(), &dir.path().join("split.npz")).unwrap();
+    let run = bonesmith(dir.path(), "fit -q split.npz --rig rig.glb -o out.glb");
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("Merge Vertices"), "{}", run.stderr);
+}

@@ -61,7 +61,7 @@ const MAX_BONE_SHARE: usize = 8;
 
 /// Weight of normals in the search, in units of the sphere: an angle of a radian counts like a distance of this share of `shading`. Fitted
 /// rigs of 10 to 30 bones have about this ratio of both errors.
-const SEARCH_WEIGHT: f64 = 0.055;
+const SEARCH_WEIGHT: f64 = 0.1;
 
 /// Rounds with normals after vertex steps that do not know them.
 const SHADING_ROUNDS: usize = 12;

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use glam::{DAffine3, DVec3, Vec3};
 
 use crate::deform::solve_rest_normals;
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::{Bone, Clip, Rig};
-use crate::skinning::descent::State;
-use crate::skinning::problem::Problem;
-use crate::skinning::unit::UnitSpace;
+use crate::mesh::MeshSequence;
+use crate::model::{Bone, Clip, Rig};
+use crate::skinning::{Problem, State, UnitSpace};
 
 /// The rig of a state.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {

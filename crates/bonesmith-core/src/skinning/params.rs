@@ -153,7 +153,7 @@ impl Default for FitParams {
             smooth: 0.0,
             prune: default_prune(),
             keep_rest: false,
-            shading: 0.35,
+            shading: 0.2,
             effort: Effort::Balanced,
             max_iterations: None,
             tolerance: None,

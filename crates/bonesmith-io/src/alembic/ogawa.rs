@@ -52,7 +52,7 @@ impl Ogawa {
     /// Opens a file; the root group too.
     pub fn open(path: &Path) -> Result<(Self, Group), IoError> {
         let os = |e| IoError::os(path, e);
-        let file = File::open(path).map_err(os)?;
+        let file = crate::opens::open(path).map_err(os)?;
         crate::opens::count();
         let bytes = file.metadata().map_err(os)?.len();
         let budget = Cell::new(bytes.saturating_mul(MOST_READ).saturating_add(MOST_READ_MORE));

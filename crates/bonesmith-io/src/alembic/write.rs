@@ -70,7 +70,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         let mut writer = Writer { to: file, at: 0 };
         writer.bytes(b"Ogawa\xff\0\x01")?;
         writer.bytes(&0u64.to_le_bytes())?;
-        let root = writer.archive(sequence)?;
+        let root = writer.archive(sequence, |_| Ok(Vec::new()))?;
         writer.to.seek(SeekFrom::Start(8))?;
         writer.to.write_all(&root.to_le_bytes())
     })
@@ -166,12 +166,18 @@ impl<W: Write + Seek> Writer<'_, W> {
         Ok(Object { name: name.to_owned(), metadata: metadata.to_owned(), place })
     }
 
-    fn archive(&mut self, sequence: &MeshSequence) -> io::Result<u64> {
+    /// The root; `transform` writes the properties of the transform.
+    fn archive(
+        &mut self,
+        sequence: &MeshSequence,
+        transform: impl FnOnce(&mut Self) -> io::Result<Vec<Property>>,
+    ) -> io::Result<u64> {
         let version = self.data(&[&0u32.to_le_bytes()])?;
         let library = self.data(&[&LIBRARY.to_le_bytes()])?;
         let name = plain_name(sequence.name(), "mesh");
         let mesh = self.mesh(sequence, &format!("{name}Shape"))?;
-        let still = self.compound(".xform", XFORM, &[])?;
+        let transform = transform(self)?;
+        let still = self.compound(".xform", XFORM, &transform)?;
         let title = format!("{XFORM};schemaObjTitle=AbcGeom_Xform_v3:.xform");
         let xform = self.object(&name, &title, &[still], &[mesh])?;
         let top = self.object("ABC", "", &[], &[xform])?.place;
@@ -376,4 +382,56 @@ fn turned_over(surface: &Surface, of_corners: &[u32]) -> Vec<u8> {
 fn plain_name(name: &str, otherwise: &str) -> String {
     let plain = name.replace(['/', '\0'], "_");
     if plain.is_empty() { otherwise.to_owned() } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bonesmith_core::RawSequence;
+
+    /// A tetrahedron in two frames below a transform with the properties that `transform` writes.
+    fn moved(transform: impl FnOnce(&mut Writer<io::Cursor<Vec<u8>>>) -> io::Result<Vec<Property>>) -> Vec<u8> {
+        let corners = [Vec3::ZERO, Vec3::X, Vec3::Y, Vec3::Z];
+        let raw = RawSequence {
+            frames: vec![corners.to_vec().into(), corners.map(|p| p * 2.0).to_vec().into()],
+            times_secs: vec![0.0, 1.0],
+            ..RawSequence::default()
+        };
+        let sequence = MeshSequence::try_from(raw).unwrap();
+        let mut bytes = io::Cursor::new(Vec::new());
+        let mut writer = Writer { to: &mut bytes, at: 0 };
+        writer.bytes(b"Ogawa\xff\0\x01").unwrap();
+        writer.bytes(&0u64.to_le_bytes()).unwrap();
+        let root = writer.archive(&sequence, transform).unwrap();
+        let mut bytes = bytes.into_inner();
+        bytes[8..16].copy_from_slice(&root.to_le_bytes());
+        bytes
+    }
+
+    fn property(name: &str, pod: u32, extent: u32, samples: usize, place: u64) -> Property {
+        let sampling = u32::from(samples > 1);
+        Property { name: name.into(), metadata: String::new(), kind: 1, pod, extent, samples, sampling, place }
+    }
+
+    #[test]
+    fn a_transform_that_stores_fewer_samples_than_it_claims() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.abc");
+        for (claimed, stored) in [(1, 1), (2, 2), (2, 0), (5, 0), (1, 0), (2, 1)] {
+            let bytes = moved(|writer| {
+                let codes = writer.sample(&[0x10], 1)?;
+                let codes = writer.group(&[codes])?;
+                let values: Vec<u8> = [3f64, 0.0, 0.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+                let samples = (0..stored).map(|_| writer.sample(&values, 8)).collect::<io::Result<Vec<_>>>()?;
+                let place = writer.group(&samples)?;
+                Ok(vec![property(".ops", 1, 1, 1, codes), property(".vals", Pod::F64 as u32, 3, claimed, place)])
+            });
+            std::fs::write(&path, bytes).unwrap();
+            let read = crate::load_sequence(std::slice::from_ref(&path), &crate::LoadOptions::default());
+            match stored >= claimed {
+                true => assert_eq!(read.unwrap().frames[0].positions[0], Vec3::new(3.0, 0.0, 0.0)),
+                false => assert!(read.unwrap_err().to_string().contains(".vals"), "{claimed} {stored}"),
+            }
+        }
+    }
 }

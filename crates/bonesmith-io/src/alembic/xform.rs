@@ -111,6 +111,9 @@ impl Xform {
             true => 1,
             false => values.samples.min(values.stored_samples().saturating_mul(4)),
         };
+        if samples == 0 {
+            return Err(archive.wrong(values, format!("{} samples, and none of them is stored", values.samples)));
+        }
         self.times_secs = archive.times(values, samples)?;
         self.stored_samples = if samples > 1 { values.stored_samples() } else { 1 };
         self.locals.clear();

@@ -14,6 +14,8 @@
 mod read;
 mod write;
 
+/// Deepest nesting of nodes.
+const MAX_DEPTH: u32 = 512;
 /// Endings of the names of bones that only mark where their parent ends.
 const TIPS: [&str; 4] = ["_tip", "_end", "_nub", "_effector"];
 /// Ending of the name of the outer of two nodes that make one bone: a shear does not fit one.

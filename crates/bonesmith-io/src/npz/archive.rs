@@ -39,7 +39,7 @@ impl Archive {
     /// Opens an archive and reads its table of contents.
     pub fn open(path: &Path) -> Result<Self, IoError> {
         let os = |source| IoError::Os { path: path.to_owned(), source };
-        let file = File::open(path).map_err(os)?;
+        let file = crate::opens::open(path).map_err(os)?;
         crate::opens::count();
         let file_bytes = file.metadata().map_err(os)?.len();
         if file_bytes == 0 {

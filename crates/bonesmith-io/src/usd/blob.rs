@@ -23,7 +23,7 @@ impl Blob {
     /// A whole file.
     pub fn open(path: &Path) -> Result<Self, IoError> {
         let os = |e| IoError::os(path, e);
-        let file = File::open(path).map_err(os)?;
+        let file = crate::opens::open(path).map_err(os)?;
         crate::opens::count();
         let len = file.metadata().map_err(os)?.len();
         Ok(Self { path: path.to_owned(), file, base: 0, len })

@@ -22,7 +22,7 @@ impl Package {
     /// Reads the directory.
     pub fn open(path: &Path) -> Result<Self, IoError> {
         let blob = Blob::open(path)?;
-        let file = std::fs::File::open(path).map_err(|e| IoError::os(path, e))?;
+        let file = crate::opens::open(path).map_err(|e| IoError::os(path, e))?;
         let bad = |e: zip::result::ZipError| IoError::malformed(path, format!("is no sound USDZ archive: {e}"));
         let mut archive = zip::ZipArchive::new(std::io::BufReader::new(file)).map_err(bad)?;
         if archive.is_empty() || archive.len() > MAX_FILES {

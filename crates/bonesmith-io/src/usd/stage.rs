@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::IoError;
+use crate::{IoError, warning};
 
 use super::blob::Blob;
 use super::layer::{Arc, Layer, ValueRef};
@@ -141,7 +141,10 @@ impl Stage {
             Location::Disk(path) => (Some(Blob::open(&path)?), Location::Disk(path)),
             Location::Package(package, name) => (package.file(&name)?, Location::Package(package, name)),
         };
-        let Some(blob) = blob else { return Err(self.malformed(format!("{key}: no such layer in the archive"))) };
+        let Some(blob) = blob else {
+            let name = if let Location::Package(_, name) = &location { name.as_str() } else { "" };
+            return Err(self.malformed(format!("there is no layer {name:?} in the archive")));
+        };
         self.layers.push(Layer::open(blob)?);
         self.locations.push(location);
         self.loaded.insert(key, self.layers.len() - 1);
@@ -315,10 +318,9 @@ impl Stage {
         if depth > MAX_ARCS || out.len() + local.len() > MAX_SITES {
             return Err(self.unsupported(format!("{path}: references are nested too deeply, or in a circle")));
         }
-        let first = out.len();
         out.extend(&local);
         self.inherits(path, &local, depth, out)?;
-        self.variants(path, first, &local, depth, out)?;
+        self.variants(path, &local, depth, out)?;
         for key in ["references", "payload"] {
             for site in &local {
                 let layer = &self.layers[site.layer];
@@ -343,17 +345,11 @@ impl Stage {
         Ok(())
     }
 
-    /// The selected variants of the sets that the local sites have.
-    fn variants(
-        &mut self,
-        path: &str,
-        first: usize,
-        local: &[Site],
-        depth: usize,
-        out: &mut Vec<Site>,
-    ) -> Result<(), IoError> {
+    /// The selected variants of the sets that the local sites have. All sites so far may select, the strongest first: those
+    /// of a referencing prim come before those of the file it refers to.
+    fn variants(&mut self, path: &str, local: &[Site], depth: usize, out: &mut Vec<Site>) -> Result<(), IoError> {
         let mut selected: HashMap<String, String> = HashMap::new();
-        for site in &out[first..] {
+        for site in out.iter() {
             let layer = &self.layers[site.layer];
             let Some(value) = layer.prim_field(site.prim, "variantSelection") else { continue };
             for (set, variant) in layer.dictionary(value, "variants")? {
@@ -380,6 +376,11 @@ impl Stage {
 
     /// Appends the sites that a reference, payload or inherit of `site` leads to.
     fn follow(&mut self, path: &str, site: &Site, arc: &Arc, depth: usize, out: &mut Vec<Site>) -> Result<(), IoError> {
+        if self.is_foreign(site.layer, &arc.asset) {
+            let from = self.layers[site.layer].blob.path();
+            warning::left_out(from, format!("what {path} refers to in {:?}", arc.asset));
+            return Ok(());
+        }
         let target = match arc.asset.as_str() {
             "" => site.layer,
             asset => {
@@ -410,6 +411,13 @@ impl Stage {
         let sites =
             stack.into_iter().filter_map(|s| Some(Site { prim: self.find(s.layer, &prim_path)?, ..s })).collect();
         self.expand(path, sites, depth + 1, out)
+    }
+
+    /// Files that are no layers to us: MaterialX, and an archive within an archive.
+    fn is_foreign(&self, from: usize, asset: &str) -> bool {
+        let ending = Path::new(asset).extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let packed = matches!(self.locations[from], Location::Package(..));
+        ending == "mtlx" || (ending == "usdz" && packed)
     }
 
     fn default_prim(&self, layer: usize) -> Option<String> {
@@ -450,8 +458,11 @@ impl Stage {
                 }
                 continue;
             }
-            let samples = samples.into_iter().map(|(t, v)| (site.scale * t + site.offset, v)).collect();
+            let samples: Vec<_> = samples.into_iter().map(|(t, v)| (site.scale * t + site.offset, v)).collect();
             let default = default.filter(|v| !layer.is_blocked(*v));
+            if default.is_none() && samples.is_empty() {
+                return Ok(None); // `None` hides what weaker layers say
+            }
             return Ok(Some(Attribute { layer, default, samples, what }));
         }
         Ok(None)
@@ -638,7 +649,7 @@ impl Attribute<'_> {
 /// Detected from the first two bytes.
 fn is_archive(path: &Path) -> Result<bool, IoError> {
     let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(2).read_to_end(&mut head));
+    let read = crate::opens::open(path).and_then(|file| file.take(2).read_to_end(&mut head));
     read.map_err(|e| IoError::os(path, e))?;
     Ok(head == b"PK")
 }

@@ -170,3 +170,129 @@ fn ascii_files_and_geometry_caches() {
     let times = found.times_secs();
     assert!((times[1] - times[0] - 1.0 / 24.0).abs() < 0.02, "{times:?}");
 }
+
+/// A tetrahedron with a turn of 360 degrees about z between two keys, a second apart, at 24 frames a second, or with keys at
+/// every frame; a shape that moves every vertex by 1 along z, each by its own share.
+fn turning(keys: usize) -> String {
+    let times: Vec<String> =
+        (0..keys).map(|k| (46_186_158_000i64 * k as i64 / (keys as i64 - 1)).to_string()).collect();
+    let values: Vec<String> = (0..keys).map(|k| (360.0 * k as f64 / (keys as f64 - 1.0)).to_string()).collect();
+    let (times, values) = (times.join(","), values.join(","));
+    format!(
+        r#"; FBX 7.4.0 project file
+FBXHeaderExtension:  {{
+    FBXHeaderVersion: 1003
+    FBXVersion: 7400
+    Creator: "Blender (stable FBX IO) - 4.2.0 - 5.12.0"
+}}
+GlobalSettings:  {{
+    Version: 1000
+    Properties70:  {{
+        P: "TimeMode", "enum", "", "",11
+    }}
+}}
+Objects:  {{
+    Geometry: 1000, "Geometry::solid", "Mesh" {{
+        Vertices: *12 {{
+            a: 0,0,0,1,0,0,0,1,0,0,0,1
+        }}
+        PolygonVertexIndex: *12 {{
+            a: 0,2,-2,0,1,-4,0,3,-3,1,2,-4
+        }}
+    }}
+    Geometry: 1100, "Geometry::up", "Shape" {{
+        Version: 100
+        Indexes: *4 {{
+            a: 0,1,2,3
+        }}
+        Vertices: *12 {{
+            a: 0,0,1,0,0,1,0,0,1,0,0,1
+        }}
+    }}
+    Deformer: 1200, "Deformer::shapes", "BlendShape" {{
+        Version: 100
+    }}
+    Deformer: 1300, "SubDeformer::up", "BlendShapeChannel" {{
+        Version: 100
+        DeformPercent: 50
+        FullWeights: *4 {{
+            a: 100,50,25,0
+        }}
+    }}
+    Model: 2000, "Model::solid", "Mesh" {{
+        Version: 232
+    }}
+    AnimationStack: 3000, "AnimStack::turn", "" {{
+    }}
+    AnimationLayer: 3100, "AnimLayer::base", "" {{
+    }}
+    AnimationCurveNode: 3200, "AnimCurveNode::R", "" {{
+        Properties70:  {{
+            P: "d|X", "Number", "", "A",0
+            P: "d|Y", "Number", "", "A",0
+            P: "d|Z", "Number", "", "A",0
+        }}
+    }}
+    AnimationCurve: 3300, "AnimCurve::", "" {{
+        Default: 0
+        KeyVer: 4008
+        KeyTime: *{keys} {{
+            a: {times}
+        }}
+        KeyValueFloat: *{keys} {{
+            a: {values}
+        }}
+        KeyAttrFlags: *1 {{
+            a: 4
+        }}
+        KeyAttrDataFloat: *4 {{
+            a: 0,0,0,0
+        }}
+        KeyAttrRefCount: *1 {{
+            a: {keys}
+        }}
+    }}
+}}
+Connections:  {{
+    C: "OO",2000,0
+    C: "OO",1000,2000
+    C: "OO",1200,1000
+    C: "OO",1300,1200
+    C: "OO",1100,1300
+    C: "OO",3100,3000
+    C: "OO",3200,3100
+    C: "OP",3200,2000, "Lcl Rotation"
+    C: "OP",3300,3200, "d|Z"
+}}
+"#
+    )
+}
+
+#[test]
+fn poses_far_apart_are_sampled_at_the_rate_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("turn.fbx");
+    for keys in [2, 3, 25] {
+        std::fs::write(&path, turning(keys)).unwrap();
+        let found = sequence(path.clone(), None);
+        assert_eq!(found.frames.len(), 25, "{keys} keys");
+        // Half a turn in the middle.
+        let [start, middle] = [0, 12].map(|t: usize| found.frames[t].positions[1]);
+        assert!(start.distance(glam::Vec3::new(1.0, 0.0, start.z)) < 1e-5, "{keys} keys: {start}");
+        assert!(middle.distance(glam::Vec3::new(-1.0, 0.0, middle.z)) < 1e-5, "{keys} keys: {middle}");
+    }
+}
+
+/// Full weights of a channel that are as many as its vertices are shares of each vertex.
+#[test]
+fn shapes_have_a_weight_for_each_vertex() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("turn.fbx");
+    std::fs::write(&path, turning(25)).unwrap();
+    let found = sequence(path, None);
+    let rest = [0.0f32, 0.0, 0.0, 1.0];
+    for (i, share) in [1.0f32, 0.5, 0.25, 0.0].into_iter().enumerate() {
+        let z = found.frames[0].positions[i].z - rest[i];
+        assert!((z - 0.5 * share).abs() < 1e-6, "vertex {i}: {z}");
+    }
+}

@@ -96,6 +96,36 @@ fn everything_on_the_surface_comes_back() {
     }
 }
 
+/// Each material shows its own picture, whatever pictures are called.
+#[test]
+fn pictures_that_share_a_name_stay_apart() {
+    let mut rig = Recipe { seams: true, ..Recipe::new("painted", BoneKind::Rigid) }.build();
+    let surface = Arc::make_mut(&mut rig.surface);
+    let plain = surface.images[0].clone();
+    let picture = |name: &str, mark: u8| {
+        let mut image = plain.clone();
+        image.name = name.into();
+        image.bytes.push(mark);
+        image
+    };
+    surface.images = vec![picture("skin.png", 1), picture("skin.png", 2), picture("", 3), picture("", 4)];
+    let textured = surface.materials.iter().find(|m| m.textures.base_color.is_some()).unwrap().clone();
+    surface.materials = (0..4)
+        .map(|image| {
+            let mut material = textured.clone();
+            material.name = format!("m{image}");
+            material.textures.base_color.as_mut().unwrap().image = image;
+            material
+        })
+        .collect();
+    surface.face_materials = (0..surface.topology.face_count() as u32).map(|f| f % 4).collect();
+    let back = through(&rig);
+    for (at, material) in back.surface.materials.iter().enumerate() {
+        let image = &back.surface.images[material.textures.base_color.unwrap().image as usize];
+        assert_eq!(image.bytes.last(), Some(&(at as u8 + 1)), "{}", material.name);
+    }
+}
+
 #[test]
 fn axes_units_tips_and_several_clips() {
     let mut rig = Recipe { chained: true, ..Recipe::new("metres", BoneKind::Rigid) }.build();
@@ -127,6 +157,64 @@ fn baked_by_another_evaluator() {
         let ours = lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t));
         let worst = ours.iter().zip(&frame.positions).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max);
         assert!(worst < 3e-6 * size(&rig.rest), "frame {t}: {worst}");
+    }
+}
+
+/// A rig of `count` bones, all children of the first, each with a vertex; two frames.
+fn crowded(count: usize) -> Rig {
+    let made = Recipe::new("crowded", BoneKind::Rigid).build();
+    let bone = |j: usize| bonesmith_core::Bone {
+        name: format!("b{j}"),
+        parent: (j > 0).then_some(0),
+        world_from_bind: glam::DAffine3::from_translation(glam::DVec3::new(j as f64, 0.0, 0.0)),
+        tip: None,
+    };
+    let n = count.max(4);
+    let mut weights = bonesmith_core::SparseWeights::new(n, 1);
+    (0..n).for_each(|i| weights.set(i, &[(i % count, 1.0)]));
+    Rig {
+        name: "crowded".into(),
+        rest: (0..n).map(|i| Vec3::new(i as f32, 1.0, 0.0)).collect(),
+        surface: Arc::new(bonesmith_core::Surface::default()),
+        weights,
+        bones: (0..count).map(bone).collect(),
+        clips: vec![bonesmith_core::Clip {
+            name: "move".into(),
+            times_secs: vec![0.0, 1.0],
+            posed_from_rest: vec![glam::DAffine3::IDENTITY; 2 * count],
+        }],
+        ..made
+    }
+}
+
+#[test]
+fn as_many_bones_as_there_may_be() {
+    let rig = crowded(1 << 16);
+    let back = through(&rig);
+    assert_eq!(back.bone_count(), rig.bone_count());
+    assert_eq!(back.weights.of(65535).next(), Some((65535, 1.0)));
+}
+
+/// What is written can be read; what cannot is refused by name.
+#[test]
+fn chains_and_numbers_that_cannot_be_read_back_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for (count, sound) in [(500, true), (512, false), (5000, false)] {
+        let mut rig = crowded(count);
+        (1..count).for_each(|j| rig.bones[j].parent = Some(j - 1));
+        let path = folder.path().join("chain.fbx");
+        let written = save_rig(&rig, &path).map_err(|e| e.to_string());
+        assert_eq!(written.is_ok(), sound, "{count}: {written:?}");
+        match written {
+            Ok(()) => assert_eq!(load_rig(&path).unwrap().bone_count(), count),
+            Err(message) => assert!(message.contains("too long"), "{message}"),
+        }
+    }
+    let mut rig = crowded(3);
+    rig.clips[0].posed_from_rest[4].translation.x = 1e39;
+    for ending in ["fbx", "glb", "usda"] {
+        let message = save_rig(&rig, &folder.path().join(format!("far.{ending}"))).unwrap_err().to_string();
+        assert!(message.contains("\"b1\"") && message.contains("float32"), "{message}");
     }
 }
 

@@ -225,3 +225,118 @@ fn influences_that_name_no_joint_are_told() {
     let message = load_rig(&draft.write()).unwrap_err().to_string();
     assert!(message.contains("vertex 2") && message.contains("joint 1"), "{message}");
 }
+
+/// A tetrahedron that node 0 shows; node 0 moves from the origin to (0, 1, 0) in a second.
+fn moving() -> Draft {
+    let mut draft = Draft::new(json!({ "nodes": [{ "mesh": 0 }] }));
+    let corners = draft.floats(&[0., 0., 0., 1., 0., 0., 0., 1., 0., 0., 0., 1.], "VEC3");
+    let times = draft.floats(&[0., 1.], "SCALAR");
+    let places = draft.floats(&[0., 0., 0., 0., 1., 0.], "VEC3");
+    draft.json["meshes"] = json!([{ "primitives": [{ "attributes": { "POSITION": corners } }] }]);
+    draft.json["animations"] = json!([{
+        "samplers": [{ "input": times, "output": places }],
+        "channels": [{ "sampler": 0, "target": { "node": 0, "path": "translation" } }],
+    }]);
+    draft
+}
+
+/// Channels that move no node (KHR_animation_pointer) are left out with a word; the others are read.
+#[test]
+fn channels_without_a_node_are_left_out() {
+    let mut draft = moving();
+    draft.json["extensionsUsed"] = json!(["KHR_animation_pointer"]);
+    let pointer = json!({ "path": "pointer", "extensions": {
+        "KHR_animation_pointer": { "pointer": "/materials/0/pbrMetallicRoughness/baseColorFactor" } } });
+    let channels = draft.json["animations"][0]["channels"].as_array_mut().unwrap();
+    channels.insert(0, json!({ "sampler": 0, "target": pointer }));
+    channels.push(json!({ "sampler": 0, "target": { "path": "translation" } }));
+    let path = draft.write();
+    let (read, warnings) = bonesmith_io::with_warnings(|| load_sequence(&[path], &LoadOptions::default()));
+    let read = read.unwrap();
+    assert_eq!((read.frames.len(), read.frames[1].positions[0]), (2, Vec3::Y));
+    let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|text| text.contains("2 channels") && text.contains("no node")), "{told:?}");
+}
+
+#[test]
+fn version_1_is_called_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.gltf");
+    let json = json!({
+        "asset": { "version": "1.0" }, "scene": "main", "scenes": { "main": { "nodes": ["a"] } },
+        "nodes": { "a": { "meshes": ["m"] } }, "meshes": { "m": { "primitives": [] } }, "buffers": {},
+    });
+    std::fs::write(&path, json.to_string()).unwrap();
+    let message = load_sequence(std::slice::from_ref(&path), &LoadOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("glTF 1.0"), "{message}");
+    let path = folder.path().join("old.glb");
+    std::fs::write(&path, [&b"glTF"[..], &1u32.to_le_bytes(), &20u32.to_le_bytes(), &[0; 8]].concat()).unwrap();
+    let message = load_sequence(&[path], &LoadOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("glTF 1.0"), "{message}");
+}
+
+/// Names relative to the file are read, also from the folder above; others are refused in true words.
+#[test]
+fn files_are_named_relative_to_the_file() {
+    let mut draft = moving();
+    let path = draft.write();
+    let below = path.parent().unwrap().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let above = path.with_file_name("up.bin");
+    std::fs::write(&above, &draft.bin).unwrap();
+    std::fs::write(below.join("own.bin"), &draft.bin).unwrap();
+    let absolute = above.to_str().unwrap();
+    for (uri, read) in
+        [("own.bin", true), ("./own.bin", true), ("../up.bin", true), (absolute, false), ("x://y", false)]
+    {
+        let mut json = draft.json.clone();
+        json["buffers"][0]["uri"] = json!(uri);
+        let path = below.join("a.gltf");
+        std::fs::write(&path, json.to_string()).unwrap();
+        let found = load_sequence(&[path], &LoadOptions::default()).map_err(|e| e.to_string());
+        assert_eq!(found.is_ok(), read, "{uri}: {:?}", found.err());
+        assert!(found.err().is_none_or(|message| message.contains("relative")), "{uri}");
+    }
+}
+
+/// Two skins of one skeleton, in centimetres, whose inverse binds differ by the rounding of float32.
+#[test]
+fn skins_that_share_joints_share_bones() {
+    let mut draft = Draft::new(json!({ "nodes": [
+        { "mesh": 0, "skin": 0 }, { "mesh": 0, "skin": 1 },
+        { "name": "hips", "translation": [0, 100, 0], "children": [3] }, { "name": "neck", "translation": [0, 57.3, 0] },
+    ] }));
+    let corners = draft.floats(&[0., 0., 0., 100., 0., 0., 0., 150., 0., 0., 0., 100.], "VEC3");
+    let joints = draft.accessor(&[0u8, 1, 0, 0].repeat(4), 5121, "VEC4", 4, false);
+    let weights = draft.floats(&[0.5, 0.5, 0., 0.].repeat(4), "VEC4");
+    let bind = |y: f32, off: f32| [1., 0., 0., 0., 0., 1., 0., 0., 0., 0., 1., 0., off, -y + off, 0., 1.];
+    let skins = [0.0, 4e-5].map(|off| {
+        let matrices = draft.floats(&[bind(100.0, off), bind(157.3, off)].concat(), "MAT4");
+        json!({ "joints": [2, 3], "inverseBindMatrices": matrices })
+    });
+    draft.json["skins"] = json!(skins);
+    let attributes = json!({ "POSITION": corners, "JOINTS_0": joints, "WEIGHTS_0": weights });
+    draft.json["meshes"] = json!([{ "primitives": [{ "attributes": attributes }] }]);
+    let rig = load_rig(&draft.write()).unwrap();
+    let names: Vec<&str> = rig.bones.iter().map(|bone| bone.name.as_str()).collect();
+    assert_eq!(names, ["hips", "neck"]);
+}
+
+/// Weights that are negative or no numbers are mended, and that is told.
+#[test]
+fn unsound_weights_are_told() {
+    for (weight, told) in [(0.5f32, 0), (-0.5, 1), (f32::NAN, 1)] {
+        let mut draft = Draft::new(json!({ "nodes": [{ "mesh": 0, "skin": 0 }, {}, {}] }));
+        let corners = draft.floats(&[0., 0., 0., 1., 0., 0., 0., 1., 0., 0., 0., 1.], "VEC3");
+        let joints = draft.accessor(&[0u8, 1, 0, 0].repeat(4), 5121, "VEC4", 4, false);
+        let mut values = [0.5, 0.5, 0., 0.].repeat(4);
+        values[5] = weight;
+        let weights = draft.floats(&values, "VEC4");
+        draft.json["skins"] = json!([{ "joints": [1, 2] }]);
+        let attributes = json!({ "POSITION": corners, "JOINTS_0": joints, "WEIGHTS_0": weights });
+        draft.json["meshes"] = json!([{ "primitives": [{ "attributes": attributes }] }]);
+        let path = draft.write();
+        let (rig, warnings) = bonesmith_io::with_warnings(|| load_rig(&path));
+        assert_eq!((rig.unwrap().vertex_count(), warnings.len()), (4, told), "{weight}: {warnings:?}");
+    }
+}

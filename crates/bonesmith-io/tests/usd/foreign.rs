@@ -241,8 +241,9 @@ fn skeletons_are_bound_in_many_ways() {
     let rig = load_rig(&folder.path().join("x.usda")).unwrap();
     let names: Vec<(&str, Option<usize>)> = rig.bones.iter().map(|b| (b.name.as_str(), b.parent)).collect();
     assert_eq!(names, [("a", None), ("b", Some(0)), ("c", None)]);
-    assert_eq!((rig.clips[0].name.as_str(), rig.clips[0].times_secs.len()), ("anim", 2));
-    let posed = bonesmith_core::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(1));
+    // The shape has a key more than the joints.
+    assert_eq!((rig.clips[0].name.as_str(), rig.clips[0].times_secs.len()), ("anim", 3));
+    let posed = bonesmith_core::deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(2));
     close(posed[0], 1.0, 100.0, 4.0);
     close(posed[6], 0.0, 100.0, 4.0);
 }
@@ -270,4 +271,113 @@ fn bindings_that_do_not_fit() {
         "int[] primvars:skel:jointIndices = [0, 1, 1] {per_vertex}\n float[] primvars:skel:jointWeights = [1, 1, 1, 1] {per_vertex}"
     ));
     assert!(message.contains("3 joint indices and 4 weights"), "{message}");
+}
+
+/// The selection nearest to the user wins: that of the referencing prim over that of the referenced file.
+#[test]
+fn a_referencing_prim_selects_the_variant() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let places = |name: &str, x: f32| {
+        format!(
+            "\"{name}\" {{ over \"m\" {{ double3 xformOp:translate = ({x}, 0, 0)\n uniform token[] xformOpOrder = [\"xformOp:translate\"] }} }}"
+        )
+    };
+    let (left, right) = (places("left", -5.0), places("right", 5.0));
+    write(
+        at,
+        "a.usda",
+        &format!(
+            "(defaultPrim = \"P\")\ndef Xform \"P\" (variants = {{ string side = \"left\" }}\n prepend variantSets = \"side\") {{
+    def Mesh \"m\" {{{QUAD}\n}}
+    variantSet \"side\" = {{ {left}\n {right}\n }}
+}}"
+        ),
+    );
+    // With a space before the path, as some write it.
+    let user = "def \"x\" (prepend references = @a.usda@ </P>\n variants = { string side = \"right\" }) {}";
+    write(at, "x.usda", user);
+    close(read(at, "a.usda").unwrap().frames[0].positions[0], -5.0, 0.0, 0.0);
+    close(read(at, "x.usda").unwrap().frames[0].positions[0], 5.0, 0.0, 0.0);
+}
+
+/// What is no geometry is left out with a word: it does not refuse the stage.
+#[test]
+fn other_formats_in_references_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::write(at.join("m.mtlx"), "<?xml version=\"1.0\"?><materialx version=\"1.38\"></materialx>").unwrap();
+    let text = format!(
+        "def Mesh \"m\" {{{QUAD}\n texCoord2f[] primvars:st = [(0, 0), (1, 0), (1, 1), (0, 1)] (interpolation = \"vertex\")
+    int[] primvars:st:indices = None
+}}
+def Scope \"mats\" (prepend references = @m.mtlx@</MaterialX>) {{}}"
+    );
+    write(at, "x.usda", &text);
+    let (found, warnings) = bonesmith_io::with_warnings(|| read(at, "x.usda"));
+    let found = found.unwrap();
+    assert_eq!((found.frames[0].positions.len(), found.surface.uv_sets.len()), (4, 1));
+    assert!(warnings.iter().any(|w| w.to_string().contains("m.mtlx")), "{warnings:?}");
+}
+
+const RAISED: &str = "
+    def SkelAnimation \"anim\" {
+        uniform token[] joints = [\"hip\"]
+        float3[] translations = [(0, 0, 0)]
+        quatf[] rotations = [(1, 0, 0, 0)]
+        half3[] scales = [(1, 1, 1)]
+        uniform token[] blendShapes = [\"up\"]
+        float[] blendShapeWeights.timeSamples = { 0: [0], 24: [0.5], 48: [1] }
+    }
+    def Skeleton \"skel\" (prepend apiSchemas = [\"SkelBindingAPI\"]) {
+        uniform token[] joints = [\"hip\"]
+        uniform matrix4d[] bindTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+        uniform matrix4d[] restTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+        rel skel:animationSource = </root/anim>
+    }";
+const UP: &str = "
+        uniform token[] skel:blendShapes = [\"up\"]
+        rel skel:blendShapeTargets = </root/m/up>
+        rel skel:skeleton = </root/skel>
+        def BlendShape \"up\" { uniform vector3f[] offsets = [(0, 0, 1), (0, 0, 1), (0, 0, 1), (0, 0, 2)] }";
+const ON_HIP: &str = "
+        int[] primvars:skel:jointIndices = [0, 0, 0, 0] (elementSize = 1\n interpolation = \"vertex\")
+        float[] primvars:skel:jointWeights = [1, 1, 1, 1] (elementSize = 1\n interpolation = \"vertex\")";
+
+/// Shapes that move while the joints stand still; also on a mesh that no joint moves.
+#[test]
+fn shapes_move_without_joints() {
+    for weights in [ON_HIP, ""] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("def SkelRoot \"root\" {{{RAISED}\n def Mesh \"m\" {{{QUAD}{UP}{weights}\n}} }}");
+        write(folder.path(), "x.usda", &text);
+        let found = read(folder.path(), "x.usda").unwrap();
+        assert_eq!(found.frames.len(), 3, "{weights}");
+        close(found.frames[1].positions[3], 0.0, 1.0, 1.0);
+        let model = bonesmith_io::load_model(&[folder.path().join("x.usda")], &LoadOptions::default()).unwrap();
+        assert_eq!(model.view().clips()[0].frame_count(), 3, "{weights}");
+        close(model.view().posed(0, 2)[3], 0.0, 1.0, 2.0);
+    }
+}
+
+/// A skeleton moves what lies below a SkelRoot, and nothing else; other blends than the linear one are told.
+#[test]
+fn skinning_needs_a_skel_root_and_is_linear() {
+    let moved = "def SkelAnimation \"anim\" { uniform token[] joints = [\"hip\"]\n float3[] translations = [(0, 0, 7)]
+        quatf[] rotations = [(1, 0, 0, 0)]\n half3[] scales = [(1, 1, 1)] }
+    def Skeleton \"skel\" { uniform token[] joints = [\"hip\"]
+        uniform matrix4d[] bindTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+        uniform matrix4d[] restTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+        rel skel:animationSource = </root/anim> }";
+    for (kind, z) in [("SkelRoot", 7.0), ("Xform", 0.0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "def {kind} \"root\" {{{moved}\n def Mesh \"m\" {{{QUAD}{ON_HIP}\n rel skel:skeleton = </root/skel>\n uniform token primvars:skel:skinningMethod = \"dualQuaternion\"\n}} }}"
+        );
+        write(folder.path(), "x.usda", &text);
+        let (found, warnings) = bonesmith_io::with_warnings(|| read(folder.path(), "x.usda"));
+        close(found.unwrap().frames[0].positions[0], 0.0, 0.0, z);
+        let word = if z > 0.0 { "dual quaternion" } else { "SkelRoot" };
+        assert!(warnings.iter().any(|w| w.to_string().contains(word)), "{kind}: {warnings:?}");
+    }
 }

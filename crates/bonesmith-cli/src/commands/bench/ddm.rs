@@ -37,7 +37,7 @@ pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome>
             return Err(Usage::new(format!("{}: the rig has no animation", path.display())).into());
         }
         if !session.quiet {
-            eprintln!("{}", rig.name);
+            crate::output::tell(&rig.name);
         }
         let (rows, value) = measure(&rig, &args.virtual_bones, session)?;
         text += &rows;

@@ -34,7 +34,7 @@ pub fn write(target: &ReportTarget, session: &Session) -> anyhow::Result<()> {
     match session.quiet {
         true => Ok(()),
         false => {
-            eprintln!("written: {written}");
+            crate::output::tell(&format!("written: {written}"));
             Ok(())
         }
     }

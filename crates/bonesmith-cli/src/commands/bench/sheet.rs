@@ -57,7 +57,7 @@ impl Ledger {
             return Ok(known.clone());
         }
         if !session.quiet {
-            eprintln!("{name}");
+            crate::output::tell(&name.to_string());
         }
         let value = measure(session)?;
         self.stored.figures.insert(name.to_owned(), value.clone());

@@ -33,7 +33,7 @@ pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outc
     let table = TableArgs { sequences: args.sequences.clone(), only: args.only.clone(), ..TableArgs::default() };
     for (row, path) in jobs(&table)? {
         if !session.quiet {
-            eprintln!("{}", row.label());
+            crate::output::tell(&row.label().to_string());
         }
         let sequence = read(&path)?;
         let dense = rig(&sequence, row.bones, None, session)?;

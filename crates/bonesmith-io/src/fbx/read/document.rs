@@ -7,13 +7,12 @@ use glam::{DAffine3, DMat3, DVec3};
 use ufbx::{AllocatorOpts, CoordinateAxes, CoordinateAxis, EvaluateOpts, LoadOpts, Node, Scene, SceneRoot};
 
 use crate::IoError;
+use crate::fbx::MAX_DEPTH;
 
 /// Arrays in a file may be compressed, a thousand times at most; real ones are far from that. What ufbx may hold for the scene,
 /// and once more while it reads: this many times the file, or this many bytes if that is more.
 const MOST_GROWTH: usize = 48;
 const MOST_BYTES: usize = 6 << 20;
-/// Deepest nesting of nodes.
-const MAX_DEPTH: u32 = 512;
 
 /// A scene and where it came from.
 pub struct Document {
@@ -27,7 +26,7 @@ pub struct Document {
 impl Document {
     /// Reads a file.
     pub fn open(path: &Path) -> Result<Self, IoError> {
-        let bytes = std::fs::read(path).map_err(|e| IoError::os(path, e))?;
+        let bytes = crate::opens::read(path).map_err(|e| IoError::os(path, e))?;
         crate::opens::count();
         let memory_limit = bytes.len().saturating_mul(MOST_GROWTH).max(MOST_BYTES);
         let mut scene = parse(path, &bytes, memory_limit, None)?;

@@ -36,7 +36,7 @@ struct RigExtras {
     parents: Option<Vec<i32>>,
 }
 
-/// Reads a skinned, animated file as a rig, one clip per animation stack, and any other as an animation. Blend shapes of a
+/// Reads a skinned file as a rig, one clip per animation stack, and any other as an animation. Blend shapes of a
 /// rig stay as the unanimated file has them.
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let document = Document::open(path)?;
@@ -47,9 +47,10 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
         return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
     }
     if request.rig || (model.skinned && !has_cache(&document, &model)) {
-        let motions = motions(&document, *fps, is_node)?;
-        if request.rig || !motions.is_empty() {
-            return Ok(FileContent { content: Content::model(to_rig(&document, model, &motions)?), meshes });
+        let bones = motions(&document, *fps, is_node)?;
+        // A skin that nothing animates is a rig without clips.
+        if request.rig || !bones.is_empty() || motions(&document, *fps, moves_vertices)?.is_empty() {
+            return Ok(FileContent { content: Content::model(to_rig(&document, model, &bones)?), meshes });
         }
     }
     Ok(FileContent { content: Content::Sequence(to_sequence(&document, &model, *fps)?), meshes })

@@ -13,7 +13,7 @@ use ufbx::{Mesh, Node, SkinDeformer, SkinningMethod};
 use super::document::{Document, affine, number, point};
 use super::surface;
 use crate::fbx::{STRETCH, TIPS};
-use crate::skinned::{UniqueNames, pack_weights, place_at_rest};
+use crate::skinned::{UniqueNames, pack_weights, place_at_rest, same_bind};
 use crate::{IoError, MeshEntry, merge};
 
 /// Most bones, as everywhere.
@@ -115,7 +115,7 @@ impl Model {
             _ => document.stem(),
         };
         let Builder { rest, influences, bones, instances, skinned, linear, parts, .. } = builder;
-        let weights = pack_weights(&influences);
+        let weights = pack_weights(document.path(), &influences);
         let mut surface = parts.finish(document.path());
         surface.space = document.space;
         Ok(Self { name, rest, surface, weights, bones, instances, skinned, linear })
@@ -138,9 +138,12 @@ impl Model {
             for key in keys {
                 let rest = shaped.get_or_insert_with(|| self.rest.clone());
                 let own = &mut rest[first..first + instance.vertices];
-                for (v, offset) in key.shape.offset_vertices.iter().zip(&key.shape.position_offsets) {
+                let shape = &key.shape;
+                for (at, (v, offset)) in shape.offset_vertices.iter().zip(&shape.position_offsets).enumerate() {
+                    // Each vertex may have its own share.
+                    let share = shape.offset_weights.get(at).copied().unwrap_or(1.0);
                     if let Some(p) = own.get_mut(*v as usize) {
-                        *p += (linear * point(offset) * key.effective_weight).as_vec3();
+                        *p += (linear * point(offset) * key.effective_weight * share).as_vec3();
                     }
                 }
             }
@@ -219,7 +222,7 @@ impl Builder {
     /// The bone of a joint; two meshes that mean the same by it share it.
     fn bone(&mut self, document: &Document, joint: &Joint, world_from_mesh: DAffine3) -> usize {
         let node_from_rest = joint.node_from_mesh * world_from_mesh.inverse();
-        let same = |b: &&usize| self.bones[**b].node_from_rest.abs_diff_eq(node_from_rest, 1e-6);
+        let same = |b: &&usize| same_bind(&self.bones[**b].node_from_rest, &node_from_rest);
         if let Some(&b) = self.bones_of_node.get(&joint.node).and_then(|bones| bones.iter().find(same)) {
             return b;
         }
@@ -258,6 +261,7 @@ impl Builder {
             let below = nodes[n].parent.as_ref().is_some_and(|parent| member[number(parent)]);
             member[n] |= below && is_bone(n);
         }
+        let binds = BindPoses::new(document);
         for n in (0..nodes.len()).filter(|n| member[*n]) {
             if self.bones_of_node.contains_key(&n) || self.bones.len() >= MAX_BONES {
                 continue;
@@ -265,7 +269,7 @@ impl Builder {
             if is_stretch(&nodes[n]) {
                 continue;
             }
-            let world = bind_of(&nodes[n]);
+            let world = binds.of(&nodes[n]);
             let parent = nodes[n].parent.as_ref().and_then(|parent| self.bones_of_node.get(&number(parent)));
             let name = nodes[n].element.name.to_ascii_lowercase();
             let is_tip = nodes[n].children.is_empty() && TIPS.iter().any(|end| name.ends_with(end));
@@ -292,12 +296,26 @@ fn is_stretch(node: &Node) -> bool {
     inner.is_some_and(|name| node.children.len() == 1 && node.children[0].element.name.as_ref() == name)
 }
 
-/// Where a bone without vertices rests: as the bind pose says, else as the file stands.
-fn bind_of(node: &Node) -> DAffine3 {
-    let pose = node.bind_pose.as_ref();
-    let own = pose.and_then(|pose| pose.bone_poses.iter().find(|bone| number(&bone.bone_node) == number(node)));
-    let world = own.map(|bone| affine(&bone.bone_to_world)).filter(|m| m.is_finite());
-    world.unwrap_or_else(|| affine(&node.node_to_world))
+/// Places of bones in all bind poses of a file: a pose lists every bone, so that a search for each would take long.
+struct BindPoses(HashMap<(u32, usize), DAffine3>);
+
+impl BindPoses {
+    fn new(document: &Document) -> Self {
+        let mut places = HashMap::new();
+        for pose in &document.scene().poses {
+            for bone in &pose.bone_poses {
+                let key = (pose.element.typed_id, number(&bone.bone_node));
+                places.entry(key).or_insert_with(|| affine(&bone.bone_to_world));
+            }
+        }
+        Self(places)
+    }
+
+    /// Where a bone without vertices rests: as the bind pose says, else as the file stands.
+    fn of(&self, node: &Node) -> DAffine3 {
+        let own = node.bind_pose.as_ref().and_then(|pose| self.0.get(&(pose.element.typed_id, number(node))));
+        own.copied().filter(|m| m.is_finite()).unwrap_or_else(|| affine(&node.node_to_world))
+    }
 }
 
 fn own_joint(node: &Node) -> Joint {
@@ -326,11 +344,12 @@ fn skin_of(node: &Node, mesh: &Mesh, skin: &SkinDeformer) -> (Vec<Joint>, Vec<Ve
         let slots = skin.weights.get(first..first.saturating_add(vertex.num_weights as usize)).unwrap_or_default();
         let pairs = slots.iter().filter_map(|slot| {
             let joint = places.get(slot.cluster_index as usize).copied().flatten()?;
-            (slot.weight.is_finite() && slot.weight > 0.0).then_some((joint, slot.weight))
+            (slot.weight != 0.0).then_some((joint, slot.weight))
         });
         let mut pairs: Vec<(usize, f64)> = pairs.collect();
         pairs.sort_by_key(|(joint, _)| *joint); // equal weights in the order of the bones
-        if pairs.is_empty() { vec![(own, 1.0)] } else { pairs }
+        let moves = pairs.iter().any(|(_, w)| *w > 0.0 && w.is_finite());
+        if moves { pairs } else { vec![(own, 1.0)] }
     };
     let influences: Vec<Vec<(usize, f64)>> = (0..mesh.num_vertices).map(of_vertex).collect();
     if influences.iter().flatten().any(|(joint, _)| *joint == own) {

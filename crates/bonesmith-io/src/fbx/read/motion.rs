@@ -4,13 +4,15 @@ use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use ufbx::AnimStack;
 
 use super::document::Document;
-use crate::IoError;
+use crate::{IoError, warning};
 
 /// Seconds within which two keys are at the same time: FBX counts in 1/46186158000 s.
 const SAME_TIME: f64 = 1e-6;
 /// Frames that a stack may always have, and for each key of its densest curve: a few bytes can claim any length of time.
 const FRAMES: usize = 4096;
 const FRAMES_PER_KEY: usize = 64;
+/// Keys that are at most this many frames apart need nothing in between.
+const NEAR_KEYS: f64 = 1.5;
 
 /// One animation of a file.
 pub struct Motion {
@@ -47,7 +49,7 @@ struct Keys {
     union: Vec<f64>,
     /// Keys of the densest curve.
     densest: usize,
-    /// Whether every curve that moves has a key at each of them: then nothing happens in between.
+    /// Whether every curve that moves has a key at each of them.
     dense: bool,
 }
 
@@ -76,18 +78,26 @@ impl Keys {
         (!union.is_empty()).then_some(Self { union, densest, dense })
     }
 
-    /// Its own keys where all curves share them; else frames at `fps` or at the file's rate, over the time that has keys.
+    /// Its own keys where all curves share them and they are near each other; else frames at `fps` or at the file's rate, over the time that has keys.
     fn times(&self, document: &Document, fps: Option<f64>, name: &str) -> Result<Vec<f64>, IoError> {
-        if fps.is_none() && (self.dense || self.union.len() == 1) {
-            return Ok(self.union.clone());
-        }
         let own = document.scene().settings.frames_per_second;
         let own = if own.is_finite() && own > 0.0 { own } else { DEFAULT_FPS };
         let rate = fps.unwrap_or(own);
+        // Our own files have a key wherever something happens. Others may be keyed from pose to pose.
+        let near = |pair: &[f64]| (pair[1] - pair[0]) * rate <= NEAR_KEYS;
+        let complete = || document.scene().metadata.creator.starts_with("Bonesmith") || self.union.windows(2).all(near);
+        if fps.is_none() && (self.union.len() == 1 || (self.dense && complete())) {
+            return Ok(self.union.clone());
+        }
         let (start, end) = (self.union[0], self.union[self.union.len() - 1]);
         let steps = ((end - start) * rate + 1e-6).floor();
         let most = FRAMES.max(self.densest.saturating_mul(FRAMES_PER_KEY));
         if !(steps >= 0.0 && steps < most as f64) {
+            if fps.is_none() && self.dense {
+                let what = format!("what animation {name:?} does between its keys: it is {:.0} s long", end - start);
+                warning::left_out(document.path(), what);
+                return Ok(self.union.clone());
+            }
             return Err(document.unsupported(format!(
                 "animation {name:?} goes from {start} to {end} s, too long for {} keys; lower --fps",
                 self.densest

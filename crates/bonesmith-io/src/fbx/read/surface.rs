@@ -169,14 +169,15 @@ fn read_texture(path: &Path, texture: &ufbx::Texture, surface: &mut Surface) -> 
     if surface.uv_sets.is_empty() {
         return Err(NO_UVS.into());
     }
-    if let Some(known) = surface.images.iter().position(|image| image.name == name) {
-        return Ok(Texture { image: known as u32, uv_set });
-    }
     let bytes = match texture.content.len() {
         0 => read_beside(path, &name)?,
         _ => texture.content.to_vec(),
     };
     let mime = mime_of(&bytes).ok_or(NO_PICTURE)?.into();
+    // A name alone is not enough: each machine has its own "skin.png".
+    if let Some(known) = surface.images.iter().position(|image| image.name == name && image.bytes == bytes) {
+        return Ok(Texture { image: known as u32, uv_set });
+    }
     surface.images.push(Image { name, mime, bytes });
     Ok(Texture { image: surface.images.len() as u32 - 1, uv_set })
 }

@@ -7,10 +7,10 @@
 //! | property | a letter for its type, then its value; texts and raw bytes behind their length (u32); arrays behind length, encoding, bytes (u32 each) |
 //! | foot | fixed bytes, padding to 16, version, 120 zeros, fixed bytes |
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
+use flate2::{Compress, Compression, FlushCompress, Status};
 
 /// From here on offsets have 64 bits.
 const WIDE: u32 = 7500;
@@ -22,6 +22,28 @@ pub const FILE_ID: [u8; 16] = *b"\x28\xb3\x2a\xeb\xb6\x24\xcc\xc2\xbf\xc8\xb0\x2
 pub const CREATION_TIME: &str = "1970-01-01 10:00:00:000";
 const FOOT: [u8; 16] = *b"\xfa\xbc\xab\x09\xd0\xc8\xd4\x66\xb1\x76\xfb\x83\x1c\xf7\x26\x7e";
 const END: [u8; 16] = *b"\xf8\x5a\x8c\x6a\xde\xf5\xd9\x7e\xec\xe9\x0c\xe3\x75\x8f\x29\x0b";
+
+thread_local! {
+    /// One for all arrays: it is some 300 kB, and a file has many small arrays.
+    static DEFLATER: RefCell<Compress> = RefCell::new(Compress::new(Compression::fast(), true));
+}
+
+/// Bytes as a zlib stream.
+fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    DEFLATER.with_borrow_mut(|deflater| {
+        deflater.reset();
+        let mut out = Vec::with_capacity(bytes.len() / 2 + 64);
+        loop {
+            let rest = &bytes[deflater.total_in() as usize..];
+            let flush = if rest.is_empty() { FlushCompress::Finish } else { FlushCompress::None };
+            if deflater.compress_vec(rest, &mut out, flush).map_err(io::Error::other)? == Status::StreamEnd {
+                out.shrink_to_fit();
+                return Ok(out);
+            }
+            out.reserve(out.capacity().max(64));
+        }
+    })
+}
 
 /// A record.
 pub struct Record {
@@ -91,11 +113,7 @@ impl Record {
     fn array(mut self, kind: u8, count: usize, bytes: Vec<u8>) -> io::Result<Self> {
         let (encoding, bytes) = match bytes.len() < SMALL {
             true => (0u32, bytes),
-            false => {
-                let mut encoder = ZlibEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
-                encoder.write_all(&bytes)?;
-                (1, encoder.finish()?)
-            }
+            false => (1, deflated(&bytes)?),
         };
         self.properties.push(kind);
         for number in [count as u32, encoding, bytes.len() as u32] {

@@ -1,9 +1,10 @@
 //! Materials as Phong, the one shading model that every FBX reader knows, with their images inside the file.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::mesh::surface::{AlphaMode, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture};
 
 use super::Scene;
 use super::binary::{Properties, Record};
@@ -15,7 +16,11 @@ pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
     if surface.face_materials.is_empty() {
         return;
     }
-    let videos: Vec<i64> = surface.images.iter().map(|image| write_image(scene, image)).collect();
+    let names = file_names(&surface.images);
+    let mut videos = Vec::new();
+    for (image, name) in surface.images.iter().zip(names) {
+        videos.push((write_image(scene, image, &name), name));
+    }
     for material in &surface.materials {
         let id = scene.id();
         scene.object("Material", record(id, material));
@@ -78,24 +83,28 @@ fn record(id: i64, material: &Material) -> Record {
     ])
 }
 
-fn file_name(image: &bonesmith_core::mesh::surface::Image) -> String {
-    let ending = if image.mime == "image/jpeg" { "jpg" } else { "png" };
-    match image.name.rsplit_once('.') {
-        Some(_) => image.name.clone(),
-        None if image.name.is_empty() => format!("image.{ending}"),
-        None => format!("{}.{ending}", image.name),
-    }
+/// A file name for each image, no two the same on any system: readers tell images by them.
+fn file_names(images: &[Image]) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let mut name = |image: &Image| {
+        let usual = if image.mime == "image/jpeg" { "jpg" } else { "png" };
+        let (stem, ending) = image.name.rsplit_once('.').unwrap_or((&image.name, usual));
+        let stem = if stem.is_empty() { "image" } else { stem };
+        let numbered = (2..).map(|n| format!("{stem}_{n}.{ending}"));
+        let mut names = std::iter::once(format!("{stem}.{ending}")).chain(numbered);
+        names.find(|name| taken.insert(name.to_lowercase())).unwrap_or_default()
+    };
+    images.iter().map(&mut name).collect()
 }
 
-fn write_image(scene: &mut Scene, image: &bonesmith_core::mesh::surface::Image) -> i64 {
+fn write_image(scene: &mut Scene, image: &Image, name: &str) -> i64 {
     let id = scene.id();
-    let name = file_name(image);
-    let record = Record::new("Video").i64(id).object(&name, "Video").text("Clip").children([
+    let record = Record::new("Video").i64(id).object(name, "Video").text("Clip").children([
         Record::new("Type").text("Clip"),
-        Properties::new().string("Path", &name).done(),
+        Properties::new().string("Path", name).done(),
         Record::new("UseMipMap").i32(0),
-        Record::new("Filename").text(&name),
-        Record::new("RelativeFilename").text(&name),
+        Record::new("Filename").text(name),
+        Record::new("RelativeFilename").text(name),
         Record::new("Content").raw(&image.bytes),
     ]);
     scene.object("Video", record);
@@ -106,27 +115,22 @@ fn write_texture(
     scene: &mut Scene,
     surface: &Surface,
     texture: Texture,
-    videos: &[i64],
+    videos: &[(i64, String)],
     material: i64,
     property: &str,
 ) {
-    let (Some(image), Some(video)) =
-        (surface.images.get(texture.image as usize), videos.get(texture.image as usize).copied())
-    else {
-        return;
-    };
+    let Some((video, name)) = videos.get(texture.image as usize) else { return };
     let id = scene.id();
-    let name = file_name(image);
-    let record = Record::new("Texture").i64(id).object(&name, "Texture").text("").children([
+    let record = Record::new("Texture").i64(id).object(name, "Texture").text("").children([
         Record::new("Type").text("TextureVideoClip"),
         Record::new("Version").i32(202),
-        Record::new("TextureName").object(&name, "Texture"),
+        Record::new("TextureName").object(name, "Texture"),
         Properties::new().string("UVSet", &uv_name(surface, texture.uv_set as usize)).int("UseMaterial", 1).done(),
-        Record::new("Media").object(&name, "Video"),
-        Record::new("FileName").text(&name),
-        Record::new("RelativeFilename").text(&name),
+        Record::new("Media").object(name, "Video"),
+        Record::new("FileName").text(name),
+        Record::new("RelativeFilename").text(name),
     ]);
     scene.object("Texture", record);
     scene.connect_property(id, material, property);
-    scene.connect(video, id);
+    scene.connect(*video, id);
 }

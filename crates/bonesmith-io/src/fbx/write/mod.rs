@@ -23,7 +23,7 @@ use bonesmith_core::{BoneKind, Rig, Space, UpAxis};
 use serde::Serialize;
 
 use self::binary::{CREATION_TIME, FILE_ID, Properties, Record};
-use super::EXTRAS;
+use super::{EXTRAS, MAX_DEPTH};
 use crate::origin::{far_origin, moved};
 use crate::{IoError, atomic, joints};
 
@@ -102,6 +102,17 @@ fn records(rig: &Rig) -> io::Result<Vec<Record>> {
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let plan = joints::plan(rig);
+    if let Some(bone) = plan.beyond_float32() {
+        return Err(io::Error::other(joints::too_far(rig, bone)));
+    }
+    // Below the node that holds all, and as deep as our own reader goes.
+    if plan.deepest() + 2 > MAX_DEPTH as usize {
+        let deepest = plan.deepest();
+        return Err(io::Error::other(format!(
+            "a chain of {deepest} nodes is too long for FBX, {} are possible",
+            MAX_DEPTH - 2
+        )));
+    }
     let mesh = mesh::write(&mut scene, rig, &extras(rig, &plan))?;
     material::write(&mut scene, &rig.surface, mesh.model);
     let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, origin.unwrap_or_default())?;

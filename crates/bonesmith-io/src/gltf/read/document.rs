@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use gltf_json::Root;
+use serde_json::Value;
 
-use crate::IoError;
 use crate::gltf::container;
+use crate::{IoError, warning};
 
 /// Extensions that a file may require without changing where vertices are.
 const HARMLESS: [&str; 6] = [
@@ -19,6 +20,10 @@ const HARMLESS: [&str; 6] = [
     "EXT_texture_avif",
 ];
 
+/// Advice for files of the first version.
+pub const VERSION_1: &str = "it is glTF 1.0, which is not read: convert it to 2.0, for example by \
+     `npx gltf-pipeline -i old.gltf -o new.gltf`";
+
 /// A file with its buffers in memory.
 pub struct Document {
     path: PathBuf,
@@ -28,22 +33,58 @@ pub struct Document {
     buffers: Vec<Vec<u8>>,
 }
 
+/// The JSON. What makes it another than `gltf_json` knows is looked for only where that fails.
+fn parse(path: &Path, json: &[u8]) -> Result<Root, IoError> {
+    let broken = |e: serde_json::Error| IoError::malformed(path, format!("its JSON is broken: {e}"));
+    let error = match serde_json::from_slice(json) {
+        Ok(root) => return Ok(root),
+        Err(error) => error,
+    };
+    let Ok(mut value) = serde_json::from_slice::<Value>(json) else { return Err(broken(error)) };
+    let version = value["asset"]["version"].as_str();
+    if version.is_some_and(|version| version.starts_with("1.")) || value["meshes"].is_object() {
+        return Err(IoError::unsupported(path, VERSION_1));
+    }
+    let without_node = drop_channels_without_node(&mut value);
+    if without_node == 0 {
+        return Err(broken(error));
+    }
+    let channels = if without_node == 1 { "1 channel".to_owned() } else { format!("{without_node} channels") };
+    warning::left_out(path, format!("{channels} of its animations that move no node (KHR_animation_pointer)"));
+    serde_json::from_value(value).map_err(broken)
+}
+
+/// Channels may animate anything by extensions; those name no node. Returns how many there were.
+fn drop_channels_without_node(json: &mut Value) -> usize {
+    let mut dropped = 0;
+    let animations = json["animations"].as_array_mut().into_iter().flatten();
+    for channels in animations.filter_map(|animation| animation["channels"].as_array_mut()) {
+        let before = channels.len();
+        channels.retain(|channel| channel["target"]["node"].is_number());
+        dropped += before - channels.len();
+    }
+    dropped
+}
+
 impl Document {
     /// Reads the file and everything it refers to for geometry.
     pub fn open(path: &Path) -> Result<Self, IoError> {
-        let bytes = std::fs::read(path).map_err(|source| IoError::Os { path: path.to_owned(), source })?;
+        let bytes = crate::opens::read(path).map_err(|source| IoError::Os { path: path.to_owned(), source })?;
         crate::opens::count();
         let malformed = |what: String| IoError::Malformed { path: path.to_owned(), what };
         if bytes.is_empty() {
             return Err(malformed("the file is empty".into()));
         }
         let (json, bin) = if container::is_glb(&bytes) {
+            if bytes.get(4..8) == Some(&1u32.to_le_bytes()) {
+                return Err(IoError::unsupported(path, VERSION_1));
+            }
             let unpacked = container::unpack(&bytes).map_err(malformed)?;
             (unpacked.json, unpacked.bin)
         } else {
             (&bytes[..], None)
         };
-        let root: Root = serde_json::from_slice(json).map_err(|e| malformed(format!("its JSON is broken: {e}")))?;
+        let root = parse(path, json)?;
         let mut document = Self { path: path.to_owned(), root, buffers: Vec::new() };
         document.check_extensions()?;
         for index in 0..document.root.buffers.len() {
@@ -96,11 +137,13 @@ impl Document {
         let name = String::from_utf8_lossy(&percent_decode(uri)).into_owned();
         let relative = Path::new(&name);
         if uri.contains("://") || relative.is_absolute() {
-            return Err(self.unsupported(format!("it refers to {name:?}; only files beside it are read")));
+            return Err(
+                self.unsupported(format!("it refers to {name:?}; only files that are named relative to it are read"))
+            );
         }
         let path = self.path.parent().unwrap_or(Path::new("")).join(relative);
         let os = |source| IoError::Os { path: path.clone(), source };
-        let file = std::fs::File::open(&path).map_err(os)?;
+        let file = crate::opens::open(&path).map_err(os)?;
         // A device would never end.
         if !file.metadata().map_err(os)?.is_file() {
             return Err(self.malformed(format!("{name:?} is not a plain file")));

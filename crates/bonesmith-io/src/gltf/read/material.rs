@@ -69,17 +69,19 @@ fn image_name(image: &JsonImage) -> &str {
 
 fn from_json(material: &JsonMaterial, find: &dyn Fn(Index<JsonTexture>, u32) -> Option<Texture>) -> Material {
     let pbr = &material.pbr_metallic_roughness;
+    // 1e39 is sound JSON, and infinity here.
+    let sound = |x: f32, otherwise: f32| if x.is_finite() { x } else { otherwise };
     let alpha = match material.alpha_mode {
-        Checked::Valid(JsonAlphaMode::Mask) => AlphaMode::Mask(material.alpha_cutoff.map_or(0.5, |c| c.0)),
+        Checked::Valid(JsonAlphaMode::Mask) => AlphaMode::Mask(material.alpha_cutoff.map_or(0.5, |c| sound(c.0, 0.5))),
         Checked::Valid(JsonAlphaMode::Blend) => AlphaMode::Blend,
         _ => AlphaMode::Opaque,
     };
     Material {
         name: material.name.clone().unwrap_or_default(),
-        base_color: pbr.base_color_factor.0,
-        metallic: pbr.metallic_factor.0,
-        roughness: pbr.roughness_factor.0,
-        emissive: material.emissive_factor.0,
+        base_color: pbr.base_color_factor.0.map(|x| sound(x, 1.0)),
+        metallic: sound(pbr.metallic_factor.0, 1.0),
+        roughness: sound(pbr.roughness_factor.0, 1.0),
+        emissive: material.emissive_factor.0.map(|x| sound(x, 0.0)),
         double_sided: material.double_sided,
         alpha,
         textures: Textures {

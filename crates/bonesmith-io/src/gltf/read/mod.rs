@@ -37,8 +37,8 @@ use crate::{IoError, LoadOptions, MeshEntry, warning};
 const MAX_TRANSFORMS: usize = 1 << 25;
 const MAX_POSITIONS: usize = 1 << 30;
 
-/// Reads whatever the file holds. A skinned file with animated bones is a rig: one clip per animation, sampled at its keys
-/// or at `fps`; any other is an animation.
+/// Reads whatever the file holds. A skinned file is a rig: one clip per animation, sampled at its keys or at `fps`; one
+/// whose animations move no bone, and any other, is an animation.
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let document = Document::open(path)?;
     let meshes = request.list(|| model::list(&document))?;
@@ -61,7 +61,8 @@ fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> 
         return Ok(Content::model(shapes::load(document, model, *fps)?));
     }
     let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);
-    if model.skinned && (request.rig || model.motions.iter().any(animated)) {
+    // A skin that nothing animates is a rig without clips.
+    if model.skinned && (request.rig || model.motions.is_empty() || model.motions.iter().any(animated)) {
         return Ok(Content::model(to_rig(document, model, *fps)?));
     }
     match request.rig {

@@ -21,7 +21,7 @@ use super::scene::Scene;
 use super::surface::SurfaceBuilder;
 use super::track::Motion;
 use crate::gltf::extras::{self, SkinExtras};
-use crate::skinned::{pack_weights, place_at_rest};
+use crate::skinned::{pack_weights, place_at_rest, same_bind};
 use crate::{IoError, MeshEntry, warning};
 
 /// Most vertices of all meshes together: a small file can name one mesh many times.
@@ -104,7 +104,7 @@ impl Model {
         let ModelBuilder { rest, influences, bones, morphs, surface, first_placed, .. } = builder;
         let surface = surface.finish(document, Materials::read(document));
         warn_of_extensions(document);
-        let weights = pack_weights(&influences);
+        let weights = pack_weights(document.path(), &influences);
         let skin_extras = document.root.skins.first().and_then(|skin| extras::unpack(&skin.extras));
         let mut model = Self {
             name,
@@ -132,7 +132,9 @@ impl Model {
         let mut moves = vec![false; document.root.nodes.len()];
         for bone in &self.bones {
             for node in self.scene.ancestry(bone.node) {
-                moves[node] = true;
+                if std::mem::replace(&mut moves[node], true) {
+                    break;
+                }
             }
         }
         let morphs = |node: usize| self.morphs.iter().any(|morph| morph.node == node);
@@ -302,7 +304,7 @@ impl ModelBuilder {
         world_from_mesh: DAffine3,
     ) -> usize {
         let joint_from_rest = joint_from_mesh * world_from_mesh.inverse();
-        let same = |b: &&usize| self.bones[**b].joint_from_rest.abs_diff_eq(joint_from_rest, 1e-6);
+        let same = |b: &&usize| same_bind(&self.bones[**b].joint_from_rest, &joint_from_rest);
         if let Some(&b) = self.bones_of_node.get(&node).and_then(|bones| bones.iter().find(same)) {
             return b;
         }

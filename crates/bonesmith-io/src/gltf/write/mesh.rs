@@ -99,7 +99,9 @@ fn write_part(
         insert(Semantic::Normals, builder.floats(&normals, Purpose::Vertex));
     }
     for (set, uv) in surface.uv_sets.iter().enumerate().filter(|_| !part.indices.is_empty()) {
-        let uv: Vec<[f32; 2]> = gather(uv, vertices).into_iter().map(|[u, v]| [u, 1.0 - v]).collect();
+        // glTF has no place for what is no number.
+        let sound = |x: f32| if x.is_finite() { x } else { 0.0 };
+        let uv: Vec<[f32; 2]> = gather(uv, vertices).into_iter().map(|[u, v]| [sound(u), 1.0 - sound(v)]).collect();
         insert(Semantic::TexCoords(set as u32), builder.floats(&uv, Purpose::Vertex));
     }
     if let Some(colors) = surface.colors.as_ref().filter(|_| !part.indices.is_empty()) {

@@ -34,6 +34,7 @@ use self::mesh::{MeshSource, Target, write_mesh};
 use super::extras::{self, DDM_EXTENSION, DdmExtension, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
 use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
+use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
 use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic, texture};
@@ -123,6 +124,9 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
         },
     );
     let plan = joints::plan(rig);
+    if let Some(bone) = plan.beyond_float32() {
+        return Err(unsupported(joints::too_far(rig, bone)));
+    }
     let tree = write_tree(&mut builder, rig, &plan);
     builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
     let skin = write_skin(&mut builder, rig, &plan, &tree);
@@ -331,31 +335,18 @@ fn write_scene(builder: &mut Builder, nodes: Vec<Index<Node>>) {
 
 /// One .glb, or a .bin and then the .gltf that names it: a reader never finds a .gltf without its bytes.
 fn write_files(builder: Builder, path: &Path) -> Result<(), IoError> {
-    let Builder { mut root, bin } = builder;
-    let json = |root: &gltf_json::Root| {
-        serde_json::to_vec(root).map_err(|e| IoError::Unsupported {
-            path: path.to_owned(),
-            what: format!("cannot be written as JSON: {e}"),
-        })
+    let Builder { root, bin } = builder;
+    let json = |uri: Option<String>| {
+        let mut root = root.clone();
+        let byte_length = USize64::from(bin.len());
+        root.push(gltf_json::Buffer { byte_length, name: None, uri, extensions: None, extras: None });
+        serde_json::to_vec(&root).map_err(|e| IoError::unsupported(path, format!("cannot be written as JSON: {e}")))
     };
-    let separate = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gltf"));
-    let bin_path = path.with_extension("bin");
-    let bin_name = bin_path.file_name().unwrap_or_default().to_string_lossy();
-    root.push(gltf_json::Buffer {
-        byte_length: USize64::from(bin.len()),
-        name: None,
-        uri: separate.then(|| percent_encode(&bin_name)),
-        extensions: None,
-        extras: None,
-    });
-    if separate {
-        atomic::write(&bin_path, &bin)?;
-        return atomic::write(path, &json(&root)?);
+    if let [_, bin_path] = files_of(path).as_slice() {
+        return atomic::write_pair(path, bin_path, &bin, |name| json(Some(percent_encode(&name.to_string_lossy()))));
     }
-    let glb = container::pack(json(&root)?, bin).ok_or_else(|| IoError::Unsupported {
-        path: path.to_owned(),
-        what: "more than 4 GiB do not fit a .glb; write .gltf".into(),
-    })?;
+    let glb = container::pack(json(None)?, bin)
+        .ok_or_else(|| IoError::unsupported(path, "more than 4 GiB do not fit a .glb; write .gltf"))?;
     atomic::write(path, &glb)
 }
 

@@ -81,8 +81,9 @@ impl Binding {
         let row = |i: usize| -> Result<Vec<(usize, f64)>, IoError> {
             let own: Result<Vec<_>, _> = (i * slots..(i + 1) * slots).map(influence).collect();
             let mut own = own?;
-            own.retain(|(_, w)| *w > 0.0);
-            Ok(if own.is_empty() { vec![(0, 1.0)] } else { own })
+            own.retain(|(_, w)| *w != 0.0);
+            let moves = own.iter().any(|(_, w)| *w > 0.0 && w.is_finite());
+            Ok(if moves { own } else { vec![(0, 1.0)] })
         };
         let rows: Result<Vec<_>, IoError> = (0..rows).map(row).collect();
         let mut rows = rows?;
@@ -92,7 +93,7 @@ impl Binding {
         let bind = stage.attribute(prim, "primvars:skel:geomBindTransform")?.map_or(Ok(Vec::new()), |a| a.f64s())?;
         let skeleton_from_mesh = if bind.len() == 16 { to_affine(&bind) } else { DAffine3::IDENTITY };
         let shapes = read_shapes(stage, prim, vertices)?;
-        Ok(Some(Self { weights: pack_weights(&rows), skeleton_from_mesh, shapes }))
+        Ok(Some(Self { weights: pack_weights(stage.file(), &rows), skeleton_from_mesh, shapes }))
     }
 }
 
@@ -107,7 +108,8 @@ fn own_joints(stage: &Stage, prim: usize, skeleton: &Skeleton) -> Result<Vec<Opt
     Ok(own.iter().map(|joint| places.get(joint.as_str()).copied()).collect())
 }
 
-fn read_shapes(stage: &Stage, prim: usize, vertices: usize) -> Result<Vec<Shape>, IoError> {
+/// Blend shapes of a mesh, in its own space.
+pub fn read_shapes(stage: &Stage, prim: usize, vertices: usize) -> Result<Vec<Shape>, IoError> {
     let names = stage.attribute(prim, "skel:blendShapes")?.map_or(Ok(Vec::new()), |a| a.texts())?;
     let targets = stage.targets(prim, "skel:blendShapeTargets");
     let mut shapes = Vec::new();

@@ -29,7 +29,7 @@ use crate::{IoError, LoadOptions, MeshEntry, warning};
 const MAX_TRANSFORMS: usize = 1 << 25;
 const MAX_POSITIONS: usize = 1 << 30;
 
-/// Reads a file with an animated skeleton as a rig, one clip per animation, sampled at its keys or at `fps`, and any other
+/// Reads a file with a skeleton as a rig, one clip per animation, sampled at its keys or at `fps`, and any other
 /// as an animation.
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let stage = Stage::open(path)?;
@@ -46,9 +46,10 @@ fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
         return Ok(Content::model(shapes::load(model, *fps)?));
     }
     let skinned = model.parts.iter().any(|part| part.binding.is_some());
-    if animated || (request.rig && skinned) {
+    // A skin that nothing animates is a rig without clips.
+    if animated || (skinned && (request.rig || model.keys().is_empty())) {
         warn_of_shapes(&model);
-        return Ok(Content::model(to_rig(&mut model, *fps)?));
+        return Ok(Content::model(to_rig(&mut model, *fps, false)?));
     }
     match request.rig {
         true => Err(stage.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation")),
@@ -57,7 +58,7 @@ fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
 }
 
 fn warn_of_shapes(model: &Model) {
-    let shapes = model.parts.iter().filter_map(|part| part.binding.as_ref()).map(|(_, binding)| binding.shapes.len());
+    let shapes = model.parts.iter().map(|part| part.shapes().len());
     let mut animations = model.skeletons.iter().flat_map(|skeleton| &skeleton.animations);
     warning::shapes_of_rig(model.stage.file(), shapes.sum(), animations.any(Animation::has_shapes));
 }
@@ -107,8 +108,8 @@ enum Carrier {
     Mesh(usize),
 }
 
-/// Takes the name, the rest pose and the surface out of the model.
-fn to_rig(model: &mut Model, fps: Option<f64>) -> Result<Rig, IoError> {
+/// Takes the name, the rest pose and the surface out of the model. `with_shapes`: keys of blend shapes are frames too.
+fn to_rig(model: &mut Model, fps: Option<f64>, with_shapes: bool) -> Result<Rig, IoError> {
     let stage = model.stage;
     let carriers = carriers(model);
     if carriers.len() > 1 << 16 {
@@ -119,7 +120,7 @@ fn to_rig(model: &mut Model, fps: Option<f64>) -> Result<Rig, IoError> {
     let mut clips = Vec::new();
     let count = model.skeletons.iter().map(|s| s.animations.len()).max().unwrap_or(0);
     for at in 0..count {
-        clips.push(sample_clip(model, &carriers, at, fps)?);
+        clips.push(sample_clip(model, &carriers, at, fps, with_shapes)?);
     }
     let own = match model.skeletons.as_slice() {
         [only] => only.extras.as_ref(),
@@ -217,13 +218,19 @@ fn weights(model: &Model, carriers: &[Carrier]) -> SparseWeights {
         let row = |i: usize| binding.weights.of(i).map(|(j, w)| (bone_of[j], f64::from(w))).collect();
         rows.extend((0..part.count).map(row));
     }
-    pack_weights(&rows)
+    pack_weights(model.stage.file(), &rows)
 }
 
-fn sample_clip(model: &Model, carriers: &[Carrier], at: usize, fps: Option<f64>) -> Result<Clip, IoError> {
+fn sample_clip(
+    model: &Model,
+    carriers: &[Carrier],
+    at: usize,
+    fps: Option<f64>,
+    with_shapes: bool,
+) -> Result<Clip, IoError> {
     let stage = model.stage;
     let animation = |skeleton: &'_ Skeleton<'_>| -> Option<usize> { (at < skeleton.animations.len()).then_some(at) };
-    let of = |s: &Skeleton<'_>| animation(s).map(|a| s.animations[a].times(false)).unwrap_or_default();
+    let of = |s: &Skeleton<'_>| animation(s).map(|a| s.animations[a].times(with_shapes)).unwrap_or_default();
     let mut keys: Vec<f64> = model.skeletons.iter().flat_map(of).collect();
     if at == 0 {
         keys.extend(model.skeletons.iter().flat_map(|s| s.place.times().collect::<Vec<_>>()));

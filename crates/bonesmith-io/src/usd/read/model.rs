@@ -13,7 +13,7 @@ use crate::usd::extras::{self, MeshExtras};
 use crate::usd::stage::Stage;
 use crate::{IoError, MeshEntry, warning};
 
-use super::binding::{Binding, inherited};
+use super::binding::{Binding, Shape, inherited, read_shapes};
 use super::material::Materials;
 use super::mesh::Mesh;
 use super::skeleton::Skeleton;
@@ -39,6 +39,9 @@ const OTHER_GEOMETRY: [&str; 14] = [
     "Plane",
 ];
 
+/// A skeleton and a binding to it, or a skeleton and shapes that its animation weighs.
+type Bound = (Option<(usize, Binding)>, Option<(usize, Vec<Shape>)>);
+
 /// One mesh.
 pub struct Part<'a> {
     /// The mesh; its faces have gone into the surface.
@@ -47,6 +50,25 @@ pub struct Part<'a> {
     pub count: usize,
     /// Skeleton it hangs on, and how.
     pub binding: Option<(usize, Binding)>,
+    /// Blend shapes of a mesh that no joint moves, and the skeleton whose animation weighs them.
+    loose_shapes: Option<(usize, Vec<Shape>)>,
+}
+
+impl Part<'_> {
+    /// Its blend shapes.
+    pub fn shapes(&self) -> &[Shape] {
+        match (&self.binding, &self.loose_shapes) {
+            (Some((_, binding)), _) => &binding.shapes,
+            (None, Some((_, shapes))) => shapes,
+            (None, None) => &[],
+        }
+    }
+
+    /// The skeleton whose animation weighs them.
+    pub fn skeleton(&self) -> Option<usize> {
+        let bound = self.binding.as_ref().map(|(s, _)| *s);
+        bound.or(self.loose_shapes.as_ref().map(|(s, _)| *s))
+    }
 }
 
 /// A stage's meshes; N vertices.
@@ -186,12 +208,14 @@ impl<'a> Model<'a> {
         if first + count > MAX_VERTICES {
             return Err(stage.unsupported(format!("its meshes have more than {MAX_VERTICES} vertices in all")));
         }
-        let binding = self.binding(&mesh, count)?;
+        let (binding, loose_shapes) = self.binding(&mesh, count)?;
         let world = match &binding {
             Some((s, binding)) => self.skeletons[*s].place.world(None)? * binding.skeleton_from_mesh,
             None => mesh.place.world(None)?,
         };
-        self.has_rest |= binding.is_some() || (mesh.points.default.is_some() && !mesh.points.samples.is_empty());
+        self.has_rest |= binding.is_some()
+            || loose_shapes.is_some()
+            || (mesh.points.default.is_some() && !mesh.points.samples.is_empty());
         self.rest.extend(placed(world, &points));
         let uv_names: Vec<String> = mesh.uv_sets.iter().map(|uv| uv.name.clone()).collect();
         if let Some(own) = extras::unpack::<MeshExtras>(stage, prim) {
@@ -202,15 +226,27 @@ impl<'a> Model<'a> {
         }
         let faces = materials.of_faces(stage, prim, mesh.sizes.len(), &uv_names)?;
         surface.add(&mut mesh, faces, first as u32, world.matrix3);
-        self.parts.push(Part { mesh, count, binding });
+        self.parts.push(Part { mesh, count, binding, loose_shapes });
         Ok(())
     }
 
-    fn binding(&mut self, mesh: &Mesh, vertices: usize) -> Result<Option<(usize, Binding)>, IoError> {
+    fn binding(&mut self, mesh: &Mesh, vertices: usize) -> Result<Bound, IoError> {
         let stage = self.stage;
-        let Some(prim) = inherited(stage, mesh.prim, "skel:skeleton") else { return Ok(None) };
-        if stage.attribute(mesh.prim, "primvars:skel:jointIndices")?.is_none() {
-            return Ok(None);
+        let Some(prim) = inherited(stage, mesh.prim, "skel:skeleton") else { return Ok((None, None)) };
+        let weighted = stage.attribute(mesh.prim, "primvars:skel:jointIndices")?.is_some();
+        let shapes = if weighted { Vec::new() } else { read_shapes(stage, mesh.prim, vertices)? };
+        if !weighted && shapes.is_empty() {
+            return Ok((None, None));
+        }
+        let path = &stage.prims[mesh.prim].path;
+        if !stage.ancestry(mesh.prim).any(|p| stage.prims[p].type_name == "SkelRoot") {
+            warning::left_out(stage.file(), format!("the skinning of {path}, which is below no SkelRoot"));
+            return Ok((None, None));
+        }
+        let method =
+            stage.attribute(mesh.prim, "primvars:skel:skinningMethod")?.map_or(Ok(Vec::new()), |a| a.texts())?;
+        if method.iter().any(|method| method == "dualQuaternion") {
+            warning::left_out(stage.file(), format!("dual quaternions of {path}: its skin is read as a linear one"));
         }
         let known = self.skeletons.iter().position(|s| s.prim == prim);
         let skeleton = match known {
@@ -221,8 +257,11 @@ impl<'a> Model<'a> {
                 self.skeletons.len() - 1
             }
         };
+        if !weighted {
+            return Ok((None, Some((skeleton, shapes))));
+        }
         let binding = Binding::read(stage, mesh, vertices, &self.skeletons[skeleton])?;
-        Ok(binding.map(|binding| (skeleton, binding)))
+        Ok((binding.map(|binding| (skeleton, binding)), None))
     }
 
     /// Extras that another program carried along, over weights that name joints which are no bones there.
@@ -279,12 +318,12 @@ impl<'a> Model<'a> {
         let mut out = Vec::with_capacity(self.rest.len());
         for part in &self.parts {
             let Some((s, binding)) = &part.binding else {
-                let points = part.mesh.positions(time)?;
+                let points = self.shaped(part, time)?;
                 out.extend(placed(part.mesh.place.world(time)?, &points));
                 continue;
             };
             let skeleton = &self.skeletons[*s];
-            let points = self.shaped(part, binding, skeleton, time)?;
+            let points = self.shaped(part, time)?;
             let (pose, world) = &bones[*s];
             let posed = pose.iter().zip(&skeleton.bind);
             let posed: Vec<DAffine3> =
@@ -295,21 +334,16 @@ impl<'a> Model<'a> {
     }
 
     /// Points of a mesh with its blend shapes, not skinned yet.
-    fn shaped(
-        &self,
-        part: &Part,
-        binding: &Binding,
-        skeleton: &Skeleton,
-        time: Option<f64>,
-    ) -> Result<Vec<Vec3>, IoError> {
+    fn shaped(&self, part: &Part, time: Option<f64>) -> Result<Vec<Vec3>, IoError> {
         let mut points = part.mesh.positions(time)?;
+        let Some(skeleton) = part.skeleton() else { return Ok(points) };
         points.resize(part.count, Vec3::ZERO);
-        let Some(animation) = skeleton.animations.first().filter(|_| !binding.shapes.is_empty()) else {
+        let Some(animation) = self.skeletons[skeleton].animations.first().filter(|_| !part.shapes().is_empty()) else {
             return Ok(points);
         };
         let weights = animation.shape_weights(time)?;
         let mut exact: Vec<DVec3> = points.iter().map(|p| p.as_dvec3()).collect();
-        for shape in &binding.shapes {
+        for shape in part.shapes() {
             shape.add(weights.get(shape.name()).copied().unwrap_or(0.0), &mut exact);
         }
         Ok(exact.into_iter().map(|p| p.as_vec3()).collect())

@@ -8,24 +8,27 @@ use super::to_rig;
 use crate::shapes::joined;
 use crate::{IoError, warning};
 
-/// Whether a skinned mesh has blend shapes.
+/// Whether a mesh has blend shapes.
 pub fn has_shapes(model: &Model) -> bool {
-    model.parts.iter().any(|part| part.binding.as_ref().is_some_and(|(_, binding)| !binding.shapes.is_empty()))
+    model.parts.iter().any(|part| !part.shapes().is_empty())
 }
 
 /// Reads a rig with shapes. In-betweens are left out: shapes are linear here.
 pub fn load(mut model: Model, fps: Option<f64>) -> Result<CorrectiveRig, IoError> {
     let stage = model.stage;
-    let rig = to_rig(&mut model, fps)?;
+    let rig = to_rig(&mut model, fps, true)?;
     let mut shapes = Vec::new();
     let mut first = 0;
     for part in &model.parts {
         let range = first..first + part.count;
         first = range.end;
-        let Some((s, binding)) = &part.binding else { continue };
-        let skeleton = &model.skeletons[*s];
-        let world_from_mesh = skeleton.place.world(None)? * binding.skeleton_from_mesh;
-        for shape in &binding.shapes {
+        let Some(s) = part.skeleton() else { continue };
+        let skeleton = &model.skeletons[s];
+        let world_from_mesh = match &part.binding {
+            Some((_, binding)) => skeleton.place.world(None)? * binding.skeleton_from_mesh,
+            None => part.mesh.place.world(None)?,
+        };
+        for shape in part.shapes() {
             let mut own = vec![DVec3::ZERO; part.count];
             shape.add(1.0, &mut own);
             if shape.has_levels() {

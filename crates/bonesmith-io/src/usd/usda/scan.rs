@@ -153,7 +153,9 @@ impl<'a> Scanner<'a> {
     /// What may follow an asset in a reference: a prim, and an offset in parentheses on the same line.
     fn arc_tail(&mut self) -> Result<(), Unexpected> {
         let spaces = |s: &Self| s.rest().len() - s.rest().trim_start_matches([' ', '\t']).len();
-        if self.text.as_bytes().get(self.at) == Some(&b'<') && !self.done() {
+        let next = self.at + spaces(self);
+        if next < self.end && self.text.as_bytes().get(next) == Some(&b'<') {
+            self.at = next;
             self.path()?;
         }
         let ahead = self.at + spaces(self);

@@ -195,6 +195,7 @@ pub fn arcs(layer: &Layer, text: &str, value: ValueRef, what: &str) -> Result<Ve
             b'[' | b']' | b',' => scan.at += 1,
             b'@' => {
                 let mut arc = Arc { asset: scan.asset().map_err(fail)?.to_owned(), ..plain() };
+                scan.skip_space();
                 if scan.peek() == b'<' && !scan.done() {
                     arc.prim = scan.path().map_err(fail)?.to_owned();
                 }

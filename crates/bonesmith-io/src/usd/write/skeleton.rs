@@ -11,6 +11,7 @@ use super::{Clock, rows};
 use crate::BlendShape;
 use crate::joints::{self, Joints, NodeMotion};
 use crate::shapes::within_unit_weights;
+use crate::skinned::depths;
 use crate::usd::extras::SkeletonExtras;
 
 /// Longest chain of joints: each joint is listed with its whole path.
@@ -50,6 +51,9 @@ pub fn root_prim<'a>(
 ) -> Result<Prim<'a>, String> {
     let shapes = &within_unit_weights(shapes);
     let plan = joints::plan_half_scales(rig);
+    if let Some(bone) = plan.beyond_float32() {
+        return Err(joints::too_far(rig, bone));
+    }
     let (joints, joint_of_bone) = joints(rig, &plan)?;
     let mut names = Names::default();
     let root_name = names.unique(&rig.name, "rig");
@@ -81,10 +85,10 @@ pub fn root_prim<'a>(
 
 /// Joints, parents first, and the joint of each bone.
 fn joints<'a>(rig: &Rig, plan: &'a Joints) -> Result<(Vec<Joint<'a>>, Vec<usize>), String> {
-    let depth = |j: usize| std::iter::successors(plan.nodes[j].parent, |&p| plan.nodes[p].parent).count();
+    let depths = depths(&plan.nodes.iter().map(|node| node.parent).collect::<Vec<_>>());
     let mut order: Vec<usize> = (0..rig.bone_count()).collect();
-    order.sort_by_cached_key(|&j| depth(j));
-    let deepest = order.last().map_or(0, |&j| depth(j));
+    order.sort_by_key(|&j| depths[j]);
+    let deepest = depths.iter().copied().max().unwrap_or(0);
     if deepest > MAX_DEPTH {
         return Err(format!("a chain of {deepest} bones is too long for USD, {MAX_DEPTH} are possible"));
     }

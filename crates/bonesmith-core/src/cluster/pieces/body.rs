@@ -24,14 +24,17 @@ pub(crate) struct Source<'a> {
     pub space: &'a UnitSpace,
 }
 
+/// Called with the number of a frame and a function from a member to its position there.
+type Visit<'a> = &'a mut dyn FnMut(usize, &dyn Fn(u32) -> DVec3);
+
 impl Source<'_> {
     /// Rest position of vertex `i`.
     pub fn rest(&self, i: u32) -> DVec3 {
         self.space.point(self.rest[i as usize])
     }
 
-    /// Calls `visit` with the number in `frames` and a function from a member to its position there.
-    pub fn read(&self, members: &[u32], frames: &[u32], visit: &mut dyn FnMut(usize, &dyn Fn(u32) -> DVec3)) {
+    /// Calls `visit` for each of `frames`.
+    pub fn read(&self, members: &[u32], frames: &[u32], visit: Visit<'_>) {
         let Some((first, last)) = members.iter().min().zip(members.iter().max()) else { return };
         let (first, end) = (*first as usize, *last as usize + 1);
         self.frames.read(frames, first..end, &mut |at, positions| {

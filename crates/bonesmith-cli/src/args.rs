@@ -121,9 +121,11 @@ pub struct SolverArgs {
     /// Smoothness of the weights, 0 (off) to about 1 [default: 0]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
-
+    /// Share by which the error may rise for fewer influences, 0 (off) to 1 [default: 0.005]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub prune: Option<f64>,
     /// How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1
-    /// [default: 0.35]
+    /// [default: 0.2]
     #[arg(long, value_name = "S", help_heading = "Fit")]
     pub shading: Option<f64>,
     /// Leave the rest pose as it is; otherwise its vertices move to where they fit best
@@ -183,8 +185,12 @@ pub struct JsonArgs {
 #[command(after_help = "\
 Examples:
   bonesmith demo                      writes demo/demo.glb, demo/demo.npz and demo/report.html
-  bonesmith demo --bones 24 -o fish   another number of bones, another folder")]
+  bonesmith demo --bones 24 -o fish   another number of bones, another folder
+  bonesmith demo --scene wall         a wall that breaks into 300 rigid pieces")]
 pub struct DemoArgs {
+    /// Which animation to make
+    #[arg(long, value_enum, default_value_t)]
+    pub scene: SceneArg,
     /// Folder for the results; made when it is not there
     #[arg(short, long, value_name = "DIR", default_value = "demo")]
     pub output: PathBuf,
@@ -203,7 +209,8 @@ Examples:
   bonesmith fit face.glb --target-error 2 --json - -o face_rig.glb
   bonesmith fit walk.npz run.npz --bones 30 -o character.glb
   bonesmith fit sim.npz --rig character.glb --solve weights --add-bones 8 -o helped.glb
-  bonesmith fit dance.npz --skeleton --picture dance.svg -o dance.glb")]
+  bonesmith fit dance.npz --skeleton --picture dance.svg -o dance.glb
+  bonesmith fit wall.abc --pieces nodes -o wall.glb")]
 pub struct FitArgs {
     /// The animation: one file, a folder or pattern of OBJ/PLY files, or a point cache and its OBJ; several are several
     /// clips of one mesh
@@ -214,6 +221,9 @@ pub struct FitArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub solver: SolverArgs,
+    /// How rigid pieces are written: bones of a skin, or nodes with a mesh each and no skin (.glb, .gltf)
+    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
+    pub pieces: PiecesArg,
     /// Add R shapes that correct what the bones miss (EigenSkin), 1 to 256: animated morph targets; not in .fbx
     #[arg(long, value_name = "R", help_heading = "Fit")]
     pub eigenskin: Option<usize>,
@@ -378,6 +388,32 @@ pub struct BenchFilesArgs {
     pub repeats: usize,
     #[command(flatten)]
     pub json: JsonArgs,
+}
+
+/// How rigid pieces are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PiecesArg {
+    /// Bones of one skin
+    #[default]
+    Skin,
+    /// A mesh node for each piece, no skin
+    Nodes,
+}
+
+/// Animations of `demo`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SceneArg {
+    /// A swimming fish with soft parts
+    #[default]
+    Fish,
+    /// A wall of 300 loose cubes that breaks
+    Wall,
+    /// A robot arm of rigid links
+    Robot,
+    /// 200 cubes, a soft body and a cloth in one mesh
+    Mixed,
+    /// 10,000 cubes of 24 vertices, 250 frames: 720 MB
+    Rubble,
 }
 
 /// `--bones N|auto`

@@ -7,10 +7,13 @@ use anyhow::Context;
 use bonesmith_core::fit::{BoneCount, FitParams, Fitted, Warning};
 use bonesmith_core::methods::fit;
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, corrective};
+use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, corrective, metrics};
+use bonesmith_io::LoadOptions;
+use glam::Vec3;
 use serde_json::json;
 
 use crate::errors::Outcome;
+use crate::load;
 use crate::memory::Memory;
 use crate::reports;
 use crate::session::Session;
@@ -27,6 +30,8 @@ pub struct Job {
     pub skeleton: Option<SkeletonParams>,
     /// Corrective shapes; `None`: none.
     pub eigenskin: Option<usize>,
+    /// Pieces as nodes, no skin.
+    pub pieces: bool,
     pub output: PathBuf,
     pub picture: Option<PathBuf>,
 }
@@ -68,24 +73,45 @@ pub fn fit_and_export(
     session.stage("writing")?;
     let export_started = Instant::now();
     fitted.rig.params_json = job.stored_params();
-    let Job { params, skeleton, output, picture, .. } = job;
+    let Job { params, skeleton, output, picture, pieces, .. } = job;
     let mut warnings = fitted.info.warnings.clone();
     warnings.extend(influence_warning(&fitted.rig, &output));
     let made = match shaped {
         Some(CorrectiveRig { shapes, .. }) => Model::from(CorrectiveRig { rig: fitted.rig, shapes }),
         None => fitted.rig.into(),
     };
-    session.heed(|| bonesmith_io::save_model(&made, &output))?;
+    let order = match (pieces, made.view().rig()) {
+        (true, Some(rig)) => {
+            session.heed(|| bonesmith_io::save_pieces(rig, &output))?;
+            bonesmith_io::piece_order(rig)
+        }
+        _ => {
+            session.heed(|| bonesmith_io::save_model(&made, &output))?;
+            None
+        }
+    };
     let export = export_started.elapsed().as_secs_f64();
     if let (Some(path), Some(rig)) = (&picture, made.view().rig()) {
         bonesmith_io::save_picture(rig, path)?;
     }
-    drop(made);
 
     session.stage("measuring the file")?;
     let evaluate_started = Instant::now();
-    let exported = bonesmith_io::load_rigged(&output).context("reading back what was written")?;
-    let mut summary = Summary::measured(&exported, 0, sequence).context("measuring what was written")?;
+    let reading = "reading back what was written";
+    let (exported, mut summary) = match order {
+        None => {
+            drop(made);
+            let exported = bonesmith_io::load_rigged(&output).context(reading)?;
+            let summary = Summary::measured(&exported, 0, sequence).context("measuring what was written")?;
+            (exported, summary)
+        }
+        // A mesh animation, its vertices piece by piece; the model is the rig that it was written from.
+        Some(order) => {
+            let raw = bonesmith_io::load_sequence(std::slice::from_ref(&output), &LoadOptions::default());
+            let summary = measured_nodes(&load::check(raw.context(reading)?)?, &order, made.view(), sequence)?;
+            (made, summary)
+        }
+    };
     summary.seconds = Seconds {
         load: load_secs,
         prepare: fitted.info.prepare_secs,
@@ -125,13 +151,37 @@ pub fn report(
     Ok(())
 }
 
+/// Measures pieces that were written as nodes; `order` says which vertices they are.
+fn measured_nodes(
+    read: &MeshSequence,
+    order: &[u32],
+    model: ModelRef<'_>,
+    sequence: &MeshSequence,
+) -> anyhow::Result<Summary> {
+    let (vertices, frames) = (read.vertex_count(), read.frame_count());
+    if (vertices, frames) != (sequence.vertex_count(), sequence.frame_count()) {
+        anyhow::bail!("measuring what was written: {vertices} vertices and {frames} frames were read back");
+    }
+    let in_place = |t: usize| {
+        let mut positions = vec![Vec3::ZERO; vertices];
+        order.iter().zip(read.frame(t)).for_each(|(&i, p)| positions[i as usize] = *p);
+        positions
+    };
+    Ok(Summary::new(model, sequence, metrics::compare(sequence, in_place)))
+}
+
 /// The fit judges its own float64 numbers; what counts is the file.
 fn note_missed_target(params: &FitParams, summary: &Summary, warnings: &mut Vec<Warning>) {
+    let (reached, bones) = (summary.metrics.e_rms, summary.bones);
+    for warning in warnings.iter_mut() {
+        if let Warning::AutoMissed { reached: of_file, .. } = warning {
+            *of_file = reached;
+        }
+    }
     let BoneCount::TargetError(target) = params.bones else { return };
-    let reached = summary.metrics.e_rms;
     warnings.retain(|w| !matches!(w, Warning::TargetMissed { .. }));
     if reached > target * (1.0 + TARGET_SLACK) {
-        warnings.push(Warning::TargetMissed { target, reached, bones: summary.bones });
+        warnings.push(Warning::TargetMissed { target, reached, bones });
     }
 }
 

@@ -8,7 +8,8 @@ use bonesmith_core::skeleton::{Root, SkeletonParams};
 use bonesmith_io::{Format, LoadOptions};
 
 use crate::args::{
-    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, ReportArgs, RestArg, RootArg, SkeletonArgs, SolverArgs,
+    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, PiecesArg, ReportArgs, RestArg, RootArg, SkeletonArgs,
+    SolverArgs,
 };
 use crate::errors::Usage;
 
@@ -233,6 +234,7 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
             Some(kind) => kind.into(),
         },
         smooth: args.smooth.unwrap_or(defaults.smooth),
+        prune: args.prune.unwrap_or(defaults.prune),
         keep_rest: args.keep_rest,
         shading: args.shading.unwrap_or(if method == Method::Bonesmith { defaults.shading } else { 0.0 }),
         effort: args.effort.into(),
@@ -286,6 +288,21 @@ pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Us
         return Err(Usage::new(message));
     }
     Ok(Some(rank))
+}
+
+/// Whether pieces are written as nodes, and whether the output can hold them.
+pub fn pieces(pieces: PiecesArg, output: &Path, eigenskin: Option<usize>) -> Result<bool, Usage> {
+    if pieces == PiecesArg::Skin {
+        return Ok(false);
+    }
+    if !Format::from_extension(output).is_some_and(|format| Format::PIECE_OUTPUTS.contains(&format)) {
+        let endings = Format::endings(Format::PIECE_OUTPUTS);
+        return Err(Usage::new(format!("{}: --pieces nodes is written as {endings}", output.display())));
+    }
+    match eigenskin {
+        Some(_) => Err(Usage::new("--eigenskin corrects a skin; with --pieces nodes there is none")),
+        None => Ok(true),
+    }
 }
 
 /// What the skeleton should be like; `None` for loose bones.

@@ -173,6 +173,7 @@ impl Summary {
             "frames": self.frames,
             "bones": self.bones,
             "bone_kind": self.bone_kind,
+            "pieces": fit.map(|f| f.info.pieces),
             "influences": self.influences,
             "e_rms": metrics.e_rms,
             "max_error": metrics.max_error,
@@ -220,7 +221,9 @@ impl Summary {
         let mesh = [count(self.vertices, "vertex"), count(self.faces, "face"), count(self.frames, "frame")];
         let mut table = Table::new(format!("{}: {}", self.name, mesh.join(", ").replace("vertexs", "vertices")));
         let kind = format!("{:?}", self.bone_kind).to_lowercase();
-        table.row("bones", format!("{} {kind}, at most {} per vertex", self.bones, self.influences));
+        let pieces = self.fit.as_ref().map_or(0, |fit| fit.info.pieces);
+        let pieces = if pieces > 0 { format!("; {}", count(pieces, "rigid piece")) } else { String::new() };
+        table.row("bones", format!("{} {kind}, at most {} per vertex{pieces}", self.bones, self.influences));
         if let Some(layers) = &self.layers {
             table.row("layers", layers.clone());
         }

@@ -39,7 +39,8 @@ fn room_of(path: &Path) -> String {
 
 /// Rooms named by `crate::` paths in production code: tests may look everywhere, comments too.
 fn used_rooms(source: &str) -> BTreeSet<String> {
-    let production = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    // Only a module with a body ends the production code: `mod tests;` stands at the head of a file.
+    let production = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut used = BTreeSet::new();
     for line in production.lines().filter(|line| !line.trim_start().starts_with("//")) {
         for rest in line.split("crate::").skip(1) {

@@ -64,6 +64,8 @@ impl Format {
     pub const LAYERED_OUTPUTS: &[Self] = &[Self::Npz, Self::Glb, Self::Gltf];
     /// Formats that a rig with corrective shapes can be written as.
     pub const CORRECTIVE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz];
+    /// Formats that rigid pieces can be written as nodes of.
+    pub const PIECE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf];
     /// Formats that a mesh animation can be written as.
     pub const SEQUENCE_OUTPUTS: &[Self] =
         &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz, Self::Alembic];

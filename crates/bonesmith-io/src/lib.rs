@@ -21,6 +21,7 @@ mod obj;
 mod opens;
 mod origin;
 mod picture;
+mod pieces;
 mod ply;
 mod pointcache;
 mod save;
@@ -44,5 +45,6 @@ pub use load::{
 pub use mask::{load_mask, surface_mask};
 pub use opens::{file_bytes, files_of, files_opened};
 pub use picture::save as save_picture;
-pub use save::{save_model, save_rig, save_sequence};
+pub use pieces::piece_order;
+pub use save::{save_model, save_pieces, save_rig, save_sequence};
 pub use warning::{Warning, with_warnings};

@@ -52,6 +52,18 @@ pub fn save_model<'a>(model: impl Into<ModelRef<'a>>, path: &Path) -> Result<(),
     }
 }
 
+/// Writes a rig of rigid pieces without a skin: one mesh node for each bone, with keys of translation and rotation. Every vertex must
+/// have one influence; vertices are written bone by bone ([`crate::piece_order`]).
+pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
+    match Format::from_extension(path) {
+        Some(Format::Glb | Format::Gltf) => gltf::save_pieces(rig, path),
+        _ => {
+            let endings = Format::endings(Format::PIECE_OUTPUTS);
+            Err(IoError::unsupported(path, format!("pieces can be written as nodes of {endings}")))
+        }
+    }
+}
+
 /// Writes a rig: see [`save_model`].
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     save_model(rig, path)

@@ -131,7 +131,7 @@ pub fn explain(warning: &Warning) -> Remark {
         Warning::NoMotion => {
             "Every frame equals the rest pose, so bones have nothing to learn from: was the animation exported with its frames?"
         }
-        Warning::TargetMissed { .. } => {
+        Warning::TargetMissed { .. } | Warning::AutoMissed { .. } => {
             "The best that was found is written all the same. More bones, affine bones or --effort best come closer."
         }
         Warning::Note { text } => {

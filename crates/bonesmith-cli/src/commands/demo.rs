@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::synthetic;
+use bonesmith_core::RawSequence;
+use bonesmith_core::synthetic::{self, pieces::WallParams};
 
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, SceneArg};
 use crate::errors::Outcome;
 use crate::output::print;
 use crate::session::Session;
@@ -27,9 +28,16 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("making the animation")?;
     let started = Instant::now();
-    let sequence = load::check(synthetic::clownfish())?;
+    let sequence = load::check(scene(args.scene))?;
     let made_secs = started.elapsed().as_secs_f64();
-    let job = pipeline::Job { params, skeleton: None, eigenskin: None, output: rig_path.clone(), picture: None };
+    let job = pipeline::Job {
+        params,
+        skeleton: None,
+        eigenskin: None,
+        pieces: false,
+        output: rig_path.clone(),
+        picture: None,
+    };
     let (mut summary, written) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
     let target = ReportTarget { path: page, max_bytes: settings::report_bytes(REPORT_MB)? };
     let page = pipeline::report("demo", &mut summary, written.view(), &sequence, &target, session);
@@ -45,4 +53,14 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         ))?;
     }
     Ok(pipeline::outcome(&summary))
+}
+
+fn scene(scene: SceneArg) -> RawSequence {
+    match scene {
+        SceneArg::Fish => synthetic::clownfish(),
+        SceneArg::Wall => synthetic::pieces::wall(&WallParams::default()),
+        SceneArg::Robot => synthetic::pieces::robot_arm(72),
+        SceneArg::Mixed => synthetic::pieces::mixed(80),
+        SceneArg::Rubble => synthetic::pieces::wall(&synthetic::pieces::RUBBLE),
+    }
 }

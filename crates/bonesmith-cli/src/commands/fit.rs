@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::basis;
-use crate::args::FitArgs;
+use crate::args::{FitArgs, PiecesArg};
 use crate::errors::{Outcome, Usage};
 use crate::session::Session;
 use crate::{load, pipeline, rigs, settings};
@@ -14,6 +14,10 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             let message =
                 "--skeleton finds its own bones in one animation: not with --rig, nor with several animations";
             return Err(Usage::new(message).hint("give one animation that holds all the motion").into());
+        }
+        if args.pieces == PiecesArg::Nodes {
+            let message = "--pieces nodes writes the fit of one animation: not with --rig, nor with several animations";
+            return Err(Usage::new(message).into());
         }
         if args.eigenskin.is_some() {
             let message = "--eigenskin corrects the fit of one animation: not with --rig, nor with several animations";
@@ -31,6 +35,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let output = settings::output(args.output)?;
     settings::influences_fit(&output, &params)?;
     let eigenskin = settings::eigenskin(args.eigenskin, &output)?;
+    let pieces = settings::pieces(args.pieces, &output, eigenskin)?;
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();
@@ -40,7 +45,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let sequence = load::animation(&input, session)?;
     let load_secs = started.elapsed().as_secs_f64();
-    let job = pipeline::Job { params, skeleton, eigenskin, output, picture };
+    let job = pipeline::Job { params, skeleton, eigenskin, pieces, output, picture };
     let (mut summary, written) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
     let page = report.map(|target| pipeline::report("fit", &mut summary, written.view(), &sequence, &target, session));
     super::report(&summary, json.as_ref(), !session.quiet, session)?;

@@ -42,7 +42,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(args: FitArgs) -> anyhow::Result<(Self, Option<JsonTarget>)> {
-        let FitArgs { inputs, output, solver, rig, input, report, json, skeleton: _, eigenskin: _ } = args;
+        let FitArgs { inputs, output, solver, rig, input, report, json, skeleton: _, eigenskin: _, pieces: _ } = args;
         let fit = settings::solver(&solver)?;
         let refit = refit_params(&solver, &rig, &fit)?;
         let clips: Vec<PathBuf> =

@@ -13,6 +13,7 @@ mod gpu;
 mod harness;
 mod methods;
 mod outputs;
+mod pieces;
 mod report;
 mod report_judge;
 mod rigs;

@@ -2,14 +2,13 @@
 
 use glam::DVec3;
 
-use crate::baselines::published::{Rest, prepare, record, with_bones};
+use crate::baselines::published::{Input, Rest};
 use crate::baselines::{cpca, svd};
-use crate::mesh::sequence::MeshSequence;
-use crate::model::basis::Basis;
+use crate::mesh::MeshSequence;
+use crate::model::Basis;
 use crate::observer::Observer;
-use crate::skinning::params::{FitError, FitInfo, FitParams, Method, check_bones};
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
+use crate::skinning::{FitError, FitInfo, FitParams, Method, Problem, Run, check_bones};
+use crate::solve::check::ensure;
 
 /// A basis and how it came about.
 #[derive(Clone, Debug)]
@@ -41,23 +40,21 @@ pub fn represent(
 ) -> Result<Represented, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
-    if params.method.makes_rigs() {
-        let text = format!("the method {} makes rigs, not a basis of trajectories", params.method.name());
-        return Err(FitError::Unsupported(text));
-    }
+    let text = || format!("the method {} makes rigs, not a basis of trajectories", params.method.name());
+    ensure(!params.method.makes_rigs(), || FitError::Unsupported(text()))?;
     let mut run = Run::new(params, observer);
-    let problem = prepare(sequence, params, Rest::Input, &mut run)?;
+    let input = &Input::new(sequence, params, Rest::Input, &mut run)?;
     let attempt = if params.method == Method::Svd {
-        let full = svd::Decomposed::new(&problem, &mut run)?;
+        let full = svd::Decomposed::new(&input.problem, &mut run)?;
         run.prepared();
-        with_bones(params, &problem, &mut run, |count, run| full.cut(&problem, count, run))?
+        input.with_bones(&mut run, |count, run| full.cut(&input.problem, count, run))?
     } else {
-        let space = cpca::Space::new(&problem, &mut run)?;
+        let space = cpca::Space::new(input, &mut run)?;
         run.prepared();
-        with_bones(params, &problem, &mut run, |count, run| space.cluster(count, params, run))?
+        input.with_bones(&mut run, |count, run| space.cluster(count, run))?
     };
-    let info = record(sequence, params, &attempt, None, run);
-    Ok(Represented { basis: basis(sequence, &problem, attempt.result), info })
+    let info = input.record(&attempt, None, run);
+    Ok(Represented { basis: basis(sequence, &input.problem, attempt.result), info })
 }
 
 /// Back to model units, frame by frame.

@@ -7,18 +7,16 @@
 //! farthest points of the rest pose; a cluster without vertices takes the worst one. Deviation: all in a subspace that
 //! leaves out a ten-thousandth of the radius.
 
-use faer::{Mat, Side};
+use faer::Mat;
 use rayon::prelude::*;
 
 use crate::baselines::basis::Mixed;
-use crate::baselines::published::{Attempt, stop_rule};
+use crate::baselines::published::{Attempt, Input};
 use crate::baselines::subspace::Subspace;
 use crate::cluster::labels::fill_empty;
 use crate::cluster::spread::{cells, centers};
-use crate::skinning::params::{FitError, FitParams, StopReason};
-use crate::skinning::problem::Problem;
-use crate::skinning::products;
-use crate::skinning::run::Run;
+use crate::skinning::{FitError, Run, StopReason, products};
+use crate::solve::matrix::eigen;
 
 /// Trajectories of a cluster [Kavan2010 s.5].
 const COMPONENTS: usize = 4;
@@ -31,27 +29,27 @@ const MAX_ROUNDS: usize = 60;
 
 /// Trajectories in fewer dimensions.
 pub(super) struct Space<'a> {
-    problem: &'a Problem,
+    input: &'a Input<'a>,
     subspace: Subspace,
 }
 
 impl<'a> Space<'a> {
-    pub fn new(problem: &'a Problem, run: &mut Run<'_>) -> Result<Self, FitError> {
+    pub fn new(input: &'a Input<'a>, run: &mut Run<'_>) -> Result<Self, FitError> {
         run.stage("subspace", None)?;
-        Ok(Self { problem, subspace: Subspace::new(problem, TOLERANCE, run)? })
+        Ok(Self { input, subspace: Subspace::new(&input.problem, TOLERANCE, run)? })
     }
 
     /// Alternates with `count` clusters.
-    pub fn cluster(&self, count: usize, params: &FitParams, run: &mut Run<'_>) -> Result<Attempt<Mixed>, FitError> {
-        let rest = &self.problem.rest;
+    pub fn cluster(&self, count: usize, run: &mut Run<'_>) -> Result<Attempt<Mixed>, FitError> {
+        let rest = &self.input.problem.rest;
         let mut labels = cells(rest, &centers(rest, count, &mut || run.report())?);
-        let mut rule = stop_rule(params, MAX_ROUNDS, 0.0);
+        let mut rule = self.input.stop_rule(MAX_ROUNDS, 0.0);
         run.stage("clusters and components", Some(rule.rounds))?;
         let mut last = Vec::new();
         loop {
             let components = run.timed("components", || self.components(&labels, count));
             let (nearest, errors) = run.timed("clusters", || self.assign(&components));
-            let e_rms = self.problem.e_rms(errors.iter().sum::<f64>() + self.subspace.squared_error);
+            let e_rms = self.input.problem.e_rms(errors.iter().sum::<f64>() + self.subspace.squared_error);
             run.round(count, e_rms)?;
             let settled = (nearest == last).then_some(StopReason::Converged);
             if let Some(stop) = rule.after(e_rms, run).or(settled) {
@@ -80,10 +78,9 @@ impl<'a> Space<'a> {
         let d = self.subspace.dimension;
         let rows = Mat::from_fn(members.len(), d, |r, l| f64::from(self.subspace.coordinates[members[r] * d + l]));
         let mut components = vec![0.0; COMPONENTS * d];
-        if let Ok(eigen) = (rows.transpose() * &rows).self_adjoint_eigen(Side::Lower) {
-            let largest = eigen.S().column_vector()[d - 1];
-            for k in (0..COMPONENTS.min(d)).filter(|&k| eigen.S().column_vector()[d - 1 - k] > 1e-12 * largest) {
-                (0..d).for_each(|l| components[k * d + l] = eigen.U()[(l, d - 1 - k)]);
+        if let Some((squares, vectors)) = eigen(&(rows.transpose() * &rows)) {
+            for k in (0..COMPONENTS.min(d)).filter(|&k| squares[d - 1 - k] > 1e-12 * squares[d - 1]) {
+                (0..d).for_each(|l| components[k * d + l] = vectors[(l, d - 1 - k)]);
             }
         }
         components
@@ -102,13 +99,13 @@ impl<'a> Space<'a> {
 
     /// Back to all frames.
     fn mixed(&self, components: &[f64], clusters: Vec<u16>) -> Mixed {
-        let length = self.problem.length;
+        let length = self.input.problem.length;
         let columns = self.subspace.in_all_frames(components);
         let (mut wide, mut coefficients, mut projected) = (Vec::new(), Vec::new(), Vec::new());
         for (i, &c) in clusters.iter().enumerate() {
             let own = &columns[usize::from(c) * COMPONENTS * length..][..COMPONENTS * length];
             projected.resize(own.len() / length, 0.0);
-            products::project(own, length, self.problem.trajectory(i), &mut wide, &mut projected);
+            products::project(own, length, self.input.problem.trajectory(i), &mut wide, &mut projected);
             coefficients.extend_from_slice(&projected);
         }
         Mixed { clusters, dimension: COMPONENTS, columns, coefficients }

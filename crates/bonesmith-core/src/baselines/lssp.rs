@@ -17,25 +17,18 @@
 //! and bones, and refused where they would not fit. With `--influences` the largest weights are kept.
 
 use faer::linalg::solvers::Solve;
-use faer::{Mat, MatRef, Side};
+use faer::{Mat, Side};
 use glam::{DAffine3, DVec3};
 
-use crate::baselines::published::{Attempt, Rest, check_kind, cluster_motion, fit_bones, stop_rule};
+use crate::baselines::published::{Attempt, FoundBones, Input, cluster_motion};
 use crate::baselines::vertices::weigh;
 use crate::cluster::spectral;
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::BoneKind;
-use crate::observer::{Cancelled, Observer};
-use crate::skinning::descent::State;
-use crate::skinning::moments::Moments;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, FitParams, Fitted};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::solve::memory::check_memory;
+use crate::mesh::Adjacency;
+use crate::model::{BoneKind, Row, keep_largest, normalise};
+use crate::observer::Cancelled;
+use crate::skinning::{FitError, Form, Moments, Motion, Problem, Run, Skin, pass};
+use crate::solve::check::check_memory;
+use crate::solve::matrix::rows;
 use crate::solve::nnls::Nnls;
 use crate::solve::transform::nearest_rotation;
 
@@ -56,36 +49,20 @@ const STIFFNESS: f64 = 1.0;
 /// Weights below this share of a vertex's sum are treated as zero.
 const NEGLIGIBLE: f64 = 1e-3;
 
-/// Fits rigid bones by the method of 2010.
-pub(crate) fn lssp(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    check_kind(params, BoneKind::Rigid)?;
-    let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
-    fit_bones(sequence, params, Rest::Input, observer, |problem, count, run| {
-        decompose(problem, &adjacency, count, params, run)
-    })
-}
-
-fn decompose(
-    problem: &Problem,
-    adjacency: &Adjacency,
-    count: usize,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+/// Rounds with `count` bones.
+pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
+    let problem = &input.problem;
     // Nothing bounds the influences: a weight and a bone for every pair.
     check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
     run.stage("spectral clusters", None)?;
     let seeds = problem.vertices().min(MAX_SEEDS.max(count));
+    let adjacency = Adjacency::new(input.topology(), problem.vertices());
     let labels =
-        run.observed("clusters", |run| spectral::cluster(problem, adjacency, seeds, count, true, &mut || run.step()))?;
+        run.observed("clusters", |run| spectral::cluster(problem, &adjacency, seeds, count, true, &mut || run.step()))?;
     let labels: Vec<Option<u16>> = labels.into_iter().map(Some).collect();
     let mut motion = cluster_motion(problem, &labels, count, BoneKind::Rigid);
     let mut skin = Skin::rigid(count, &vec![0; problem.vertices()], problem.rest.clone());
-    let mut rule = stop_rule(params, ROUNDS, 0.0);
+    let mut rule = input.stop_rule(ROUNDS, 0.0);
     run.stage("weights and bones", Some(rule.rounds))?;
     let stop = loop {
         run.observed("weights", |run| sparse_weights(problem, &motion, &mut skin, run))?;
@@ -100,7 +77,7 @@ fn decompose(
         }
     };
     run.observed("weights", |run| sparse_weights(problem, &motion, &mut skin, run))?;
-    let skin = normalised(&skin, params.influences.unwrap_or(count).min(count));
+    let skin = normalised(&skin, input.slots(count));
     let e_rms = problem.e_rms(pass::gather(problem, &motion, &skin).squared_error);
     run.round(count, e_rms)?;
     Ok(Attempt::new(motion, skin, BoneKind::Rigid, stop, rule.count, e_rms))
@@ -110,17 +87,13 @@ fn decompose(
 fn sparse_weights(problem: &Problem, motion: &Motion, skin: &mut Skin, run: &mut Run<'_>) -> Result<(), Cancelled> {
     let b = motion.bones;
     let make = || (Nnls::new(b), vec![0.0; b]);
-    weigh(problem, motion, skin, run, make, |(nnls, weights), all, mut vertex| {
-        (0..b).for_each(|j| all.linear[j] -= 0.5 * SPARSENESS * all.gram[j * b + j].sqrt());
+    weigh(problem, motion, skin, run, make, |(nnls, weights), solver, _| {
+        (0..b).for_each(|j| solver.linear[j] -= 0.5 * SPARSENESS * solver.form.diagonal(j).sqrt());
         weights.fill(0.0);
-        nnls.solve(&all.gram, b, &all.linear, weights);
-        let mut sorted: Vec<(usize, f64)> = weights.iter().copied().enumerate().filter(|(_, w)| *w > 0.0).collect();
-        sorted.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
-        if sorted.is_empty() {
-            let nearest = (0..b).min_by(|&x, &y| all.alone(x).total_cmp(&all.alone(y))).unwrap_or(0);
-            sorted.push((nearest, 1.0));
-        }
-        vertex.set(sorted.into_iter());
+        nnls.solve(&solver.form.gram, b, &solver.linear, weights);
+        let mut row: Row = weights.iter().copied().enumerate().filter(|(_, w)| *w > 0.0).collect();
+        keep_largest(&mut row, b);
+        if row.is_empty() { solver.single() } else { row }
     })
 }
 
@@ -129,7 +102,7 @@ fn soft_rotations(motion: &mut Motion, moments: &Moments) {
     let (b, length) = (motion.bones, motion.length);
     let side = 4 * b;
     let dense = moments.second.dense();
-    let second = MatRef::from_row_major_slice(&dense, side, side);
+    let second = rows(&dense, side);
     // The pull acts on the linear part alone: rows 0 to 3 B.
     let pull: Vec<f64> = (0..3 * b).map(|r| STIFFNESS * second[(3 * b + r % b, 3 * b + r % b)]).collect();
     let mut system = second.to_owned();
@@ -171,19 +144,14 @@ fn rotations(motion: &mut Motion, moments: &Moments) {
 
 /// At most `slots` weights a vertex, without negligible ones, scaled to sum 1.
 fn normalised(skin: &Skin, slots: usize) -> Skin {
-    let n = skin.rest.len();
-    let mut rows: Vec<Vec<(usize, f64)>> = Vec::with_capacity(n);
-    for i in 0..n {
+    let row = |i: usize| {
         let total: f64 = skin.of(i).map(|(_, w)| w).sum();
-        rows.push(skin.of(i).filter(|(_, w)| *w > NEGLIGIBLE * total).take(slots).collect());
-    }
-    let used = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let mut out = Skin::rigid(used, &vec![0; n], skin.rest.clone());
-    for (i, row) in rows.iter().enumerate() {
-        let sum: f64 = row.iter().map(|(_, w)| w).sum();
-        for (k, (j, w)) in row.iter().enumerate() {
-            (out.bones[i * used + k], out.weights[i * used + k]) = (*j as u16, w / sum);
-        }
-    }
+        let mut row: Row = skin.of(i).filter(|(_, w)| *w > NEGLIGIBLE * total).take(slots).collect();
+        normalise(&mut row);
+        row
+    };
+    let rows: Vec<Row> = (0..skin.rest.len()).map(row).collect();
+    let mut out = Skin::empty(rows.iter().map(Vec::len).max().unwrap_or(1).max(1), skin.rest.clone());
+    rows.into_iter().enumerate().for_each(|(i, row)| out.set(i, row));
     out
 }

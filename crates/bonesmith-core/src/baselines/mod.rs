@@ -14,9 +14,12 @@ mod svd;
 mod tests;
 mod vertices;
 
-use crate::mesh::sequence::MeshSequence;
+use crate::mesh::MeshSequence;
+use crate::model::BoneKind;
 use crate::observer::Observer;
-use crate::skinning::params::{FitError, FitParams, Fitted, Method, check_bones};
+use crate::skinning::{FitError, FitParams, Fitted, Method, Run, check_bones};
+use crate::solve::check::ensure;
+use published::{Input, Rest};
 
 /// Fits bones by one of the published methods that make rigs.
 pub(crate) fn fit(
@@ -26,19 +29,28 @@ pub(crate) fn fit(
 ) -> Result<Fitted, FitError> {
     params.validate()?;
     check_bones(sequence, params)?;
-    let name = params.method.name();
-    if params.smooth > 0.0 {
-        return Err(FitError::Unsupported(format!("the method {name} has no smoothing of weights")));
+    let refuse = |what: &str| FitError::Unsupported(format!("the method {} {what}", params.method.name()));
+    let (kind, rest) = match params.method {
+        Method::Fsd => (Some(BoneKind::Affine), Rest::FirstFrame),
+        Method::Ssdr | Method::Lssp => (Some(BoneKind::Rigid), Rest::Input),
+        Method::Sma | Method::Sad => (None, Rest::FirstFrame),
+        Method::Bonesmith => return Err(refuse("is not a published one")),
+        Method::Cpca | Method::Svd => return Err(refuse("makes no rig: a basis of trajectories")),
+    };
+    ensure(params.smooth <= 0.0, || refuse("has no smoothing of weights"))?;
+    if let Some(kind) = kind.filter(|kind| *kind != params.bone_kind) {
+        return Err(refuse(&format!("makes {} bones only", format!("{kind:?}").to_lowercase())));
     }
-    match params.method {
-        Method::Fsd => fsd::fsd(sequence, params, observer),
-        Method::Ssdr => ssdr::ssdr(sequence, params, observer),
-        Method::Sma => sma::sma(sequence, params, observer),
-        Method::Sad => sad::sad(sequence, params, observer),
-        Method::Lssp => lssp::lssp(sequence, params, observer),
-        Method::Bonesmith => Err(FitError::Unsupported(format!("the method {name} is not a published one"))),
-        Method::Cpca | Method::Svd => {
-            Err(FitError::Unsupported(format!("the method {name} makes no rig: a basis of trajectories")))
-        }
-    }
+    let mut run = Run::new(params, observer);
+    let input = &Input::new(sequence, params, rest, &mut run)?;
+    let attempt = match params.method {
+        Method::Fsd => fsd::fit(input, &mut run)?,
+        Method::Sma => sma::fit(input, &mut run)?,
+        method => input.with_bones(&mut run, |count, run| match method {
+            Method::Ssdr => ssdr::decompose(input, count, run),
+            Method::Lssp => lssp::decompose(input, count, run),
+            _ => sad::decompose(input, count, run),
+        })?,
+    };
+    Ok(input.fitted(attempt, run))
 }

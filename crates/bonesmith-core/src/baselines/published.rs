@@ -1,20 +1,12 @@
 //! What the published methods share around their own steps: preparation, the search for a number of bones, bones from clusters, and
 //! the result.
 
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::BoneKind;
-use crate::observer::Observer;
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{
-    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, FitError, FitInfo, FitParams, Fitted, MAX_BONES, StopReason, Warning,
+use crate::mesh::{MeshSequence, Topology};
+use crate::model::BoneKind;
+use crate::skinning::{
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Fitted, MAX_BONES, Motion,
+    Problem, Run, Skin, State, StopReason, StopRule, Warning, bone_step, finish, pass,
 };
-use crate::skinning::problem::Problem;
-use crate::skinning::run::{Ending, Run};
-use crate::skinning::skin::Skin;
-use crate::skinning::stop::StopRule;
-use crate::skinning::{finish, pass};
 
 /// A result with some number of bones.
 pub(super) struct Attempt<T> {
@@ -26,6 +18,9 @@ pub(super) struct Attempt<T> {
     /// Against all frames.
     pub e_rms: f64,
 }
+
+/// Bones, or why there are none.
+pub(super) type FoundBones = Result<Attempt<State>, FitError>;
 
 impl Attempt<State> {
     pub fn new(motion: Motion, skin: Skin, kind: BoneKind, stop: StopReason, rounds: usize, e_rms: f64) -> Self {
@@ -43,48 +38,78 @@ pub(super) enum Rest {
     FirstFrame,
 }
 
-/// A sequence in the unit space, with the rest pose of a method.
-pub(super) fn prepare(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    rest: Rest,
-    run: &mut Run<'_>,
-) -> Result<Problem, FitError> {
-    run.stage("prepare", None)?;
-    let mut problem = run.timed("normalise", || Problem::new(sequence));
-    if rest == Rest::FirstFrame && !params.keep_rest {
-        problem.rest = problem.first_frame();
+/// What every method starts from.
+pub(super) struct Input<'a> {
+    pub sequence: &'a MeshSequence,
+    pub params: &'a FitParams,
+    /// The sequence in the unit space, with the rest pose of the method.
+    pub problem: Problem,
+}
+
+impl<'a> Input<'a> {
+    pub fn new(
+        sequence: &'a MeshSequence,
+        params: &'a FitParams,
+        rest: Rest,
+        run: &mut Run<'_>,
+    ) -> Result<Self, FitError> {
+        run.stage("prepare", None)?;
+        let mut problem = run.timed("normalise", || Problem::new(sequence));
+        if rest == Rest::FirstFrame && !params.keep_rest {
+            problem.rest = problem.first_frame();
+        }
+        run.prepared();
+        Ok(Self { sequence, params, problem })
     }
-    Ok(problem)
-}
 
-/// A whole fit by a method that needs only the problem and a number of bones.
-pub(super) fn fit_bones(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    rest: Rest,
-    observer: &mut dyn Observer,
-    mut decompose: impl FnMut(&Problem, usize, &mut Run<'_>) -> Result<Attempt<State>, FitError>,
-) -> Result<Fitted, FitError> {
-    let mut run = Run::new(params, observer);
-    let problem = prepare(sequence, params, rest, &mut run)?;
-    run.prepared();
-    let attempt = with_bones(params, &problem, &mut run, |count, run| decompose(&problem, count, run))?;
-    Ok(fitted(sequence, params, &problem, attempt, run))
-}
+    pub fn topology(&self) -> &'a Topology {
+        &self.sequence.surface().topology
+    }
 
-/// Fits the number of bones of the parameters, or searches it.
-pub(super) fn with_bones<T>(
-    params: &FitParams,
-    problem: &Problem,
-    run: &mut Run<'_>,
-    mut fit: impl FnMut(usize, &mut Run<'_>) -> Result<Attempt<T>, FitError>,
-) -> Result<Attempt<T>, FitError> {
-    let vertices = problem.vertices();
-    match params.bones {
-        BoneCount::Exact(count) => fit(count, run),
-        BoneCount::TargetError(target) => search(target, vertices.min(MAX_BONES), run, &mut fit),
-        BoneCount::Auto => search(AUTO_TARGET, vertices.div_ceil(4).min(AUTO_MAX_BONES), run, &mut fit),
+    /// K with `count` bones.
+    pub fn slots(&self, count: usize) -> usize {
+        self.params.influences.unwrap_or(count).min(count)
+    }
+
+    /// The parameters' rounds and tolerance, else the method's own. Every round counts: no patience.
+    pub fn stop_rule(&self, rounds: usize, tolerance: f64) -> StopRule {
+        StopRule::new(self.params.max_iterations.unwrap_or(rounds), self.params.tolerance.unwrap_or(tolerance), 1)
+    }
+
+    /// Fits the number of bones of the parameters, or searches it.
+    pub fn with_bones<T>(
+        &self,
+        run: &mut Run<'_>,
+        mut fit: impl FnMut(usize, &mut Run<'_>) -> Result<Attempt<T>, FitError>,
+    ) -> Result<Attempt<T>, FitError> {
+        let vertices = self.problem.vertices();
+        match self.params.bones {
+            BoneCount::Exact(count) => fit(count, run),
+            BoneCount::TargetError(target) => search(target, vertices.min(MAX_BONES), run, &mut fit),
+            BoneCount::Auto => search(AUTO_TARGET, vertices.div_ceil(4).min(AUTO_MAX_BONES), run, &mut fit),
+        }
+    }
+
+    /// The rig of a finished fit.
+    pub fn fitted(&self, attempt: Attempt<State>, run: Run<'_>) -> Fitted {
+        let jitter_ratio = finish::jitter_ratio(&self.problem, &attempt.result);
+        let rig = finish::rig(self.sequence, &self.problem, &attempt.result, String::new());
+        Fitted { rig, info: self.record(&attempt, jitter_ratio, run) }
+    }
+
+    /// The record of a finished fit.
+    pub fn record<T>(&self, attempt: &Attempt<T>, jitter_ratio: Option<f64>, run: Run<'_>) -> FitInfo {
+        let mut warnings = Vec::new();
+        if let BoneCount::TargetError(target) = self.params.bones
+            && attempt.e_rms > target
+        {
+            warnings.push(Warning::TargetMissed { target, reached: attempt.e_rms, bones: attempt.bones });
+        }
+        // Relative to the input's rest pose, which need not be the method's.
+        if !Problem::streamed(self.sequence).moves() {
+            warnings.push(Warning::NoMotion);
+        }
+        run.finish(Ending { stop: attempt.stop, iterations: Some(attempt.rounds), warnings, jitter_ratio })
     }
 }
 
@@ -121,11 +146,6 @@ fn search<T>(
     Ok(best)
 }
 
-/// The parameters' rounds and tolerance, else the method's own. Every round counts: no patience.
-pub(super) fn stop_rule(params: &FitParams, rounds: usize, tolerance: f64) -> StopRule {
-    StopRule::new(params.max_iterations.unwrap_or(rounds), params.tolerance.unwrap_or(tolerance), 1)
-}
-
 /// Motion of clusters: the best rigid motion of each one's vertices, then the best of this kind. Vertices without a cluster are left
 /// out. A direction in which a cluster has no extent follows the rigid motion.
 pub(super) fn cluster_motion(problem: &Problem, labels: &[Option<u16>], count: usize, kind: BoneKind) -> Motion {
@@ -138,47 +158,4 @@ pub(super) fn cluster_motion(problem: &Problem, labels: &[Option<u16>], count: u
         bone_step::update(&mut motion, &moments, &BoneModel::new(kind, count, 1));
     }
     motion
-}
-
-/// The rig of a finished fit.
-pub(super) fn fitted(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    problem: &Problem,
-    attempt: Attempt<State>,
-    run: Run<'_>,
-) -> Fitted {
-    let jitter_ratio = finish::jitter_ratio(problem, &attempt.result);
-    let rig = finish::rig(sequence, problem, &attempt.result, String::new());
-    Fitted { rig, info: record(sequence, params, &attempt, jitter_ratio, run) }
-}
-
-/// The record of a finished fit.
-pub(super) fn record<T>(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    attempt: &Attempt<T>,
-    jitter_ratio: Option<f64>,
-    run: Run<'_>,
-) -> FitInfo {
-    let mut warnings = Vec::new();
-    if let BoneCount::TargetError(target) = params.bones
-        && attempt.e_rms > target
-    {
-        warnings.push(Warning::TargetMissed { target, reached: attempt.e_rms, bones: attempt.bones });
-    }
-    // Relative to the input's rest pose, which need not be the method's.
-    if !Problem::streamed(sequence).moves() {
-        warnings.push(Warning::NoMotion);
-    }
-    run.finish(Ending { stop: attempt.stop, iterations: Some(attempt.rounds), warnings, jitter_ratio })
-}
-
-/// Refuses bones of another kind than the method's.
-pub(super) fn check_kind(params: &FitParams, kind: BoneKind) -> Result<(), FitError> {
-    let (name, word) = (params.method.name(), format!("{kind:?}").to_lowercase());
-    match params.bone_kind == kind {
-        true => Ok(()),
-        false => Err(FitError::Unsupported(format!("the method {name} makes {word} bones only"))),
-    }
 }

@@ -15,19 +15,11 @@
 
 use glam::DVec3;
 
-use crate::baselines::published::{Attempt, Rest, fit_bones, stop_rule};
+use crate::baselines::published::{Attempt, FoundBones, Input};
 use crate::cluster::spread::centers;
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::BoneKind;
-use crate::observer::{Cancelled, Observer};
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, FitParams, Fitted};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::model::BoneKind;
+use crate::observer::Cancelled;
+use crate::skinning::{BoneModel, Motion, Problem, Run, Skin, bone_step, pass};
 
 /// Rounds over bones that are not affine: affine ones are solved at once.
 const SWEEP_ROUNDS: usize = 20;
@@ -38,29 +30,14 @@ const TOLERANCE: f64 = 1e-3;
 /// Vertices whose weights are found between two reports of progress.
 const VERTICES_AT_ONCE: usize = 1024;
 
-/// Fits bones by the method of 2007.
-pub(crate) fn sad(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    fit_bones(sequence, params, Rest::FirstFrame, observer, |problem, count, run| {
-        decompose(problem, count, params, run)
-    })
-}
-
-fn decompose(
-    problem: &Problem,
-    count: usize,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+/// `count` bones, spread over the rest pose.
+pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
+    let Input { params, problem, .. } = input;
     run.stage("smooth weights", None)?;
-    let slots = params.influences.unwrap_or(count).min(count);
-    let skin = run.observed("weights", |run| smooth_weights(&problem.rest, count, slots, run))?;
+    let skin = run.observed("weights", |run| smooth_weights(&problem.rest, count, input.slots(count), run))?;
     let mut motion = Motion::identity(count, problem.frames());
     let (kind, affine) = (params.bone_kind, params.bone_kind == BoneKind::Affine);
-    let mut rule = stop_rule(params, if affine { 1 } else { SWEEP_ROUNDS }, TOLERANCE);
+    let mut rule = input.stop_rule(if affine { 1 } else { SWEEP_ROUNDS }, TOLERANCE);
     run.stage("transformations", Some(rule.rounds))?;
     if affine {
         // A direction in which a bone's vertices have no extent follows the rigid motion: see `published::cluster_motion`.

@@ -11,25 +11,14 @@
 //! was published); bones are reinitialised at most [`MAX_NEW`] times their number; the effect of a bone
 //! (eq. 14, which depends on the origin) is measured about the model's middle in each frame.
 
-use crate::baselines::published::{Attempt, Rest, check_kind, fit_bones, stop_rule};
-use crate::baselines::vertices::{Part, best_rest, for_each_vertex, weigh};
+use crate::baselines::published::{Attempt, FoundBones, Input};
+use crate::baselines::vertices::{best_rest, for_each_vertex, weigh};
 use crate::cluster::split;
 use crate::cluster::spread::cells;
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::BoneKind;
-use crate::observer::{Cancelled, Observer};
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::State;
-use crate::skinning::moments::Moments;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{FitError, FitParams, Fitted};
-use crate::skinning::pass;
-use crate::skinning::plant;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::model::BoneKind;
+use crate::observer::Cancelled;
+use crate::skinning::{BoneModel, Form, Moments, Motion, Problem, Run, Skin, bone_step, pass, plant};
 use crate::solve::random::Random;
-use crate::solve::simplex::SimplexSolver;
 
 /// Rounds of K-means [Le2014 s.3.4].
 const MEANS_ROUNDS: usize = 5;
@@ -49,29 +38,14 @@ const PATCH: usize = 20;
 /// Most reinitialisations, over the number of bones.
 const MAX_NEW: usize = 2;
 
-/// Fits rigid bones by the method of 2012.
-pub(crate) fn ssdr(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    check_kind(params, BoneKind::Rigid)?;
-    fit_bones(sequence, params, Rest::Input, observer, |problem, count, run| decompose(problem, count, params, run))
-}
-
 /// [Course2014 alg. 3].
-fn decompose(
-    problem: &Problem,
-    count: usize,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
+    let Input { params, problem, .. } = input;
     run.stage("k-means", None)?;
     let (mut motion, labels) = run.observed("k-means", |run| means(problem, count, params.seed, run))?;
-    let slots = params.influences.unwrap_or(count).min(count);
-    let mut skin = Skin::rigid(slots, &labels, problem.rest.clone());
+    let mut skin = Skin::rigid(input.slots(count), &labels, problem.rest.clone());
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
-    let mut rule = stop_rule(params, MAX_ROUNDS, TOLERANCE);
+    let mut rule = input.stop_rule(MAX_ROUNDS, TOLERANCE);
     let mut new_left = MAX_NEW * count;
     run.stage("weights and bones", Some(rule.rounds))?;
     loop {
@@ -109,24 +83,25 @@ fn means(problem: &Problem, count: usize, seed: u64, run: &mut Run<'_>) -> Resul
 
 /// Weights on all bones, then on the K of largest effect [Course2014 s.1.5.1].
 fn update_weights(problem: &Problem, motion: &Motion, skin: &mut Skin, run: &mut Run<'_>) -> Result<(), Cancelled> {
-    let (b, slots) = (motion.bones, skin.slots);
-    let make = || (SimplexSolver::new(b), vec![0.0; b], Part::new(slots));
-    weigh(problem, motion, skin, run, make, |(simplex, weights, part), all, mut vertex| {
-        weights.fill(0.0);
-        vertex.influences().for_each(|(j, w)| weights[j] = w);
-        simplex.solve(&all.gram, b, &all.linear, weights);
-        let mut order: Vec<usize> = (0..b).filter(|&j| weights[j] > 0.0).collect();
-        // [Course2014 eq. 14] |w_j T_j u|^2 over all frames.
-        let effect = |j: usize| weights[j] * weights[j] * all.gram[j * b + j];
-        order.sort_by(|&x, &y| effect(y).total_cmp(&effect(x)).then(x.cmp(&y)));
-        part.load(&order, all);
-        let total: f64 = part.bones.iter().map(|&j| weights[j]).sum();
-        part.weights.extend(part.bones.iter().map(|&j| weights[j] / total));
-        if order.len() > part.bones.len() {
-            simplex.solve(&part.gram, slots, &part.linear, &mut part.weights);
-        }
-        vertex.set(part.influences());
-    })
+    let slots = skin.slots;
+    weigh(
+        problem,
+        motion,
+        skin,
+        run,
+        || (),
+        |(), solver, present| {
+            let mut row = solver.dense(&present);
+            // [Course2014 eq. 14] |w_j T_j u|^2 over all frames.
+            let effect = |&(j, w): &(usize, f64)| w * w * solver.form.diagonal(j);
+            row.sort_by(|x, y| effect(y).total_cmp(&effect(x)).then(x.0.cmp(&y.0)));
+            if row.len() > slots {
+                row.truncate(slots);
+                solver.reweigh(&mut row);
+            }
+            row
+        },
+    )
 }
 
 /// Bones with hardly any weight get the motion of the surroundings of the worst vertices, at most `limit` of them; how many

@@ -16,8 +16,7 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use crate::observer::{Cancelled, Check};
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
+use crate::skinning::{Problem, Run};
 use crate::solve::kernels::squared;
 
 /// An orthonormal basis and the coordinates of all trajectories in it.
@@ -110,13 +109,7 @@ fn squared_norms(trajectories: &[f32], length: usize) -> Vec<f64> {
 
 /// The first of the largest.
 fn largest(norms: &[f64]) -> usize {
-    let mut best = 0;
-    for (i, &norm) in norms.iter().enumerate() {
-        if norm > norms[best] {
-            best = i;
-        }
-    }
-    best
+    (1..norms.len()).fold(0, |best, i| if norms[i] > norms[best] { i } else { best })
 }
 
 /// Takes off the part that lies in the span of orthonormal rows (classical Gram-Schmidt).

@@ -6,15 +6,13 @@
 //! that matrix are refused.
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par, Side};
+use faer::{Accum, Mat, Par};
 
 use crate::baselines::basis::Mixed;
 use crate::baselines::published::Attempt;
-use crate::skinning::params::{FitError, StopReason};
-use crate::skinning::problem::Problem;
-use crate::skinning::products;
-use crate::skinning::run::Run;
-use crate::solve::memory::check_memory;
+use crate::skinning::{FitError, Problem, Run, StopReason, products};
+use crate::solve::check::check_memory;
+use crate::solve::matrix;
 
 /// Vertices that are added to the sums between two reports.
 const BLOCK: usize = 512;
@@ -35,16 +33,14 @@ impl Decomposed {
         let mut gram = Mat::<f64>::zeros(length, length);
         for rows in problem.trajectories.chunks(BLOCK * length) {
             let wide: Vec<f64> = rows.iter().map(|&x| f64::from(x)).collect();
-            let rows = MatRef::from_row_major_slice(&wide, rows.len() / length, length);
+            let rows = matrix::rows(&wide, length);
             matmul(gram.as_mut(), Accum::Add, rows.transpose(), rows, 1.0, Par::Seq);
             run.step()?;
         }
-        let eigen = run.timed("singular values", || gram.self_adjoint_eigen(Side::Lower));
-        let Ok(eigen) = eigen else {
+        let Some((squares, vectors)) = run.timed("singular values", || matrix::eigen(&gram)) else {
             return Err(FitError::Unsuited("the singular values of this animation cannot be computed".into()));
         };
-        let squares = (0..length).map(|l| eigen.S().column_vector()[l].max(0.0)).collect();
-        Ok(Self { vectors: eigen.U().to_owned(), squares })
+        Ok(Self { vectors, squares: squares.into_iter().map(|square| square.max(0.0)).collect() })
     }
 
     /// The leading `4 count` directions.

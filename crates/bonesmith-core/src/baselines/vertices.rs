@@ -6,13 +6,11 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
+use crate::model::Row;
 use crate::observer::Cancelled;
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
-use crate::skinning::products::{PAIRS, project};
-use crate::skinning::quadratic;
-use crate::skinning::run::Run;
-use crate::skinning::skin::{Skin, SkinRows};
+use crate::skinning::products::{PAIRS, along, project};
+use crate::skinning::skin::SkinRows;
+use crate::skinning::{DenseForm, InfluenceSolver, Motion, Problem, Run, Skin, quadratic};
 use crate::solve::kernels::squared;
 use crate::solve::transform::rotation_svd;
 
@@ -48,11 +46,11 @@ impl Vertex<'_> {
     }
 
     /// Fills the slots; what is not positive is left out.
-    pub fn set(&mut self, influences: impl Iterator<Item = (usize, f64)>) {
+    pub fn set(&mut self, influences: impl IntoIterator<Item = (usize, f64)>) {
         let SkinRows { bones, weights, .. } = &mut self.skin;
         bones.fill(0);
         weights.fill(0.0);
-        for (slot, (j, w)) in influences.filter(|(_, w)| *w > 0.0).take(weights.len()).enumerate() {
+        for (slot, (j, w)) in influences.into_iter().filter(|(_, w)| *w > 0.0).take(weights.len()).enumerate() {
             (bones[slot], weights[slot]) = (j as u16, w);
         }
     }
@@ -93,48 +91,27 @@ pub(super) fn for_each_vertex<S>(
     Ok(errors.iter().sum())
 }
 
-/// New weights for every vertex of a stored problem, from its error as a quadratic in the weights of all bones.
+/// New weights for every vertex of a stored problem, from its present ones and its error as a quadratic in the weights of all bones.
 pub(super) fn weigh<S>(
     problem: &Problem,
     motion: &Motion,
     skin: &mut Skin,
     run: &mut Run<'_>,
     make: impl Fn() -> S + Sync + Send,
-    solve: impl Fn(&mut S, &mut Quadratic, Vertex<'_>) + Sync + Send,
+    solve: impl Fn(&mut S, &mut InfluenceSolver<DenseForm>, Row) -> Row + Sync + Send,
 ) -> Result<(), Cancelled> {
     let b = motion.bones;
     let forms = quadratic::forms(motion.gram(), b);
-    let make = || (make(), Quadratic { gram: vec![0.0; b * b], linear: vec![0.0; b] });
-    let solve = |(scratch, quadratic): &mut (S, Quadratic), vertex: Vertex<'_>| {
-        quadratic.load(&forms, vertex.y, &vertex.homogeneous());
-        solve(scratch, quadratic, vertex);
+    let make = || (make(), InfluenceSolver::dense_form());
+    let solve = |(scratch, solver): &mut (S, InfluenceSolver<_>), mut vertex: Vertex<'_>| {
+        let (u, y) = (vertex.homogeneous(), vertex.y);
+        let linear: Vec<f64> = (0..b).map(|j| along(y, j, &u)).collect();
+        solver.load(&linear, |gram| quadratic::mix(&forms, &PAIRS.map(|(c, d)| u[c] * u[d]), gram));
+        let present = vertex.influences().collect();
+        vertex.set(solve(scratch, solver, present));
         0.0
     };
     for_each_vertex(problem, motion, skin, run, make, solve).map(|_| ())
-}
-
-/// The error of a vertex as a quadratic in the weights of all bones: `w^T G w - 2 q^T w + |v|^2`.
-pub(super) struct Quadratic {
-    /// [B, B] `G`.
-    pub gram: Vec<f64>,
-    /// [B] `q`.
-    pub linear: Vec<f64>,
-}
-
-impl Quadratic {
-    /// From [10, B, B] `forms`, which all vertices share.
-    fn load(&mut self, forms: &[f64], y: &[f64], u: &[f64; 4]) {
-        quadratic::mix(forms, &PAIRS.map(|(c, d)| u[c] * u[d]), &mut self.gram);
-        let b = self.linear.len();
-        for (j, q) in self.linear.iter_mut().enumerate() {
-            *q = (0..4).map(|c| u[c] * y[c * b + j]).sum();
-        }
-    }
-
-    /// Error of bone `j` alone, less `|v|^2`.
-    pub fn alone(&self, j: usize) -> f64 {
-        self.gram[j * self.linear.len() + j] - 2.0 * self.linear[j]
-    }
 }
 
 /// Rest position of least error for given weights: `Lambda^T Lambda u = Lambda^T Gamma` [Kavan2010 s.4.3].
@@ -164,52 +141,4 @@ pub(super) fn best_rest(motion: &Motion, y: &[f64], influences: &[(usize, f64)],
     let svd = rotation_svd(&normal);
     let inverse = svd.sigma.to_array().map(|s| if s > 1e-6 * svd.sigma.x { 1.0 / s } else { 0.0 });
     rest + svd.v * (DVec3::from(inverse) * (svd.u.transpose() * gradient))
-}
-
-/// A few bones of a vertex, solved apart from the others.
-pub(super) struct Part {
-    /// K: also the stride of `gram`.
-    pub slots: usize,
-    pub bones: Vec<usize>,
-    pub weights: Vec<f64>,
-    /// [K, K]
-    pub gram: Vec<f64>,
-    /// [K]
-    pub linear: Vec<f64>,
-}
-
-impl Part {
-    pub fn new(slots: usize) -> Self {
-        let (gram, linear) = (vec![0.0; slots * slots], vec![0.0; slots]);
-        Self { slots, bones: Vec::with_capacity(slots), weights: Vec::with_capacity(slots), gram, linear }
-    }
-
-    /// Takes rows and columns of some bones out of the whole; weights are left empty.
-    pub fn load(&mut self, bones: &[usize], all: &Quadratic) {
-        self.weights.clear();
-        self.bones.clear();
-        self.bones.extend(bones.iter().take(self.slots));
-        for (p, &j) in self.bones.iter().enumerate() {
-            self.linear[p] = all.linear[j];
-            for (r, &k) in self.bones.iter().enumerate() {
-                self.gram[p * self.slots + r] = all.gram[j * all.linear.len() + k];
-            }
-        }
-    }
-
-    /// Squared error less `|v|^2`.
-    pub fn value(&self) -> f64 {
-        let mut sum = 0.0;
-        for (p, wp) in self.weights.iter().enumerate() {
-            let row = &self.gram[p * self.slots..][..self.weights.len()];
-            let product: f64 = row.iter().zip(&self.weights).map(|(g, w)| g * w).sum();
-            sum += wp * (product - 2.0 * self.linear[p]);
-        }
-        sum
-    }
-
-    /// Bones with their weights.
-    pub fn influences(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        self.bones.iter().copied().zip(self.weights.iter().copied())
-    }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod edge_collapse;
 pub(crate) mod labels;
 pub(crate) mod mean_shift;
+pub(crate) mod pieces;
 pub(crate) mod region_growing;
 pub(crate) mod spectral;
 pub(crate) mod split;

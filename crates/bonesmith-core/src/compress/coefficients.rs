@@ -4,9 +4,8 @@
 //! bone then lies among its vertices; the atoms, which stay affine, move outward to compensate.
 
 use crate::compress::dictionary::Dictionary;
-use crate::model::weights::Row;
-use crate::skinning::choice::{DenseForm, InfluenceSolver};
-use crate::skinning::quadratic::Metric;
+use crate::model::Row;
+use crate::skinning::{DenseForm, InfluenceSolver};
 
 /// At most k atoms for each vertex.
 #[derive(Clone)]
@@ -59,16 +58,10 @@ impl Coefficients {
 
     /// Renumbers the atoms after those that are `freed`, which no vertex uses any more, were removed.
     pub fn renumber(&mut self, freed: &[bool]) {
-        let mut left = 0;
-        let mut number = |freed: &bool| {
-            left += u32::from(!freed);
-            left.saturating_sub(1)
-        };
-        let number: Vec<u32> = freed.iter().map(&mut number).collect();
-        self.atoms
-            .iter_mut()
-            .zip(&self.weights)
-            .for_each(|(r, w)| *r = if *w == 0.0 { 0 } else { number[*r as usize] });
+        let mut number = vec![0; freed.len()];
+        (0..freed.len()).filter(|&r| !freed[r]).zip(0..).for_each(|(r, next)| number[r] = next);
+        let slots = self.atoms.iter_mut().zip(&self.weights);
+        slots.for_each(|(r, w)| *r = if *w == 0.0 { 0 } else { number[*r as usize] });
     }
 }
 
@@ -91,14 +84,8 @@ impl BlendSolver {
     }
 
     /// Best blend of at most `k` of the atoms `candidates` for vertex `i`.
-    pub fn best(
-        &mut self,
-        metric: &Metric,
-        dictionary: &Dictionary,
-        i: usize,
-        candidates: &[usize],
-        k: usize,
-    ) -> Blend {
+    pub fn best(&mut self, dictionary: &Dictionary, i: usize, candidates: &[usize], k: usize) -> Blend {
+        let metric = dictionary.metric;
         let m = candidates.len();
         let (features, q) = (metric.features(i), metric.linear(i));
         self.image.resize(metric.bones, 0.0);

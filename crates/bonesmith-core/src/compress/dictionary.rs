@@ -17,16 +17,15 @@ use faer::{Mat, Side};
 
 use crate::compress::coefficients::Coefficients;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::quadratic::Metric;
+use crate::skinning::Metric;
 
 /// Pull towards the present atom, relative to the mean of the diagonal: directions that change no vertex stay.
 const RIDGE: f64 = 1e-7;
 
 /// Atoms and their products with the metric's matrices.
 #[derive(Clone)]
-pub(crate) struct Dictionary {
-    bones: usize,
-    forms: usize,
+pub(crate) struct Dictionary<'a> {
+    pub metric: &'a Metric,
     /// [q, B] atoms.
     atoms: Vec<f64>,
     /// [q, P, B] `M_p d`.
@@ -35,26 +34,26 @@ pub(crate) struct Dictionary {
     pub slots: usize,
 }
 
-impl Dictionary {
-    pub fn new(metric: &Metric, slots: usize) -> Self {
-        Self { bones: metric.bones, forms: metric.forms, atoms: Vec::new(), images: Vec::new(), slots }
+impl<'a> Dictionary<'a> {
+    pub fn new(metric: &'a Metric, slots: usize) -> Self {
+        Self { metric, atoms: Vec::new(), images: Vec::new(), slots }
     }
 
     /// q.
     pub fn len(&self) -> usize {
-        self.atoms.len() / self.bones
+        self.atoms.len() / self.metric.bones
     }
 
     /// [B] atom `r`.
     pub fn atom(&self, r: usize) -> &[f64] {
-        &self.atoms[r * self.bones..(r + 1) * self.bones]
+        &self.atoms[r * self.metric.bones..(r + 1) * self.metric.bones]
     }
 
     /// Appends an atom.
-    pub fn push(&mut self, metric: &Metric, atom: &[f64]) {
+    pub fn push(&mut self, atom: &[f64]) {
         self.atoms.extend_from_slice(atom);
-        self.images.resize(self.images.len() + self.forms * self.bones, 0.0);
-        self.refresh(metric, self.len() - 1);
+        self.images.resize(self.images.len() + self.metric.forms * self.metric.bones, 0.0);
+        self.refresh(self.len() - 1);
     }
 
     /// Removes the atoms that are `freed`; those after them move up.
@@ -63,21 +62,21 @@ impl Dictionary {
             let kept = values.chunks_exact(width).zip(freed).filter(|(_, freed)| !**freed);
             kept.flat_map(|(row, _)| row.iter().copied()).collect()
         };
-        self.atoms = rows(&self.atoms, self.bones);
-        self.images = rows(&self.images, self.forms * self.bones);
+        self.atoms = rows(&self.atoms, self.metric.bones);
+        self.images = rows(&self.images, self.metric.forms * self.metric.bones);
     }
 
     /// Replaces atom `r`.
-    pub fn set(&mut self, metric: &Metric, r: usize, atom: &[f64]) {
-        self.atoms[r * self.bones..(r + 1) * self.bones].copy_from_slice(atom);
-        self.refresh(metric, r);
+    pub fn set(&mut self, r: usize, atom: &[f64]) {
+        self.atoms[r * self.metric.bones..(r + 1) * self.metric.bones].copy_from_slice(atom);
+        self.refresh(r);
     }
 
-    fn refresh(&mut self, metric: &Metric, r: usize) {
-        let b = self.bones;
+    fn refresh(&mut self, r: usize) {
+        let (b, forms) = (self.metric.bones, self.metric.forms);
         let atom = &self.atoms[r * b..(r + 1) * b];
-        let images = self.images[r * self.forms * b..(r + 1) * self.forms * b].chunks_exact_mut(b);
-        for (image, matrix) in images.zip(metric.matrices.chunks_exact(b * b)) {
+        let images = self.images[r * forms * b..(r + 1) * forms * b].chunks_exact_mut(b);
+        for (image, matrix) in images.zip(self.metric.matrices.chunks_exact(b * b)) {
             image.fill(0.0);
             for (row, &d) in matrix.chunks_exact(b).zip(atom).filter(|(_, d)| **d != 0.0) {
                 image.iter_mut().zip(row).for_each(|(x, m)| *x += d * m);
@@ -88,8 +87,8 @@ impl Dictionary {
     /// `out = sum_p f_p M_p d_r`.
     #[inline]
     pub fn image(&self, r: usize, features: &[f64], out: &mut [f64]) {
-        let b = self.bones;
-        let images = &self.images[r * self.forms * b..(r + 1) * self.forms * b];
+        let (b, forms) = (self.metric.bones, self.metric.forms);
+        let images = &self.images[r * forms * b..(r + 1) * forms * b];
         let (first, rest) = images.split_at(b);
         out.iter_mut().zip(first).for_each(|(o, x)| *o = features[0] * x);
         for (image, f) in rest.chunks_exact(b).zip(&features[1..]) {
@@ -99,20 +98,14 @@ impl Dictionary {
 
     /// One pass over all atoms, each moved to its best place; with `choose` among all bones, else among those it blends.
     /// Errors of vertices are stale afterwards.
-    pub fn update(
-        &mut self,
-        metric: &Metric,
-        coefficients: &Coefficients,
-        choose: bool,
-        stages: &mut Stages<'_>,
-    ) -> Result<(), Cancelled> {
+    pub fn update(&mut self, coefficients: &Coefficients, choose: bool, stages: &mut Stages) -> Result<(), Cancelled> {
         let users = coefficients.users(self.len());
-        let mut step = AtomStep::new(self.bones, self.forms);
+        let mut step = AtomStep::new(self.metric);
         for r in (0..self.len()).filter(|&r| !users[r].is_empty()) {
             stages.report(None)?;
-            step.gather(self, metric, coefficients, r, &users[r]);
+            step.gather(self, coefficients, r, &users[r]);
             if let Some(atom) = step.solve(self.atom(r), self.slots, choose) {
-                self.set(metric, r, &atom);
+                self.set(r, &atom);
             }
         }
         Ok(())
@@ -131,24 +124,15 @@ struct AtomStep {
 }
 
 impl AtomStep {
-    fn new(bones: usize, forms: usize) -> Self {
-        Self {
-            features: vec![0.0; forms],
-            right: vec![0.0; bones],
-            form: vec![0.0; bones * bones],
-            image: vec![0.0; bones],
-        }
+    fn new(metric: &Metric) -> Self {
+        let zeros = |count: usize| vec![0.0; count];
+        let b = metric.bones;
+        Self { features: zeros(metric.forms), right: zeros(b), form: zeros(b * b), image: zeros(b) }
     }
 
     /// Sums over the users of atom `r`.
-    fn gather(
-        &mut self,
-        dictionary: &Dictionary,
-        metric: &Metric,
-        coefficients: &Coefficients,
-        r: usize,
-        users: &[u32],
-    ) {
+    fn gather(&mut self, dictionary: &Dictionary, coefficients: &Coefficients, r: usize, users: &[u32]) {
+        let metric = dictionary.metric;
         self.features.fill(0.0);
         self.right.fill(0.0);
         for &i in users {
@@ -199,8 +183,7 @@ impl AtomStep {
             0 => self.right[support[p]] + ridge * present[support[p]],
             _ => 1.0,
         });
-        let factor = left.llt(Side::Lower).ok()?;
-        let solution = factor.solve(&right);
+        let solution = left.llt(Side::Lower).ok()?.solve(&right);
         let sum = |c: usize| (0..m).map(|p| solution[(p, c)]).sum::<f64>();
         let multiplier = (1.0 - sum(0)) / sum(1);
         let mut atom = vec![0.0; b];

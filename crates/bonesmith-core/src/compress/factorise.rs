@@ -16,10 +16,9 @@ use crate::compress::params::CompressStop;
 use crate::compress::spread::Queue;
 use crate::compress::target_error::OPTIMISATION_GAIN;
 use crate::compress::{Growth, Ideal};
-use crate::model::weights::Row;
+use crate::model::Row;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::choice::InfluenceSolver;
-use crate::skinning::quadratic::Metric;
+use crate::skinning::{InfluenceSolver, Metric};
 
 /// Rounds after each batch but the last.
 const BATCH_ROUNDS: usize = 2;
@@ -41,7 +40,7 @@ pub(super) struct Factorisation<'a> {
     pub graph: &'a Graph,
     pub growth: Growth,
     pub stages: Stages<'a>,
-    pub dictionary: Dictionary,
+    pub dictionary: Dictionary<'a>,
     pub coefficients: Coefficients,
     pub solver: BlendSolver,
     pub queue: Queue,
@@ -94,7 +93,7 @@ impl<'a> Factorisation<'a> {
         let second = most(&|row| -shared(row));
         for i in [first, second] {
             let atom = this.ideal_atom(i);
-            this.dictionary.push(metric, &atom);
+            this.dictionary.push(&atom);
         }
         for i in 0..metric.vertices() {
             this.seed(i, &[0, 1])?;
@@ -203,7 +202,7 @@ impl<'a> Factorisation<'a> {
         for added in 0..count {
             let Some(i) = self.worst(&mut heap) else { return Ok(added) };
             let atom = self.ideal_atom(i);
-            self.dictionary.push(self.metric, &atom);
+            self.dictionary.push(&atom);
             self.plant(&mut heap, i, self.dictionary.len() - 1)?;
         }
         Ok(count)
@@ -238,7 +237,7 @@ impl<'a> Factorisation<'a> {
         for round in 0..rounds {
             let before = self.coefficients.total();
             let choose = round % CHOOSE_EVERY == 0;
-            self.dictionary.update(self.metric, &self.coefficients, choose, &mut self.stages)?;
+            self.dictionary.update(&self.coefficients, choose, &mut self.stages)?;
             self.refresh()?;
             (0..self.metric.vertices()).for_each(|i| self.queue.push(i));
             self.spread(&mut Vec::new())?;
@@ -271,7 +270,7 @@ impl<'a> Factorisation<'a> {
         for &r in atoms {
             let Some(i) = self.worst(&mut heap) else { break };
             let atom = self.ideal_atom(i);
-            self.dictionary.set(self.metric, r, &atom);
+            self.dictionary.set(r, &atom);
             self.plant(&mut heap, i, r)?;
         }
         Ok(())

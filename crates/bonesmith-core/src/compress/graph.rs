@@ -1,6 +1,6 @@
 //! Neighbours of vertices: mesh edges, and bridges between the components of the mesh.
 
-use crate::mesh::topology::{Adjacency, Topology};
+use crate::mesh::{Adjacency, Topology};
 
 /// Neighbours of every vertex.
 pub(crate) struct Graph {

@@ -30,14 +30,11 @@ mod target_error;
 #[cfg(test)]
 mod tests;
 
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::Rig;
-use crate::model::two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
-use crate::model::weights::{Row, SparseWeights};
+use crate::mesh::MeshSequence;
+use crate::model::{Blends, MAX_VIRTUAL_BONES, Rig, Row, SparseWeights, TwoLayerRig};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::choice::InfluenceSolver;
-use crate::skinning::poses::Poses;
-use crate::skinning::quadratic::Metric;
+use crate::skinning::{InfluenceSolver, Metric, Poses};
+use crate::solve::check::ensure;
 
 use factorise::Factorisation;
 use graph::Graph;
@@ -69,9 +66,7 @@ pub fn compress(
 ) -> Result<Compressed, CompressError> {
     params.validate()?;
     rig.check()?;
-    if rig.rest.is_empty() {
-        return Err(CompressError::Empty);
-    }
+    ensure(!rig.rest.is_empty(), || CompressError::Empty)?;
     let mut stages = Stages::new(observer);
     stages.begin("preparing", None)?;
     let (metric, own_weights) = match examples {

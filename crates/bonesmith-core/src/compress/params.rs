@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::rig::RigError;
-use crate::model::two_layer::TwoLayerRig;
-use crate::skinning::poses::PoseError;
+use crate::model::{RigError, TwoLayerRig};
+use crate::skinning::PoseError;
 
 /// When to stop adding virtual bones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -84,7 +84,7 @@ impl Factorisation<'_> {
         if self.coefficients.errors[i].is_finite() && candidates[..new].iter().all(known) {
             return false;
         }
-        let blend = self.solver.best(self.metric, &self.dictionary, i, &candidates, self.coefficients.slots);
+        let blend = self.solver.best(&self.dictionary, i, &candidates, self.coefficients.slots);
         let better = blend.1 < self.coefficients.errors[i] * (1.0 - MIN_GAIN);
         if better {
             self.coefficients.set(i, &blend);
@@ -97,7 +97,7 @@ impl Factorisation<'_> {
         let Self { metric, dictionary, coefficients, stages, .. } = self;
         let solve = |solver: &mut BlendSolver, i: usize| {
             let own: Vec<usize> = coefficients.of(i).map(|(r, _)| r).collect();
-            solver.best(metric, dictionary, i, &own, coefficients.slots)
+            solver.best(dictionary, i, &own, coefficients.slots)
         };
         let blends = stages.map(metric.vertices(), BlendSolver::new, solve)?;
         blends.iter().enumerate().for_each(|(i, blend)| coefficients.set(i, blend));
@@ -136,7 +136,7 @@ impl Factorisation<'_> {
         vertices: &[usize],
         gone: impl Fn(usize, usize) -> bool + Sync,
     ) -> Result<Vec<Option<Blend>>, Cancelled> {
-        let Self { metric, dictionary, graph, coefficients, stages, .. } = self;
+        let Self { dictionary, graph, coefficients, stages, .. } = self;
         stages.map(vertices.len(), BlendSolver::new, |solver, at| {
             let i = vertices[at];
             let near = graph.of(i).iter().flat_map(|&n| coefficients.of(n as usize));
@@ -146,7 +146,7 @@ impl Factorisation<'_> {
                     candidates.push(r);
                 }
             }
-            (!candidates.is_empty()).then(|| solver.best(metric, dictionary, i, &candidates, coefficients.slots))
+            (!candidates.is_empty()).then(|| solver.best(dictionary, i, &candidates, coefficients.slots))
         })
     }
 }

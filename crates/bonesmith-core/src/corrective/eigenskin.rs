@@ -11,18 +11,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use faer::{Mat, Side};
+use faer::Mat;
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 use crate::corrective::refine;
-use crate::mesh::frames::Frames;
-use crate::mesh::sequence::MeshSequence;
+use crate::mesh::{Frames, MeshSequence};
 use crate::metrics::MetricsError;
-use crate::model::corrective::{BlendShape, CorrectiveRig};
-use crate::model::rig::{Rig, RigError};
+use crate::model::{BlendShape, CorrectiveRig, Rig, RigError};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::solve::memory::check_memory;
+use crate::solve::check::{check_memory, ensure};
+use crate::solve::matrix::eigen;
 
 /// Maximum of shapes.
 pub const MAX_RANK: usize = 256;
@@ -84,19 +83,13 @@ pub(super) struct Residual {
 impl<'a> Residuals<'a> {
     /// Refuses what does not fit together, or is too large.
     pub fn new(rig: &'a Rig, sequence: &MeshSequence, rank: usize) -> Result<Self, EigenSkinError> {
-        if !(1..=MAX_RANK).contains(&rank) {
-            return Err(EigenSkinError::Rank { rank });
-        }
+        ensure((1..=MAX_RANK).contains(&rank), || EigenSkinError::Rank { rank })?;
         rig.check()?;
         let clip = rig.clips.first().ok_or(MetricsError::NoClip)?;
-        let (n, f) = (rig.vertex_count(), clip.frame_count());
-        if n != sequence.vertex_count() {
-            return Err(MetricsError::VertexCount { rig: n, sequence: sequence.vertex_count() }.into());
-        }
-        if f != sequence.frame_count() {
-            let (clip, sequence) = (clip.name.clone(), sequence.frame_count());
-            return Err(MetricsError::FrameCount { clip, rig: f, sequence }.into());
-        }
+        let (rig_size, size) = (rig.vertex_count(), sequence.vertex_count());
+        ensure(rig_size == size, || MetricsError::VertexCount { rig: rig_size, sequence: size })?;
+        let (clip, f, frames) = (|| clip.name.clone(), clip.frame_count(), sequence.frame_count());
+        ensure(f == frames, || MetricsError::FrameCount { clip: clip(), rig: f, sequence: frames })?;
         check_memory("products of all pairs of frames", f, f, 8).map_err(EigenSkinError::TooLarge)?;
         Ok(Self { rig, frames: sequence.frames() })
     }
@@ -170,11 +163,7 @@ impl Residual {
 }
 
 /// [R][N] the published form: leading left singular vectors of the displacements, as long as their singular values.
-pub(super) fn decomposed(
-    residuals: &Residuals<'_>,
-    rank: usize,
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Vec<DVec3>>, Cancelled> {
+pub(super) fn decomposed(residuals: &Residuals, rank: usize, stages: &mut Stages) -> Result<refine::Shapes, Cancelled> {
     let pulled = residuals.vectors(|residual| residual.pulled_back(), stages)?;
     let f = pulled.len();
     let products = products(&pulled, stages)?;
@@ -200,12 +189,6 @@ pub(super) fn products(frames: &[Vec<Vec3>], stages: &mut Stages<'_>) -> Result<
     let row = |(): &mut (), t: usize| -> Vec<f64> { (0..=t).map(|s| dot(&frames[t], &frames[s])).collect() };
     let rows = stages.map(f, || (), row)?;
     Ok(Mat::from_fn(f, f, |t, s| if s <= t { rows[t][s] } else { rows[s][t] }))
-}
-
-/// Rising eigenvalues and their vectors.
-pub(super) fn eigen(products: &Mat<f64>) -> Option<(Vec<f64>, Mat<f64>)> {
-    let eigen = products.self_adjoint_eigen(Side::Lower).ok()?;
-    Some((eigen.S().column_vector().iter().copied().collect(), eigen.U().to_owned()))
 }
 
 /// Scales a shape so that its largest weight is 1.

@@ -4,11 +4,12 @@
 //! This gives the figures in brackets of [Kavan2010 table 2]. The shapes of [`crate::corrective::eigenskin`] are in the rest pose, as
 //! in [Kry2002, Le2014] and in all file formats; they cannot correct what a flat blended matrix flattens.
 
-use crate::corrective::eigenskin::{EigenSkinError, Residuals, eigen, products};
-use crate::mesh::sequence::MeshSequence;
+use crate::corrective::eigenskin::{EigenSkinError, Residuals, products};
+use crate::mesh::MeshSequence;
 use crate::metrics;
-use crate::model::rig::Rig;
+use crate::model::Rig;
 use crate::observer::{Observer, Stages};
+use crate::solve::matrix::eigen;
 
 /// E_RMS of the rig's first clip with `rank` displacement fields added after the bones, each with a weight in every
 /// frame: no [F, 3 N] matrix of this rank is closer to the residuals.

@@ -6,14 +6,13 @@
 
 use std::ops::Range;
 
-use faer::linalg::matmul::matmul;
-use faer::linalg::solvers::Solve;
-use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use faer::{Mat, MatRef};
 use glam::DVec3;
 use rayon::prelude::*;
 
 use crate::corrective::eigenskin::{BLOCK, Residuals};
 use crate::observer::{Cancelled, Stages};
+use crate::solve::matrix::{product, rows, solve_ridged};
 
 /// Maximum of rounds.
 pub(super) const ROUNDS: usize = 8;
@@ -27,15 +26,18 @@ const MANY_SHAPES: usize = 64;
 /// Numbers of one block's products: they stay in cache.
 const BLOCK_NUMBERS: usize = 1 << 18;
 
-/// Shapes [R][N] and their weights [F][R].
-type Solution = (Vec<Vec<DVec3>>, Vec<Vec<f64>>);
+/// [R][N] displacements.
+pub(super) type Shapes = Vec<Vec<DVec3>>;
+
+/// [F][R] weights of the shapes.
+type Weights = Vec<Vec<f64>>;
 
 /// The best weights of the given shapes, then better shapes, and so on.
 pub(super) fn refine(
-    residuals: &Residuals<'_>,
-    shapes: Vec<Vec<DVec3>>,
-    stages: &mut Stages<'_>,
-) -> Result<Solution, Cancelled> {
+    residuals: &Residuals,
+    shapes: Shapes,
+    stages: &mut Stages,
+) -> Result<(Shapes, Weights), Cancelled> {
     let rounds = match shapes.len() {
         0 => 0,
         1..=MANY_SHAPES => ROUNDS,
@@ -61,17 +63,17 @@ pub(super) fn refine(
 
 /// [F][R] weights, and the squared error that is left.
 pub(super) fn all_weights(
-    residuals: &Residuals<'_>,
-    shapes: &[Vec<DVec3>],
-    stages: &mut Stages<'_>,
-) -> Result<(Vec<Vec<f64>>, f64), Cancelled> {
+    residuals: &Residuals,
+    shapes: &Shapes,
+    stages: &mut Stages,
+) -> Result<(Weights, f64), Cancelled> {
     let solved = stages.map(residuals.frame_count(), || (), |(), t| best_weights(residuals, t, shapes))?;
     let error = solved.iter().map(|(_, left)| left).sum();
     Ok((solved.into_iter().map(|(weights, _)| weights).collect(), error))
 }
 
 /// [R] weights of the shapes that bring the posed vertices of a frame closest to the truth; the squared error then.
-fn best_weights(residuals: &Residuals<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (Vec<f64>, f64) {
+fn best_weights(residuals: &Residuals, t: usize, shapes: &Shapes) -> (Vec<f64>, f64) {
     let (n, rank) = (residuals.vertex_count(), shapes.len());
     // Sums over fixed blocks, added in order: the same with any number of threads. The last one is the error without shapes.
     let width = rank + 1;
@@ -95,24 +97,13 @@ fn best_weights(residuals: &Residuals<'_>, t: usize, shapes: &[Vec<DVec3>]) -> (
     blocks.iter().for_each(|block| sums.iter_mut().zip(block).for_each(|(sum, x)| *sum += x));
     let largest = (0..rank).map(|a| sums[a * width + a]).fold(0.0, f64::max);
     let at = |a: usize, b: usize| sums[a.max(b) * width + a.min(b)];
-    let system = Mat::from_fn(rank, rank, |a, b| at(a, b) + if a == b { 1e-10 * largest + 1e-300 } else { 0.0 });
-    let right = Mat::from_fn(rank, 1, |a, _| at(rank, a));
-    let (weights, gain) = match system.llt(Side::Lower) {
-        Ok(factor) => {
-            let x = factor.solve(&right);
-            ((0..rank).map(|a| x[(a, 0)]).collect(), (0..rank).map(|a| x[(a, 0)] * right[(a, 0)]).sum())
-        }
-        Err(_) => (vec![0.0; rank], 0.0),
-    };
+    let weights = solve_ridged(rank, 1e-10 * largest + 1e-300, at, |a| at(rank, a)).unwrap_or(vec![0.0; rank]);
+    let gain: f64 = weights.iter().enumerate().map(|(a, x)| x * at(rank, a)).sum();
     (weights, (at(rank, rank) - gain).max(0.0))
 }
 
 /// [R][N] displacements for given weights [F][R].
-pub(super) fn best_shapes(
-    residuals: &Residuals<'_>,
-    weights: &[Vec<f64>],
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Vec<DVec3>>, Cancelled> {
+pub(super) fn best_shapes(residuals: &Residuals, weights: &Weights, stages: &mut Stages) -> Result<Shapes, Cancelled> {
     let (n, f, rank) = (residuals.vertex_count(), weights.len(), weights[0].len());
     let pairs: Vec<(usize, usize)> = (0..rank).flat_map(|a| (0..=a).map(move |b| (a, b))).collect();
     let products = Mat::from_fn(pairs.len(), f, |p, t| weights[t][pairs[p].0] * weights[t][pairs[p].1]);
@@ -148,8 +139,8 @@ fn displacements(
         metrics[(t * n + k) * 6..][..6].copy_from_slice(&entries);
         along[(t * n + k) * 3..][..3].copy_from_slice(&at.along().to_array());
     });
-    let sums = times(products, &metrics, 6 * n);
-    let right = times(factors, &along, 3 * n);
+    let sums = product(products, rows(&metrics, 6 * n));
+    let right = product(factors, rows(&along, 3 * n));
     let solve = |k: usize| {
         let entry = |r: usize, c: usize| {
             let ((a, x), (b, y)) = ((r / 3, r % 3), (c / 3, c % 3));
@@ -157,31 +148,8 @@ fn displacements(
             sums[(a * (a + 1) / 2 + b) * 6 * n + 6 * k + x * (x + 1) / 2 + y]
         };
         let size = (0..3 * rank).map(|r| entry(r, r)).sum::<f64>() / (3 * rank) as f64;
-        let ridge = 1e-10 * size + 1e-300;
-        let system = Mat::from_fn(3 * rank, 3 * rank, |r, c| entry(r, c) + if r == c { ridge } else { 0.0 });
-        let right = Mat::from_fn(3 * rank, 1, |r, _| right[r / 3 * 3 * n + 3 * k + r % 3]);
-        match system.llt(Side::Lower) {
-            Ok(factor) => {
-                let x = factor.solve(&right);
-                (0..rank).map(|a| DVec3::new(x[(3 * a, 0)], x[(3 * a + 1, 0)], x[(3 * a + 2, 0)])).collect()
-            }
-            Err(_) => vec![DVec3::ZERO; rank],
-        }
+        let solved = solve_ridged(3 * rank, 1e-10 * size + 1e-300, entry, |r| right[r / 3 * 3 * n + 3 * k + r % 3]);
+        solved.map_or(vec![DVec3::ZERO; rank], |x| x.chunks_exact(3).map(DVec3::from_slice).collect())
     };
     (0..n).map(solve).collect()
-}
-
-/// `left [m, F] right [F, columns]`, by rows.
-fn times(left: MatRef<'_, f64>, right: &[f64], columns: usize) -> Vec<f64> {
-    let (m, f) = (left.nrows(), left.ncols());
-    let mut out = vec![0.0; m * columns];
-    matmul(
-        MatMut::from_row_major_slice_mut(&mut out, m, columns),
-        Accum::Replace,
-        left,
-        MatRef::from_row_major_slice(right, f, columns),
-        1.0,
-        Par::Seq,
-    );
-    out
 }

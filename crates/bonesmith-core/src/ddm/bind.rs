@@ -1,7 +1,6 @@
 //! Rigid bind: each vertex follows one bone.
 
-use crate::model::rig::Rig;
-use crate::model::weights::SparseWeights;
+use crate::model::{Rig, SparseWeights};
 
 /// The same rig with every vertex on the bone of its largest weight: the usual start of Delta Mush.
 pub fn rigid_bind(rig: &Rig) -> Rig {

@@ -7,14 +7,10 @@ use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 use crate::ddm::params::{DdmError, DdmMaps, DdmParams};
-use crate::ddm::precompute::Settings;
-use crate::ddm::smooth::Neighbours;
-use crate::ddm::weld::Weld;
+use crate::ddm::precompute::Nodes;
 use crate::deform::lbs;
-use crate::mesh::normals::vertex_normals;
-use crate::mesh::sphere::smallest_enclosing_sphere;
-use crate::mesh::topology::Topology;
-use crate::model::rig::Rig;
+use crate::mesh::vertex_normals;
+use crate::model::Rig;
 use crate::solve::transform::nearest_rotation;
 
 /// Residual at which a solve ends, relative to the right side.
@@ -35,13 +31,7 @@ pub enum Frames {
 pub struct DeltaMush<'a> {
     rig: &'a Rig,
     frames: Frames,
-    origin: DVec3,
-    weld: Weld,
-    topology: Topology,
-    neighbours: Neighbours,
-    settings: Settings,
-    /// [nodes] rest places.
-    rest: Vec<DVec3>,
+    nodes: Nodes,
     /// [nodes] smoothed rest places.
     smooth_rest: Vec<DVec3>,
     /// [nodes] edge that the tangent of a vertex follows.
@@ -51,29 +41,17 @@ pub struct DeltaMush<'a> {
 impl<'a> DeltaMush<'a> {
     /// Prepares a rig. Kappa and alpha are not used; lambda and p are those of Direct Delta Mush.
     pub fn new(rig: &'a Rig, params: &DdmParams, maps: &DdmMaps, frames: Frames) -> Result<Self, DdmError> {
-        params.validate()?;
-        rig.check()?;
-        maps.validate(rig.vertex_count())?;
-        if rig.rest.is_empty() {
-            return Err(DdmError::Empty);
-        }
-        let weld = Weld::new(&rig.rest, params.weld);
-        let origin = smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3())).center.as_vec3().as_dvec3();
-        let rest = weld.places(&rig.rest, origin);
-        let topology = weld.topology(&rig.surface.topology);
-        let floats: Vec<Vec3> = rest.iter().map(|p| p.as_vec3()).collect();
-        let neighbours = Neighbours::new(params.laplacian, &topology, &floats);
-        let settings = Settings::new(&weld, &topology, &rest, params, maps);
-        let tangent = (0..rest.len()).map(|i| neighbours.of(i).next().map_or(i, |(k, _)| k)).collect();
-        let mut mush =
-            Self { rig, frames, origin, weld, topology, neighbours, settings, rest, smooth_rest: vec![], tangent };
-        mush.smooth_rest = mush.smooth_points(&mush.rest);
+        let nodes = Nodes::new(rig, params, maps)?;
+        let tangent = |i: usize| nodes.neighbours.of(i).next().map_or(i, |(k, _)| k);
+        let tangent = (0..nodes.places.len()).map(tangent).collect();
+        let mut mush = Self { rig, frames, nodes, smooth_rest: Vec::new(), tangent };
+        mush.smooth_rest = mush.smooth_points(&mush.nodes.places);
         Ok(mush)
     }
 
     /// [N] posed vertices for [B] `posed_from_rest` of one frame.
     pub fn pose(&self, pose: &[DAffine3]) -> Vec<Vec3> {
-        let posed_origin = pose.first().map_or(self.origin, |m| m.transform_point3(self.origin));
+        let posed_origin = pose.first().map_or(self.nodes.origin, |m| m.transform_point3(self.nodes.origin));
         let posed = lbs(&self.rig.rest, &self.rig.weights, pose);
         let posed = self.weld_points(&posed, posed_origin);
         let smooth = self.smooth_points(&posed);
@@ -83,14 +61,14 @@ impl<'a> DeltaMush<'a> {
         };
         let place = |&node: &u32| {
             let i = node as usize;
-            (posed_origin + smooth[i] + rotations[i] * (self.rest[i] - self.smooth_rest[i])).as_vec3()
+            (posed_origin + smooth[i] + rotations[i] * (self.nodes.places[i] - self.smooth_rest[i])).as_vec3()
         };
-        self.weld.node.iter().map(place).collect()
+        self.nodes.weld.node.iter().map(place).collect()
     }
 
     /// [nodes] mean place of the vertices of each node, relative to `origin`.
     fn weld_points(&self, points: &[Vec3], origin: DVec3) -> Vec<DVec3> {
-        let axis = |a: usize| self.weld.mean(points.iter().map(move |p| f64::from(p[a]) - origin[a]));
+        let axis = |a: usize| self.nodes.weld.mean(points.iter().map(move |p| f64::from(p[a]) - origin[a]));
         let [x, y, z] = [axis(0), axis(1), axis(2)];
         (0..x.len()).map(|i| DVec3::new(x[i], y[i], z[i])).collect()
     }
@@ -103,11 +81,11 @@ impl<'a> DeltaMush<'a> {
 
     /// p implicit steps; a vertex with fewer steps keeps what it had after them.
     fn smooth(&self, column: Vec<f64>) -> Vec<f64> {
-        let most = self.settings.steps.iter().copied().max().unwrap_or(0);
+        let most = self.nodes.steps.iter().copied().max().unwrap_or(0);
         let (mut now, mut result) = (column.clone(), column);
         for step in 1..=most {
             now = self.solve(&now);
-            for ((result, now), &steps) in result.iter_mut().zip(&now).zip(&self.settings.steps) {
+            for ((result, now), &steps) in result.iter_mut().zip(&now).zip(&self.nodes.steps) {
                 if steps >= step {
                     *result = *now;
                 }
@@ -121,11 +99,11 @@ impl<'a> DeltaMush<'a> {
         let multiply = |x: &[f64]| -> Vec<f64> {
             let row = |i: usize| {
                 let mut lone = true;
-                let mean = self.neighbours.of(i).fold(0.0, |mean, (k, w)| {
+                let mean = self.nodes.neighbours.of(i).fold(0.0, |mean, (k, w)| {
                     lone = false;
                     mean + w * x[k]
                 });
-                x[i] + if lone { 0.0 } else { self.settings.lambda[i] * (x[i] - mean) }
+                x[i] + if lone { 0.0 } else { self.nodes.lambda[i] * (x[i] - mean) }
             };
             (0..x.len()).map(row).collect()
         };
@@ -168,7 +146,7 @@ impl<'a> DeltaMush<'a> {
     }
 
     fn tangent_rotations(&self, smooth: &[DVec3]) -> Vec<DMat3> {
-        let triangles = self.topology.vertex_triangles();
+        let triangles = self.nodes.topology.vertex_triangles();
         let frames = |points: &[DVec3]| -> Vec<DMat3> {
             let floats: Vec<Vec3> = points.iter().map(|p| p.as_vec3()).collect();
             let normals = vertex_normals(&floats, &triangles);
@@ -189,7 +167,7 @@ impl<'a> DeltaMush<'a> {
     fn procrustes_rotations(&self, posed: &[DVec3], smooth: &[DVec3]) -> Vec<DMat3> {
         let columns: Vec<Vec<f64>> = (0..9)
             .into_par_iter()
-            .map(|at| self.smooth(posed.iter().zip(&self.rest).map(|(x, u)| x[at % 3] * u[at / 3]).collect()))
+            .map(|at| self.smooth(posed.iter().zip(&self.nodes.places).map(|(x, u)| x[at % 3] * u[at / 3]).collect()))
             .collect();
         let rotation = |i: usize| {
             let entries: [f64; 9] =

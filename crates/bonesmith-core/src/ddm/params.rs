@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::laplacian::Laplacian;
+use crate::mesh::Laplacian;
+use crate::model::RigError;
 use crate::model::ddm::DdmRigError;
-use crate::model::rig::RigError;
+use crate::solve::check::ensure;
 
 /// What is precomputed. `Default` is the recommended set; nothing in it depends on the model's unit, and with automatic
 /// smoothness little on its resolution.
@@ -94,11 +95,9 @@ pub(super) const MAX_STEPS: f64 = 1000.0;
 impl DdmParams {
     /// Checks all ranges.
     pub fn validate(&self) -> Result<(), DdmError> {
-        let within = |what: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
-            true => Ok(()),
-            false => {
-                Err(DdmError::BadParameter { what: format!("{what} is {value}, but {least} to {most} are possible") })
-            }
+        let within = |what: &str, value: f64, least: f64, most: f64| {
+            let what = || format!("{what} is {value}, but {least} to {most} are possible");
+            ensure((least..=most).contains(&value), || DdmError::BadParameter { what: what() })
         };
         within("the rotation smoothness", self.rotation_smooth.unwrap_or(0.0), 0.0, MAX_SMOOTH)?;
         within("the translation smoothness", self.translation_smooth.unwrap_or(0.0), 0.0, MAX_SMOOTH)?;
@@ -120,9 +119,7 @@ impl DdmMaps {
         ];
         for (map, values, least, most) in maps {
             let Some(values) = values else { continue };
-            if values.len() != vertices {
-                return Err(DdmError::MapLength { map, values: values.len(), vertices });
-            }
+            ensure(values.len() == vertices, || DdmError::MapLength { map, values: values.len(), vertices })?;
             let bad = |value: &f32| !(least..=most).contains(&f64::from(*value));
             if let Some(vertex) = values.iter().position(bad) {
                 return Err(DdmError::MapValue { map, vertex, value: values[vertex], least, most });

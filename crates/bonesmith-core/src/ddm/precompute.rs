@@ -10,13 +10,10 @@ use rayon::prelude::*;
 use crate::ddm::params::{DdmError, DdmMaps, DdmParams, MAX_SMOOTH};
 use crate::ddm::smooth::{Neighbours, Smoother};
 use crate::ddm::weld::Weld;
-use crate::mesh::sphere::smallest_enclosing_sphere;
-use crate::mesh::topology::{Adjacency, Topology};
-use crate::model::ddm::{DdmRig, Variant};
-use crate::model::multi_weights::{MultiWeight, MultiWeights};
-use crate::model::rig::Rig;
-use crate::model::weights::{Row, SparseWeights, normalise};
+use crate::mesh::{Adjacency, Topology, smallest_enclosing_sphere};
+use crate::model::{DdmRig, MultiWeight, MultiWeights, Rig, Row, SparseWeights, Variant, add_to, normalise};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::solve::check::ensure;
 
 /// Isotropic part of every multi-weight, over the squared radius of the model: defines the rotation of vertices whose
 /// surroundings are flat, straight or empty, and is negligible beside other moments.
@@ -33,16 +30,11 @@ pub fn precompute(
     maps: &DdmMaps,
     observer: &mut dyn Observer,
 ) -> Result<DdmRig, DdmError> {
-    params.validate()?;
-    rig.check()?;
-    maps.validate(rig.vertex_count())?;
-    if rig.rest.is_empty() {
-        return Err(DdmError::Empty);
-    }
+    let nodes = Nodes::new(rig, params, maps)?;
     let stages = &mut Stages::new(observer);
     stages.begin("smoothing weights", None)?;
-    let field = Field::new(rig, params, maps, stages)?;
-    let mut influences: Vec<Vec<(u16, MultiWeight)>> = vec![Vec::new(); field.weld.count()];
+    let field = Field::new(rig, nodes, stages)?;
+    let mut influences: Vec<Vec<(u16, MultiWeight)>> = vec![Vec::new(); field.nodes.weld.count()];
     let bones: Vec<usize> = field.used_bones();
     stages.begin("smoothing weights", Some(bones.len()))?;
     for batch in bones.chunks(BATCH) {
@@ -51,9 +43,9 @@ pub fn precompute(
     let finished: Vec<Vec<(u16, MultiWeight)>> =
         influences.into_par_iter().enumerate().map(|(node, row)| select(row, &field.totals[node], params)).collect();
     let row = |&node: &u32| (field.centres[node as usize], finished[node as usize].clone());
-    let weights = MultiWeights::from_rows(field.weld.node.iter().map(row));
+    let weights = MultiWeights::from_rows(field.nodes.weld.node.iter().map(row));
     let rig = Rig { weights: scalars(&weights), ..rig.clone() };
-    Ok(DdmRig { rig, origin: field.origin, weights, layer: None, variant: Variant::V0 })
+    Ok(DdmRig { rig, origin: field.nodes.origin, weights, layer: None, variant: Variant::V0 })
 }
 
 /// Plain weights: the largest scalars.
@@ -63,30 +55,56 @@ pub(super) fn scalars(weights: &MultiWeights) -> SparseWeights {
     SparseWeights::from_rows(weights.max_influences().clamp(1, FALLBACK_INFLUENCES), &rows)
 }
 
-/// lambda, kappa, alpha and p of every node.
-pub(super) struct Settings {
+/// The surface as nodes, and what each is smoothed with.
+pub(super) struct Nodes {
+    pub weld: Weld,
+    pub topology: Topology,
+    pub neighbours: Neighbours,
+    /// The middle of the model.
+    pub origin: DVec3,
+    radius: f64,
+    /// [nodes] relative to `origin`.
+    pub places: Vec<DVec3>,
+    /// [nodes] lambda, kappa, alpha and p.
     pub lambda: Vec<f64>,
-    pub kappa: Vec<f64>,
-    pub alpha: Vec<f64>,
+    kappa: Vec<f64>,
+    alpha: Vec<f64>,
     pub steps: Vec<u32>,
 }
 
-impl Settings {
-    pub fn new(weld: &Weld, topology: &Topology, places: &[DVec3], params: &DdmParams, maps: &DdmMaps) -> Self {
-        let automatic = || automatic_lambda(topology, places, params.steps);
-        let lambda = params.rotation_smooth.unwrap_or_else(automatic);
+impl Nodes {
+    /// Of a sound rig with vertices.
+    pub fn new(rig: &Rig, params: &DdmParams, maps: &DdmMaps) -> Result<Self, DdmError> {
+        params.validate()?;
+        rig.check()?;
+        maps.validate(rig.vertex_count())?;
+        ensure(!rig.rest.is_empty(), || DdmError::Empty)?;
+        let weld = Weld::new(&rig.rest, params.weld);
+        let sphere = smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3()));
+        // A number that float32 holds: positions about it keep every bit they have.
+        let origin = sphere.center.as_vec3().as_dvec3();
+        let places = weld.places(&rig.rest, origin);
+        let topology = weld.topology(&rig.surface.topology);
+        let floats: Vec<Vec3> = places.iter().map(|p| p.as_vec3()).collect();
+        let lambda = params.rotation_smooth.unwrap_or_else(|| automatic_lambda(&topology, &places, params.steps));
         let kappa = params.translation_smooth.unwrap_or(lambda * DdmParams::KAPPA_SHARE);
         let spread = |map: &Option<Vec<f32>>, global: f64| match map {
             Some(map) => weld.mean(map.iter().map(|v| f64::from(*v))),
             None => vec![global; weld.count()],
         };
         let steps = spread(&maps.steps, f64::from(params.steps));
-        Self {
+        Ok(Self {
             lambda: spread(&maps.rotation_smooth, lambda),
             kappa: spread(&maps.translation_smooth, kappa),
             alpha: spread(&maps.alpha, params.alpha),
             steps: steps.into_iter().map(|p| p.round().max(1.0) as u32).collect(),
-        }
+            neighbours: Neighbours::new(params.laplacian, &topology, &floats),
+            radius: sphere.radius,
+            weld,
+            topology,
+            origin,
+            places,
+        })
     }
 }
 
@@ -109,56 +127,28 @@ fn automatic_lambda(topology: &Topology, places: &[DVec3], steps: u32) -> f64 {
 
 /// Everything that does not depend on the bone.
 struct Field {
-    weld: Weld,
-    origin: DVec3,
-    neighbours: Neighbours,
-    settings: Settings,
+    nodes: Nodes,
     /// Smoothing with lambda, and with kappa.
     rotation: Smoother,
     translation: Smoother,
-    /// [nodes] relative to `origin`.
-    places: Vec<DVec3>,
-    /// [nodes] p_i, relative to `origin`.
+    /// [nodes] p_i, relative to the origin.
     centres: Vec<DVec3>,
     /// [nodes] sum over all bones of Psi about the centre, without alpha.
     totals: Vec<MultiWeight>,
     /// [nodes] (bone, weight), mean over the node's vertices.
     weights: Vec<Row>,
-    /// Isotropic part.
-    floor: f64,
 }
 
 impl Field {
-    fn new(rig: &Rig, params: &DdmParams, maps: &DdmMaps, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
-        let weld = Weld::new(&rig.rest, params.weld);
-        let sphere = smallest_enclosing_sphere(rig.rest.iter().map(|p| p.as_dvec3()));
-        // A number that float32 holds: positions about it keep every bit they have.
-        let origin = sphere.center.as_vec3().as_dvec3();
-        let places = weld.places(&rig.rest, origin);
-        let topology = weld.topology(&rig.surface.topology);
-        let floats: Vec<Vec3> = places.iter().map(|p| p.as_vec3()).collect();
-        let neighbours = Neighbours::new(params.laplacian, &topology, &floats);
-        let settings = Settings::new(&weld, &topology, &places, params, maps);
-        let rotation = Smoother::new(&neighbours, &settings.lambda, &settings.steps);
-        let translation = Smoother::new(&neighbours, &settings.kappa, &settings.steps);
-        let squares: Vec<MultiWeight> = places.iter().map(|u| moments(1.0, *u)).collect();
-        let mut totals = rotation.apply(&neighbours, &squares, stages)?;
-        let centres: Vec<DVec3> = totals.iter().map(|m| DVec3::new(m[1], m[2], m[3])).collect();
-        totals.iter_mut().zip(&centres).for_each(|(total, centre)| *total = centred(total, *centre));
-        let mut field = Self {
-            weights: node_weights(rig, &weld),
-            floor: ISOTROPIC * sphere.radius * sphere.radius,
-            totals: Vec::new(),
-            weld,
-            origin,
-            neighbours,
-            settings,
-            rotation,
-            translation,
-            places,
-            centres,
-        };
-        field.totals = totals.iter().enumerate().map(|(i, psi)| field.omega(i, psi, 1.0)).collect();
+    fn new(rig: &Rig, nodes: Nodes, stages: &mut Stages<'_>) -> Result<Self, Cancelled> {
+        let rotation = Smoother::new(&nodes.neighbours, &nodes.lambda, &nodes.steps);
+        let translation = Smoother::new(&nodes.neighbours, &nodes.kappa, &nodes.steps);
+        let squares: Vec<MultiWeight> = nodes.places.iter().map(|u| moments(1.0, *u)).collect();
+        let psi = rotation.apply(&nodes.neighbours, &squares, stages)?;
+        let centres: Vec<DVec3> = psi.iter().map(|m| DVec3::new(m[1], m[2], m[3])).collect();
+        let weights = node_weights(rig, &nodes.weld);
+        let mut field = Self { weights, totals: Vec::new(), nodes, rotation, translation, centres };
+        field.totals = psi.iter().enumerate().map(|(i, psi)| field.omega(i, psi, 1.0)).collect();
         Ok(field)
     }
 
@@ -171,12 +161,10 @@ impl Field {
 
     /// [LeLewis2019] Omega about the centre, where `w' [p;1][p;1]^T` is its corner alone; and the isotropic part.
     fn omega(&self, node: usize, psi: &MultiWeight, slow: f64) -> MultiWeight {
-        let alpha = self.settings.alpha[node];
-        let mut omega = psi.map(|m| (1.0 - alpha) * m);
+        let (alpha, floor) = (self.nodes.alpha[node], ISOTROPIC * self.nodes.radius * self.nodes.radius);
+        let mut omega = centred(psi, self.centres[node]).map(|m| (1.0 - alpha) * m);
         omega[0] += alpha * slow;
-        for at in [4, 7, 9] {
-            omega[at] += self.floor * omega[0];
-        }
+        [4, 7, 9].into_iter().for_each(|at| omega[at] += floor * omega[0]);
         omega
     }
 
@@ -188,19 +176,17 @@ impl Field {
         influences: &mut [Vec<(u16, MultiWeight)>],
         stages: &mut Stages<'_>,
     ) -> Result<(), Cancelled> {
-        let weight = |node: usize, bone: usize| -> f64 {
-            let found = self.weights[node].iter().find(|(j, _)| *j == bone);
-            found.map_or(0.0, |(_, w)| *w)
-        };
-        let columns: Vec<[f64; BATCH]> = (0..self.weld.count())
-            .map(|node| std::array::from_fn(|b| bones.get(b).map_or(0.0, |&bone| weight(node, bone))))
-            .collect();
-        let slow = self.translation.apply(&self.neighbours, &columns, stages)?;
+        let weight =
+            |row: &Row, bone: Option<&usize>| row.iter().find(|(j, _)| Some(j) == bone).map_or(0.0, |(_, w)| *w);
+        let column = |row: &Row| std::array::from_fn(|b| weight(row, bones.get(b)));
+        let columns: Vec<[f64; BATCH]> = self.weights.iter().map(column).collect();
+        let slow = self.translation.apply(&self.nodes.neighbours, &columns, stages)?;
         for (b, &bone) in bones.iter().enumerate() {
-            let squares: Vec<MultiWeight> = self.places.iter().zip(&columns).map(|(u, w)| moments(w[b], *u)).collect();
-            let psi = self.rotation.apply(&self.neighbours, &squares, stages)?;
+            let squares: Vec<MultiWeight> =
+                self.nodes.places.iter().zip(&columns).map(|(u, w)| moments(w[b], *u)).collect();
+            let psi = self.rotation.apply(&self.nodes.neighbours, &squares, stages)?;
             for (node, (psi, kept)) in psi.iter().zip(influences.iter_mut()).enumerate() {
-                let omega = self.omega(node, &centred(psi, self.centres[node]), slow[node][b]);
+                let omega = self.omega(node, psi, slow[node][b]);
                 if omega[0] > params.threshold.max(1e-9) {
                     kept.push((bone as u16, omega));
                 }
@@ -218,11 +204,7 @@ fn node_weights(rig: &Rig, weld: &Weld) -> Vec<Row> {
         let row = &mut rows[node as usize];
         let size = f64::from(weld.sizes[node as usize]);
         for (j, w) in rig.weights.of(i) {
-            let w = f64::from(w) / size;
-            match row.iter_mut().find(|(other, _)| *other == j) {
-                Some((_, sum)) => *sum += w,
-                None => row.push((j, w)),
-            }
+            add_to(row, j, f64::from(w) / size);
         }
     }
     // Stored weights sum to 1 within float32, these exactly.

@@ -9,8 +9,7 @@
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use crate::mesh::laplacian::{Laplacian, LaplacianRows};
-use crate::mesh::topology::Topology;
+use crate::mesh::{Laplacian, LaplacianRows, Topology};
 use crate::observer::{Cancelled, Stages};
 
 /// Terms left out are below this, relative to 1.

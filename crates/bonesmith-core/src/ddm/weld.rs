@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use glam::{DVec3, Vec3};
 
-use crate::mesh::topology::Topology;
+use crate::mesh::Topology;
 
 /// Which node each vertex is part of.
 pub(super) struct Weld {

@@ -8,15 +8,15 @@
 // Loops over lanes and columns are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
+use std::ops::Range;
+
 use glam::{DAffine3, DVec3, Vec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
 use crate::deform::Posed;
-use crate::mesh::normals::vertex_normals;
-use crate::model::ddm::{DdmRig, Variant};
-use crate::model::multi_weights::MultiWeights;
-use crate::model::weights::SparseWeights;
+use crate::mesh::vertex_normals;
+use crate::model::{DdmRig, MultiWeights, SparseWeights, Variant};
 use crate::solve::polar32::{LANES, Lane, nearest_rotations};
 
 /// Vertices per task, a multiple of [`LANES`].
@@ -29,6 +29,15 @@ pub(crate) struct Columns(pub [[f32; 4]; 4]);
 
 /// Columns of a 3x3 matrix.
 type Linear = [[f32; 3]; 3];
+
+/// The bones of one frame, and the rows that follow them.
+struct Frame<'a> {
+    table: &'a MultiWeights,
+    /// [B]
+    bones: &'a [Columns],
+    /// [B] quaternions.
+    rotations: &'a [[f32; 4]],
+}
 
 /// A rig ready to be posed many times.
 pub struct DdmDeformer<'a> {
@@ -66,17 +75,17 @@ impl<'a> DdmDeformer<'a> {
         let Posed { bones, rotations, posed_origin, .. } = Posed::new(pose, self.rig.origin);
         let bones: Vec<Columns> = bones.iter().map(columns).collect();
         let rotations: Vec<[f32; 4]> = rotations.iter().map(|q| q.as_quat().to_array()).collect();
-        let table = &self.rig.weights;
+        let frame = &Frame { table: &self.rig.weights, bones: &bones, rotations: &rotations };
         if self.rig.layer.is_some() {
-            self.virtual_bones.par_chunks_mut(CHUNK / 8).enumerate().for_each(|(chunk, out)| {
-                virtual_transforms(table, &bones, chunk * CHUNK / 8, out);
-            });
+            let chunks = self.virtual_bones.par_chunks_mut(CHUNK / 8).enumerate();
+            chunks.for_each(|(chunk, out)| virtual_transforms(frame, chunk * CHUNK / 8, out));
         }
         // Without normals, every chunk of positions has an empty slice beside it.
         let mut normals: Vec<&mut [Vec3]> = normals.chunks_mut(CHUNK).collect();
         normals.resize_with(posed.len().div_ceil(CHUNK), Default::default);
         posed.par_chunks_mut(CHUNK).zip(normals.par_iter_mut()).enumerate().for_each(|(chunk, (posed, normals))| {
-            let (first, count) = (chunk * CHUNK, posed.len());
+            let first = chunk * CHUNK;
+            let rows = first..first + posed.len();
             let mut place = |i: usize, m: &Linear, point: Vec3| {
                 posed[i - first] = point;
                 if let Some(normal) = normals.get_mut(i - first) {
@@ -85,16 +94,16 @@ impl<'a> DdmDeformer<'a> {
             };
             // Rows of vertices: a linear part, and where the centre goes.
             let row = |i: usize, m: &Linear, q: [f32; 3]| {
-                let (p, u) = (table.centres()[i], self.rest[i]);
+                let (p, u) = (frame.table.centres()[i], self.rest[i]);
                 place(i, m, apply(m, [u[0] - p.x, u[1] - p.y, u[2] - p.z], q));
             };
             match (&self.rig.layer, self.rig.variant) {
-                (Some(layer), _) => blend_rows(layer, &self.virtual_bones, &self.rest, first, count, |i, m, point| {
+                (Some(layer), _) => blend_rows(layer, &self.virtual_bones, &self.rest, rows, |i, m, point| {
                     place(i, &std::array::from_fn(|c| [m[c][0], m[c][1], m[c][2]]), point);
                 }),
-                (None, Variant::V0) => rotation_rows(table, &bones, first, count, row),
-                (None, Variant::V1) => shear_rows(table, &bones, &self.inverses, first, count, row),
-                (None, variant) => scalar_rows(variant, table, &bones, &rotations, first, count, row),
+                (None, Variant::V0) => rotation_rows(frame, rows, row),
+                (None, Variant::V1) => shear_rows(frame, &self.inverses, rows, row),
+                (None, variant) => scalar_rows(frame, variant, rows, row),
             }
             posed.iter_mut().for_each(|p| *p = (p.as_dvec3() + posed_origin).as_vec3());
         });
@@ -114,7 +123,7 @@ pub fn lbs_f32_into(rest: &[[f32; 3]], weights: &SparseWeights, bones: &[DAffine
     let bones: Vec<Columns> = bones.iter().map(columns).collect();
     posed.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, posed)| {
         let first = chunk * CHUNK;
-        blend_rows(weights, &bones, rest, first, posed.len(), |i, _, point| posed[i - first] = point);
+        blend_rows(weights, &bones, rest, first..first + posed.len(), |i, _, point| posed[i - first] = point);
     });
 }
 
@@ -137,7 +146,7 @@ fn posed_normal(m: &Linear, normal: Vec3) -> Vec3 {
 
 /// `Q - q p^T` and q of one row, columns first.
 #[inline(always)]
-fn moments(table: &MultiWeights, bones: &[Columns], row: usize) -> ([[f32; 4]; 3], [f32; 4]) {
+fn moments(&Frame { table, bones, .. }: &Frame<'_>, row: usize) -> ([[f32; 4]; 3], [f32; 4]) {
     let p = table.centres()[row];
     let range = table.starts()[row] as usize..table.starts()[row + 1] as usize;
     let (mut h, mut q) = ([[0.0f32; 4]; 3], [0.0f32; 4]);
@@ -156,24 +165,19 @@ fn moments(table: &MultiWeights, bones: &[Columns], row: usize) -> ([[f32; 4]; 3
     (h, q)
 }
 
-/// Rotation and q of `count` rows from `first` on.
+/// Rotation and q of some rows.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn rotation_rows<F: FnMut(usize, &Linear, [f32; 3])>(
-    table: &MultiWeights,
-    bones: &[Columns],
-    first: usize,
-    count: usize,
-    mut finish: F,
-) {
-    let mut start = 0;
-    while start < count {
-        let here = LANES.min(count - start);
-        let mut target: [[Lane; 3]; 3] = Default::default();
-        let mut rotation: [[Lane; 3]; 3] = Default::default();
+fn rotation_rows<F: FnMut(usize, &Linear, [f32; 3])>(frame: &Frame<'_>, rows: Range<usize>, mut finish: F) {
+    let &Frame { table, bones, .. } = frame;
+    for start in rows.clone().step_by(LANES) {
+        let here = LANES.min(rows.end - start);
+        // Lanes without a row have nothing to turn.
+        let identity = std::array::from_fn(|c| std::array::from_fn(|r| Lane([f32::from(u8::from(c == r)); LANES])));
+        let (mut target, mut rotation): ([[Lane; 3]; 3], [[Lane; 3]; 3]) = (identity, identity);
         let mut q = [[0.0f32; 4]; LANES];
         for l in 0..here {
-            let row = first + start + l;
-            let (h, own) = moments(table, bones, row);
+            let row = start + l;
+            let (h, own) = moments(frame, row);
             q[l] = own;
             // The bone with the largest influence comes first: a good start.
             let guess = &bones[table.bones()[table.starts()[row] as usize] as usize].0;
@@ -184,25 +188,18 @@ fn rotation_rows<F: FnMut(usize, &Linear, [f32; 3])>(
                 }
             }
         }
-        for l in here..LANES {
-            for c in 0..3 {
-                target[c][c].0[l] = 1.0;
-                rotation[c][c].0[l] = 1.0;
-            }
-        }
         nearest_rotations(&target, &mut rotation);
         for l in 0..here {
             let r: Linear = std::array::from_fn(|c| std::array::from_fn(|r| rotation[c][r].0[l]));
-            finish(first + start + l, &r, [q[l][0], q[l][1], q[l][2]]);
+            finish(start + l, &r, [q[l][0], q[l][1], q[l][2]]);
         }
-        start += LANES;
     }
 }
 
 /// Transforms of virtual bones.
-fn virtual_transforms(table: &MultiWeights, bones: &[Columns], first: usize, out: &mut [Columns]) {
-    rotation_rows(table, bones, first, out.len(), |k, r, q| {
-        let p = table.centres()[k];
+fn virtual_transforms(frame: &Frame<'_>, first: usize, out: &mut [Columns]) {
+    rotation_rows(frame, first..first + out.len(), |k, r, q| {
+        let p = frame.table.centres()[k];
         let t: [f32; 3] = std::array::from_fn(|a| q[a] - (r[0][a] * p.x + r[1][a] * p.y + r[2][a] * p.z));
         let wide = |v: [f32; 3]| [v[0], v[1], v[2], 0.0];
         out[k - first] = Columns([wide(r[0]), wide(r[1]), wide(r[2]), wide(t)]);
@@ -215,12 +212,11 @@ fn blend_rows<F: FnMut(usize, &[[f32; 4]; 4], Vec3)>(
     layer: &SparseWeights,
     bones: &[Columns],
     rest: &[[f32; 3]],
-    first: usize,
-    count: usize,
+    rows: Range<usize>,
     mut finish: F,
 ) {
     let slots = layer.slots();
-    for i in first..first + count {
+    for i in rows {
         let row = i * slots..(i + 1) * slots;
         let mut m = [[0.0f32; 4]; 4];
         for (&k, &a) in layer.bone_table()[row.clone()].iter().zip(&layer.weight_table()[row]) {
@@ -244,15 +240,13 @@ fn blend_rows<F: FnMut(usize, &[[f32; 4]; 4], Vec3)>(
 /// Linear part and posed centre of rows of variant 1.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 fn shear_rows<F: FnMut(usize, &Linear, [f32; 3])>(
-    table: &MultiWeights,
-    bones: &[Columns],
+    frame: &Frame<'_>,
     inverses: &[[f32; 6]],
-    first: usize,
-    count: usize,
+    rows: Range<usize>,
     mut finish: F,
 ) {
-    for i in first..first + count {
-        let (h, q) = moments(table, bones, i);
+    for i in rows {
+        let (h, q) = moments(frame, i);
         let [xx, xy, xz, yy, yz, zz] = inverses[i];
         let mix =
             |a: f32, b: f32, c: f32| -> [f32; 3] { std::array::from_fn(|r| h[0][r] * a + h[1][r] * b + h[2][r] * c) };
@@ -263,20 +257,17 @@ fn shear_rows<F: FnMut(usize, &Linear, [f32; 3])>(
 /// The same of variants 2 to 5.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 fn scalar_rows<F: FnMut(usize, &Linear, [f32; 3])>(
+    frame: &Frame<'_>,
     variant: Variant,
-    table: &MultiWeights,
-    bones: &[Columns],
-    rotations: &[[f32; 4]],
-    first: usize,
-    count: usize,
+    rows: Range<usize>,
     mut finish: F,
 ) {
-    for i in first..first + count {
+    for i in rows {
         let (m, q) = match variant {
-            Variant::V2 => blend_row::<true, true>(table, bones, rotations, i),
-            Variant::V3 => blend_row::<false, true>(table, bones, rotations, i),
-            Variant::V4 => blend_row::<true, false>(table, bones, rotations, i),
-            _ => blend_row::<false, false>(table, bones, rotations, i),
+            Variant::V2 => blend_row::<true, true>(frame, i),
+            Variant::V3 => blend_row::<false, true>(frame, i),
+            Variant::V4 => blend_row::<true, false>(frame, i),
+            _ => blend_row::<false, false>(frame, i),
         };
         finish(i, &m, q);
     }
@@ -284,12 +275,8 @@ fn scalar_rows<F: FnMut(usize, &Linear, [f32; 3])>(
 
 /// Linear part and posed centre of variants 2 to 5.
 #[inline(always)]
-fn blend_row<const QUATERNIONS: bool, const LEVERS: bool>(
-    table: &MultiWeights,
-    bones: &[Columns],
-    rotations: &[[f32; 4]],
-    row: usize,
-) -> (Linear, [f32; 3]) {
+fn blend_row<const QUATERNIONS: bool, const LEVERS: bool>(frame: &Frame<'_>, row: usize) -> (Linear, [f32; 3]) {
+    let &Frame { table, bones, rotations } = frame;
     let p = table.centres()[row];
     let (mut m, mut q, mut turn) = ([[0.0f32; 4]; 3], [0.0f32; 4], [0.0f32; 4]);
     let start = table.starts()[row] as usize;

@@ -4,10 +4,9 @@ use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 use rayon::prelude::*;
 
 use crate::deform::posed_normal;
-use crate::mesh::normals::vertex_normals;
-use crate::model::ddm::{DdmRig, Variant};
-use crate::model::multi_weights::{MultiWeights, symmetric};
-use crate::model::rig::{BoneKind, Rig};
+use crate::mesh::vertex_normals;
+use crate::model::multi_weights::symmetric;
+use crate::model::{BoneKind, DdmRig, MultiWeights, Rig, Variant};
 use crate::solve::transform::{inverse, nearest_rotation};
 
 /// One frame: bones about the model's origin, at rest and posed. Differences of far-away points are taken here, once per

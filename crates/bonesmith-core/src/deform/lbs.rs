@@ -5,8 +5,7 @@ use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 use crate::deform::posed_normal;
-use crate::model::two_layer::TwoLayerRig;
-use crate::model::weights::SparseWeights;
+use crate::model::{SparseWeights, TwoLayerRig};
 
 /// Vertices per task.
 const CHUNK: usize = 2048;

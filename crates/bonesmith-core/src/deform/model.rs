@@ -3,10 +3,8 @@
 use glam::{DVec3, Vec3};
 
 use crate::deform::{DdmDeformer, ddm_f64, lbs, two_layer};
-use crate::mesh::sequence::RawSequence;
-use crate::model::ModelRef;
-use crate::model::basis::Basis;
-use crate::model::corrective::CorrectiveRig;
+use crate::mesh::RawSequence;
+use crate::model::{Basis, CorrectiveRig, ModelRef};
 
 /// [N] positions in frame `t` of a clip, computed in float64.
 ///

@@ -1,12 +1,15 @@
 //! From a mesh animation to bones, weights and motion.
 //!
 //! Minimises `sum_it |v_it - sum_j w_ij T_jt u_i|^2` over convex sparse weights `w`, bone motions `T` (rigid, trs or
-//! affine) and the rest pose `u` [Kavan2010 eq. 1, Le2014 eq. 3.1], in four stages:
+//! affine) and the rest pose `u` [Kavan2010 eq. 1, Le2014 eq. 3.1], in five stages:
 //!
 //! 1. `skinning::problem`: the unit space, trajectories by vertex;
 //! 2. `cluster::split`, `skinning::search`: where bones should be, searched on a sample of vertices and frames (`skinning::sample`);
 //! 3. back to all frames, then to all vertices, through a larger sample;
-//! 4. `skinning::descent`: rounds of the vertex step and the bone step, until they no longer pay.
+//! 4. `skinning::descent`: rounds of the vertex step and the bone step, until they no longer pay;
+//! 5. `skinning::prune`: influences that buy little are removed.
+//!
+//! Parts that move rigidly are found first and have bones of their own (`pieces`); the stages see the vertices that remain.
 //!
 //! What each stage does is resolved before the first one starts (`plan`).
 //!
@@ -22,6 +25,7 @@
 //! Deviations are described where they happen: choice of influences (`vertex_step`), splitting (`cluster::split`), planting instead of
 //! reinitialising (`search`), momentum, vertices and bones at once (`together`), several starting points (`basins`).
 
+mod pieces;
 mod plan;
 
 use crate::cluster::split::split;
@@ -36,11 +40,13 @@ use crate::skinning::normals::Normals;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
+use crate::skinning::prune;
 use crate::skinning::run::{Ending, Run};
 use crate::skinning::sample::Sample;
 use crate::skinning::search::{Explorer, Growth};
 use crate::skinning::smooth::Smoothness;
 use crate::skinning::stop::StopRule;
+use crate::skinning::unit::UnitSpace;
 use crate::skinning::vertex_step::VertexParams;
 use plan::{Plan, Size};
 
@@ -55,7 +61,7 @@ const MAX_BONE_SHARE: usize = 8;
 
 /// Weight of normals in the search, in units of the sphere: an angle of a radian counts like a distance of this share of `shading`. Fitted
 /// rigs of 10 to 30 bones have about this ratio of both errors.
-const SEARCH_WEIGHT: f64 = 0.055;
+const SEARCH_WEIGHT: f64 = 0.1;
 
 /// Rounds with normals after vertex steps that do not know them.
 const SHADING_ROUNDS: usize = 12;
@@ -63,26 +69,19 @@ const SHADING_ROUNDS: usize = 12;
 /// Fits bones, weights and bone motion to a mesh animation.
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
-    check_bones(sequence, params)?;
+    pieces::check_bones(sequence, params)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
-    // Smoothness reads neighbours in any order; a small sequence is quickly copied.
-    let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
-    let problem = if stored { Problem::new(sequence) } else { Problem::streamed(sequence) };
-    let (vertices, mut warnings) = (sequence.vertex_count(), Vec::new());
-    let normals = if params.shading > 0.0 { Normals::new(sequence) } else { None };
+    let space = UnitSpace::new(sequence);
+    if let Some(parts) = pieces::Parts::find(sequence, &space, params, &mut run)? {
+        return parts.fit(sequence, &space, params, run);
+    }
+    check_bones(sequence, params)?;
+    let problem = problem(sequence, space, params);
+    let fit = Fit::new(sequence, &problem, params);
     run.prepared();
-    let fit = Fit { sequence, problem: &problem, normals, params, plan: Plan::new(params) };
-    let (state, stop) = match params.bones {
-        BoneCount::Exact(count) => fit.count(count, &mut run)?,
-        BoneCount::TargetError(target) => {
-            let limit = vertices.div_ceil(MAX_BONE_SHARE).min(MAX_BONES);
-            fit.error(target, limit, &mut run, &mut warnings)?
-        }
-        BoneCount::Auto => {
-            fit.error(AUTO_TARGET, vertices.div_ceil(4).min(AUTO_MAX_BONES), &mut run, &mut Vec::new())?
-        }
-    };
+    let (state, stop, reached) = fit.bones(Goal::new(params.bones, sequence.vertex_count()), &mut run)?;
+    let mut warnings: Vec<Warning> = missed(params.bones, reached, state.bones()).into_iter().collect();
     if !problem.moves() {
         warnings.push(Warning::NoMotion);
     }
@@ -95,6 +94,53 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     Ok(Fitted { rig, info })
 }
 
+/// What is to be fitted, in a unit space.
+fn problem(sequence: &MeshSequence, space: UnitSpace, params: &FitParams) -> Problem {
+    // Smoothness reads neighbours in any order; a small sequence is quickly copied.
+    let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
+    if stored { Problem::in_space(sequence, space) } else { Problem::streamed_in(sequence, space) }
+}
+
+/// How many bones to fit, resolved for a mesh.
+#[derive(Clone, Copy, Debug)]
+enum Goal {
+    Count(usize),
+    /// The fewest for an E_RMS, at most `limit`.
+    Error {
+        target: f64,
+        limit: usize,
+    },
+}
+
+impl Goal {
+    fn new(bones: BoneCount, vertices: usize) -> Self {
+        match bones {
+            BoneCount::Exact(count) => Self::Count(count),
+            BoneCount::TargetError(target) => {
+                Self::Error { target, limit: vertices.div_ceil(MAX_BONE_SHARE).min(MAX_BONES) }
+            }
+            BoneCount::Auto => Self::Error { target: AUTO_TARGET, limit: vertices.div_ceil(4).min(AUTO_MAX_BONES) },
+        }
+    }
+
+    /// The same goal where errors are counted in another unit: `factor` times as large.
+    fn scaled(self, factor: f64) -> Self {
+        match self {
+            Self::Error { target, limit } => Self::Error { target: target * factor, limit },
+            count => count,
+        }
+    }
+}
+
+/// What to report where an error was the goal and was not reached.
+fn missed(goal: BoneCount, reached: f64, bones: usize) -> Option<Warning> {
+    match goal {
+        BoneCount::TargetError(target) if reached > target => Some(Warning::TargetMissed { target, reached, bones }),
+        BoneCount::Auto if reached > AUTO_TARGET => Some(Warning::AutoMissed { target: AUTO_TARGET, reached, bones }),
+        _ => None,
+    }
+}
+
 /// A fit with everything that is known before it starts.
 struct Fit<'a> {
     sequence: &'a MeshSequence,
@@ -105,7 +151,12 @@ struct Fit<'a> {
     plan: Plan,
 }
 
-impl Fit<'_> {
+impl<'a> Fit<'a> {
+    fn new(sequence: &'a MeshSequence, problem: &'a Problem, params: &'a FitParams) -> Self {
+        let normals = if params.shading > 0.0 { Normals::new(sequence) } else { None };
+        Self { sequence, problem, normals, params, plan: Plan::new(params) }
+    }
+
     /// The sample for a search with `count` bones: each bone is judged by some vertices.
     fn sample(&self, count: usize) -> Sample {
         let Size { vertices, frames } = self.plan.sample;
@@ -125,6 +176,34 @@ impl Fit<'_> {
         const FRAMES_ENOUGH: usize = 80;
         let limit = self.problem.vertices() * self.problem.frames() / 4 / sample.picked().0.len();
         sample.with_frames(self.problem, limit.max(FRAMES_ENOUGH))
+    }
+
+    /// Fits as many bones as the goal takes; returns the E_RMS reached, too.
+    fn bones(&self, goal: Goal, run: &mut Run<'_>) -> Result<(State, StopReason, f64), Cancelled> {
+        let (mut state, stop, reached) = match goal {
+            Goal::Count(count) => {
+                let (state, stop) = self.count(count, run)?;
+                (state, stop, run.history.last().map_or(0.0, |round| round.e_rms))
+            }
+            Goal::Error { target, limit } => self.error(target, limit, run)?,
+        };
+        let reached = self.prune(goal, &mut state, reached, run)?;
+        Ok((state, stop, reached))
+    }
+
+    /// Removes influences that buy little; a goal that was reached stays so. Returns the E_RMS.
+    fn prune(&self, goal: Goal, state: &mut State, reached: f64, run: &mut Run<'_>) -> Result<f64, Cancelled> {
+        let FitParams { prune: share, smooth, influences, .. } = *self.params;
+        if share == 0.0 || smooth > 0.0 || influences.is_none() || state.skin.slots < 2 || run.is_over() {
+            return Ok(reached);
+        }
+        let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
+        let problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices, None));
+        let limit = |e_rms: f64| match goal {
+            Goal::Error { target, .. } if e_rms <= target => (e_rms * (1.0 + share)).min(target),
+            _ => e_rms * (1.0 + share),
+        };
+        prune::prune(&problem, state, vertices, limit, run)
     }
 
     /// Fits a given number of bones.
@@ -155,17 +234,11 @@ impl Fit<'_> {
         Ok((state, stop))
     }
 
-    /// Fits the smallest number of bones that reaches an error, at most `limit`.
+    /// Fits the smallest number of bones that reaches an error, at most `limit`; returns the error reached, too.
     ///
     /// The search runs on the sample. When all vertices turn out worse than the sample promised, it goes on from where it
     /// stopped with a goal corrected by as much; when the sample is too small for the bones needed, on a larger one.
-    fn error(
-        &self,
-        target: f64,
-        limit: usize,
-        run: &mut Run<'_>,
-        warnings: &mut Vec<Warning>,
-    ) -> Result<(State, StopReason), Cancelled> {
+    fn error(&self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<(State, StopReason, f64), Cancelled> {
         const ATTEMPTS: usize = 8;
         // So far below the target, fewer bones are worth a try.
         const SLACK: f64 = 0.96;
@@ -214,11 +287,8 @@ impl Fit<'_> {
                 _ => goal = (goal * target / reached).min(0.98 * promised.min(goal)),
             }
         }
-        let Some((state, stop, reached)) = best else { unreachable!("at least one attempt is made") };
-        if reached > target {
-            warnings.push(Warning::TargetMissed { target, reached, bones: state.bones() });
-        }
-        Ok((state, stop))
+        let Some(best) = best else { unreachable!("at least one attempt is made") };
+        Ok(best)
     }
 
     /// Rounds on a larger sample where there is much more than that, then on everything. Vertices may come with more influences

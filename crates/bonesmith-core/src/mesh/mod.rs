@@ -9,3 +9,11 @@ pub mod space;
 pub mod sphere;
 pub mod surface;
 pub mod topology;
+
+pub(crate) use frames::Frames;
+pub(crate) use laplacian::{Laplacian, LaplacianRows};
+pub(crate) use normals::vertex_normals;
+pub(crate) use sequence::{MeshSequence, RawSequence};
+pub(crate) use sphere::{Sphere, smallest_enclosing_sphere, unit_radius};
+pub(crate) use surface::{Surface, SurfaceError};
+pub(crate) use topology::{Adjacency, Topology};

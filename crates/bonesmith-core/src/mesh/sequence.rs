@@ -233,6 +233,25 @@ impl MeshSequence {
         Ok(self)
     }
 
+    /// Only some vertices, ascending, at least four, with the faces between them; corner attributes and materials are left out.
+    pub(crate) fn of_vertices(&self, vertices: &[u32]) -> Self {
+        let pick = |positions: &[Vec3]| -> Vec<Vec3> { vertices.iter().map(|&i| positions[i as usize]).collect() };
+        let mut topology = Topology::empty();
+        for face in self.surface.topology.faces() {
+            let place = |i: &u32| vertices.binary_search(i).ok().map(|at| at as u32);
+            if let Some(face) = face.iter().map(place).collect::<Option<Vec<u32>>>() {
+                topology.push_face(&face);
+            }
+        }
+        Self {
+            name: self.name.clone(),
+            rest: pick(&self.rest),
+            frames: FramesInMemory(self.frames.0.iter().map(|frame| Arc::new(pick(frame))).collect()),
+            times_secs: self.times_secs.clone(),
+            surface: Arc::new(Surface::bare(topology)),
+        }
+    }
+
     /// Only the frames `range`; times are kept.
     ///
     /// # Panics

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use glam::Vec3;
 
-use crate::mesh::surface::{Surface, SurfaceError};
+use crate::mesh::{Surface, SurfaceError};
+use crate::solve::check::ensure;
 
 /// An animation as trajectories that vertices mix.
 ///
@@ -78,9 +79,7 @@ impl Basis {
     /// Checks invariants 1 to 3.
     pub fn check(&self) -> Result<(), BasisError> {
         let (n, f, c, d) = (self.vertex_count(), self.frame_count(), self.cluster_count, self.dimension);
-        if c == 0 || d == 0 || f == 0 {
-            return Err(BasisError::Empty { clusters: c, dimension: d, frames: f });
-        }
+        ensure(c != 0 && d != 0 && f != 0, || BasisError::Empty { clusters: c, dimension: d, frames: f })?;
         let sizes = [
             ("basis_clusters", self.clusters.len(), n),
             ("basis_mean", self.mean.len(), f * 3),
@@ -96,9 +95,7 @@ impl Basis {
         let tables =
             [("basis_mean", &self.mean), ("basis_columns", &self.columns), ("basis_coefficients", &self.coefficients)];
         for (what, table) in tables {
-            if let Some(at) = table.iter().position(|x| !x.is_finite()) {
-                return Err(BasisError::NotFinite { what, at });
-            }
+            table.iter().position(|x| !x.is_finite()).map_or(Ok(()), |at| Err(BasisError::NotFinite { what, at }))?;
         }
         Ok(self.surface.check(n)?)
     }

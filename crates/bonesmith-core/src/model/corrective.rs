@@ -2,7 +2,8 @@
 
 use glam::Vec3;
 
-use crate::model::rig::{Clip, Rig, RigError};
+use crate::model::{Clip, Rig, RigError};
+use crate::solve::check::ensure;
 
 /// A shape that is added to the rest pose, before bones move it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,16 +48,12 @@ impl CorrectiveRig {
         self.rig.check()?;
         let vertices = self.rig.vertex_count();
         for BlendShape { name, offsets, weights } in &self.shapes {
-            let name = || name.clone();
-            if offsets.len() != vertices {
-                return Err(CorrectiveError::Offsets { name: name(), offsets: offsets.len(), vertices });
-            }
-            if !weights.iter().map(Vec::len).eq(self.rig.clips.iter().map(Clip::frame_count)) {
-                return Err(CorrectiveError::Weights { name: name() });
-            }
-            if !offsets.iter().all(|p| p.is_finite()) || !weights.iter().flatten().all(|w| w.is_finite()) {
-                return Err(CorrectiveError::NotFinite { name: name() });
-            }
+            let (name, count) = (|| name.clone(), offsets.len());
+            ensure(count == vertices, || CorrectiveError::Offsets { name: name(), offsets: count, vertices })?;
+            let whole = weights.iter().map(Vec::len).eq(self.rig.clips.iter().map(Clip::frame_count));
+            ensure(whole, || CorrectiveError::Weights { name: name() })?;
+            let finite = offsets.iter().all(|p| p.is_finite()) && weights.iter().flatten().all(|w| w.is_finite());
+            ensure(finite, || CorrectiveError::NotFinite { name: name() })?;
         }
         Ok(())
     }

@@ -2,10 +2,9 @@
 
 use glam::DVec3;
 
-use crate::model::multi_weights::{MultiWeights, MultiWeightsError};
-use crate::model::rig::{Rig, RigError};
-use crate::model::two_layer::MAX_VIRTUAL_BONES;
-use crate::model::weights::{SparseWeights, WeightError};
+use crate::model::multi_weights::MultiWeightsError;
+use crate::model::{MAX_VIRTUAL_BONES, MultiWeights, Rig, RigError, SparseWeights, WeightError};
+use crate::solve::check::ensure;
 use serde::{Deserialize, Serialize};
 
 /// How a vertex is moved; each variant stores less and computes less than the one before.
@@ -124,27 +123,28 @@ impl DdmRig {
 
     /// Checks invariants 1 to 4.
     pub fn check(&self) -> Result<(), DdmRigError> {
-        let mismatch = |what: String| Err(DdmRigError::Mismatch { what });
+        let mismatch = |what: String| DdmRigError::Mismatch { what };
         self.rig.check()?;
         self.weights.check(self.rig.bone_count())?;
-        if !self.origin.is_finite() {
-            return mismatch("the origin of the multi-weights is not finite".into());
-        }
+        ensure(self.origin.is_finite(), || mismatch("the origin of the multi-weights is not finite".into()))?;
         if self.weights.width() < self.variant.width() {
             let (has, needs) = (self.weights.width(), self.variant.width());
-            return mismatch(format!("multi-weights of {has} numbers, but variant {:?} needs {needs}", self.variant));
+            return Err(mismatch(format!(
+                "multi-weights of {has} numbers, but variant {:?} needs {needs}",
+                self.variant
+            )));
         }
         let (rows, n) = (self.weights.count(), self.vertex_count());
         match &self.layer {
-            None if rows != n => mismatch(format!("multi-weights of {rows} vertices, but the rest pose has {n}")),
+            None if rows != n => Err(mismatch(format!("multi-weights of {rows} vertices, but the rest pose has {n}"))),
             None => Ok(()),
-            Some(_) if self.variant != Variant::V0 => mismatch("a compressed rig is of variant 0".into()),
+            Some(_) if self.variant != Variant::V0 => Err(mismatch("a compressed rig is of variant 0".into())),
             Some(_) if rows == 0 || rows > MAX_VIRTUAL_BONES => {
-                mismatch(format!("{rows} virtual bones; 1 to {MAX_VIRTUAL_BONES} are possible"))
+                Err(mismatch(format!("{rows} virtual bones; 1 to {MAX_VIRTUAL_BONES} are possible")))
             }
             Some(layer) if layer.vertex_count() != n => {
                 let weights = layer.vertex_count();
-                mismatch(format!("weights on virtual bones for {weights} vertices, but the rest pose has {n}"))
+                Err(mismatch(format!("weights on virtual bones for {weights} vertices, but the rest pose has {n}")))
             }
             Some(layer) => Ok(layer.check(rows)?),
         }

@@ -8,18 +8,23 @@ pub mod rig;
 pub mod two_layer;
 pub mod weights;
 
+pub(crate) use basis::Basis;
+pub(crate) use corrective::{BlendShape, CorrectiveRig};
+pub(crate) use ddm::{DdmRig, Variant};
+pub(crate) use multi_weights::{MultiWeight, MultiWeights};
+pub(crate) use rig::{Bone, BoneKind, Clip, Rig, RigError};
+pub(crate) use two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
+pub(crate) use weights::{Row, SparseWeights, WeightError, add_to, keep_largest, normalise};
+
 use std::sync::Arc;
 
 use glam::{DVec3, Vec3};
 
-use crate::mesh::sequence::{MeshSequence, RawSequence};
-use crate::mesh::surface::Surface;
-use basis::{Basis, BasisError};
-use corrective::{CorrectiveError, CorrectiveRig};
-use ddm::{DdmRig, DdmRigError};
-use rig::{BoneKind, Rig, RigError};
-use two_layer::{TwoLayerError, TwoLayerRig};
-use weights::SparseWeights;
+use crate::mesh::{MeshSequence, RawSequence, Surface};
+use basis::BasisError;
+use corrective::CorrectiveError;
+use ddm::DdmRigError;
+use two_layer::TwoLayerError;
 
 /// Whatever a file holds.
 #[derive(Clone, Debug)]
@@ -325,11 +330,8 @@ impl<'a> ModelRef<'a> {
 
     /// Bones that vertex `i` follows through all layers: (bone, weight), each bone once. Weights may be negative.
     pub fn weights_on_bones(self, i: usize) -> Vec<(usize, f64)> {
-        let mut sums: Vec<(usize, f64)> = Vec::new();
-        let mut add = |j: usize, w: f64| match sums.iter_mut().find(|(bone, _)| *bone == j) {
-            Some((_, sum)) => *sum += w,
-            None => sums.push((j, w)),
-        };
+        let mut sums = Row::new();
+        let mut add = |j: usize, w: f64| add_to(&mut sums, j, w);
         match self {
             Self::Sequence(_) | Self::Basis(_) => {}
             Self::Rig(rig) | Self::Corrective(CorrectiveRig { rig, .. }) => {

@@ -3,6 +3,7 @@
 use glam::{DMat3, DVec3, Vec3};
 
 use crate::model::weights::check_affine_row;
+use crate::solve::check::ensure;
 use crate::solve::transform::inverse;
 
 /// One influence as it is computed: `w, x y z, xx xy xz yy yz zz`.
@@ -62,20 +63,16 @@ impl MultiWeights {
         values: Vec<f32>,
         centres: Vec<Vec3>,
     ) -> Result<Self, MultiWeightsError> {
-        let bad = |what: String| Err(MultiWeightsError::Tables { what });
-        if ![1, 4, 10].contains(&width) {
-            return bad(format!("{width} numbers per influence; 1, 4 or 10 are possible"));
-        }
+        let bad = |what: String| MultiWeightsError::Tables { what };
+        ensure([1, 4, 10].contains(&width), || bad(format!("{width} numbers per influence; 1, 4 or 10 are possible")))?;
         if bones.len().checked_mul(width) != Some(values.len()) {
-            return bad(format!("{} numbers for {} influences of {width}", values.len(), bones.len()));
+            return Err(bad(format!("{} numbers for {} influences of {width}", values.len(), bones.len())));
         }
         let rows = starts.len().saturating_sub(1);
-        if rows != centres.len() {
-            return bad(format!("{} centres for {rows} rows", centres.len()));
-        }
+        ensure(rows == centres.len(), || bad(format!("{} centres for {rows} rows", centres.len())))?;
         let whole = starts.first() == Some(&0) && starts.last().map(|&end| end as usize) == Some(bones.len());
         if !whole || !starts.is_sorted() {
-            return bad(format!("the starts of the rows do not rise from 0 to {}", bones.len()));
+            return Err(bad(format!("the starts of the rows do not rise from 0 to {}", bones.len())));
         }
         Ok(Self { width, starts, bones, values, centres })
     }
@@ -196,9 +193,7 @@ impl MultiWeights {
     }
 
     fn check_row(&self, row: usize, bones: usize) -> Result<(), String> {
-        if !self.centres[row].is_finite() {
-            return Err("its centre is not finite".into());
-        }
+        ensure(self.centres[row].is_finite(), || "its centre is not finite".to_owned())?;
         if let Some((j, value)) = self.of(row).find_map(|(j, v)| v.iter().find(|v| !v.is_finite()).map(|v| (j, v))) {
             return Err(format!("bone {j} has the number {value}"));
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::surface::{Surface, SurfaceError};
-use crate::model::weights::{SparseWeights, WeightError};
+use crate::mesh::{Surface, SurfaceError};
+use crate::model::{SparseWeights, WeightError};
+use crate::solve::check::ensure;
 use crate::solve::transform::nearest_rotation;
 
 /// What a bone's transform may do.
@@ -188,16 +189,14 @@ impl Rig {
     /// Checks invariants 1 to 4.
     pub fn check(&self) -> Result<(), RigError> {
         let bones = self.bones.len();
-        if bones == 0 || bones > 1 << 16 {
-            return Err(RigError::BoneCount { bones });
-        }
+        ensure((1..=1 << 16).contains(&bones), || RigError::BoneCount { bones })?;
         self.check_tree()?;
-        if self.weights.vertex_count() != self.rest.len() {
-            return Err(RigError::VertexCount { weights: self.weights.vertex_count(), vertices: self.rest.len() });
-        }
-        if let Some(vertex) = self.rest.iter().position(|p| !p.is_finite()) {
-            return Err(RigError::RestNotFinite { vertex });
-        }
+        let (weights, vertices) = (self.weights.vertex_count(), self.rest.len());
+        ensure(weights == vertices, || RigError::VertexCount { weights, vertices })?;
+        self.rest
+            .iter()
+            .position(|p| !p.is_finite())
+            .map_or(Ok(()), |vertex| Err(RigError::RestNotFinite { vertex }))?;
         let finite = |bone: &Bone| bone.world_from_bind.is_finite() && bone.tip.is_none_or(|tip| tip.is_finite());
         if let Some(bone) = self.bones.iter().position(|bone| !finite(bone)) {
             return Err(RigError::BoneNotFinite { bone, name: self.bones[bone].name.clone() });
@@ -205,15 +204,13 @@ impl Rig {
         self.weights.check(bones)?;
         for clip in &self.clips {
             let (frames, transforms) = (clip.times_secs.len(), clip.posed_from_rest.len());
-            if transforms != frames * bones {
-                return Err(RigError::ClipSize { clip: clip.name.clone(), transforms, frames, bones });
-            }
+            let name = || clip.name.clone();
+            ensure(transforms == frames * bones, || RigError::ClipSize { clip: name(), transforms, frames, bones })?;
             if let Some(at) = clip.posed_from_rest.iter().position(|m| !m.is_finite()) {
-                let (frame, bone) = (at / bones, at % bones);
-                return Err(RigError::NotFinite { clip: clip.name.clone(), frame, bone });
+                return Err(RigError::NotFinite { clip: name(), frame: at / bones, bone: at % bones });
             }
         }
-        Ok(self.surface.check(self.rest.len())?)
+        Ok(self.surface.check(vertices)?)
     }
 
     fn check_tree(&self) -> Result<(), RigError> {
@@ -234,9 +231,7 @@ impl Rig {
                 ancestor = self.bones[p].parent;
             }
             path.into_iter().for_each(|p| rooted[p] = true);
-            if !names.insert(bone.name.as_str()) {
-                return Err(RigError::RepeatedName { name: bone.name.clone() });
-            }
+            ensure(names.insert(bone.name.as_str()), || RigError::RepeatedName { name: bone.name.clone() })?;
         }
         Ok(())
     }

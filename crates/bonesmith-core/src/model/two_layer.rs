@@ -4,8 +4,9 @@ use glam::{DAffine3, DVec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use crate::model::rig::{BoneKind, Rig, RigError};
-use crate::model::weights::{SparseWeights, WeightError, check_affine_row, check_bone};
+use crate::model::weights::{check_affine_row, check_bone};
+use crate::model::{BoneKind, Rig, RigError, SparseWeights, WeightError};
+use crate::solve::check::ensure;
 
 /// Maximum number of virtual bones: vertices name them with 16 bits.
 pub const MAX_VIRTUAL_BONES: usize = 1 << 16;
@@ -170,15 +171,9 @@ impl TwoLayerRig {
 
     /// [M] mean of the rest vertices that follow each virtual bone; of all where none does.
     pub fn centers(&self) -> Vec<DVec3> {
-        let mut sums = vec![(DVec3::ZERO, 0.0); self.virtual_count()];
-        for (i, p) in self.master.rest.iter().enumerate() {
-            for (m, w) in self.weights.of(i) {
-                sums[m].0 += f64::from(w) * p.as_dvec3();
-                sums[m].1 += f64::from(w);
-            }
-        }
-        let all: DVec3 = self.master.rest.iter().map(|p| p.as_dvec3()).sum();
-        let mean = all / self.vertex_count().max(1) as f64;
+        let points = self.master.rest.iter().map(|p| p.as_dvec3());
+        let mean = points.clone().sum::<DVec3>() / self.vertex_count().max(1) as f64;
+        let sums = self.weights.point_sums(points, self.virtual_count());
         sums.into_iter().map(|(sum, total)| if total > 0.0 { sum / total } else { mean }).collect()
     }
 
@@ -186,9 +181,8 @@ impl TwoLayerRig {
     pub fn check(&self) -> Result<(), TwoLayerError> {
         self.master.check()?;
         let virtual_bones = self.virtual_count();
-        if virtual_bones == 0 || virtual_bones > MAX_VIRTUAL_BONES {
-            return Err(TwoLayerError::VirtualBoneCount { virtual_bones });
-        }
+        let possible = (1..=MAX_VIRTUAL_BONES).contains(&virtual_bones);
+        ensure(possible, || TwoLayerError::VirtualBoneCount { virtual_bones })?;
         let bones = self.master.bone_count();
         for (m, slots) in self.blends.bones.chunks_exact(self.blends.slots).enumerate() {
             let bad = |what| TwoLayerError::BadBlend { virtual_bone: m, what };
@@ -197,9 +191,7 @@ impl TwoLayerRig {
             check_affine_row(self.blends.of(m), bones).map_err(bad)?;
         }
         let (weights, vertices) = (self.weights.vertex_count(), self.vertex_count());
-        if weights != vertices {
-            return Err(TwoLayerError::VertexCount { weights, vertices });
-        }
+        ensure(weights == vertices, || TwoLayerError::VertexCount { weights, vertices })?;
         Ok(self.weights.check(virtual_bones)?)
     }
 }

@@ -1,5 +1,11 @@
 //! Sparse skinning weights with a fixed number of slots per vertex.
 
+use std::ops::AddAssign;
+
+use glam::DVec3;
+
+use crate::solve::check::ensure;
+
 /// The weights of one vertex: (bone, weight).
 pub(crate) type Row = Vec<(usize, f64)>;
 
@@ -7,6 +13,14 @@ pub(crate) type Row = Vec<(usize, f64)>;
 pub(crate) fn keep_largest(row: &mut Row, count: usize) {
     row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     row.truncate(count);
+}
+
+/// Adds to the entry of a row with this key; a new one if there is none.
+pub(crate) fn add_to<K: PartialEq, V: AddAssign>(row: &mut Vec<(K, V)>, key: K, value: V) {
+    match row.iter_mut().find(|(other, _)| *other == key) {
+        Some((_, sum)) => *sum += value,
+        None => row.push((key, value)),
+    }
 }
 
 /// Scales the weights of a row to sum 1; if the sum is 0, all become equal.
@@ -49,10 +63,7 @@ pub enum WeightError {
 
 /// Refuses a bone that does not exist.
 pub(crate) fn check_bone(bone: usize, bones: usize) -> Result<(), String> {
-    match bone < bones {
-        true => Ok(()),
-        false => Err(format!("it names bone {bone}, but there are {bones} bones")),
-    }
+    ensure(bone < bones, || format!("it names bone {bone}, but there are {bones} bones"))
 }
 
 /// Checks affine weights: bones exist, none twice; weights are finite, may be negative, and sum to 1 within 1e-4.
@@ -61,20 +72,13 @@ pub(crate) fn check_affine_row(row: impl Iterator<Item = (usize, f32)>, bones: u
     let mut seen: Vec<usize> = Vec::new();
     for (j, w) in row {
         check_bone(j, bones)?;
-        if seen.contains(&j) {
-            return Err(format!("it names bone {j} twice"));
-        }
-        if !w.is_finite() {
-            return Err(format!("its weight of bone {j} is {w}"));
-        }
+        ensure(!seen.contains(&j), || format!("it names bone {j} twice"))?;
+        ensure(w.is_finite(), || format!("its weight of bone {j} is {w}"))?;
         seen.push(j);
         sum += f64::from(w);
         size += f64::from(w.abs());
     }
-    match (sum - 1.0).abs() <= 1e-4 * size.max(1.0) {
-        true => Ok(()),
-        false => Err(format!("its weights sum to {sum}, not 1")),
-    }
+    ensure((sum - 1.0).abs() <= 1e-4 * size.max(1.0), || format!("its weights sum to {sum}, not 1"))
 }
 
 impl SparseWeights {
@@ -145,10 +149,7 @@ impl SparseWeights {
     pub fn set(&mut self, i: usize, influences: &[(usize, f64)]) {
         let mut sorted = Row::with_capacity(influences.len());
         for &(j, w) in influences.iter().filter(|(_, w)| *w > 0.0 && w.is_finite()) {
-            match sorted.iter_mut().find(|(other, _)| *other == j) {
-                Some((_, sum)) => *sum += w,
-                None => sorted.push((j, w)),
-            }
+            add_to(&mut sorted, j, w);
         }
         keep_largest(&mut sorted, self.slots);
         if sorted.is_empty() {
@@ -195,6 +196,18 @@ impl SparseWeights {
         usage
     }
 
+    /// [B] sums over the vertices of each bone: of their points [N] and of 1, times their weights.
+    pub(crate) fn point_sums(&self, points: impl Iterator<Item = DVec3>, bones: usize) -> Vec<(DVec3, f64)> {
+        let mut sums = vec![(DVec3::ZERO, 0.0); bones];
+        for (i, p) in points.enumerate() {
+            for (j, w) in self.of(i) {
+                sums[j].0 += f64::from(w) * p;
+                sums[j].1 += f64::from(w);
+            }
+        }
+        sums
+    }
+
     /// Checks invariants 1 to 3.
     pub fn check(&self, bones: usize) -> Result<(), WeightError> {
         for vertex in 0..self.vertex_count() {
@@ -203,23 +216,14 @@ impl SparseWeights {
             let mut sum = 0.0;
             for k in 0..self.slots {
                 let (bone, weight) = (row_bones[k] as usize, row_weights[k]);
-                if !weight.is_finite() || weight < 0.0 {
-                    return Err(WeightError::BadWeight { vertex, bone, weight });
-                }
-                if bone >= bones {
-                    return Err(WeightError::NoSuchBone { vertex, bone, bones });
-                }
-                if k > 0 && weight > row_weights[k - 1] {
-                    return Err(WeightError::NotSorted { vertex });
-                }
-                if weight > 0.0 && row_bones[..k].contains(&(bone as u16)) {
-                    return Err(WeightError::Repeated { vertex, bone });
-                }
+                ensure(weight.is_finite() && weight >= 0.0, || WeightError::BadWeight { vertex, bone, weight })?;
+                ensure(bone < bones, || WeightError::NoSuchBone { vertex, bone, bones })?;
+                ensure(k == 0 || weight <= row_weights[k - 1], || WeightError::NotSorted { vertex })?;
+                let repeated = weight > 0.0 && row_bones[..k].contains(&(bone as u16));
+                ensure(!repeated, || WeightError::Repeated { vertex, bone })?;
                 sum += f64::from(weight);
             }
-            if (sum - 1.0).abs() > 1e-5 {
-                return Err(WeightError::BadSum { vertex, sum });
-            }
+            ensure((sum - 1.0).abs() <= 1e-5, || WeightError::BadSum { vertex, sum })?;
         }
         Ok(())
     }

@@ -27,15 +27,12 @@ mod tests;
 
 use rayon::prelude::*;
 
-use crate::mesh::laplacian::LaplacianRows;
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::Rig;
-use crate::model::weights::{Row, SparseWeights};
+use crate::mesh::{Adjacency, LaplacianRows, MeshSequence};
+use crate::model::{Rig, Row, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::choice::{Form, InfluenceSolver};
-use crate::skinning::poses::Poses;
-use crate::skinning::quadratic::{Metric, project};
+use crate::skinning::products::{along, form};
+use crate::skinning::quadratic::project;
+use crate::skinning::{InfluenceSolver, Metric, Poses};
 
 use simplex_qp::SimplexQp;
 use smooth_residuals::SmoothResiduals;
@@ -57,172 +54,153 @@ pub fn reduce(
 ) -> Result<Reduced, ReduceError> {
     params.validate()?;
     rig.check()?;
-    let stages = &mut Stages::new(observer);
+    let mut stages = Stages::new(observer);
     stages.begin("poses", None)?;
     let before = rig.weights.max_influences();
-    let mut info = ReduceInfo { iterations: 0, converged: true, influences_before: before, nothing_to_do: false };
+    let info = ReduceInfo { iterations: 0, converged: true, influences_before: before, nothing_to_do: false };
     // Examples that do not fit are refused whether the method needs them or not.
     let poses = match params.method.needs_poses() || examples.is_some() {
         true => Some(Poses::new(rig, examples)?),
         false => None,
     };
     if before <= params.influences {
-        info.nothing_to_do = true;
-        return Ok(Reduced { rig: rig.clone(), info });
+        return Ok(Reduced { rig: rig.clone(), info: ReduceInfo { nothing_to_do: true, ..info } });
     }
     let k = params.influences.min(rig.bone_count());
+    let mut this = Reduction { rig, params, k, info, stages };
     let rows = match (params.method, poses) {
         (ReduceMethod::KLargest, _) => rig.weights.largest(k),
-        (ReduceMethod::Smooth, _) => smooth(rig, k, params.laplacian, &mut info, stages)?,
-        (ReduceMethod::Geometric, Some(poses)) => geometric(rig, &Metric::of_poses(&poses, stages)?, k, stages)?,
-        (ReduceMethod::Poisson, Some(poses)) => poisson(rig, &poses, k, params.laplacian, &mut info, stages)?,
-        (ReduceMethod::Bonesmith, Some(poses)) => bonesmith(rig, poses, k, params, &mut info, stages)?,
+        (ReduceMethod::Smooth, _) => this.smooth()?,
+        (ReduceMethod::Geometric, Some(poses)) => {
+            let metric = Metric::of_poses(&poses, &mut this.stages)?;
+            this.geometric(&metric)?
+        }
+        (ReduceMethod::Poisson, Some(poses)) => this.poisson(&poses)?,
+        (ReduceMethod::Bonesmith, Some(poses)) => this.bonesmith(rig, poses)?,
         (_, None) => unreachable!("poses were made above for methods that need them"),
     };
     let rig = match params.method == ReduceMethod::Bonesmith && params.refit_motion {
-        true => motion::refit_motion(rig, rows, examples, k, params, &mut info, stages)?,
+        true => this.refit_motion(rows, examples)?,
         false => with_rows(rig, &rows, k),
     };
-    Ok(Reduced { rig, info })
+    Ok(Reduced { rig, info: this.info })
+}
+
+/// A reduction in progress.
+struct Reduction<'a> {
+    rig: &'a Rig,
+    params: &'a ReduceParams,
+    /// K: not more than there are bones.
+    k: usize,
+    info: ReduceInfo,
+    stages: Stages<'a>,
 }
 
 fn with_rows(rig: &Rig, rows: &[Row], k: usize) -> Rig {
     Rig { weights: SparseWeights::from_rows(k, rows), ..rig.clone() }
 }
 
-/// The K bones that alone predict best, and the best weights on them.
-fn geometric(rig: &Rig, metric: &Metric, k: usize, stages: &mut Stages<'_>) -> Result<Vec<Row>, Cancelled> {
-    stages.begin("weights", None)?;
-    stages.map(metric.vertices(), InfluenceSolver::dense_form, |solver, i| {
-        solver.load_vertex(metric, i);
-        let q = metric.linear(i);
-        // [Course2014 eq. 37] without |v|^2, which is the same for all bones.
-        let mut errors: Vec<(f64, usize)> =
-            rig.weights.of(i).map(|(j, _)| (solver.form.diagonal(j) - 2.0 * q[j], j)).collect();
-        errors.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        errors.truncate(k);
-        let mut row: Row = errors.iter().enumerate().map(|(at, &(_, j))| (j, f64::from(at == 0))).collect();
-        solver.reweigh(&mut row);
-        row
-    })
-}
-
-/// Bones of the K largest; weights whose Laplacian is that of the original weights.
-fn smooth(
-    rig: &Rig,
-    k: usize,
-    kind: Laplacian,
-    info: &mut ReduceInfo,
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Row>, Cancelled> {
-    stages.begin("smooth weights", None)?;
-    let squared = LaplacianRows::new(kind, &rig.surface.topology, &rig.rest).squared(ANCHOR);
-    let rows = rig.weights.largest(k);
-    // c_ij = (Q w_j)_i of the original weights; the constant is w_j . Q w_j.
-    let mut along = vec![0.0; rig.bone_count()];
-    let mut constant = 0.0;
-    let mut linear = Vec::with_capacity(rows.len());
-    for (i, row) in rows.iter().enumerate() {
-        for &(n, q) in &squared[i] {
-            rig.weights.of(n as usize).for_each(|(j, w)| along[j] += q * f64::from(w));
-        }
-        linear.push(row.iter().map(|&(j, _)| along[j]).collect());
-        constant += rig.weights.of(i).map(|(j, w)| f64::from(w) * along[j]).sum::<f64>();
-        squared[i].iter().for_each(|&(n, _)| rig.weights.of(n as usize).for_each(|(j, _)| along[j] = 0.0));
+impl Reduction<'_> {
+    /// The K bones that alone predict best, and the best weights on them.
+    fn geometric(&mut self, metric: &Metric) -> Result<Vec<Row>, Cancelled> {
+        let Self { rig, k, stages, .. } = self;
+        stages.begin("weights", None)?;
+        stages.map(metric.vertices(), InfluenceSolver::dense_form, |solver, i| {
+            solver.load_vertex(metric, i);
+            let mut row = solver.by_own_error(rig.weights.of(i).map(|(j, _)| j));
+            row.truncate(*k);
+            solver.reweigh(&mut row);
+            row
+        })
     }
-    let same = |i: usize, a: usize, n: usize, b: usize| f64::from(rows[i][a].0 == rows[n][b].0);
-    let qp = SimplexQp::new(&squared, |i| rows[i].len(), same, linear, constant);
-    solve_program(&qp, rows, |_| None, info, stages)
-}
 
-/// Geometric reduction's bones; weights for which the Laplacian of the poses is that of the examples.
-fn poisson(
-    rig: &Rig,
-    poses: &Poses,
-    k: usize,
-    kind: Laplacian,
-    info: &mut ReduceInfo,
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Row>, Cancelled> {
-    let laplacian = LaplacianRows::new(kind, &rig.surface.topology, &rig.rest);
-    let squared = laplacian.squared(ANCHOR);
-    let (gram, projections) = (poses.motion.gram(), project(poses, stages)?);
-    let (b, side) = (poses.motion.bones, 4 * poses.motion.bones);
-    let metric = Metric::of_projections(poses, &projections);
-    let rows = geometric(rig, &metric, k, stages)?;
-    stages.begin("Poisson equation", None)?;
-    let linear = stages.map(
-        rows.len(),
-        || (),
-        |(), i| {
-            let u = poses.rest(i);
-            let toward = |j: usize, n: usize| {
-                let y = &projections[n * side..][..side];
-                u[0] * y[j] + u[1] * y[b + j] + u[2] * y[2 * b + j] + u[3] * y[3 * b + j]
-            };
-            let entry = |j: usize| squared[i].iter().map(|&(n, q)| q * toward(j, n as usize)).sum::<f64>();
+    /// Bones of the K largest; weights whose Laplacian is that of the original weights.
+    fn smooth(&mut self) -> Result<Vec<Row>, Cancelled> {
+        let Self { rig, params, k, stages, .. } = self;
+        stages.begin("smooth weights", None)?;
+        let squared = LaplacianRows::new(params.laplacian, &rig.surface.topology, &rig.rest).squared(ANCHOR);
+        let rows = rig.weights.largest(*k);
+        // c_ij = (Q w_j)_i of the original weights; the constant is w_j . Q w_j.
+        let mut along = vec![0.0; rig.bone_count()];
+        let mut constant = 0.0;
+        let mut linear = Vec::with_capacity(rows.len());
+        for (i, row) in rows.iter().enumerate() {
+            for &(n, q) in &squared[i] {
+                rig.weights.of(n as usize).for_each(|(j, w)| along[j] += q * f64::from(w));
+            }
+            linear.push(row.iter().map(|&(j, _)| along[j]).collect());
+            constant += rig.weights.of(i).map(|(j, w)| f64::from(w) * along[j]).sum::<f64>();
+            squared[i].iter().for_each(|&(n, _)| rig.weights.of(n as usize).for_each(|(j, _)| along[j] = 0.0));
+        }
+        let same = |i: usize, a: usize, n: usize, b: usize| f64::from(rows[i][a].0 == rows[n][b].0);
+        let qp = SimplexQp::new(&squared, |i| rows[i].len(), same, linear, constant);
+        self.solve_program(&qp, rows, |_| None)
+    }
+
+    /// Geometric reduction's bones; weights for which the Laplacian of the poses is that of the examples.
+    fn poisson(&mut self, poses: &Poses) -> Result<Vec<Row>, Cancelled> {
+        let rig = self.rig;
+        let laplacian = LaplacianRows::new(self.params.laplacian, &rig.surface.topology, &rig.rest);
+        let squared = laplacian.squared(ANCHOR);
+        let (gram, projections) = (poses.motion.gram(), project(poses, &mut self.stages)?);
+        let (b, side) = (poses.motion.bones, 4 * poses.motion.bones);
+        let metric = Metric::of_projections(poses, &projections);
+        let rows = self.geometric(&metric)?;
+        self.stages.begin("Poisson equation", None)?;
+        let linear_of = |(): &mut (), i: usize| {
+            let toward = |j: usize, n: u32| along(&projections[n as usize * side..][..side], j, &poses.rest(i));
+            let entry = |j: usize| squared[i].iter().map(|&(n, q)| q * toward(j, n)).sum::<f64>();
             rows[i].iter().map(|&(j, _)| entry(j)).collect()
-        },
-    )?;
-    // |L v|^2 over all vertices and frames.
-    let match_of = |row: &Vec<(u32, f64)>| {
-        let mut sum = vec![0.0; poses.problem.length];
-        for &(n, value) in row {
-            let target = poses.problem.trajectory(n as usize);
-            sum.iter_mut().zip(target).for_each(|(s, x)| *s += value * f64::from(*x));
-        }
-        sum.iter().map(|s| s * s).sum::<f64>()
-    };
-    let anchored = ANCHOR * metric.energy.iter().sum::<f64>();
-    let constant = anchored + laplacian.rows.par_iter().map(match_of).collect::<Vec<f64>>().iter().sum::<f64>();
-    // Product of bone j at vertex i with bone l at vertex n: u_i^T K_jl u_n.
-    let product = |i: usize, at: usize, n: usize, bt: usize| {
-        let ((j, _), (l, _)) = (rows[i][at], rows[n][bt]);
-        let (u, v) = (poses.rest(i), poses.rest(n));
-        let form = |c: usize| {
-            let row = &gram[(c * b + j) * side..][..side];
-            u[c] * (v[0] * row[l] + v[1] * row[b + l] + v[2] * row[2 * b + l] + v[3] * row[3 * b + l])
         };
-        form(0) + form(1) + form(2) + form(3)
-    };
-    let qp = SimplexQp::new(&squared, |i| rows[i].len(), product, linear, constant);
-    solve_program(&qp, rows, |value| Some(metric.rms(value)), info, stages)
-}
-
-/// Solves a program from the weights of `rows` on.
-fn solve_program(
-    qp: &SimplexQp,
-    mut rows: Vec<Row>,
-    e_rms: impl Fn(f64) -> Option<f64>,
-    info: &mut ReduceInfo,
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Row>, Cancelled> {
-    let mut weights: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|&(_, w)| w).collect()).collect();
-    (info.iterations, info.converged) = qp.solve(&mut weights, e_rms, stages)?;
-    for (row, weights) in rows.iter_mut().zip(weights) {
-        row.iter_mut().zip(weights).for_each(|((_, w), found)| *w = found);
+        let linear = self.stages.map(rows.len(), || (), linear_of)?;
+        // |L v|^2 over all vertices and frames.
+        let match_of = |row: &Vec<(u32, f64)>| {
+            let mut sum = vec![0.0; poses.problem.length];
+            for &(n, value) in row {
+                let target = poses.problem.trajectory(n as usize);
+                sum.iter_mut().zip(target).for_each(|(s, x)| *s += value * f64::from(*x));
+            }
+            sum.iter().map(|s| s * s).sum::<f64>()
+        };
+        let anchored = ANCHOR * metric.energy.iter().sum::<f64>();
+        let constant = anchored + laplacian.rows.par_iter().map(match_of).collect::<Vec<f64>>().iter().sum::<f64>();
+        // Product of bone j at vertex i with bone l at vertex n: u_i^T K_jl u_n.
+        let product = |i: usize, at: usize, n: usize, bt: usize| {
+            form(b, gram, (rows[i][at].0, &poses.rest(i)), (rows[n][bt].0, &poses.rest(n)))
+        };
+        let qp = SimplexQp::new(&squared, |i| rows[i].len(), product, linear, constant);
+        self.solve_program(&qp, rows, |value| Some(metric.rms(value)))
     }
-    Ok(rows)
-}
 
-/// Each vertex by itself, then with the residuals of its neighbours.
-fn bonesmith(
-    rig: &Rig,
-    poses: Poses,
-    k: usize,
-    params: &ReduceParams,
-    info: &mut ReduceInfo,
-    stages: &mut Stages<'_>,
-) -> Result<Vec<Row>, Cancelled> {
-    let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
-    let residuals = SmoothResiduals::new(poses, adjacency, params.smooth, stages)?;
-    stages.begin("choosing bones", None)?;
-    let mut rows = residuals.choose(&rig.weights.rows(), k, stages)?;
-    if params.smooth > 0.0 && params.max_sweeps > 0 {
-        stages.begin("smoothing errors", Some(params.max_sweeps))?;
-        let made = residuals.sweep(&mut rows, k, params.max_sweeps, stages)?;
-        info.iterations += made;
-        info.converged = made < params.max_sweeps;
+    /// Solves a program from the weights of `rows` on.
+    fn solve_program(
+        &mut self,
+        qp: &SimplexQp,
+        mut rows: Vec<Row>,
+        e_rms: impl Fn(f64) -> Option<f64>,
+    ) -> Result<Vec<Row>, Cancelled> {
+        let Self { info, stages, .. } = self;
+        let mut weights: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|&(_, w)| w).collect()).collect();
+        (info.iterations, info.converged) = qp.solve(&mut weights, e_rms, stages)?;
+        for (row, weights) in rows.iter_mut().zip(weights) {
+            row.iter_mut().zip(weights).for_each(|((_, w), found)| *w = found);
+        }
+        Ok(rows)
     }
-    Ok(rows)
+
+    /// Each vertex by itself, then with the residuals of its neighbours.
+    fn bonesmith(&mut self, rig: &Rig, poses: Poses) -> Result<Vec<Row>, Cancelled> {
+        let Self { params, k, info, stages, .. } = self;
+        let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
+        let residuals = SmoothResiduals::new(poses, adjacency, params.smooth, stages)?;
+        stages.begin("choosing bones", None)?;
+        let mut rows = residuals.choose(&rig.weights.rows(), *k, stages)?;
+        if params.smooth > 0.0 && params.max_sweeps > 0 {
+            stages.begin("smoothing errors", Some(params.max_sweeps))?;
+            let made = residuals.sweep(&mut rows, *k, params.max_sweeps, stages)?;
+            info.iterations += made;
+            info.converged = made < params.max_sweeps;
+        }
+        Ok(rows)
+    }
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::laplacian::Laplacian;
-use crate::model::rig::{Rig, RigError};
-use crate::skinning::poses::PoseError;
+use crate::mesh::Laplacian;
+use crate::model::{Rig, RigError};
+use crate::skinning::PoseError;
+use crate::solve::check::ensure;
 
 /// How influences are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,14 +66,9 @@ impl Default for ReduceParams {
 impl ReduceParams {
     /// Checks all ranges.
     pub fn validate(&self) -> Result<(), ReduceError> {
-        if self.influences == 0 {
-            return Err(ReduceError::BadParameter { what: "influences must be at least 1".into() });
-        }
-        if !(self.smooth >= 0.0 && self.smooth <= 1e3) {
-            let what = format!("smooth is {}, but 0 to 1000 is possible", self.smooth);
-            return Err(ReduceError::BadParameter { what });
-        }
-        Ok(())
+        ensure(self.influences != 0, || ReduceError::BadParameter { what: "influences must be at least 1".into() })?;
+        let what = || format!("smooth is {}, but 0 to 1000 is possible", self.smooth);
+        ensure((0.0..=1e3).contains(&self.smooth), || ReduceError::BadParameter { what: what() })
     }
 }
 

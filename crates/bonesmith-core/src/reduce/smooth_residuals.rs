@@ -17,12 +17,11 @@
 
 use rayon::prelude::*;
 
-use crate::mesh::topology::Adjacency;
-use crate::model::weights::Row;
+use crate::mesh::Adjacency;
+use crate::model::Row;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::choice::{DenseForm, InfluenceSolver};
-use crate::skinning::poses::Poses;
-use crate::skinning::quadratic::{Metric, project};
+use crate::skinning::quadratic::project;
+use crate::skinning::{DenseForm, InfluenceSolver, Metric, Poses};
 use crate::solve::kernels::squared;
 
 /// Sweeps stop when one lowers the sum by less than this share.
@@ -64,13 +63,7 @@ impl SmoothResiduals {
     }
 
     /// At most `sweeps` sweeps over all vertices; returns how many were made.
-    pub fn sweep(
-        &self,
-        rows: &mut [Row],
-        k: usize,
-        sweeps: usize,
-        stages: &mut Stages<'_>,
-    ) -> Result<usize, Cancelled> {
+    pub fn sweep(&self, rows: &mut [Row], k: usize, sweeps: usize, stages: &mut Stages) -> Result<usize, Cancelled> {
         let side = 4 * self.metric.bones;
         let mut errors: Vec<f32> = vec![0.0; rows.len() * side];
         errors.par_chunks_mut(side).enumerate().for_each(|(i, out)| self.project_error(i, &rows[i], out));

@@ -1,17 +1,13 @@
 //! What is fitted, from rig, subjects, locks and parameters; and the rounds over it.
 
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::Rig;
+use crate::mesh::Adjacency;
+use crate::model::Rig;
 use crate::observer::Cancelled;
 use crate::refit::params::{Locks, RefitParams, Solve, Subject};
 use crate::refit::space;
 use crate::skinning::alternation::{Alternation, Bones};
-use crate::skinning::params::StopReason;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::smooth::Smoothness;
 use crate::skinning::weights::Search;
+use crate::skinning::{Problem, Run, Skin, Smoothness, StopReason};
 
 /// Passes over the vertices when weights are smoothed: each sees the neighbours' weights of the pass before.
 const SMOOTH_PASSES: usize = 4;
@@ -57,11 +53,7 @@ pub(super) fn start(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &Ref
 }
 
 /// Rounds over what is to be fitted, without new bones.
-pub(super) fn descend(
-    fitting: &mut Alternation,
-    params: &RefitParams,
-    run: &mut Run<'_>,
-) -> Result<StopReason, Cancelled> {
+pub(super) fn descend(fitting: &mut Alternation, params: &RefitParams, run: &mut Run) -> Result<StopReason, Cancelled> {
     match params.solve {
         Solve::Weights => {
             let passes = if fitting.smoothness.is_some() { SMOOTH_PASSES } else { 1 };

@@ -3,16 +3,12 @@
 use glam::{DAffine3, DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::model::rig::{Bone, BoneKind, Rig};
+use crate::model::{Bone, BoneKind, Rig};
 use crate::observer::Cancelled;
 use crate::refit::params::RefitParams;
 use crate::skinning::alternation::Alternation;
-use crate::skinning::moments::SecondMoments;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::StopReason;
-use crate::skinning::plant;
-use crate::skinning::run::Run;
 use crate::skinning::weights::Search;
+use crate::skinning::{Motion, Run, SecondMoments, StopReason, plant};
 
 /// Helpers are planted in so many portions: later ones are placed by the error that the earlier ones left.
 const PORTIONS: usize = 4;

@@ -21,13 +21,10 @@ pub mod subjects;
 #[cfg(test)]
 mod tests;
 
-use crate::model::rig::Rig;
+use crate::model::Rig;
 use crate::observer::Observer;
-use crate::skinning::bone_step::BoneModel;
-use crate::skinning::descent::State;
-use crate::skinning::finish;
-use crate::skinning::params::{FitError, FitInfo, MAX_BONES, Warning};
-use crate::skinning::run::{Ending, Run};
+use crate::skinning::{BoneModel, Ending, FitError, FitInfo, MAX_BONES, Run, State, Warning, finish};
+use crate::solve::check::ensure;
 
 pub use params::{Locks, RefitError, RefitParams, Solve, Subject};
 
@@ -74,22 +71,16 @@ pub fn refit(
 fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -> Result<(), RefitError> {
     rig.check()?;
     let (n, b) = (rig.vertex_count(), rig.bone_count());
-    let sized = |what, found, expected| match found == expected {
-        true => Ok(()),
-        false => Err(RefitError::Size { what, found, expected }),
-    };
-    if subjects.is_empty() {
-        return Err(RefitError::NoSubject);
-    }
+    let sized = |what, found, expected| ensure(found == expected, || RefitError::Size { what, found, expected });
+    ensure(!subjects.is_empty(), || RefitError::NoSubject)?;
     if b + params.add_bones > MAX_BONES {
         let what = format!("{b} bones and {} more; at most {MAX_BONES} can be fitted", params.add_bones);
         return Err(FitError::Unsupported(what).into());
     }
     for Subject { sequence, motion, binds } in subjects {
         let name = || sequence.name().to_owned();
-        if sequence.vertex_count() != n {
-            return Err(RefitError::VertexCount { rig: n, sequence: sequence.vertex_count(), name: name() });
-        }
+        let own = sequence.vertex_count();
+        ensure(own == n, || RefitError::VertexCount { rig: n, sequence: own, name: name() })?;
         match motion {
             Some(motion) => sized("motion", motion.len(), b * sequence.frame_count())?,
             None if params.solve == Solve::Weights => return Err(RefitError::NoMotion { name: name() }),
@@ -103,8 +94,6 @@ fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -
     }
     sized("locked bones", if locks.bones.is_empty() { b } else { locks.bones.len() }, b)?;
     sized("vertex mask", if locks.vertices.is_empty() { n } else { locks.vertices.len() }, n)?;
-    match locks.vertices.iter().position(|m| !(0.0..=1.0).contains(m)) {
-        Some(vertex) => Err(RefitError::Mask { vertex, value: locks.vertices[vertex] }),
-        None => Ok(()),
-    }
+    let outside = locks.vertices.iter().position(|m| !(0.0..=1.0).contains(m));
+    outside.map_or(Ok(()), |vertex| Err(RefitError::Mask { vertex, value: locks.vertices[vertex] }))
 }

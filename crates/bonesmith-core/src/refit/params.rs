@@ -3,9 +3,9 @@
 use glam::DAffine3;
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::{BoneKind, RigError};
-use crate::skinning::params::{FitError, FitParams};
+use crate::mesh::MeshSequence;
+use crate::model::{BoneKind, RigError};
+use crate::skinning::{FitError, FitParams};
 
 /// What is fitted; the rest stays as the rig has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

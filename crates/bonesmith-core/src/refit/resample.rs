@@ -3,8 +3,9 @@
 use glam::DAffine3;
 
 use crate::mesh::sequence::typical_step;
-use crate::model::rig::{Clip, Rig};
+use crate::model::{Clip, Rig};
 use crate::skinning::alternation::parents_first;
+use crate::solve::check::ensure;
 use crate::solve::transform::Trs;
 
 /// How the frames of a sequence are found in a clip.
@@ -53,9 +54,7 @@ const SAME: f64 = 0.02;
 /// As many frames as the clip has are its frames, whatever the times are: files without times have a default rate.
 pub fn timing(clip: &Clip, times_secs: &[f64], offset: i64) -> Result<Timing, ResampleError> {
     let (own, frames) = (clip.frame_count(), times_secs.len());
-    if own == 0 {
-        return Err(ResampleError::Empty { clip: clip.name.clone() });
-    }
+    ensure(own != 0, || ResampleError::Empty { clip: clip.name.clone() })?;
     let (step, clip_step) = (typical_step(times_secs), typical_step(&clip.times_secs));
     let even = |times: &[f64], step: f64| times.windows(2).all(|p| (p[1] - p[0] - step).abs() <= SAME * step);
     let same_rate =

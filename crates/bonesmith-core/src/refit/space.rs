@@ -1,12 +1,10 @@
 //! Between a rig in model units and the unit space of the fit.
 
-use crate::model::rig::{Bone, Clip, Rig};
-use crate::model::weights::SparseWeights;
+use crate::model::{Bone, Clip, Rig, SparseWeights};
 use crate::refit::helpers;
 use crate::refit::params::{Locks, Subject};
 use crate::skinning::alternation::Alternation;
-use crate::skinning::problem::Problem;
-use crate::skinning::unit::UnitSpace;
+use crate::skinning::{Problem, UnitSpace};
 
 /// All subjects in the unit of the first.
 pub(super) fn problems(subjects: &[Subject]) -> Vec<Problem> {

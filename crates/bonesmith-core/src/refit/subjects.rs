@@ -2,7 +2,7 @@
 
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
-use crate::model::rig::Rig;
+use crate::model::Rig;
 use crate::skinning::alternation::parents_first;
 use crate::solve::transform::nearest_rotation;
 

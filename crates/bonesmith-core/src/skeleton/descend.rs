@@ -3,15 +3,7 @@
 use crate::observer::Cancelled;
 use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::pose::Pose;
-use crate::skinning::moments::Moments;
-use crate::skinning::momentum::Momentum;
-use crate::skinning::motion::Motion;
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::smooth::Smoothness;
-use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{Moments, Momentum, Motion, Problem, Run, Skin, Smoothness, VertexParams, pass};
 
 /// Largest momentum: how far ahead of the last step the next one starts.
 const MAX_MOMENTUM: f64 = 0.95;

@@ -5,20 +5,13 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::split;
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::BoneKind;
+use crate::mesh::Adjacency;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
 use crate::skeleton::Input;
 use crate::skeleton::tree_search::KeepRule;
-use crate::skinning::bone_step::BoneModel;
-use crate::skinning::descent::{Descent, State};
-use crate::skinning::motion::Motion;
-use crate::skinning::params::Effort;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
 use crate::skinning::search::{Explorer, SWEEPS, SearchPlan};
-use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{BoneModel, Descent, Motion, Problem, Run, Skin, State, VertexParams};
 
 /// Rounds with each number of influences while these grow [Le2014 s.3.6].
 const ROUNDS_PER_INFLUENCE: usize = 3;
@@ -55,10 +48,10 @@ pub(super) fn thinned(
     state: State,
     max_bones: usize,
     keep: KeepRule,
-    effort: Effort,
     run: &mut Run<'_>,
 ) -> Result<(State, f64), Cancelled> {
-    let resume = |state: State| Explorer::resume(input.coarse, state, input.local, SearchPlan::new(effort), 0);
+    let resume =
+        |state: State| Explorer::resume(input.coarse, state, input.local, SearchPlan::new(input.fit.effort), 0);
     let mut explorer = resume(state);
     explorer.descend(1, run)?;
     explorer.thin_out(max_bones, run)?;

@@ -18,9 +18,8 @@ use rayon::prelude::*;
 
 use crate::observer::Cancelled;
 use crate::skeleton::tree::Edge;
-use crate::skinning::moments::{Coupling, SecondMoments};
-use crate::skinning::motion::Motion;
-use crate::skinning::run::Run;
+use crate::skinning::moments::Coupling;
+use crate::skinning::{Motion, Run, SecondMoments};
 
 /// Pull of a joint towards its anchor, in squared radians per frame.
 const PULL: f64 = 1e-3;

@@ -17,16 +17,15 @@
 
 use std::rc::Rc;
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
+use faer::Mat;
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
 use crate::skeleton::graph::{Gap, JointGraph, anchor};
 use crate::skeleton::pose::{Pose, joint_map};
 use crate::skeleton::rotation_solver::{RotationSolver, solve_definite};
-use crate::skinning::moments::Moments;
-use crate::skinning::motion::Motion;
+use crate::skinning::{Moments, Motion};
+use crate::solve::matrix::{product, rows};
 
 /// Pull of a joint towards its anchor, in squared radians: a joint that turns by less than the root of this is placed
 /// by its anchor more than by its motion.
@@ -256,17 +255,4 @@ impl Subtrees {
         let f = self.mean_residual.len();
         &self.residual[j * f..(j + 1) * f]
     }
-}
-
-/// A row-major matrix with so many columns.
-fn rows(values: &[f64], columns: usize) -> MatRef<'_, f64> {
-    MatRef::from_row_major_slice(values, values.len() / columns, columns)
-}
-
-/// Row-major product; one thread, so that bits do not depend on how many there are.
-fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Vec<f64> {
-    let mut out = vec![0.0; a.nrows() * b.ncols()];
-    let target = MatMut::from_row_major_slice_mut(&mut out, a.nrows(), b.ncols());
-    matmul(target, Accum::Replace, a, b, 1.0, Par::Seq);
-    out
 }

@@ -2,10 +2,10 @@
 
 use glam::{DMat3, DQuat, DVec3};
 
-use crate::mesh::topology::Topology;
+use crate::mesh::Topology;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
-use crate::skinning::skin::Skin;
+use crate::skinning::Skin;
 
 /// Weight above which a vertex counts as part of a bone when its end is looked for.
 const DOMINANT: f64 = 0.5;

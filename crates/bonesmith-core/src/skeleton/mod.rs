@@ -12,6 +12,8 @@
 //! | transforms with joint constraint (s.3.8.3) | `soft_joints`, then `joint_step`: the constraint holds exactly |
 //! | pruning (s.3.9) | `tree_search` |
 //!
+//! A machine of rigid pieces needs none of it: its pieces are the bones (`links`).
+//!
 //! Deviations and their reasons: `joint_step` (no growing penalty), `tree_search` (pruning by the error that a bone takes
 //! off; planting and regrafting), `graph` (anchors of joints), `multipass` (several starts).
 //!
@@ -23,6 +25,7 @@ mod free_bones;
 mod graph;
 mod joint_step;
 mod layout;
+mod links;
 mod multipass;
 mod names;
 mod params;
@@ -39,18 +42,13 @@ pub use params::*;
 
 use glam::{DAffine3, DVec3};
 
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Adjacency;
-use crate::model::rig::{BoneKind, Rig};
+use crate::mesh::{Adjacency, MeshSequence};
+use crate::model::{BoneKind, Rig};
 use crate::observer::Observer;
-use crate::skinning::bone_step::BoneModel;
-use crate::skinning::descent::State;
-use crate::skinning::finish;
-use crate::skinning::params::{BoneCount, FitError, FitInfo, FitParams, Method, StopReason, Warning, check_bones};
-use crate::skinning::problem::Problem;
-use crate::skinning::run::{Ending, Run};
-use crate::skinning::sample::Sample;
-use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{
+    BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Method, Problem, Run, Sample, State, StopReason,
+    VertexParams, Warning, check_bones, finish,
+};
 use descend::SkinnedPose;
 use pose::Pose;
 
@@ -80,6 +78,15 @@ struct Input<'a> {
     /// The sampled problem.
     coarse: &'a Problem,
     local: VertexParams,
+    fit: &'a FitParams,
+    params: &'a SkeletonParams,
+}
+
+impl Input<'_> {
+    /// The number of bones, where it is given.
+    fn bones(&self) -> Option<usize> {
+        if let BoneCount::Exact(bones) = self.fit.bones { Some(bones) } else { None }
+    }
 }
 
 /// A fitted skeleton without names and directions.
@@ -110,19 +117,20 @@ pub fn skeleton(
     let coarse = sample.problem(&problem, sequence);
     let slots = fit.influences.unwrap_or(16).min(sequence.vertex_count());
     let local = VertexParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
-    let input = Input { sequence, adjacency: &adjacency, problem: &problem, sample: &sample, coarse: &coarse, local };
+    let (adjacency, problem, sample, coarse) = (&adjacency, &problem, &sample, &coarse);
+    let input = Input { sequence, adjacency, problem, sample, coarse, local, fit, params };
     run.prepared();
     let found = match params.method {
-        SkeletonMethod::Multipass => multipass::multipass(&input, fit, params, &mut run)?,
-        method => single_pass::single_pass(&input, fit, method, &mut run)?,
+        SkeletonMethod::Multipass => multipass::multipass(&input, &mut run)?,
+        method => single_pass::single_pass(&input, method, &mut run)?,
     };
     let stop = found.stop;
-    let warnings = warnings(&problem, run.history.last().map_or(0.0, |round| round.e_rms), &found);
-    let (mut rig, skeleton, state) = rigged(&input, params, found)?;
+    let warnings = warnings(problem, run.history.last().map_or(0.0, |round| round.e_rms), &found);
+    let (mut rig, skeleton, state) = rigged(&input, found)?;
     if fit.shading > 0.0 {
         run.timed("normals", || finish::shade(&mut rig, sequence));
     }
-    let jitter_ratio = finish::jitter_ratio(&problem, &state);
+    let jitter_ratio = finish::jitter_ratio(problem, &state);
     let info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
     Ok(Skeletal { rig, info, skeleton })
 }
@@ -163,7 +171,8 @@ fn warnings(problem: &Problem, e_rms: f64, found: &Skeleton) -> Vec<Warning> {
 }
 
 /// Root, order, names, directions and tips; back to model units.
-fn rigged(input: &Input<'_>, params: &SkeletonParams, found: Skeleton) -> Result<(Rig, SkeletonInfo, State), FitError> {
+fn rigged(input: &Input<'_>, found: Skeleton) -> Result<(Rig, SkeletonInfo, State), FitError> {
+    let params = input.params;
     let Skeleton { body: SkinnedPose { pose, mut skin }, mut info, .. } = found;
     let space = &input.problem.space;
     let centroids = skin.centroids(pose.bones());

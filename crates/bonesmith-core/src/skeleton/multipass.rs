@@ -9,26 +9,18 @@
 use glam::DVec3;
 
 use crate::cluster::split;
-use crate::model::rig::BoneKind;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
 use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::layout::nearest_bone;
-use crate::skeleton::params::{SkeletonInfo, SkeletonParams};
+use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, SETTLE, TreeSearch};
-use crate::skeleton::{Input, Skeleton, free_bones, soft_joints};
-use crate::skinning::bone_step::BoneModel;
-use crate::skinning::descent::State;
-use crate::skinning::params::{BoneCount, Effort, FitParams};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::smooth::Smoothness;
-use crate::skinning::stop::StopRule;
+use crate::skeleton::{Input, Skeleton, free_bones, links, soft_joints};
+use crate::skinning::{BoneModel, Effort, Problem, Run, Skin, Smoothness, State, StopRule, pass};
 
 /// Largest number of bones when it is left open.
 const MAX_BONES: usize = 64;
@@ -71,28 +63,21 @@ impl Budget {
 }
 
 /// Finds a skeleton.
-pub(super) fn multipass(
-    input: &Input<'_>,
-    fit: &FitParams,
-    params: &SkeletonParams,
-    run: &mut Run<'_>,
-) -> Result<Skeleton, Cancelled> {
-    let given = match fit.bones {
-        BoneCount::Exact(bones) => Some(bones),
-        _ => None,
-    };
-    let keep = if given.is_some() { KeepRule::GIVEN_COUNT } else { KeepRule::of_detail(params.detail) };
-    let max_bones = given.unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
-    let budget = Budget::new(fit.effort);
+pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton, Cancelled> {
+    let budget = Budget::new(input.fit.effort);
     if let Some(body) = one_bone(input, run)? {
-        return finish(input, fit, body, SkeletonInfo::new(1), run);
+        return finish(input, body, SkeletonInfo::new(1), run);
+    }
+    let most = input.bones().unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
+    if let Some(found) = links::links(input, most, run)? {
+        return Ok(found);
     }
     let mut tried: Vec<TreeSearch<'_>> = Vec::new();
-    for clusters in starts(params.start, given.unwrap_or(0), budget.starts) {
+    for clusters in starts(input.params.start, input.bones().unwrap_or(0), budget.starts) {
         if !tried.is_empty() && run.is_over() {
             break;
         }
-        tried.push(first_tree(input, clusters, max_bones, keep, fit.effort, run)?);
+        tried.push(first_tree(input, clusters, run)?);
     }
     let by_price = |a: &TreeSearch<'_>, b: &TreeSearch<'_>| a.price().total_cmp(&b.price());
     tried.sort_by(by_price);
@@ -105,7 +90,7 @@ pub(super) fn multipass(
     }
     let mut best = tried.swap_remove(0);
     best.run(budget.cycles, run)?;
-    finish(input, fit, best.body, best.info, run)
+    finish(input, best.body, best.info, run)
 }
 
 /// Clusters to start from: `wanted`, then the fixed ones; over-complete for any number of bones.
@@ -135,18 +120,14 @@ fn one_bone(input: &Input<'_>, run: &mut Run<'_>) -> Result<Option<SkinnedPose>,
 }
 
 /// From an over-complete start to a first skeleton with joints that hold.
-fn first_tree<'a>(
-    input: &Input<'a>,
-    clusters: usize,
-    max_bones: usize,
-    keep: KeepRule,
-    effort: Effort,
-    run: &mut Run<'_>,
-) -> Result<TreeSearch<'a>, Cancelled> {
+fn first_tree<'a>(input: &Input<'a>, clusters: usize, run: &mut Run<'_>) -> Result<TreeSearch<'a>, Cancelled> {
+    let given = input.bones();
+    let keep = if given.is_some() { KeepRule::GIVEN_COUNT } else { KeepRule::of_detail(input.params.detail) };
+    let max_bones = given.unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
     run.stage("free bones", None)?;
     let state = free_bones::over_complete(input, clusters, run)?;
     let mut info = SkeletonInfo::new(state.bones());
-    let (mut state, e_rms) = free_bones::thinned(input, state, max_bones, keep.half(), effort, run)?;
+    let (mut state, e_rms) = free_bones::thinned(input, state, max_bones, keep.half(), run)?;
     info.loose_e_rms = Some(e_rms);
     soft_joints::draw_together(input.coarse, &mut state, input.local, run)?;
     run.stage("tree", None)?;
@@ -202,13 +183,8 @@ fn all_frames(input: &Input<'_>, body: &SkinnedPose, run: &mut Run<'_>) -> Resul
 }
 
 /// All vertices and frames, joints held, until the stop rule ends the rounds.
-fn finish(
-    input: &Input<'_>,
-    fit: &FitParams,
-    body: SkinnedPose,
-    info: SkeletonInfo,
-    run: &mut Run<'_>,
-) -> Result<Skeleton, Cancelled> {
+fn finish(input: &Input, body: SkinnedPose, info: SkeletonInfo, run: &mut Run) -> Result<Skeleton, Cancelled> {
+    let fit = input.fit;
     let pose = run.observed("lift", |run| all_frames(input, &body, run))?;
     let mut body = SkinnedPose { pose, skin: input.sample.all_vertices(input.problem, &body.skin) };
     let rounds = fit.max_iterations.unwrap_or(Budget::new(fit.effort).rounds);

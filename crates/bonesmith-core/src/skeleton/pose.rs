@@ -14,7 +14,7 @@
 use glam::{DAffine3, DMat3, DVec3};
 
 use crate::skeleton::tree::Tree;
-use crate::skinning::motion::Motion;
+use crate::skinning::Motion;
 use crate::solve::transform::nearest_rotation;
 
 /// A tree of bones in all frames.

@@ -11,22 +11,16 @@
 //! measured against that. The rest pose stays as it is. Without a number of bones, [`DEFAULT_BONES`].
 
 use crate::cluster::{edge_collapse, spectral};
-use crate::model::rig::BoneKind;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
 use crate::skeleton::graph::Gap;
 use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::multipass::joined;
 use crate::skeleton::params::{SkeletonInfo, SkeletonMethod};
 use crate::skeleton::{Input, Skeleton};
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::{Descent, State};
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{BoneCount, FitParams, StopReason};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{
+    BoneModel, Descent, Motion, Problem, Run, Skin, State, StopReason, VertexParams, bone_step, pass,
+};
 
 /// Bones where their number is left open: these methods do not find it.
 const DEFAULT_BONES: usize = 24;
@@ -38,17 +32,9 @@ const HASLER_ROUNDS: usize = 10;
 const WEIGHT_PASSES: usize = 4;
 
 /// Finds a skeleton in one pass.
-pub(super) fn single_pass(
-    input: &Input<'_>,
-    fit: &FitParams,
-    method: SkeletonMethod,
-    run: &mut Run<'_>,
-) -> Result<Skeleton, Cancelled> {
+pub(super) fn single_pass(input: &Input, method: SkeletonMethod, run: &mut Run) -> Result<Skeleton, Cancelled> {
     let problem = input.problem;
-    let count = match fit.bones {
-        BoneCount::Exact(bones) => bones,
-        _ => DEFAULT_BONES.min(problem.vertices().div_ceil(6)),
-    };
+    let count = input.bones().unwrap_or(DEFAULT_BONES.min(problem.vertices().div_ceil(6)));
     run.stage("clusters", None)?;
     let labels = run.observed("clusters", |run| clusters(input, method, count, run))?;
     let mut state = rigid_bones(input, &labels);
@@ -87,12 +73,7 @@ fn find_weights(
 }
 
 /// [N] cluster of each vertex.
-fn clusters(
-    input: &Input<'_>,
-    method: SkeletonMethod,
-    count: usize,
-    run: &mut Run<'_>,
-) -> Result<Vec<Option<u16>>, Cancelled> {
+fn clusters(input: &Input, method: SkeletonMethod, count: usize, run: &mut Run) -> Result<Vec<Option<u16>>, Cancelled> {
     let n = input.problem.vertices();
     let (share, local) = match method {
         // Between 0.3 % and 1 % of the vertices [Course2014 s.2.2].

@@ -9,14 +9,7 @@
 use crate::observer::Cancelled;
 use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::tree::Edge;
-use crate::skinning::bone_step;
-use crate::skinning::descent::State;
-use crate::skinning::moments::Moments;
-use crate::skinning::motion::Motion;
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::vertex_step::VertexParams;
+use crate::skinning::{Moments, Motion, Problem, Run, State, VertexParams, bone_step, pass};
 
 /// Weight of a joint in the first round, as a share of all vertices [Le2014 s.3.3: 1].
 const FIRST_LAMBDA: f64 = 3e-3;

@@ -17,8 +17,7 @@ use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::{Edge, Tree};
-use crate::skinning::run::Run;
-use crate::skinning::{pass, plant};
+use crate::skinning::{Run, pass, plant};
 
 /// Rounds after a change of the tree.
 pub(crate) const SETTLE: usize = 4;

@@ -5,22 +5,14 @@
 
 use glam::DMat3;
 
-use crate::model::rig::BoneKind;
+use crate::model::{BoneKind, Row, add_to, keep_largest};
 use crate::observer::Cancelled;
 use crate::skinning::bone_newton::{self, Freedom};
-use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::MAX_MOMENTUM;
-use crate::skinning::moments::Moments;
-use crate::skinning::momentum::Momentum;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::StopReason;
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
-use crate::skinning::smooth::Smoothness;
-use crate::skinning::stop::StopRule;
 use crate::skinning::weights::{self, Prior, Search, Subject, Task};
+use crate::skinning::{
+    BoneModel, Moments, Momentum, Motion, Problem, Run, Skin, Smoothness, StopReason, StopRule, bone_step, pass,
+};
 use crate::solve::transform::nearest_rotation;
 
 /// Price of a distance to the weights that are known, per coordinate and frame in squared sphere units: that of a hundredth of an
@@ -307,15 +299,11 @@ fn blend(skin: &mut Skin, held: &Skin, mask: &[f32], limit: usize) -> bool {
     for (i, &m) in mask.iter().enumerate().filter(|(_, m)| **m > 0.0 && **m < 1.0) {
         any = true;
         let share = f64::from(m);
-        let mut mixed: Vec<(usize, f64)> = held.of(i).map(|(j, w)| (j, share * w)).collect();
+        let mut mixed: Row = held.of(i).map(|(j, w)| (j, share * w)).collect();
         for (j, w) in skin.of(i) {
-            match mixed.iter_mut().find(|(other, _)| *other == j) {
-                Some((_, sum)) => *sum += (1.0 - share) * w,
-                None => mixed.push((j, (1.0 - share) * w)),
-            }
+            add_to(&mut mixed, j, (1.0 - share) * w);
         }
-        mixed.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        mixed.truncate(limit);
+        keep_largest(&mut mixed, limit);
         let total: f64 = mixed.iter().map(|(_, w)| w).sum();
         skin.set(i, mixed.into_iter().map(|(j, w)| (j, w / total)));
     }

@@ -8,9 +8,8 @@
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
 
-use crate::skinning::bone_step::{BoneModel, EMPTY};
-use crate::skinning::moments::Moments;
-use crate::skinning::motion::Motion;
+use crate::skinning::bone_step::EMPTY;
+use crate::skinning::{BoneModel, Moments, Motion};
 use crate::solve::transform::nearest_rotation;
 
 /// Maximum frames used, spread evenly.

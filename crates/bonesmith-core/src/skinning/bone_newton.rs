@@ -10,12 +10,11 @@
 use glam::{DMat3, DQuat, DVec3};
 use rayon::prelude::*;
 
-use crate::model::rig::BoneKind;
+use crate::model::BoneKind;
 use crate::observer::Cancelled;
-use crate::skinning::bone_step::{self, BoneModel, SCALE_RANGE};
-use crate::skinning::moments::{Block, Moments};
-use crate::skinning::motion::Motion;
-use crate::skinning::run::Run;
+use crate::skinning::bone_step::SCALE_RANGE;
+use crate::skinning::moments::Block;
+use crate::skinning::{BoneModel, Moments, Motion, Run, bone_step};
 use crate::solve::definite;
 use crate::solve::transform::nearest_rotation;
 

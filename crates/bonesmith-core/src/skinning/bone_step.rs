@@ -27,7 +27,7 @@ use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
 use crate::solve::transform::rotation_svd;
 
 /// Smallest and largest scale of a trs bone along an axis.
-pub(super) const SCALE_RANGE: (f64, f64) = (0.02, 50.0);
+pub(crate) const SCALE_RANGE: (f64, f64) = (0.02, 50.0);
 
 /// What kind of bones, and their own axes where the kind needs them.
 #[derive(Clone)]

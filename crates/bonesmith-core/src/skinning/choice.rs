@@ -137,11 +137,22 @@ impl<F: Form> InfluenceSolver<F> {
         sum
     }
 
+    /// Error of bone `j` alone [Course2014 eq. 37], less `|v|^2`.
+    fn alone(&self, j: usize) -> f64 {
+        self.form.diagonal(j) - 2.0 * self.linear[j]
+    }
+
     /// The single best bone.
     pub fn single(&self) -> Row {
-        let error = |j: usize| self.form.diagonal(j) - 2.0 * self.linear[j];
-        let best = (0..self.form.bones()).min_by(|&a, &b| error(a).total_cmp(&error(b))).unwrap_or(0);
+        let best = (0..self.form.bones()).min_by(|&a, &b| self.alone(a).total_cmp(&self.alone(b))).unwrap_or(0);
         vec![(best, 1.0)]
+    }
+
+    /// Some bones, those first that alone predict best; all weight on the first.
+    pub fn by_own_error(&self, bones: impl Iterator<Item = usize>) -> Row {
+        let mut errors: Vec<(f64, usize)> = bones.map(|j| (self.alone(j), j)).collect();
+        errors.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        errors.iter().enumerate().map(|(at, &(_, j))| (j, f64::from(at == 0))).collect()
     }
 
     /// Best weights on the bones of `row`, from its present ones on; bones whose weight becomes zero are removed.

@@ -2,11 +2,10 @@
 //!
 //! A block has n vertices and trajectories of L numbers; the table has the 4 B rows of the bones' motion in float32.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use pulp::Arch;
 
 use crate::solve::kernels::{AddMoments, Residuals, Term};
+use crate::solve::matrix;
 
 /// A block of vertices as sparse rows over the table: row of a bone times `w_ij u_ic`.
 #[derive(Default)]
@@ -39,15 +38,8 @@ impl Device for Cpu {
     }
 
     fn project(&self, along: &mut [f32], residuals: &[f32], table: &[f32], n: usize) {
-        let (length, side) = (residuals.len() / n, along.len() / n);
-        matmul(
-            MatMut::from_row_major_slice_mut(along, n, side),
-            Accum::Replace,
-            MatRef::from_row_major_slice(residuals, n, length),
-            MatRef::from_row_major_slice(table, side, length).transpose(),
-            1.0,
-            Par::Seq,
-        );
+        let length = residuals.len() / n;
+        matrix::product_into(along, matrix::rows(residuals, length), matrix::rows(table, length).transpose());
     }
 
     fn add_moments(&self, moments: &mut [f32], residuals: &[f32], terms: &Terms) {

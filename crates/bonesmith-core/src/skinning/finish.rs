@@ -5,11 +5,9 @@ use std::sync::Arc;
 use glam::{DAffine3, DVec3, Vec3};
 
 use crate::deform::solve_rest_normals;
-use crate::mesh::sequence::MeshSequence;
-use crate::model::rig::{Bone, Clip, Rig};
-use crate::skinning::descent::State;
-use crate::skinning::problem::Problem;
-use crate::skinning::unit::UnitSpace;
+use crate::mesh::MeshSequence;
+use crate::model::{Bone, Clip, Rig};
+use crate::skinning::{Problem, State, UnitSpace};
 
 /// The rig of a state.
 pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, params_json: String) -> Rig {
@@ -62,18 +60,17 @@ fn bones(state: &State, space: &UnitSpace) -> Vec<Bone> {
         .collect()
 }
 
+/// Vertices that jitter is measured on, at most.
+const JITTER_VERTICES: usize = 256;
+
 /// Root mean square of second differences over time of the reconstruction, over that of the input: 1 is as smooth
 /// as the input. Measured on at most 256 vertices; `None` with fewer than 3 frames or an input without any.
 pub(crate) fn jitter_ratio(problem: &Problem, state: &State) -> Option<f64> {
     let f = problem.frames();
-    if f < 3 {
-        return None;
-    }
-    let stride = problem.vertices().div_ceil(256);
-    let (mut input, mut output) = (0.0, 0.0);
+    let mut jitter = Jitter::default();
     let mut posed = vec![0.0; problem.length];
     let mut buffer = Vec::new();
-    for i in (0..problem.vertices()).step_by(stride) {
+    for i in (0..problem.vertices()).step_by(problem.vertices().div_ceil(JITTER_VERTICES)) {
         posed.fill(0.0);
         let u = state.skin.rest[i];
         for (j, w) in state.skin.of(i) {
@@ -81,12 +78,48 @@ pub(crate) fn jitter_ratio(problem: &Problem, state: &State) -> Option<f64> {
                 posed.iter_mut().zip(state.motion.row(c, j)).for_each(|(p, m)| *p += w * x * m);
             }
         }
-        let bend = |v: &dyn Fn(usize) -> f64, t: usize| (v(t - 1) - 2.0 * v(t) + v(t + 1)).powi(2);
         let truth = problem.block(i..i + 1, &mut buffer);
-        for t in (0..3).flat_map(|a| a * f + 1..(a + 1) * f - 1) {
-            input += bend(&|t| f64::from(truth[t]), t);
-            output += bend(&|t| posed[t], t);
+        jitter.add(f, |t| f64::from(truth[t]), |t| posed[t]);
+    }
+    jitter.ratio()
+}
+
+/// As [`jitter_ratio`], of the first clip of a rig, in model units.
+pub(crate) fn jitter_ratio_of_rig(sequence: &MeshSequence, rig: &Rig) -> Option<f64> {
+    let (f, n) = (sequence.frame_count(), sequence.vertex_count());
+    let mut jitter = Jitter::default();
+    for i in (0..n).step_by(n.div_ceil(JITTER_VERTICES)) {
+        let u = rig.rest[i].as_dvec3();
+        let pose = |t: usize| {
+            let bones = rig.clips[0].frame(t);
+            rig.weights.of(i).map(|(j, w)| bones[j].transform_point3(u) * f64::from(w)).sum::<DVec3>()
+        };
+        let posed: Vec<DVec3> = (0..f).map(pose).collect();
+        let at = |l: usize| (l / f, l % f);
+        let truth = |l: usize| f64::from(sequence.frame(at(l).1)[i][at(l).0]);
+        jitter.add(f, truth, |l| posed[at(l).1][at(l).0]);
+    }
+    jitter.ratio()
+}
+
+/// Sums of squared second differences.
+#[derive(Default)]
+struct Jitter {
+    input: f64,
+    output: f64,
+}
+
+impl Jitter {
+    /// Adds a vertex: [3 F] coordinates, all x over time first.
+    fn add(&mut self, frames: usize, truth: impl Fn(usize) -> f64, posed: impl Fn(usize) -> f64) {
+        let bend = |v: &dyn Fn(usize) -> f64, t: usize| (v(t - 1) - 2.0 * v(t) + v(t + 1)).powi(2);
+        for t in (0..3).flat_map(|a| a * frames + 1..((a + 1) * frames).saturating_sub(1)) {
+            self.input += bend(&truth, t);
+            self.output += bend(&posed, t);
         }
     }
-    (input > 0.0).then(|| (output / input).sqrt())
+
+    fn ratio(&self) -> Option<f64> {
+        (self.input > 0.0).then(|| (self.output / self.input).sqrt())
+    }
 }

@@ -21,6 +21,7 @@ pub(crate) mod plant;
 pub(crate) mod poses;
 pub(crate) mod problem;
 pub(crate) mod products;
+pub(crate) mod prune;
 pub(crate) mod quadratic;
 pub(crate) mod rates;
 pub(crate) mod run;
@@ -35,3 +36,24 @@ pub(crate) mod together;
 pub(crate) mod unit;
 pub(crate) mod vertex_step;
 pub(crate) mod weights;
+
+pub(crate) use bone_step::BoneModel;
+pub(crate) use choice::{DenseForm, Form, InfluenceSolver};
+pub(crate) use descent::{Descent, State};
+pub(crate) use moments::{Moments, SecondMoments};
+pub(crate) use momentum::Momentum;
+pub(crate) use motion::Motion;
+pub(crate) use params::{
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, Effort, FitError, FitInfo, FitParams, Fitted, MAX_BONES, Method,
+    StopReason, Warning, check_bones,
+};
+pub(crate) use poses::{PoseError, Poses};
+pub(crate) use problem::Problem;
+pub(crate) use quadratic::Metric;
+pub(crate) use run::{Ending, Run};
+pub(crate) use sample::Sample;
+pub(crate) use skin::Skin;
+pub(crate) use smooth::Smoothness;
+pub(crate) use stop::StopRule;
+pub(crate) use unit::UnitSpace;
+pub(crate) use vertex_step::VertexParams;

@@ -61,6 +61,12 @@ impl Normals {
         Some(Self { weight: 1.0, frames, codes: Arc::new(codes) })
     }
 
+    /// Known ones: [N, F].
+    #[cfg(test)]
+    pub fn known(frames: usize, normals: &[DVec3], weight: f64) -> Self {
+        Self { weight, frames, codes: Arc::new(normals.iter().map(|n| encode(*n)).collect()) }
+    }
+
     /// With another weight.
     pub fn weighing(self, weight: f64) -> Self {
         Self { weight, ..self }
@@ -134,7 +140,7 @@ mod tests {
         let mut random = Random::new(5);
         let mut worst: f64 = 0.0;
         for _ in 0..10_000 {
-            let n = DVec3::from_array(std::array::from_fn(|_| random.normal())).normalize();
+            let n = random.vector().normalize();
             worst = worst.max(n.distance(decode(encode(n * 3.0)).as_dvec3()));
         }
         assert!(worst < 1e-4, "{worst}");

@@ -18,6 +18,9 @@ pub struct Fitted {
 /// Most bones of a fit. Sums over pairs of bones take `16 B^2` numbers, a few times over: half a gigabyte each here.
 pub const MAX_BONES: usize = 2048;
 
+/// Most bones of a fit with rigid pieces: each has a bone of its own, and no sums over pairs.
+pub const MAX_PIECE_BONES: usize = 16_384;
+
 /// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
 pub const AUTO_TARGET: f64 = 2.0;
 
@@ -31,9 +34,10 @@ pub(crate) const VERTICES_PER_BONE: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BoneCount {
-    /// Exactly this many, at most the number of vertices.
+    /// Exactly this many, at most the number of vertices. Fewer where the mesh is nothing but rigid pieces and these need no more.
     Exact(usize),
-    /// The fewest found that reach an E_RMS of [`crate::skinning::params::AUTO_TARGET`], at most [`crate::skinning::params::AUTO_MAX_BONES`].
+    /// The fewest found that reach an E_RMS of [`crate::skinning::params::AUTO_TARGET`], at most [`crate::skinning::params::AUTO_MAX_BONES`]
+    /// and one for each rigid piece.
     Auto,
     /// The smallest number that reaches this E_RMS.
     TargetError(f64),
@@ -107,6 +111,10 @@ pub struct FitParams {
     pub bone_kind: BoneKind,
     /// Strength of the weight smoothness, 0 (off) to about 1. Raised: smoother weights, higher error.
     pub smooth: f64,
+    /// Share by which the error may rise for fewer influences, 0 (off) to 1: those that cost least are removed at the end. Not with
+    /// `smooth`, nor where influences have no limit.
+    #[serde(default = "default_prune")]
+    pub prune: f64,
     /// Leave the rest pose as it is in the input. Otherwise each rest vertex moves to where it fits best.
     pub keep_rest: bool,
     /// How much the normals count that an engine computes from the rest normals and the bones, 0 (not at all) to about 1. Raised: better
@@ -132,6 +140,10 @@ pub struct FitParams {
     pub bandwidth: Option<f64>,
 }
 
+fn default_prune() -> f64 {
+    5e-3
+}
+
 impl Default for FitParams {
     fn default() -> Self {
         Self {
@@ -139,8 +151,9 @@ impl Default for FitParams {
             influences: Some(4),
             bone_kind: BoneKind::Rigid,
             smooth: 0.0,
+            prune: default_prune(),
             keep_rest: false,
-            shading: 0.35,
+            shading: 0.2,
             effort: Effort::Balanced,
             max_iterations: None,
             tolerance: None,
@@ -181,6 +194,15 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
+    /// `--bones auto` ended above the E_RMS it aims at.
+    AutoMissed {
+        /// E_RMS aimed at.
+        target: f64,
+        /// E_RMS reached.
+        reached: f64,
+        /// Bones used.
+        bones: usize,
+    },
     /// Anything else, in words.
     Note {
         /// The words.
@@ -195,6 +217,11 @@ impl std::fmt::Display for Warning {
             Warning::TargetMissed { target, reached, bones } => {
                 write!(f, "E_RMS {target} was asked for, {reached:.3} reached with {bones} bones")
             }
+            Warning::AutoMissed { target, reached, bones } => write!(
+                f,
+                "auto aims at an E_RMS of {target}; {reached:.3} was reached with {bones} bones: more bones than auto uses \
+                 (a number), more influences or another kind of bone lower it"
+            ),
             Warning::Note { text } => write!(f, "{text}"),
         }
     }
@@ -228,6 +255,8 @@ pub struct FitInfo {
     pub fit_secs: f64,
     /// Mean second difference of the reconstruction over that of the input: 1 is as smooth in time as the input.
     pub jitter_ratio: Option<f64>,
+    /// Rigid pieces, each with a bone of its own; the last bones of the rig.
+    pub pieces: usize,
     /// Share of time by part, for profiles: (name, seconds).
     pub profile: Vec<(&'static str, f64)>,
 }
@@ -271,6 +300,9 @@ impl FitParams {
         }
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
             return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
+        }
+        if !(0.0..=1.0).contains(&self.prune) {
+            return out_of_range("--prune", self.prune.to_string(), "0 to 1");
         }
         if let Some(bandwidth) = self.bandwidth {
             if !(bandwidth > 0.0 && bandwidth.is_finite()) {

@@ -125,6 +125,28 @@ pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f3
     out
 }
 
+/// [N, K] products of each vertex's true normal with the rows of its own bones; none where normals do not count.
+pub(crate) fn normal_slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 3]> {
+    if problem.normals.is_none() {
+        return Vec::new();
+    }
+    let (b, slots) = (motion.bones, skin.slots);
+    let mut out = vec![[0.0; 3]; problem.vertices() * slots];
+    out.par_chunks_mut(BLOCK * slots).enumerate().for_each_init(
+        || Block::new(problem, motion, slots),
+        |block, (at, out)| {
+            let range = at * BLOCK..at * BLOCK + out.len() / slots;
+            block.load(range.clone());
+            let bones = &skin.bones[range.start * slots..range.end * slots];
+            for (at, (out, &j)) in out.iter_mut().zip(bones).enumerate() {
+                let along = &block.normals_along[at / slots * 3 * b..];
+                *out = std::array::from_fn(|c| along[c * b + j as usize]);
+            }
+        },
+    );
+    out
+}
+
 /// A vertex as [`revise`] shows it.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {

@@ -6,13 +6,10 @@ use std::sync::Arc;
 use glam::Vec3;
 
 use crate::deform;
-use crate::mesh::frames::Frames;
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere, unit_radius};
-use crate::model::rig::{Clip, Rig};
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
-use crate::skinning::unit::UnitSpace;
+use crate::mesh::{Frames, MeshSequence, Sphere, smallest_enclosing_sphere, unit_radius};
+use crate::model::{Clip, Rig};
+use crate::skinning::{Motion, Problem, UnitSpace};
+use crate::solve::check::ensure;
 
 /// Rest poses of rig and examples may differ in size by this factor; more is a mistake in units.
 pub const MAX_SCALE_RATIO: f64 = 2.0;
@@ -91,17 +88,12 @@ impl Frames for PosedFrames<'_> {
 }
 
 fn check(rig: &Rig, clip: &Clip, examples: &MeshSequence) -> Result<(), PoseError> {
-    if rig.vertex_count() != examples.vertex_count() {
-        return Err(PoseError::VertexCount { rig: rig.vertex_count(), examples: examples.vertex_count() });
-    }
-    if clip.frame_count() != examples.frame_count() {
-        let (rig, examples) = (clip.frame_count(), examples.frame_count());
-        return Err(PoseError::FrameCount { clip: clip.name.clone(), rig, examples });
-    }
+    let (own, theirs) = (rig.vertex_count(), examples.vertex_count());
+    ensure(own == theirs, || PoseError::VertexCount { rig: own, examples: theirs })?;
+    let (own, theirs) = (clip.frame_count(), examples.frame_count());
+    ensure(own == theirs, || PoseError::FrameCount { clip: clip.name.clone(), rig: own, examples: theirs })?;
     let (own, theirs) = (unit_radius(&rig.rest), unit_radius(examples.rest()));
     // Written so that a radius of 0 or NaN is refused too.
-    if !(own / theirs <= MAX_SCALE_RATIO && theirs / own <= MAX_SCALE_RATIO) {
-        return Err(PoseError::Scale { rig: own, examples: theirs });
-    }
-    Ok(())
+    let alike = own / theirs <= MAX_SCALE_RATIO && theirs / own <= MAX_SCALE_RATIO;
+    ensure(alike, || PoseError::Scale { rig: own, examples: theirs })
 }

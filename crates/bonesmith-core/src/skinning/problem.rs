@@ -65,7 +65,11 @@ impl Problem {
 
     /// As [`Problem::new`], trajectories left in the source: only [`Problem::block`] reads them.
     pub fn streamed(sequence: &MeshSequence) -> Self {
-        let space = UnitSpace::new(sequence);
+        Self::streamed_in(sequence, UnitSpace::new(sequence))
+    }
+
+    /// As [`Problem::streamed`], in a space that is known.
+    pub fn streamed_in(sequence: &MeshSequence, space: UnitSpace) -> Self {
         let rest = sequence.rest().iter().map(|p| space.point(*p)).collect();
         let source = Some(sequence.frames());
         Self {

@@ -1,25 +1,31 @@
 //! Products of the bones' motions, shared by all vertices: `K_jk = T_j^T T_k`, 4x4 for each pair of bones.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::solve::lanes::{Floats, LANES, Mat4};
+use crate::solve::matrix;
 
 /// Pairs (c, d), c <= d, of coordinates: the ten monomials of a quadratic form in a homogeneous vector.
 pub(crate) const PAIRS: [(usize, usize); 10] =
     [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
-/// `u^T K_jk u` for a homogeneous vector, from [4 B, 4 B] `gram`.
+/// `u^T K_jk v` for homogeneous vectors, from [4 B, 4 B] `gram`.
 #[inline(always)]
-pub(crate) fn form(bones: usize, gram: &[f64], j: usize, k: usize, u: &[f64; 4]) -> f64 {
+pub(crate) fn form(bones: usize, gram: &[f64], (j, u): (usize, &[f64; 4]), (k, v): (usize, &[f64; 4])) -> f64 {
     let (b, side) = (bones, 4 * bones);
     let mut sum = 0.0;
     for (c, uc) in u.iter().enumerate() {
         let row = &gram[(c * b + j) * side..][..side];
-        sum += uc * (u[0] * row[k] + u[1] * row[b + k] + u[2] * row[2 * b + k] + u[3] * row[3 * b + k]);
+        sum += uc * (v[0] * row[k] + v[1] * row[b + k] + v[2] * row[2 * b + k] + v[3] * row[3 * b + k]);
     }
     sum
+}
+
+/// `Y_j . u` from [4 B] `y`.
+#[inline]
+pub(crate) fn along(y: &[f64], j: usize, u: &[f64; 4]) -> f64 {
+    let b = y.len() / 4;
+    u[0] * y[j] + u[1] * y[b + j] + u[2] * y[2 * b + j] + u[3] * y[3 * b + j]
 }
 
 /// [10, B] monomial coefficients of `u^T K_jj u`.
@@ -38,29 +44,19 @@ pub(crate) fn monomials(bones: usize, gram: &[f64]) -> Vec<f64> {
 pub(crate) fn gram(rows: &[f64], length: usize) -> Vec<f64> {
     let side = rows.len() / length;
     let mut out = vec![0.0; side * side];
-    let rows = MatRef::from_row_major_slice(rows, side, length);
+    let rows = matrix::rows(rows, length);
     // A few rows a task: the same numbers whatever the number of threads.
     out.par_chunks_mut(32 * side).enumerate().for_each(|(at, part)| {
-        let count = part.len() / side;
-        let to = MatMut::from_row_major_slice_mut(part, count, side);
-        matmul(to, Accum::Replace, rows.subrows(32 * at, count), rows.transpose(), 1.0, Par::Seq);
+        matrix::product_into(part, rows.subrows(32 * at, part.len() / side), rows.transpose());
     });
     out
 }
 
 /// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.
 pub(crate) fn project(rows: &[f64], length: usize, trajectories: &[f32], wide: &mut Vec<f64>, out: &mut [f64]) {
-    let (n, side) = (trajectories.len() / length, rows.len() / length);
     wide.clear();
     wide.extend(trajectories.iter().map(|&x| f64::from(x)));
-    matmul(
-        MatMut::from_row_major_slice_mut(out, n, side),
-        Accum::Replace,
-        MatRef::from_row_major_slice(wide, n, length),
-        MatRef::from_row_major_slice(rows, side, length).transpose(),
-        1.0,
-        Par::Seq,
-    );
+    matrix::product_into(out, matrix::rows(wide, length), matrix::rows(rows, length).transpose());
 }
 
 /// Ten monomial coefficients of a quadratic form, for eight bones.

@@ -11,9 +11,9 @@
 
 use rayon::prelude::*;
 
-use crate::model::weights::SparseWeights;
+use crate::model::SparseWeights;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::poses::Poses;
+use crate::skinning::Poses;
 use crate::skinning::products::{self, PAIRS};
 use crate::solve::kernels::squared;
 
@@ -51,7 +51,7 @@ impl Metric {
         let (b, n) = (poses.motion.bones, poses.problem.vertices());
         let linear = projections.par_chunks(4 * b).enumerate().flat_map_iter(|(i, y)| {
             let u = poses.rest(i);
-            (0..b).map(move |j| u[0] * y[j] + u[1] * y[b + j] + u[2] * y[2 * b + j] + u[3] * y[3 * b + j])
+            (0..b).map(move |j| products::along(y, j, &u))
         });
         let energy = (0..n).into_par_iter().map(|i| squared(poses.problem.trajectory(i)));
         let features = |i: usize| {

@@ -3,11 +3,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
+use faer::traits::ComplexField;
 use pulp::Arch;
 
 use crate::solve::kernels::{AddMoments, Residuals, Spread, Term, TileBone};
+use crate::solve::matrix;
 
 /// Speed of one inner loop on one thread.
 #[derive(Clone, Copy, Debug)]
@@ -62,13 +62,11 @@ fn numbers(count: usize) -> impl Iterator<Item = f32> {
 }
 
 /// `A B^T` of [m, k] and [n, k], as the fit multiplies.
-fn product_rate<T: faer::traits::ComplexField + From<f32>>(m: usize, n: usize, k: usize) -> f64 {
+fn product_rate<T: ComplexField + From<f32>>(m: usize, n: usize, k: usize) -> f64 {
     let filled = |count: usize| -> Vec<T> { numbers(count).map(T::from).collect() };
     let (a, b, mut out) = (filled(m * k), filled(n * k), filled(m * n));
     measure(2.0 * (m * n * k) as f64, || {
-        let (a, b) = (MatRef::from_row_major_slice(&a, m, k), MatRef::from_row_major_slice(&b, n, k));
-        let to = MatMut::from_row_major_slice_mut(&mut out, m, n);
-        matmul(to, Accum::Replace, a, b.transpose(), T::from(1.0), Par::Seq);
+        matrix::product_into(&mut out, matrix::rows(&a, k), matrix::rows(&b, k).transpose());
         black_box(&mut out);
     })
 }

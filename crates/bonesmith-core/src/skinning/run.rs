@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::model::weights::add_to;
 use crate::observer::{Cancelled, Observer, Stages};
 use crate::skinning::params::{FitInfo, FitParams, Round, StopReason, Warning};
 
@@ -84,11 +85,7 @@ impl<'a> Run<'a> {
     pub fn observed<T>(&mut self, part: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
         let start = Instant::now();
         let result = work(self);
-        let seconds = start.elapsed().as_secs_f64();
-        match self.profile.iter_mut().find(|(name, _)| *name == part) {
-            Some((_, sum)) => *sum += seconds,
-            None => self.profile.push((part, seconds)),
-        }
+        add_to(&mut self.profile, part, start.elapsed().as_secs_f64());
         result
     }
 
@@ -101,6 +98,7 @@ impl<'a> Run<'a> {
             prepare_secs: self.prepare_secs,
             fit_secs: self.seconds() - self.prepare_secs,
             jitter_ratio: ending.jitter_ratio,
+            pieces: 0,
             history: self.history,
             profile: self.profile,
         }

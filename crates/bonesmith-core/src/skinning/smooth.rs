@@ -8,9 +8,9 @@
 
 use rayon::prelude::*;
 
-use crate::mesh::topology::Adjacency;
-use crate::skinning::problem::Problem;
-use crate::skinning::skin::Skin;
+use crate::mesh::Adjacency;
+use crate::model::add_to;
+use crate::skinning::{Problem, Skin};
 
 /// Least deviation of an edge, in units of the sphere: below it an edge counts as rigid.
 const RIGID: f64 = 1e-3;
@@ -63,11 +63,7 @@ impl Smoothness {
                 let mut mean: Vec<(u16, f32)> = Vec::new();
                 for (&k, &share) in self.adjacency.of(i).iter().zip(&self.shares[i]) {
                     for (j, w) in skin.of(k as usize) {
-                        let part = share * w as f32;
-                        match mean.iter_mut().find(|(bone, _)| *bone as usize == j) {
-                            Some((_, sum)) => *sum += part,
-                            None => mean.push((j as u16, part)),
-                        }
+                        add_to(&mut mean, j as u16, share * w as f32);
                     }
                 }
                 mean

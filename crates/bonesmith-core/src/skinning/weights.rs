@@ -9,12 +9,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::model::weights::{Row, normalise};
-use crate::skinning::choice::{Form, InfluenceSolver};
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
+use crate::model::{Row, keep_largest, normalise};
 use crate::skinning::products::{self, PAIRS, monomials};
-use crate::skinning::skin::Skin;
+use crate::skinning::{Form, InfluenceSolver, Motion, Problem, Skin};
 use crate::solve::kernels::{add_scaled, combine4, squared};
 
 /// Vertices whose products with the motion are found at once.
@@ -234,7 +231,7 @@ impl<'a> VertexSolver<'a> {
                 Search::Nearby if !fresh => self.solver.nearby(task.limit, self.slack, &mut row),
                 _ => self.solver.whole(task.limit, self.slack, &mut row),
             }
-            row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            keep_largest(&mut row, task.limit);
             bones.fill(0);
             weights.fill(0.0);
             for ((bone, weight), &(j, w)) in bones.iter_mut().zip(weights).zip(&row) {

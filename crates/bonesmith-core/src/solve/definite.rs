@@ -1,8 +1,5 @@
 //! Tiny positive definite systems on the stack.
 
-// Loops over rows and columns are written with indices: that is the shape the compiler unrolls.
-#![allow(clippy::needless_range_loop)]
-
 /// Solves `A x = r` for the first `d` unknowns; `matrix` holds the lower triangle of `A` and is overwritten, `right`
 /// holds `r` and becomes `x`. Returns `r^T x`: what a quadratic `x^T A x - 2 r^T x` falls by.
 #[inline(always)]

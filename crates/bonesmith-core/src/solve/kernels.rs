@@ -2,9 +2,6 @@
 //!
 //! Kept together so that dispatch happens in one place.
 
-// Loops over lanes are written with indices: that is the shape the compiler vectorises.
-#![allow(clippy::needless_range_loop)]
-
 use multiversion::multiversion;
 use pulp::{Simd, WithSimd};
 

@@ -48,15 +48,10 @@ impl Nnls {
 
     /// The variable at 0 whose growth lowers the error fastest.
     fn steepest(&self, g: &[f64], stride: usize, q: &[f64], w: &[f64]) -> Option<usize> {
-        let mut best: Option<(usize, f64)> = None;
-        for j in (0..w.len()).filter(|j| !self.banned[*j] && !self.passive.contains(j)) {
-            let row = &g[j * stride..];
-            let slope = self.passive.iter().fold(q[j], |sum, &k| sum - row[k] * w[k]);
-            if slope > 1e-12 * q[j].abs() + 1e-300 && best.is_none_or(|(_, most)| slope > most) {
-                best = Some((j, slope));
-            }
-        }
-        best.map(|(j, _)| j)
+        let slope = |j: usize| self.passive.iter().fold(q[j], |sum, &k| sum - g[j * stride + k] * w[k]);
+        let held = (0..w.len()).filter(|j| !self.banned[*j] && !self.passive.contains(j));
+        let falling = held.map(|j| (j, slope(j))).filter(|&(j, slope)| slope > 1e-12 * q[j].abs() + 1e-300);
+        falling.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(j, _)| j)
     }
 
     /// Walks to the optimum of the passive variables; those that reach 0 on the way stay there.

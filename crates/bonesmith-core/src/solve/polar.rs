@@ -5,12 +5,9 @@
 //! `R <- R cay(w)` (a unit quaternion `(1, w / 2)`), which agrees with `R exp([w])` to second order. Where the
 //! Hessian is not positive (a start more than a right angle away, a reflection) the exact SVD takes over.
 
-// Loops over lanes are written with indices: that is the shape the compiler vectorises.
-#![allow(clippy::needless_range_loop)]
-
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use glam::{DMat3, DVec3};
+use glam::DMat3;
 
 use crate::solve::transform::nearest_rotation;
 
@@ -142,14 +139,13 @@ fn is_stationary(h: &LaneMat, r: &LaneMat, l: usize) -> bool {
 
 /// The matrix in one lane.
 pub(crate) fn extract(m: &LaneMat, lane: usize) -> DMat3 {
-    let column = |c: usize| DVec3::new(m[c][0][lane], m[c][1][lane], m[c][2][lane]);
-    DMat3::from_cols(column(0), column(1), column(2))
+    DMat3::from_cols_array_2d(&m.map(|column| column.map(|row| row[lane])))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glam::DQuat;
+    use glam::{DQuat, DVec3};
     use proptest::prelude::*;
 
     fn insert(m: &DMat3, lanes: &mut LaneMat, lane: usize) {

@@ -3,10 +3,7 @@
 //! Newton steps on SO(3) as in [`crate::solve::polar`]. Where the Hessian is not safely positive, or the last step was not small
 //! (a start too far away, a reflection, a rank below two), the exact decomposition in float64 takes over for that lane.
 
-// Loops over lanes are written with indices: that is the shape the compiler vectorises.
-#![allow(clippy::needless_range_loop)]
-
-use glam::{DMat3, DVec3};
+use glam::DMat3;
 
 use crate::solve::polar::{cayley, half_step};
 use crate::solve::transform::nearest_rotation;
@@ -34,8 +31,7 @@ pub(crate) fn nearest_rotations(target: &[[Lane; 3]; 3], rotation: &mut [[Lane; 
     }
     for l in 0..LANES {
         if sound[l] == 0.0 || last[l] > SMALL_STEP || last[l].is_nan() {
-            let column = |c: usize| DVec3::new(h[c][0].0[l].into(), h[c][1].0[l].into(), h[c][2].0[l].into());
-            let matrix = DMat3::from_cols(column(0), column(1), column(2));
+            let matrix = DMat3::from_cols_array_2d(&h.map(|column| column.map(|lane| lane.0[l].into())));
             let exact = if matrix.is_finite() { nearest_rotation(&matrix) } else { DMat3::IDENTITY };
             for (c, column) in [exact.x_axis, exact.y_axis, exact.z_axis].into_iter().enumerate() {
                 for a in 0..3 {
@@ -50,19 +46,15 @@ pub(crate) fn nearest_rotations(target: &[[Lane; 3]; 3], rotation: &mut [[Lane; 
 #[inline(always)]
 fn scaled(target: &[[Lane; 3]; 3]) -> [[Lane; 3]; 3] {
     let mut largest = [1e-30f32; LANES];
-    for c in 0..3 {
-        for a in 0..3 {
-            for l in 0..LANES {
-                largest[l] = largest[l].max(target[c][a].0[l].abs());
-            }
+    for lane in target.as_flattened() {
+        for l in 0..LANES {
+            largest[l] = largest[l].max(lane.0[l].abs());
         }
     }
     let mut h = *target;
-    for c in 0..3 {
-        for a in 0..3 {
-            for l in 0..LANES {
-                h[c][a].0[l] /= largest[l];
-            }
+    for lane in h.as_flattened_mut() {
+        for l in 0..LANES {
+            lane.0[l] /= largest[l];
         }
     }
     h
@@ -98,7 +90,7 @@ fn step(h: &[[Lane; 3]; 3], r: &mut [[Lane; 3]; 3], sound: &mut [f32; LANES], la
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glam::DQuat;
+    use glam::{DQuat, DVec3};
     use proptest::prelude::*;
 
     proptest! {

@@ -102,13 +102,7 @@ impl SimplexSolver {
     /// The largest free weight: differences are taken to it.
     #[inline(always)]
     fn largest(&self, w: &[f64]) -> usize {
-        let mut base = self.free[0];
-        for &j in &self.free {
-            if w[j] > w[base] {
-                base = j;
-            }
-        }
-        base
+        self.free.iter().fold(self.free[0], |base, &j| if w[j] > w[base] { j } else { base })
     }
 
     /// Best zero-sum step of the free variables, ignoring signs: the solution for `others`, minus its sum for `base`.
@@ -155,18 +149,9 @@ impl SimplexSolver {
     fn release(&mut self, w: &[f64], base: usize) -> bool {
         let level = self.gradient[base];
         let tolerance = 1e-12 * (level.abs() + 1e-30);
-        let mut best = None;
-        for (j, &w) in w.iter().enumerate() {
-            if w == 0.0 && !self.free.contains(&j) && self.gradient[j] < level - tolerance {
-                match best {
-                    Some(b) if self.gradient[b] <= self.gradient[j] => {}
-                    _ => best = Some(j),
-                }
-            }
-        }
-        if let Some(j) = best {
-            self.free.push(j);
-        }
+        let falls = |&j: &usize| w[j] == 0.0 && !self.free.contains(&j) && self.gradient[j] < level - tolerance;
+        let best = (0..w.len()).filter(falls).min_by(|&a, &b| self.gradient[a].total_cmp(&self.gradient[b]));
+        self.free.extend(best);
         best.is_some()
     }
 }

@@ -4,6 +4,7 @@
 //! * [`posed_rig`]: a known rig and the animation it makes, for recovery tests.
 //! * [`jointed_body`]: a known skeleton, for tests of skeletons.
 //! * [`bar`]: a bar that bends and twists, for tests of deformers.
+//! * [`pieces`]: a wall that breaks, rubble, a robot arm: parts that move rigidly.
 //! * [`awkward`]: small meshes with the oddities that real files have.
 
 pub mod awkward;
@@ -11,6 +12,7 @@ mod bar;
 mod fish;
 mod jointed;
 mod mesh;
+pub mod pieces;
 mod posed_rig;
 
 pub use bar::{BarParams, bar};

@@ -4,6 +4,7 @@ mod control;
 mod harness;
 mod invariance;
 mod params;
+mod pieces;
 mod recovery;
 mod soundness;
 mod targets;

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::rigs;
 
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     let folder = match std::env::var_os("BONESMITH_JUDGE_DIR") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("judges"),
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
     folder
 }
 
-fn write_reference(name: &str, fps: f64, rest: &[Vec3], frames: &[(usize, Vec<Vec3>)]) {
+pub fn write_reference(name: &str, fps: f64, rest: &[Vec3], frames: &[(usize, Vec<Vec3>)]) {
     let list = |positions: &[Vec3]| positions.iter().map(|p| p.to_array()).collect::<Vec<_>>();
     let frames: Vec<_> = frames.iter().map(|(t, p)| json!({ "frame": t, "positions": list(p) })).collect();
     let reference = json!({ "fps": fps.round() as u32, "rest": list(rest), "frames": frames });
@@ -34,7 +34,7 @@ fn write_reference(name: &str, fps: f64, rest: &[Vec3], frames: &[(usize, Vec<Ve
 }
 
 /// First, last and some frames between.
-fn some_frames(count: usize) -> Vec<usize> {
+pub fn some_frames(count: usize) -> Vec<usize> {
     let mut frames = vec![0, 1, count / 3, count / 2, count - 1];
     frames.dedup();
     frames

@@ -3,6 +3,7 @@
 mod foreign;
 mod hostile;
 mod judges;
+mod pieces;
 mod real;
 mod rigs;
 mod round_trip;

@@ -15,21 +15,11 @@ mod rest_and_weights;
 #[cfg(test)]
 mod tests;
 
-use crate::baselines::published::{Attempt, Rest, check_kind, fitted, prepare, stop_rule, with_bones};
+use crate::baselines::published::{Attempt, FoundBones, Input};
 use crate::baselines::subspace::Subspace;
 use crate::cluster::region_growing;
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::topology::Topology;
-use crate::model::rig::BoneKind;
-use crate::observer::Observer;
-use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{BoneCount, FitError, FitParams, Fitted};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::model::BoneKind;
+use crate::skinning::{BoneCount, BoneModel, FitError, Motion, Problem, Run, Skin, State, bone_step, pass};
 
 /// Error of the reduction for each coordinate of a frame, in radii of the model [Kavan2010 s.5]: half a pixel.
 const TOLERANCE: f64 = 0.0005;
@@ -40,61 +30,48 @@ const TOLERANCE_SHARE: f64 = 0.25;
 /// Rounds unless the parameters have another number [Kavan2010 s.5].
 const ROUNDS: usize = 15;
 
-/// Fits affine bones by the method of 2010.
-pub(crate) fn fsd(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    check_kind(params, BoneKind::Affine)?;
-    let mut run = Run::new(params, observer);
-    let full = prepare(sequence, params, Rest::FirstFrame, &mut run)?;
-    let reduced = Reduced::new(&full, params, &mut run)?;
+/// Fits in the subspace; the result has all frames.
+pub(super) fn fit(input: &Input, run: &mut Run<'_>) -> FoundBones {
+    let reduced = Reduced::new(input, run)?;
     run.prepared();
-    let topology = &sequence.surface().topology;
-    let mut attempt = with_bones(params, &full, &mut run, |count, run| reduced.fit(topology, count, params, run))?;
+    let mut attempt = input.with_bones(run, |count, run| reduced.fit(count, run))?;
     let State { motion, .. } = &mut attempt.result;
-    *motion = Motion::from_rows(motion.bones, full.length, reduced.subspace.in_all_frames(motion.rows()));
-    Ok(fitted(sequence, params, &full, attempt, run))
+    *motion = Motion::from_rows(motion.bones, input.problem.length, reduced.subspace.in_all_frames(motion.rows()));
+    Ok(attempt)
 }
 
 /// A sequence in its subspace.
 struct Reduced<'a> {
     /// All frames; its rest pose is where the fit starts.
-    full: &'a Problem,
+    input: &'a Input<'a>,
     /// Trajectories are coordinates in the subspace.
     problem: Problem,
     subspace: Subspace,
 }
 
 impl<'a> Reduced<'a> {
-    fn new(full: &'a Problem, params: &FitParams, run: &mut Run<'_>) -> Result<Self, FitError> {
-        let tolerance = match params.bones {
+    fn new(input: &'a Input<'a>, run: &mut Run<'_>) -> Result<Self, FitError> {
+        let tolerance = match input.params.bones {
             BoneCount::TargetError(target) => TOLERANCE.min(TOLERANCE_SHARE * target / 1000.0),
             _ => TOLERANCE,
         };
+        let full = &input.problem;
         let mut subspace = Subspace::new(full, tolerance, run)?;
         let coordinates = std::mem::take(&mut subspace.coordinates);
         let problem = Problem::stored(subspace.dimension, full.rest.clone(), coordinates, full.space.clone());
-        Ok(Self { full, problem, subspace })
+        Ok(Self { input, problem, subspace })
     }
 
     /// Rounds with `count` bones [Kavan2010 s.4].
-    fn fit(
-        &self,
-        topology: &Topology,
-        count: usize,
-        params: &FitParams,
-        run: &mut Run<'_>,
-    ) -> Result<Attempt<State>, FitError> {
-        let problem = &self.problem;
-        let mut rule = stop_rule(params, ROUNDS, 0.0);
+    fn fit(&self, count: usize, run: &mut Run<'_>) -> FoundBones {
+        let Self { input, problem, .. } = self;
+        let mut rule = input.stop_rule(ROUNDS, 0.0);
         run.stage("weights and bones", Some(rule.rounds))?;
         // Every vertex on the bone of its region; bones move like the seeds of the regions.
-        let regions = run
-            .observed("region growing", |run| region_growing::grow(self.full, topology, count, &mut || run.report()))?;
-        let slots = params.influences.unwrap_or(count).min(count);
-        let mut skin = Skin::rigid(slots, &regions.labels, problem.rest.clone());
+        let regions = run.observed("region growing", |run| {
+            region_growing::grow(&input.problem, input.topology(), count, &mut || run.report())
+        })?;
+        let mut skin = Skin::rigid(input.slots(count), &regions.labels, problem.rest.clone());
         let mut motion = Motion::from_rows(count, problem.length, self.subspace.reduced(regions.motion.rows()));
         let model = BoneModel::new(BoneKind::Affine, count, 1);
         loop {
@@ -103,10 +80,10 @@ impl<'a> Reduced<'a> {
                 bone_step::update(&mut motion, &moments, &model);
             });
             let squared_error = run.observed("vertices", |run| {
-                rest_and_weights::solve(problem, &motion, &mut skin, !params.keep_rest, run)
+                rest_and_weights::solve(problem, &motion, &mut skin, !input.params.keep_rest, run)
             })?;
             // B is orthonormal, so the errors inside and outside of the subspace add up like the sides of a triangle.
-            let e_rms = self.full.e_rms(squared_error + self.subspace.squared_error);
+            let e_rms = input.problem.e_rms(squared_error + self.subspace.squared_error);
             run.round(count, e_rms)?;
             if let Some(stop) = rule.after_round(e_rms, problem.e_rms(squared_error), run) {
                 return Ok(Attempt::new(motion, skin, BoneKind::Affine, stop, rule.count, e_rms));

@@ -4,13 +4,11 @@
 //! not be a good set together, so no step raises the error; rest position and weights are solved twice, which costs little
 //! beside the sums that the transformations need.
 
-use crate::baselines::vertices::{Part, Vertex, best_rest, for_each_vertex};
+use crate::baselines::vertices::{Vertex, best_rest, for_each_vertex};
+use crate::model::Row;
 use crate::observer::Cancelled;
-use crate::skinning::motion::Motion;
-use crate::skinning::problem::Problem;
-use crate::skinning::products::{PAIRS, form, monomials};
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::skinning::products::{PAIRS, along, form, monomials};
+use crate::skinning::{Motion, Problem, Run, Skin};
 use crate::solve::simplex::SimplexSolver;
 
 /// A bone is redundant for a vertex when less than this squared share of the way to its prediction leads out of the
@@ -36,8 +34,25 @@ pub(super) fn solve(
     for_each_vertex(problem, motion, skin, run, make, |solver, vertex| solver.vertex(vertex, move_rest))
 }
 
-/// Bones chosen one by one, where [`Part::load`] takes all at once out of a quadratic in all bones.
+/// A few bones of a vertex, solved apart from the others. A bone whose weight becomes 0 stays one: in the next round it may have
+/// some again.
+struct Part {
+    /// K: also the stride of `gram`.
+    slots: usize,
+    bones: Vec<usize>,
+    weights: Vec<f64>,
+    /// [K, K]
+    gram: Vec<f64>,
+    /// [K]
+    linear: Vec<f64>,
+}
+
 impl Part {
+    fn new(slots: usize) -> Self {
+        let (gram, linear) = (vec![0.0; slots * slots], vec![0.0; slots]);
+        Self { slots, bones: Vec::with_capacity(slots), weights: Vec::with_capacity(slots), gram, linear }
+    }
+
     fn read(&mut self, influences: impl Iterator<Item = (usize, f64)>) {
         self.bones.clear();
         self.weights.clear();
@@ -50,11 +65,10 @@ impl Part {
     /// Fills row and column `p` of the quadratic: `G = u^T K_jk u`, `q = Y_j . u`.
     fn load_row(&mut self, motion: &Motion, y: &[f64], u: &[f64; 4], p: usize) {
         let (b, j, stride) = (motion.bones, self.bones[p], self.slots);
-        self.linear[p] = (0..4).map(|c| u[c] * y[c * b + j]).sum();
+        self.linear[p] = along(y, j, u);
         for q in 0..=p {
-            let form = form(b, motion.gram(), j, self.bones[q], u);
-            self.gram[p * stride + q] = form;
-            self.gram[q * stride + p] = form;
+            let form = form(b, motion.gram(), (j, u), (self.bones[q], u));
+            (self.gram[p * stride + q], self.gram[q * stride + p]) = (form, form);
         }
     }
 
@@ -62,6 +76,22 @@ impl Part {
     fn product(&self, p: usize, q: usize) -> f64 {
         let g = |a: usize, b: usize| self.gram[a * self.slots + b];
         g(p, q) - g(p, 0) - g(0, q) + g(0, 0)
+    }
+
+    /// Squared error less `|v|^2`.
+    fn value(&self) -> f64 {
+        let mut sum = 0.0;
+        for (p, wp) in self.weights.iter().enumerate() {
+            let row = &self.gram[p * self.slots..][..self.weights.len()];
+            let product: f64 = row.iter().zip(&self.weights).map(|(g, w)| g * w).sum();
+            sum += wp * (product - 2.0 * self.linear[p]);
+        }
+        sum
+    }
+
+    /// Bones with their weights.
+    fn influences(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.bones.iter().copied().zip(self.weights.iter().copied())
     }
 }
 
@@ -100,7 +130,7 @@ impl<'a> RestAndWeights<'a> {
         let mut value = 0.0;
         for _ in 0..if move_rest { ROUNDS } else { 1 } {
             if move_rest {
-                let influences: Vec<_> = self.present.influences().collect();
+                let influences: Row = self.present.influences().collect();
                 *vertex.rest() = best_rest(self.motion, vertex.y, &influences, *vertex.rest());
             }
             value = self.reweigh(vertex.y, &vertex.homogeneous());
@@ -144,12 +174,8 @@ impl<'a> RestAndWeights<'a> {
     fn choose(&mut self, y: &[f64], u: &[f64; 4]) {
         self.candidate.read(std::iter::empty());
         for _ in 0..self.motion.bones {
-            let mut nearest = 0;
-            for (j, &distance) in self.distances.iter().enumerate() {
-                if distance < self.distances[nearest] {
-                    nearest = j;
-                }
-            }
+            let nearer = |best: usize, j: usize| if self.distances[j] < self.distances[best] { j } else { best };
+            let nearest = (0..self.distances.len()).fold(0, nearer);
             self.distances[nearest] = f64::INFINITY;
             let p = self.candidate.bones.len();
             self.candidate.bones.push(nearest);

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use crate::baselines::fsd::*;
-use crate::mesh::sequence::RawSequence;
+use crate::mesh::sequence::{MeshSequence, RawSequence};
 use crate::methods::fit;
 use crate::metrics::evaluate;
-use crate::observer::{Progress, Silent};
-use crate::skinning::params::{Method, StopReason, Warning};
+use crate::observer::{Observer, Progress, Silent};
+use crate::skinning::params::{FitParams, Fitted, Method, StopReason, Warning};
 use crate::synthetic::{PosedRigParams, awkward, clownfish, posed_rig};
 
 fn params(bones: usize) -> FitParams {

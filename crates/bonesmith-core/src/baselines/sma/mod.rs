@@ -16,18 +16,12 @@
 
 mod rotations;
 
-use crate::baselines::published::{Attempt, Rest, cluster_motion, fitted, prepare, with_bones};
-use crate::baselines::vertices::{Part, weigh};
+use crate::baselines::published::{Attempt, FoundBones, Input, cluster_motion};
+use crate::baselines::vertices::weigh;
 use crate::cluster::mean_shift::{Clusters, mean_shift};
-use crate::mesh::sequence::MeshSequence;
-use crate::observer::{Cancelled, Observer};
-use crate::skinning::descent::State;
-use crate::skinning::motion::Motion;
-use crate::skinning::params::{BoneCount, FitError, FitParams, Fitted, MAX_BONES, StopReason};
-use crate::skinning::pass;
-use crate::skinning::problem::Problem;
-use crate::skinning::run::Run;
-use crate::skinning::skin::Skin;
+use crate::model::{keep_largest, normalise};
+use crate::observer::Cancelled;
+use crate::skinning::{BoneCount, FitError, Form, MAX_BONES, Motion, Problem, Run, Skin, StopReason, pass};
 use crate::solve::nnls::Nnls;
 use rotations::TriangleRotations;
 
@@ -52,41 +46,27 @@ const TRIES: i32 = 16;
 /// Weight of the row for a sum of 1, over the mean length of the other columns.
 const SUM_ROW: f64 = 1.0;
 
-/// Fits bones by the method of 2005.
-pub(crate) fn sma(
-    sequence: &MeshSequence,
-    params: &FitParams,
-    observer: &mut dyn Observer,
-) -> Result<Fitted, FitError> {
-    let mut run = Run::new(params, observer);
-    let problem = prepare(sequence, params, Rest::FirstFrame, &mut run)?;
+/// As many bones as the parameters say, or a bandwidth gives.
+pub(super) fn fit(input: &Input, run: &mut Run<'_>) -> FoundBones {
     run.stage("rotations of triangles", None)?;
-    let topology = &sequence.surface().topology;
-    let rotations = TriangleRotations::new(&problem, topology, MAX_TRIANGLES, MAX_FRAMES)?;
+    let rotations = TriangleRotations::new(&input.problem, input.topology(), MAX_TRIANGLES, MAX_FRAMES)?;
     run.prepared();
-    let attempt = match (params.bandwidth, params.bones) {
-        (Some(bandwidth), _) => of_bandwidth(&problem, &rotations, bandwidth, params, &mut run)?,
-        (None, BoneCount::Auto) => of_bandwidth(&problem, &rotations, BANDWIDTH, params, &mut run)?,
-        _ => with_bones(params, &problem, &mut run, |count, run| {
+    match (input.params.bandwidth, input.params.bones) {
+        (Some(bandwidth), _) => of_bandwidth(input, &rotations, bandwidth, run),
+        (None, BoneCount::Auto) => of_bandwidth(input, &rotations, BANDWIDTH, run),
+        _ => input.with_bones(run, |count, run| {
             let labels = search(&rotations, count, run)?;
-            decompose(&problem, &rotations, &labels, count, params, run)
-        })?,
-    };
-    Ok(fitted(sequence, params, &problem, attempt, run))
+            decompose(input, &rotations, &labels, count, run)
+        }),
+    }
 }
 
 /// As many bones as one bandwidth gives.
-fn of_bandwidth(
-    problem: &Problem,
-    rotations: &TriangleRotations,
-    bandwidth: f64,
-    params: &FitParams,
-    run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+fn of_bandwidth(input: &Input, rotations: &TriangleRotations, bandwidth: f64, run: &mut Run<'_>) -> FoundBones {
     run.stage("mean shift", Some(1))?;
     let clusters = shifted(rotations, bandwidth, run)?;
     let count = significant(&clusters, rotations.large_share()).clamp(1, MAX_BONES);
-    decompose(problem, rotations, &clusters.labels, count, params, run)
+    decompose(input, rotations, &clusters.labels, count, run)
 }
 
 /// Clusters of one bandwidth.
@@ -138,47 +118,49 @@ fn search(rotations: &TriangleRotations, count: usize, run: &mut Run<'_>) -> Res
 
 /// Bones of the first `count` clusters and weights for them.
 fn decompose(
-    problem: &Problem,
+    input: &Input,
     rotations: &TriangleRotations,
     labels: &[usize],
     count: usize,
-    params: &FitParams,
     run: &mut Run<'_>,
-) -> Result<Attempt<State>, FitError> {
+) -> FoundBones {
+    let (problem, kind) = (&input.problem, input.params.bone_kind);
     run.stage("bones and weights", Some(1))?;
     let of_vertices = rotations.vertex_labels(problem.vertices(), labels, count);
-    let motion = run.timed("bones", || cluster_motion(problem, &of_vertices, count, params.bone_kind));
-    let slots = params.influences.unwrap_or(count).min(count);
-    let mut skin = Skin::rigid(slots, &vec![0; problem.vertices()], problem.rest.clone());
+    let motion = run.timed("bones", || cluster_motion(problem, &of_vertices, count, kind));
+    let mut skin = Skin::rigid(input.slots(count), &vec![0; problem.vertices()], problem.rest.clone());
     run.observed("weights", |run| weights(problem, &motion, &mut skin, run))?;
     let e_rms = problem.e_rms(pass::gather(problem, &motion, &skin).squared_error);
     run.round(count, e_rms)?;
-    Ok(Attempt::new(motion, skin, params.bone_kind, StopReason::MaxIterations, 1, e_rms))
+    Ok(Attempt::new(motion, skin, kind, StopReason::MaxIterations, 1, e_rms))
 }
 
 /// Weights on the K bones that alone predict a vertex best.
 fn weights(problem: &Problem, motion: &Motion, skin: &mut Skin, run: &mut Run<'_>) -> Result<(), Cancelled> {
     let (b, slots) = (motion.bones, skin.slots);
-    let make = || (Nnls::new(slots), Part::new(slots));
-    weigh(problem, motion, skin, run, make, |(nnls, part), all, mut vertex| {
-        let mut order: Vec<usize> = (0..b).collect();
-        order.sort_by(|&x, &y| all.alone(x).total_cmp(&all.alone(y)).then(x.cmp(&y)));
-        part.load(&order, all);
-        let n = part.bones.len();
-        // [Course2014 eq. 40] the row c (1 .. 1) w = c.
-        let c = SUM_ROW * (0..n).map(|p| part.gram[p * slots + p]).sum::<f64>() / n as f64;
-        (0..n).for_each(|p| (0..n).for_each(|r| part.gram[p * slots + r] += c));
-        (0..n).for_each(|p| part.linear[p] += c);
-        part.weights.resize(n, 0.0);
-        nnls.solve(&part.gram, slots, &part.linear, &mut part.weights);
-        let sum: f64 = part.weights.iter().sum();
-        if sum > 0.0 {
-            part.weights.iter_mut().for_each(|w| *w /= sum);
-        } else {
-            part.weights[0] = 1.0;
-        }
-        let mut sorted: Vec<(usize, f64)> = part.influences().collect();
-        sorted.sort_by(|x, y| y.1.total_cmp(&x.1));
-        vertex.set(sorted.into_iter());
-    })
+    weigh(
+        problem,
+        motion,
+        skin,
+        run,
+        || Nnls::new(slots),
+        |nnls, solver, _| {
+            let mut row = solver.by_own_error(0..b);
+            row.truncate(slots);
+            let n = row.len();
+            // [Course2014 eq. 40] the row c (1 .. 1) w = c.
+            let c = SUM_ROW * row.iter().map(|&(j, _)| solver.form.diagonal(j)).sum::<f64>() / n as f64;
+            let gram: Vec<f64> = (0..n * n).map(|at| solver.form.gram[row[at / n].0 * b + row[at % n].0] + c).collect();
+            let linear: Vec<f64> = row.iter().map(|&(j, _)| solver.linear[j] + c).collect();
+            let mut weights = vec![0.0; n];
+            nnls.solve(&gram, n, &linear, &mut weights);
+            // All weight stays on the best bone where none helps.
+            if weights.iter().any(|w| *w > 0.0) {
+                row.iter_mut().zip(weights).for_each(|((_, w), found)| *w = found);
+            }
+            normalise(&mut row);
+            keep_largest(&mut row, slots);
+            row
+        },
+    )
 }

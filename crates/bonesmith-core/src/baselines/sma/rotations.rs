@@ -5,9 +5,8 @@ use rayon::prelude::*;
 use crate::cluster::labels::majority;
 use crate::cluster::mean_shift::Points;
 use crate::cluster::triangles;
-use crate::mesh::topology::Topology;
-use crate::skinning::params::FitError;
-use crate::skinning::problem::Problem;
+use crate::mesh::Topology;
+use crate::skinning::{FitError, Problem};
 use crate::solve::transform::nearest_rotation;
 
 /// Triangles that make a bone: with so many the published bandwidth gives the published numbers of bones.

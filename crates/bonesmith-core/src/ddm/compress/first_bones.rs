@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use crate::ddm::compress::layers::{Layers, VirtualBone};
 use crate::ddm::compress::maps::Mat;
-use crate::model::weights::Row;
+use crate::model::{Row, add_to};
 use crate::observer::{Cancelled, Stages};
 
 /// Rounds of k-means.
@@ -77,10 +77,7 @@ impl Layers<'_> {
             place += self.points[i].truncate() * a;
             mass += a;
             for (j, m) in &self.multi_weights[i] {
-                match sums.iter_mut().find(|(other, _)| other == j) {
-                    Some((_, sum)) => *sum += *m * a,
-                    None => sums.push((*j, *m * a)),
-                }
+                add_to(&mut sums, *j, *m * a);
             }
         }
         self.bone(sums, place / mass)

@@ -3,8 +3,7 @@
 use glam::{DAffine3, DMat3, DVec3};
 
 use crate::ddm::compress::params::RangeOfMotion;
-use crate::model::ddm::DdmRig;
-use crate::model::rig::Clip;
+use crate::model::{Clip, DdmRig};
 use crate::observer::{Cancelled, Stages};
 
 /// Range of joints without a measured one, in radians.
@@ -135,15 +134,9 @@ fn find_tree(rig: &DdmRig, frames: &[Vec<DAffine3>], stages: &mut Stages<'_>) ->
 
 /// [B] mean place of the vertices of each bone, about the origin, and how many there are.
 fn bone_centres(rig: &DdmRig) -> (Vec<DVec3>, Vec<f64>) {
-    let b = rig.rig.bone_count();
-    let (mut sums, mut sizes) = (vec![DVec3::ZERO; b], vec![0.0; b]);
-    for (i, p) in rig.rig.rest.iter().enumerate() {
-        for (j, w) in rig.rig.weights.of(i) {
-            sums[j] += f64::from(w) * (p.as_dvec3() - rig.origin);
-            sizes[j] += f64::from(w);
-        }
-    }
-    (sums.iter().zip(&sizes).map(|(sum, size)| if *size > 0.0 { *sum / *size } else { DVec3::ZERO }).collect(), sizes)
+    let points = rig.rig.rest.iter().map(|p| p.as_dvec3() - rig.origin);
+    let sums = rig.rig.weights.point_sums(points, rig.rig.bone_count());
+    sums.into_iter().map(|(sum, size)| (if size > 0.0 { sum / size } else { DVec3::ZERO }, size)).unzip()
 }
 
 /// The point that two bones move most alike, pulled a little to `middle`, and the root mean square distance of its two images.

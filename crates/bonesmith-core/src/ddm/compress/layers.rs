@@ -5,10 +5,8 @@ use rayon::prelude::*;
 
 use crate::ddm::compress::maps::{JointMaps, Mat};
 use crate::ddm::compress::params::DdmCompressParams;
-use crate::mesh::topology::Adjacency;
-use crate::model::ddm::DdmRig;
-use crate::model::multi_weights::{MultiWeight, MultiWeights};
-use crate::model::weights::Row;
+use crate::mesh::Adjacency;
+use crate::model::{DdmRig, MultiWeight, MultiWeights, Row};
 use crate::observer::{Cancelled, Stages};
 
 /// A virtual bone.

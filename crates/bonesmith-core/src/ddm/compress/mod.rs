@@ -33,10 +33,9 @@ use self::layers::Layers;
 use self::maps::JointMaps;
 use crate::ddm::params::DdmError;
 use crate::ddm::precompute::scalars as plain_weights;
-use crate::model::ddm::{DdmRig, Variant};
-use crate::model::rig::Rig;
-use crate::model::weights::{Row, SparseWeights, normalise};
+use crate::model::{DdmRig, Rig, Row, SparseWeights, Variant, normalise};
 use crate::observer::{Cancelled, Observer, Stages};
+use crate::solve::check::ensure;
 
 /// It ends after so many rounds in a row that hardly lower E.
 const PATIENCE: usize = 5;
@@ -52,9 +51,7 @@ pub fn compress(
     params.validate()?;
     params.check_bones(rig.rig.bone_count())?;
     rig.check()?;
-    if rig.rig.rest.is_empty() {
-        return Err(DdmError::Empty);
-    }
+    ensure(!rig.rig.rest.is_empty(), || DdmError::Empty)?;
     if rig.layer.is_some() || rig.weights.width() < Variant::V0.width() {
         let what = "only a whole rig of variant 0 can be compressed".to_owned();
         return Err(DdmError::BadParameter { what });

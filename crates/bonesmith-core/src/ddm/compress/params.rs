@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ddm::params::DdmError;
-use crate::model::two_layer::MAX_VIRTUAL_BONES;
+use crate::model::MAX_VIRTUAL_BONES;
 
 /// How far joints turn and move: the weight of an error in the motion of each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

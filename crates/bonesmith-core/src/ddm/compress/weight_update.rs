@@ -8,9 +8,9 @@ use glam::DVec3;
 
 use crate::ddm::compress::first_bones::nearest;
 use crate::ddm::compress::layers::Layers;
-use crate::model::weights::Row;
+use crate::model::Row;
 use crate::observer::{Cancelled, Stages};
-use crate::skinning::choice::{DenseForm, InfluenceSolver};
+use crate::skinning::{DenseForm, InfluenceSolver};
 
 /// Candidates by place, and in all.
 const NEAREST: usize = 10;

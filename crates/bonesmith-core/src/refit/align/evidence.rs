@@ -2,17 +2,14 @@
 
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
-use crate::mesh::sequence::{MeshSequence, typical_step};
-use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere};
-use crate::model::rig::{Clip, Rig};
-use crate::model::weights::SparseWeights;
+use crate::mesh::sequence::typical_step;
+use crate::mesh::{MeshSequence, Sphere, smallest_enclosing_sphere};
+use crate::model::{Clip, Rig};
 use crate::refit::align::{Correction, SignedAxes};
 use crate::refit::resample::{self, Timing};
 use crate::skinning::alternation::PULL;
-use crate::skinning::problem::Problem;
-use crate::skinning::skin::Skin;
-use crate::skinning::unit::UnitSpace;
 use crate::skinning::weights::{Prior, Search, Subject, Task, solve};
+use crate::skinning::{Problem, Skin, UnitSpace};
 use crate::solve::transform::{nearest_rotation, rotation_svd};
 
 /// Maximum number of vertices of a sample.
@@ -69,8 +66,7 @@ pub(super) fn rest_error(rig: &[Vec3], own: &[Vec3], correction: &Correction, ra
 
 /// Best scale and shift for one naming of axes, and what it leaves. No shift, where none is needed.
 pub(super) fn rest_fit(rig: &[Vec3], own: &[Vec3], axes: SignedAxes, radius: f64) -> (Correction, f64) {
-    let (turn, n) = (axes.matrix(), rig.len() as f64);
-    let mean = |points: &[Vec3]| points.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / n;
+    let turn = axes.matrix();
     let (to, from) = (mean(rig), turn * mean(own));
     let (mut product, mut squared) = (0.0, 0.0);
     for (u, p) in rig.iter().zip(own) {
@@ -85,10 +81,13 @@ pub(super) fn rest_fit(rig: &[Vec3], own: &[Vec3], axes: SignedAxes, radius: f64
     if plain_error <= 2.0 * moved_error + 1.0 { (plain, plain_error) } else { (moved, moved_error) }
 }
 
+fn mean(points: &[Vec3]) -> DVec3 {
+    points.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / points.len() as f64
+}
+
 /// As [`rest_error`], of the frame that is nearest to the rest pose, wherever it is.
 pub(super) fn upright_error(rig: &[Vec3], sequence: &MeshSequence, axes: SignedAxes, radius: f64) -> f64 {
     let turn = DAffine3::from_mat3(axes.matrix());
-    let mean = |points: &[Vec3]| points.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / points.len() as f64;
     let frames = sequence.frame_count().min(FRAMES);
     let error = |at: usize| {
         let frame = sequence.frame(at * sequence.frame_count() / frames);
@@ -122,12 +121,13 @@ impl<'a> Track<'a> {
         let n = rig.vertex_count();
         let count = n.min(VERTICES);
         let vertices: Vec<usize> = (0..count).map(|at| at * n / count).collect();
+        let own_weights = |&i: &usize| rig.weights.of(i).map(|(j, w)| (j as u16, w)).collect();
         Self {
             sequence,
             sphere,
             bones: rig.bone_count(),
             rest: vertices.iter().map(|&i| (rig.rest[i].as_dvec3() - sphere.center) / sphere.radius).collect(),
-            weights: vertices.iter().map(|&i| sampled_weights(&rig.weights, i)).collect(),
+            weights: vertices.iter().map(own_weights).collect(),
             vertices,
             transforms: at_rate(rig, clip, sequence),
             offset,
@@ -239,10 +239,6 @@ impl<'a> Track<'a> {
         }
         (best.0 != self.offset).then(|| (at(best.0), best.1))
     }
-}
-
-fn sampled_weights(weights: &SparseWeights, i: usize) -> Vec<(u16, f32)> {
-    weights.of(i).map(|(j, w)| (j as u16, w)).collect()
 }
 
 /// The clip at the rate of the sequence: its own frames where rates agree or frames are counted.

@@ -17,12 +17,11 @@ mod evidence;
 
 use glam::{DAffine3, DVec3};
 
-use crate::mesh::sequence::MeshSequence;
-use crate::mesh::sphere::unit_radius;
-use crate::model::rig::{Clip, Rig};
-
 pub use axes::SignedAxes;
 use evidence::{Parts, Track, rest_fit};
+
+use crate::mesh::{MeshSequence, unit_radius};
+use crate::model::{Clip, Rig};
 
 /// Below this E_RMS rig and sequence agree; nothing is searched.
 const FINE: f64 = 2.0;

@@ -1,5 +1,7 @@
 //! The bones' update from moments, against the error itself.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use crate::skinning::bone_step::{extrapolate, update};
@@ -174,7 +176,7 @@ fn mirrored_vertices_do_not_mirror_a_bone() {
     let length = case.problem.length;
     for i in 0..SIZES.vertices {
         let u = case.problem.rest[i] * DVec3::new(-1.0, 1.0, 1.0);
-        let row = &mut case.problem.trajectories[i * length..(i + 1) * length];
+        let row = &mut Arc::make_mut(&mut case.problem.trajectories)[i * length..(i + 1) * length];
         for (l, x) in row.iter_mut().enumerate() {
             *x = u[l / SIZES.frames] as f32;
         }

@@ -1,5 +1,7 @@
 //! The vertex solve against projected gradients on all bones.
 
+use std::sync::Arc;
+
 use glam::{DAffine3, DQuat, DVec3};
 use proptest::prelude::*;
 
@@ -127,7 +129,7 @@ fn ties_go_to_the_weights_that_are_known() {
         for t in 0..4 {
             let p = 0.5 * transforms[t * 3].transform_point3(problem.rest[i])
                 + 0.5 * transforms[t * 3 + 1].transform_point3(problem.rest[i]);
-            (0..3).for_each(|a| problem.trajectories[i * 12 + a * 4 + t] = p[a] as f32);
+            (0..3).for_each(|a| Arc::make_mut(&mut problem.trajectories)[i * 12 + a * 4 + t] = p[a] as f32);
         }
     }
     let motion = UnitSpace::fixed(SPHERE).motion(&transforms, 3);

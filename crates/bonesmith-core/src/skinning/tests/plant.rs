@@ -1,5 +1,7 @@
 //! Bones planted and taken out.
 
+use std::sync::Arc;
+
 use crate::skinning::pass::{self, removal_costs};
 use crate::skinning::plant::{least_useful, plant, remove};
 use crate::skinning::tests::*;
@@ -70,7 +72,10 @@ fn bones_are_planted_where_the_error_is() {
         let u = problem.rest[i];
         let path = if lost(u) { naive::carried(away, 0, u) } else { naive::carried(&motion, 0, u) };
         let length = problem.length;
-        problem.trajectories[i * length..][..length].iter_mut().zip(path).for_each(|(v, p)| *v = p as f32);
+        Arc::make_mut(&mut problem.trajectories)[i * length..][..length]
+            .iter_mut()
+            .zip(path)
+            .for_each(|(v, p)| *v = p as f32);
     }
     let skin = Skin::rigid(1, &[0; SIZES.vertices], problem.rest.clone());
     let errors = pass::gather(&problem, &motion, &skin).per_vertex;

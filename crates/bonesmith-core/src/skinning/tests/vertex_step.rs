@@ -1,7 +1,11 @@
 //! The solve of single vertices, seen through the pass.
 
-use crate::skinning::pass;
+use std::collections::BTreeSet;
+
+use crate::model::weights::Row;
+use crate::skinning::choice::{DenseForm, InfluenceSolver};
 use crate::skinning::tests::*;
+use crate::skinning::{pass, products, quadratic};
 
 /// Errors of all vertices.
 fn errors(case: &Case) -> Vec<f64> {
@@ -100,5 +104,55 @@ fn degenerate_vertices_stay_sound() {
         assert_convex(&case.state.skin, 5);
         let after: f64 = errors(&case).iter().sum();
         assert!(after <= before * (1.0 + 1e-6), "{name}: {before} -> {after}");
+    }
+}
+
+/// The plain choice for vertex `i`, from products in float64.
+fn plain(case: &Case, i: usize) -> InfluenceSolver<DenseForm> {
+    let Case { problem, state: State { motion, skin, .. } } = case;
+    let (b, u) = (motion.bones, skin.rest[i].extend(1.0).to_array());
+    let (mut wide, mut y) = (Vec::new(), vec![0.0; 4 * b]);
+    products::project(motion.rows(), problem.length, problem.trajectory(i), &mut wide, &mut y);
+    let linear: Vec<f64> = (0..b).map(|j| (0..4).map(|c| u[c] * y[c * b + j]).sum()).collect();
+    let mut solver = InfluenceSolver::dense_form();
+    let forms = quadratic::forms(motion.gram(), b);
+    solver.load(&linear, |gram| quadratic::mix(&forms, &products::PAIRS.map(|(c, d)| u[c] * u[d]), gram));
+    solver.energy = wide.iter().map(|x| x * x).sum();
+    solver
+}
+
+/// Largest difference of two rows' weights.
+fn apart(a: &Row, b: &Row) -> f64 {
+    let of = |row: &Row, j: usize| row.iter().find(|(k, _)| *k == j).map_or(0.0, |(_, w)| *w);
+    a.iter().chain(b).map(|&(j, _)| (of(a, j) - of(b, j)).abs()).fold(0.0, f64::max)
+}
+
+/// Eight vertices at a time with bones ranked in float32, against one vertex in float64: the same weights where the same bones were
+/// chosen, which is nearly always, and elsewhere an error that is as good in the sum.
+#[test]
+fn the_fast_step_agrees_with_the_plain_choice() {
+    for (slots, bones) in [(2, 6), (3, 7), (4, 9), (6, 6)] {
+        let (mut fast, mut exact, mut same, mut all) = (0.0, 0.0, 0, 0);
+        for seed in 0..6 {
+            let mut case = case(seed, Sizes { vertices: 50, bones, frames: 8, slots }, BoneKind::Affine);
+            let params = VertexParams { newcomers: 4, min_gain: 0.0, move_rest: false, ..usual(slots) };
+            solve(&mut case, params, 4);
+            for i in 0..case.problem.vertices() {
+                let (found, mut solver) = (case.state.skin.of(i).collect::<Row>(), plain(&case, i));
+                let mut row = found.clone();
+                solver.whole(slots, 0.0, &mut row);
+                let bones = |row: &Row| row.iter().map(|&(j, _)| j).collect::<BTreeSet<_>>();
+                if bones(&row) == bones(&found) {
+                    assert!(apart(&row, &found) < 1e-4, "seed {seed}, vertex {i}: {found:?}, plain {row:?}");
+                    same += 1;
+                }
+                all += 1;
+                fast += solver.energy + solver.value(&found);
+                exact += solver.energy + solver.value(&row);
+            }
+        }
+        // Seen: 1198 of 1200 in all.
+        assert!(same * 50 >= all * 49, "{slots} of {bones} bones: {same} of {all} vertices have the same bones");
+        assert!(fast <= exact * 1.002, "{slots} of {bones} bones: error {fast}, of the plain choice {exact}");
     }
 }

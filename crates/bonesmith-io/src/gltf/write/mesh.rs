@@ -41,10 +41,12 @@ pub enum Target<'a> {
     Offsets(&'a [Vec3]),
 }
 
-/// Writes materials and the mesh.
+/// Writes the mesh, and materials where none are written yet.
 pub fn write_mesh(builder: &mut Builder, source: &MeshSource) -> Index<Mesh> {
     let surface = source.surface;
-    write_materials(builder, surface);
+    if builder.root.materials.is_empty() {
+        write_materials(builder, surface);
+    }
     let parts = split(surface, source.rest.len());
     let computed_normals = surface.normals.is_none() && surface.topology.face_count() > 0;
     let smooth = if computed_normals { smooth_normals(source.rest, &surface.topology) } else { Vec::new() };

@@ -12,6 +12,7 @@ mod animation;
 mod buffer;
 pub mod material;
 mod mesh;
+mod pieces;
 mod split;
 
 use std::borrow::Cow;
@@ -37,6 +38,8 @@ use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
 use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic, texture};
+
+pub use self::pieces::save_pieces;
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
 pub const MAX_INFLUENCES: usize = 8;

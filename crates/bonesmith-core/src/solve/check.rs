@@ -1,4 +1,9 @@
-//! Limits on tables that grow with the square of something.
+//! Refusals: of anything unsound, and of tables that grow with the square of something.
+
+/// Refuses what is not `sound`.
+pub(crate) fn ensure<E>(sound: bool, error: impl FnOnce() -> E) -> Result<(), E> {
+    if sound { Ok(()) } else { Err(error()) }
+}
 
 /// Most that one table may take: 2 GiB.
 const MAX_BYTES: usize = 1 << 31;
@@ -7,14 +12,10 @@ const MAX_BYTES: usize = 1 << 31;
 pub(crate) fn check_memory(what: &str, rows: usize, columns: usize, size: usize) -> Result<(), String> {
     let bytes = rows.saturating_mul(columns).saturating_mul(size);
     let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
-    match bytes > MAX_BYTES {
-        true => Err(format!(
-            "{what} would be {rows} x {columns} numbers, {:.1} GiB; at most {} GiB are allowed",
-            gib(bytes),
-            gib(MAX_BYTES)
-        )),
-        false => Ok(()),
-    }
+    let (needed, most) = (gib(bytes), gib(MAX_BYTES));
+    let refused =
+        || format!("{what} would be {rows} x {columns} numbers, {needed:.1} GiB; at most {most} GiB are allowed");
+    ensure(bytes <= MAX_BYTES, refused)
 }
 
 #[cfg(test)]

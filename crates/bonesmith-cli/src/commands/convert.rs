@@ -95,7 +95,6 @@ fn keep_clip(model: &mut Model, only: usize) {
             }
             &mut corrective.rig.clips
         }
-        Model::Sequence(_) | Model::Basis(_) => return,
         _ => return,
     };
     let clip = clips.swap_remove(only);

@@ -57,7 +57,7 @@ impl Ledger {
             return Ok(known.clone());
         }
         if !session.quiet {
-            crate::output::tell(&name.to_string());
+            crate::output::tell(name);
         }
         let value = measure(session)?;
         self.stored.figures.insert(name.to_owned(), value.clone());

@@ -198,7 +198,7 @@ impl<'a> Fit<'a> {
             return Ok(reached);
         }
         let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
-        let problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices, None));
+        let problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
         let limit = |e_rms: f64| match goal {
             Goal::Error { target, .. } if e_rms <= target => (e_rms * (1.0 + share)).min(target),
             _ => e_rms * (1.0 + share),
@@ -299,7 +299,7 @@ impl<'a> Fit<'a> {
         let middle = Sample::new(problem, enough, plan.middle.frames, params.seed);
         if plan.direct || 2 * middle.size() > problem.vertices() * problem.frames() || run.is_over() {
             self.narrow(problem, state, vertices, run)?;
-            return self.polish(state, plan.only_rounds, vertices, None, run);
+            return self.polish(state, plan.only_rounds, vertices, run);
         }
         let middle = self.bounded(middle);
         let part = run.timed("sample", || middle.problem(problem, sequence));
@@ -309,38 +309,33 @@ impl<'a> Fit<'a> {
         self.narrow(&part, &mut seen, vertices, run)?;
         run.stage("bones on more vertices", Some(plan.middle_rounds))?;
         let normals = self.normals.as_ref().filter(|_| plan.shades_all_rounds()).map(|normals| middle.normals(normals));
-        let part = run.timed("normals", || self.shaded(&part, normals, &mut seen, vertices, None));
-        let weight = part.normals.as_ref().map(|normals| normals.weight);
+        let part = run.timed("normals", || self.shaded(&part, normals, &mut seen, vertices));
         let together = plan.together(&seen, &vertices);
         let mut descent = Descent::with_step(&part, vertices, plan.vertex_step(&part), together);
         descent.rounds(&mut seen, plan.middle_rounds, run)?;
         drop(descent);
         drop(part);
         *state = run.timed("lift", || middle.lift(problem, sequence, seen));
-        self.polish(state, plan.last_rounds, vertices, weight, run)
+        self.polish(state, plan.last_rounds, vertices, run)
     }
 
     /// A problem in which normals count, with the rest normals that fit the present weights best.
     ///
-    /// Where their weight is not known yet, it is a share of the present errors' ratio, so that it depends neither on the size of the
-    /// faces nor on how well the bones fit.
+    /// Their weight is a share of the present errors' ratio, so that it depends neither on the size of the faces nor on how well the bones
+    /// fit: where they fit exactly, normals do not count.
     fn shaded(
         &self,
         problem: &Problem,
         normals: Option<Normals>,
         state: &mut State,
         vertices: VertexParams,
-        weight: Option<f64>,
     ) -> Problem {
         let weighed = |weight: f64| problem.with_normals(normals.clone().map(|normals| normals.weighing(weight)));
         if normals.is_none() {
             return weighed(0.0);
         }
-        let of_one = weighed(weight.unwrap_or(1.0));
+        let of_one = weighed(1.0);
         pass::solve_normals(&of_one, &state.motion, &mut state.skin, vertices);
-        if weight.is_some() {
-            return of_one;
-        }
         let Moments { squared_error, normal_error, .. } = pass::gather(&of_one, &state.motion, &state.skin);
         let weight = self.params.shading * ((squared_error - normal_error) / normal_error.max(1e-30)).sqrt();
         state.skin.normals.iter_mut().for_each(|n| *n *= weight);
@@ -368,17 +363,16 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// Rounds on all vertices and frames until they no longer pay; `weight`: that of the normals, where it is known.
+    /// Rounds on all vertices and frames until they no longer pay.
     fn polish(
         &self,
         state: &mut State,
         rounds: usize,
         vertices: VertexParams,
-        weight: Option<f64>,
         run: &mut Run<'_>,
     ) -> Result<StopReason, Cancelled> {
         let plan = &self.plan;
-        let shade = |state: &mut State| self.shaded(self.problem, self.normals.clone(), state, vertices, weight);
+        let shade = |state: &mut State| self.shaded(self.problem, self.normals.clone(), state, vertices);
         if plan.shades_all_rounds() {
             let problem = run.timed("normals", || shade(state));
             return self.rounds(&problem, state, rounds, vertices, run);

@@ -147,6 +147,8 @@ const PARAMS: &[(&str, &str)] = &[
     ("influences", "The most bones that move one vertex."),
     ("bone_kind", "What a bone may do: turn and move (rigid), scale too (trs), or any 3x4 matrix (affine)."),
     ("smooth", "How smooth weights or errors should be from vertex to vertex; 0 is off."),
+    ("shading", "How much the normals counted that an engine computes from stored ones and bones; 0 is off."),
+    ("prune", "Influences that buy little were removed as long as the error rose by at most this fraction; 0 is off."),
     ("keep_rest", "Whether the rest pose stays as it is; otherwise its vertices move to where they fit best."),
     ("effort", "How much work was put in."),
     ("max_iterations", "The most rounds over weights and bones."),

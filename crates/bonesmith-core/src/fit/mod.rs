@@ -61,10 +61,14 @@ const MAX_BONE_SHARE: usize = 8;
 
 /// Weight of normals in the search, in units of the sphere: an angle of a radian counts like a distance of this share of `shading`. Fitted
 /// rigs of 10 to 30 bones have about this ratio of both errors.
-const SEARCH_WEIGHT: f64 = 0.1;
+const SEARCH_WEIGHT: f64 = 0.05;
 
-/// Rounds with normals after vertex steps that do not know them.
+/// Rounds with normals after rounds without, and tries, each with half the weight of the one before.
 const SHADING_ROUNDS: usize = 12;
+const SHADING_TRIES: usize = 4;
+
+/// What those rounds may cost, as a share of E_RMS for each unit of `shading`: 1 % by default.
+const SHADING_COST: f64 = 0.05;
 
 /// Fits bones, weights and bone motion to a mesh animation.
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
@@ -372,18 +376,42 @@ impl<'a> Fit<'a> {
         run: &mut Run<'_>,
     ) -> Result<StopReason, Cancelled> {
         let plan = &self.plan;
-        let shade = |state: &mut State| self.shaded(self.problem, self.normals.clone(), state, vertices);
         if plan.shades_all_rounds() {
-            let problem = run.timed("normals", || shade(state));
+            let problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
             return self.rounds(&problem, state, rounds, vertices, run);
         }
         let stop = self.rounds(self.problem, state, rounds, vertices, run)?;
         if self.normals.is_some() && !run.is_over() {
-            run.stage("shading", Some(SHADING_ROUNDS))?;
-            let problem = run.timed("normals", || shade(state));
-            Descent::new(&problem, vertices).rounds(state, SHADING_ROUNDS, run)?;
+            self.shade(state, vertices, run)?;
         }
         Ok(stop)
+    }
+
+    /// Rounds with normals from where those without ended, as long as they cost no more than they may.
+    fn shade(&self, state: &mut State, vertices: VertexParams, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        run.stage("shading", Some(SHADING_ROUNDS))?;
+        let error = |state: &State| {
+            let moments = pass::gather(self.problem, &state.motion, &state.skin);
+            self.problem.e_rms(moments.squared_error)
+        };
+        let (before, start) = (error(state), state.clone());
+        let limit = before * (1.0 + SHADING_COST * self.params.shading);
+        for tried in 0..SHADING_TRIES {
+            let problem = self.shaded(self.problem, self.normals.clone(), state, vertices);
+            let halved = |normals: Normals| {
+                let weight = normals.weight / f64::from(1 << tried);
+                normals.weighing(weight)
+            };
+            state.skin.normals.iter_mut().for_each(|n| *n /= f64::from(1 << tried));
+            let problem = problem.with_normals(problem.normals.clone().map(halved));
+            Descent::new(&problem, vertices).rounds(state, SHADING_ROUNDS, run)?;
+            let reached = error(state);
+            if reached <= limit || run.is_over() {
+                return run.round(state.bones(), reached);
+            }
+            state.clone_from(&start);
+        }
+        run.round(state.bones(), before)
     }
 
     fn rounds(

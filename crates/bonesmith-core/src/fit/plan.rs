@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     /// Influences more than wanted that the search may use, given up one by one, and the rounds with each.
     pub spare: usize,
     pub spare_rounds: usize,
+    /// Whether rounds on everything are few.
+    brief: bool,
     /// Vertex steps from several starting points.
     basins: bool,
     /// Steps over vertices and bones together, where they can be made.
@@ -93,6 +95,7 @@ impl Plan {
             tolerance: 1e-3,
             spare: 0,
             spare_rounds: 0,
+            brief: params.effort != Effort::Best && params.max_iterations.is_none(),
             basins: false,
             together: false,
             newcomers: 2,
@@ -135,9 +138,9 @@ impl Plan {
         }
     }
 
-    /// Whether normals count in all rounds that refine: steps from several points and over everything at once know positions only.
+    /// Whether normals count in all rounds that refine. Not where rounds go on to the last digit, nor in steps that know positions only.
     pub fn shades_all_rounds(&self) -> bool {
-        !self.basins && !self.together
+        self.brief && !self.basins && !self.together
     }
 
     /// The vertex step of rounds that refine.

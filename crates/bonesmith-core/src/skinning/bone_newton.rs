@@ -5,17 +5,16 @@
 //! `<M_p S_jk, M_q>` and the gradient `<M_p, D_j>`: moments only. They are solved by conjugate gradients, preconditioned by the
 //! blocks of single bones; a step is taken if the error, which the moments give exactly, falls. One bone at a time
 //! ([`bone_step`], [Le2014 eq. 3.18-3.30]) is much cheaper per step and slow where bones overlap; all at once it takes a handful
-//! of steps. Affine bones have one linear system for all frames, [`update_affine`].
+//! of steps. Affine bones have one linear system for all frames, [`bone_step::update_affine`].
 
 use glam::{DMat3, DQuat, DVec3};
 use rayon::prelude::*;
 
 use crate::model::BoneKind;
 use crate::observer::Cancelled;
-use crate::skinning::affine_step::update_affine;
 use crate::skinning::bone_step::SCALE_RANGE;
 use crate::skinning::moments::Block;
-use crate::skinning::{BoneModel, Moments, Motion, Run};
+use crate::skinning::{BoneModel, Moments, Motion, Run, bone_step};
 use crate::solve::definite;
 use crate::solve::transform::nearest_rotation;
 
@@ -48,7 +47,7 @@ pub(crate) fn solve(
     run: &mut Run<'_>,
 ) -> Result<f64, Cancelled> {
     if freedom.model.kind == BoneKind::Affine {
-        return Ok(run.timed("motion", || update_affine(motion, moments, |j| freedom.free[j], freedom.model.stretch)));
+        return Ok(run.timed("motion", || bone_step::update_affine(motion, moments, |j| freedom.free[j])));
     }
     let bones: Vec<usize> = (0..motion.bones).filter(|&j| freedom.free[j]).collect();
     let all: Vec<usize> = (0..motion.frames()).collect();

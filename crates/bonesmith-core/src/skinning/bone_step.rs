@@ -4,7 +4,7 @@
 //! and the residual's moments `D_j = sum_i w_ij r_i u_i^T` (3x4) a change of bone `j` by `d` changes the error by
 //! `-2 <d, D_j> + <d S_jj, d>` and every other `D_k` by `-d S_jk`. So
 //!
-//! * affine bones: all at once (`affine_step`);
+//! * affine bones: all at once, `S d = D`, Cholesky with a small ridge [Kavan2010 s.4.2];
 //! * rigid bones: one after another, each the exact optimum with the others fixed [Le2014 eq. 3.18-3.30], the sums
 //!   over vertices replaced by moments; several sweeps, eight frames side by side;
 //! * trs bones: as rigid, alternating rotation and scale along the bone's own axes, which `axes` finds.
@@ -12,13 +12,14 @@
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
+use faer::linalg::solvers::{Llt, Solve};
+use faer::{Mat, MatRef, Side};
 use glam::{DMat3, DVec3};
 use multiversion::multiversion;
 use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::model::rig::BoneKind;
-use crate::skinning::affine_step::{Stretch, update_affine};
 use crate::skinning::moments::{Coupling, Moments};
 use crate::skinning::motion::Motion;
 use crate::solve::kernels::{Spread, TileBone, mix4};
@@ -36,23 +37,66 @@ pub(crate) struct BoneModel {
     pub axes: Vec<DMat3>,
     /// Sweeps over all bones per update (rigid and trs).
     pub sweeps: usize,
-    /// Limits of affine bones, if any.
-    pub stretch: Option<Stretch>,
 }
 
 impl BoneModel {
     pub fn new(kind: BoneKind, bones: usize, sweeps: usize) -> Self {
-        Self { kind, axes: vec![DMat3::IDENTITY; bones], sweeps, stretch: None }
+        Self { kind, axes: vec![DMat3::IDENTITY; bones], sweeps }
     }
 }
 
-/// Moves the bones to lower the error; returns by how much: never negative but for rounding, and for affine bones that come back within
-/// their limits.
+/// Moves the bones to lower the error; returns by how much (never negative but for rounding).
 pub(crate) fn update(motion: &mut Motion, moments: &Moments, model: &BoneModel) -> f64 {
     match model.kind {
-        BoneKind::Affine => update_affine(motion, moments, |_| true, model.stretch),
+        BoneKind::Affine => update_affine(motion, moments, |_| true),
         BoneKind::Rigid | BoneKind::Trs => update_one_by_one(motion, moments, model),
     }
+}
+
+/// Columns of the motion that affine bones are solved for at once: the step is as large as the motion itself.
+const COLUMNS: usize = 192;
+
+/// Solves `S d = D` for all free bones and all frames at once; the gain.
+pub(super) fn update_affine(motion: &mut Motion, moments: &Moments, is_free: impl Fn(usize) -> bool) -> f64 {
+    let (b, length) = (motion.bones, motion.length);
+    let free: Vec<usize> = (0..4 * b).filter(|r| is_free(r % b)).collect();
+    let (side, second) = (free.len(), moments.second.dense());
+    let system = match side == 4 * b {
+        true => second,
+        false => free.iter().flat_map(|&r| free.iter().map(move |&q| r * 4 * b + q)).map(|at| second[at]).collect(),
+    };
+    let Some((factor, ridge)) = regular(&system, side) else { return 0.0 };
+    let mut gain = 0.0;
+    for first in (0..length).step_by(COLUMNS) {
+        let columns = first..length.min(first + COLUMNS);
+        let right = Mat::from_fn(side, columns.len(), |r, l| moments.residual[free[r] * length + first + l]);
+        let step: Mat<f64> = factor.solve(&right);
+        // `<d, 2 D - S d> = <d, D + ridge d>`.
+        let mut part = 0.0;
+        for (at, &r) in free.iter().enumerate() {
+            for (l, x) in motion.rows_mut()[r * length..][columns.clone()].iter_mut().enumerate() {
+                let d = step[(at, l)];
+                part += d * (right[(at, l)] + ridge * d);
+                *x += d;
+            }
+        }
+        gain += part;
+    }
+    gain
+}
+
+/// Cholesky factor of `S` with a ridge, and the ridge. `S` is singular where a bone has too few vertices or they lie in a
+/// plane: the ridge then leaves it as it is.
+pub(crate) fn regular(second: &[f64], side: usize) -> Option<(Llt<f64>, f64)> {
+    let second = MatRef::from_row_major_slice(second, side, side);
+    let largest = (0..side).map(|r| second[(r, r)]).fold(0.0, f64::max);
+    let first = 1e-9 * largest + 1e-12;
+    (0..8).find_map(|raised| {
+        let ridge = first * 100f64.powi(raised);
+        let mut system = second.to_owned();
+        (0..side).for_each(|r| system[(r, r)] += ridge);
+        system.llt(Side::Lower).ok().map(|factor| (factor, ridge))
+    })
 }
 
 /// The twelve lanes of a bone end to end.

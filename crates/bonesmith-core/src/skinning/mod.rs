@@ -1,6 +1,5 @@
 //! The layer that all stages stand on: the unknowns of a skinning model, and the steps that improve them.
 
-pub(crate) mod affine_step;
 pub(crate) mod alternation;
 pub(crate) mod axes;
 pub(crate) mod basins;

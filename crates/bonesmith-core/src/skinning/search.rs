@@ -7,7 +7,6 @@
 
 use crate::model::rig::BoneKind;
 use crate::observer::Cancelled;
-use crate::skinning::affine_step::STRETCH;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::motion::Motion;
@@ -101,7 +100,7 @@ impl<'a> Explorer<'a> {
         seed: u64,
     ) -> Self {
         let skin = Skin::rigid(local.slots, &labels, problem.rest.clone());
-        let mut model = BoneModel { stretch: Some(STRETCH), ..BoneModel::new(kind, motion.bones, SWEEPS) };
+        let mut model = BoneModel::new(kind, motion.bones, SWEEPS);
         if kind == BoneKind::Trs {
             let moments = pass::gather(problem, &motion, &skin);
             model.axes = bone_step::principal_axes(&moments);

@@ -24,6 +24,7 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use crate::model::rig::BoneKind;
+use crate::skinning::bone_step;
 use crate::skinning::descent::State;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
@@ -32,7 +33,6 @@ use crate::skinning::problem::Problem;
 use crate::skinning::products::BonePairs;
 use crate::skinning::skin::Skin;
 use crate::skinning::vertex_step::VertexParams;
-use crate::skinning::{affine_step, bone_step};
 use crate::solve::definite;
 use crate::solve::lanes::Mat4;
 
@@ -133,7 +133,7 @@ impl<'a> System<'a> {
             skin,
             motion: &state.motion,
             pairs: state.motion.pairs(),
-            inverse: affine_step::regular(&moments.second.dense(), side)?.0.solve(Mat::<f64>::identity(side, side)),
+            inverse: bone_step::regular(&moments.second.dense(), side)?.0.solve(Mat::<f64>::identity(side, side)),
             stride,
             move_rest,
             right: Vec::new(),

@@ -63,6 +63,9 @@ const MAX_BONE_SHARE: usize = 8;
 /// rigs of 10 to 30 bones have about this ratio of both errors.
 const SEARCH_WEIGHT: f64 = 0.05;
 
+/// With fewer vertices per bone, normals do not count in the fit.
+const FEW_VERTICES: usize = 4;
+
 /// Rounds with normals after rounds without, and tries, each with half the weight of the one before.
 const SHADING_ROUNDS: usize = 12;
 const SHADING_TRIES: usize = 4;
@@ -82,9 +85,10 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     }
     check_bones(sequence, params)?;
     let problem = problem(sequence, space, params);
-    let fit = Fit::new(sequence, &problem, params);
+    let goal = Goal::new(params.bones, sequence.vertex_count());
+    let fit = Fit::new(sequence, &problem, params, goal);
     run.prepared();
-    let (state, stop, reached) = fit.bones(Goal::new(params.bones, sequence.vertex_count()), &mut run)?;
+    let (state, stop, reached) = fit.bones(goal, &mut run)?;
     let mut warnings: Vec<Warning> = missed(params.bones, reached, state.bones()).into_iter().collect();
     if !problem.moves() {
         warnings.push(Warning::NoMotion);
@@ -156,8 +160,10 @@ struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
-    fn new(sequence: &'a MeshSequence, problem: &'a Problem, params: &'a FitParams) -> Self {
-        let normals = if params.shading > 0.0 { Normals::new(sequence) } else { None };
+    fn new(sequence: &'a MeshSequence, problem: &'a Problem, params: &'a FitParams, goal: Goal) -> Self {
+        // Bones of a few vertices follow them by position alone, exactly.
+        let few = matches!(goal, Goal::Count(count) if count * FEW_VERTICES > sequence.vertex_count());
+        let normals = if params.shading > 0.0 && !few { Normals::new(sequence) } else { None };
         Self { sequence, problem, normals, params, plan: Plan::new(params) }
     }
 

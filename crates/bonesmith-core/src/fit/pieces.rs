@@ -247,7 +247,7 @@ fn fit_soft(
     let problem = problem(sequence, UnitSpace::new(sequence), params);
     let factor = unit / problem.space.sphere.radius;
     let goal = Goal::new(bones, sequence.vertex_count()).scaled(factor);
-    let fit = Fit::new(sequence, &problem, params);
+    let fit = Fit::new(sequence, &problem, params, goal);
     let (state, stop, reached) = fit.bones(goal, run)?;
     let squared_error = problem.squared_error(reached / factor);
     Ok(SoftRig { rig: finish::rig(sequence, &problem, &state, String::new()), stop, squared_error })

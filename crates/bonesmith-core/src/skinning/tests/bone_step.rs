@@ -92,9 +92,12 @@ proptest! {
     ) {
         let mut case = case(seed, Sizes { vertices, slots, frames, ..SIZES }, kind);
         let start = error(&case);
+        // Too few vertices leave affine bones undetermined: rounding of the moments, divided by the ridge, is in the claim.
+        let is_determined = kind != BoneKind::Affine || vertices >= 4 * SIZES.bones;
+        let tolerance = if is_determined { 1e-5 } else { 1e-3 };
         for round in 0..3 {
             let (claimed, true_gain) = updated(&mut case);
-            prop_assert!((claimed - true_gain).abs() < 1e-5 * start, "round {round}: claimed {claimed}, true {true_gain}");
+            prop_assert!((claimed - true_gain).abs() < tolerance * start, "round {round}: claimed {claimed}, true {true_gain}");
             prop_assert!(true_gain > -1e-7 * start, "round {round}: rises by {}", -true_gain);
             assert_kind(&case.state.motion, &case.state.model);
         }

@@ -8,7 +8,7 @@
 
 use glam::DAffine3;
 
-use super::{Fit, Goal, first_bones, missed, problem};
+use super::{Fit, Goal, Refined, first_bones, missed, problem};
 use crate::cluster::pieces::merge::{Step, merge};
 use crate::cluster::pieces::{self, Pieces, SOFT};
 use crate::mesh::sequence::{MIN_VERTICES, MeshSequence};
@@ -135,7 +135,7 @@ impl Parts {
         let shaded = params.shading > 0.0 && soft_rig.is_some();
         let mut rig = assembled(sequence, space, params, pieces, soft_rig.map(|of| (of.rig, soft)));
         if shaded {
-            run.timed("normals", || finish::shade(&mut rig, sequence));
+            run.timed("normals", || finish::shade(&mut rig, sequence, None));
         }
         let warnings = warning(params.bones, reached, rig.bone_count(), found).into_iter().collect();
         let jitter_ratio = finish::jitter_ratio_of_rig(sequence, &rig);
@@ -248,7 +248,7 @@ fn fit_soft(
     let factor = unit / problem.space.sphere.radius;
     let goal = Goal::new(bones, sequence.vertex_count()).scaled(factor);
     let fit = Fit::new(sequence, &problem, params, goal);
-    let (state, stop, reached) = fit.bones(goal, run)?;
+    let (state, Refined { stop, e_rms: reached, .. }) = fit.bones(goal, run)?;
     let squared_error = problem.squared_error(reached / factor);
     Ok(SoftRig { rig: finish::rig(sequence, &problem, &state, String::new()), stop, squared_error })
 }

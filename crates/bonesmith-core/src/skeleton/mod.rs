@@ -128,7 +128,7 @@ pub fn skeleton(
     let warnings = warnings(problem, run.history.last().map_or(0.0, |round| round.e_rms), &found);
     let (mut rig, skeleton, state) = rigged(&input, found)?;
     if fit.shading > 0.0 {
-        run.timed("normals", || finish::shade(&mut rig, sequence));
+        run.timed("normals", || finish::shade(&mut rig, sequence, None));
     }
     let jitter_ratio = finish::jitter_ratio(problem, &state);
     let info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });

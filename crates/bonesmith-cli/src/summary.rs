@@ -165,7 +165,7 @@ impl Summary {
         let (frame, vertex) = metrics.max_error_at;
         let fit = self.fit.as_ref();
         let memory = fit.and_then(|fit| fit.memory);
-        json!({
+        let mut value = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "name": self.name,
             "vertices": self.vertices,
@@ -205,7 +205,9 @@ impl Summary {
             "subjects": self.subjects,
             "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
             "params": self.params_json(),
-        })
+        });
+        add_measures(&mut value, metrics);
+        value
     }
 
     /// What it was made with, or what is stored in the file.
@@ -257,7 +259,11 @@ impl Summary {
             "E_RMS",
             format!("{:<9} thousandths of the radius {}", figure(metrics.e_rms), figure(metrics.radius_model_units)),
         );
-        let place = format!("frame {frame}, vertex {vertex}; {} model units", figure(metrics.max_error_model_units));
+        let place = format!(
+            "frame {frame}, vertex {vertex}; {} model units; 99.9 %: {}",
+            figure(metrics.max_error_model_units),
+            figure(metrics.p999_error)
+        );
         table.row("max error", format!("{:<9} {place}", figure(metrics.max_error)));
         table.row("RMSE", format!("{:<9} of the bounding box diagonal", figure(metrics.rmse_percent) + " %"));
         if let Some(degrees) = metrics.normal_degrees {
@@ -274,6 +280,32 @@ impl Summary {
                 format!("{:<9} mean angle, as engines deform them; {others}", figure(skinned.degrees) + "°"),
             );
         }
+        motion_rows(metrics, table);
+        table.row("verdict", metrics.verdict.to_string());
+    }
+}
+
+/// Measures of what people see, under the names that all commands use.
+pub fn add_measures(value: &mut Value, metrics: &Metrics) {
+    value["p999_error"] = json!(metrics.p999_error);
+    value["kg_error"] = json!(metrics.kg_error);
+    value["sted"] = json!(metrics.sted);
+    value["velocity_error"] = json!(metrics.velocity_error);
+    value["contacts"] = json!(metrics.contacts);
+    value["verdict"] = json!(metrics.verdict);
+}
+
+/// What changes from frame to frame.
+fn motion_rows(metrics: &Metrics, table: &mut Table) {
+    if let Some(velocity) = metrics.velocity_error {
+        let sted = metrics.sted.map_or(String::new(), |sted| format!("; STED {}", figure(sted.total)));
+        let kg = metrics.kg_error.map_or(String::new(), |kg| format!("; KG {} %", figure(kg)));
+        table.row("popping", format!("{:<9} E_RMS of the steps between frames{sted}{kg}", figure(velocity)));
+    }
+    if let Some(contacts) = metrics.contacts {
+        let (frame, vertex) = contacts.max_at;
+        let most = format!("at most {} in frame {frame}, vertex {vertex}", figure(contacts.max_drift));
+        table.row("contacts", format!("{:<9} mean drift of resting vertices; {most}", figure(contacts.mean_drift)));
     }
 }
 

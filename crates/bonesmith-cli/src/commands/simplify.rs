@@ -162,6 +162,9 @@ impl Report {
             "warnings": self.warnings.iter().map(crate::summary::warning_json).collect::<Vec<_>>(),
             "params": self.params,
         });
+        if let Some(metrics) = &self.metrics {
+            crate::summary::add_measures(&mut value, metrics);
+        }
         if let (Some(value), Some(extra)) = (value.as_object_mut(), self.extra.as_object()) {
             value.extend(extra.clone());
         }
@@ -184,6 +187,7 @@ impl Report {
             if let Some(degrees) = metrics.normal_degrees {
                 table.row("normals", format!("{:<9} mean angle", figure(degrees) + "°"));
             }
+            table.row("verdict", metrics.verdict.to_string());
         }
         let Seconds { load, fit, export, total, .. } = self.seconds;
         table

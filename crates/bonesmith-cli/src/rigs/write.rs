@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bonesmith_core::fit::{FitInfo, Warning};
 use bonesmith_core::metrics::{self, Metrics};
-use bonesmith_core::{Clip, ModelRef, Rig};
+use bonesmith_core::{Clip, Rig};
 use bonesmith_io::file_bytes;
 use serde_json::{Value, json};
 
@@ -137,11 +137,8 @@ fn measure(output: &Path, body: &Body) -> anyhow::Result<(Summary, Rig)> {
     if !exported.clips.iter().map(Clip::frame_count).take(body.spans.len()).eq(lengths) {
         anyhow::bail!("{}: the clips that were written are not those that are read back", output.display());
     }
-    // The clip and the frame in it of each frame of the body.
-    let place: Vec<(usize, usize)> =
-        body.spans.iter().enumerate().flat_map(|(c, span)| (0..span.frames.len()).map(move |t| (c, t))).collect();
-    let model = ModelRef::from(&exported);
-    let metrics = metrics::compare(&body.sequence, |t| model.posed(place[t].0, place[t].1));
+    let spans: Vec<usize> = (0..body.spans.len()).collect();
+    let metrics = metrics::evaluate_clips(&exported, &spans, &body.sequence).context("measuring what was written")?;
     let clips = if body.spans.len() > 1 { clip_parts(&metrics, body) } else { Vec::new() };
     let mut summary = Summary::new(&exported, &body.sequence, metrics);
     summary.clips = clips;

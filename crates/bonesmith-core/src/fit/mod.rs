@@ -207,21 +207,14 @@ impl<'a> Fit<'a> {
     }
 
     /// Removes influences that buy little; a goal that was reached stays so.
-    fn prune(
-        &self,
-        goal: Goal,
-        state: &mut State,
-        refined: &mut Refined,
-        run: &mut Run<'_>,
-    ) -> Result<(), Cancelled> {
+    fn prune(&self, goal: Goal, state: &mut State, refined: &mut Refined, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let FitParams { prune: share, smooth, influences, .. } = *self.params;
         if share == 0.0 || smooth > 0.0 || influences.is_none() || state.skin.slots < 2 || run.is_over() {
             return Ok(());
         }
         let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
         if !self.plan.shades_all_rounds() {
-            refined.problem =
-                run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
+            refined.problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
         }
         let limit = |e_rms: f64| match goal {
             Goal::Error { target, .. } if e_rms <= target => (e_rms * (1.0 + share)).min(target),

@@ -29,6 +29,9 @@ const GAP: usize = 2;
 /// Places and ranges that the sentence names; the others are counted.
 const NAMED: usize = 3;
 
+/// A place that is visible in this share of the frames is so throughout.
+const THROUGHOUT: f64 = 0.9;
+
 /// How easily a difference is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,6 +63,8 @@ pub struct VisiblePlace {
     pub cause: Cause,
     /// First and last frame of each range.
     pub frames: Vec<(usize, usize)>,
+    /// Whether these are nearly all frames.
+    pub throughout: bool,
     /// How many times the limit, in the worst frame.
     pub excess: f64,
 }
@@ -71,38 +76,50 @@ pub struct Verdict {
     pub visibility: Visibility,
     /// Regions above a limit, the worst first.
     pub places: Vec<VisiblePlace>,
+    /// Whether more than half of the vertices are in regions whose shape is above a limit.
+    pub widespread: bool,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let some = |cause: Cause| self.places.iter().any(|place| place.cause == cause);
         match self.visibility {
             Visibility::HardToSee => return f.write_str("hard to see"),
             Visibility::Visible => f.write_str("visible")?,
             Visibility::Obvious => f.write_str("clearly visible")?,
         }
-        for (cause, before) in [(Cause::Shape, " on "), (Cause::Shading, " in the shading of ")] {
-            let places: Vec<&VisiblePlace> = self.places.iter().filter(|place| place.cause == cause).collect();
-            if places.is_empty() {
-                continue;
-            }
-            if cause == Cause::Shading && some(Cause::Shape) {
-                f.write_str(";")?;
-            }
-            let named: Vec<String> = places.iter().take(NAMED).map(|place| place.to_string()).collect();
-            write!(f, "{before}{}", named.join("; "))?;
-            match places.len().saturating_sub(NAMED) {
-                0 => {}
-                1 => f.write_str("; and one more place")?,
-                more => write!(f, "; and {more} more places")?,
-            }
+        let of = |cause: Cause| self.places.iter().filter(move |place| place.cause == cause);
+        let has_shape = of(Cause::Shape).next().is_some();
+        if has_shape {
+            f.write_str(if self.widespread { " almost everywhere, most on " } else { " on " })?;
+            named(f, &of(Cause::Shape).collect::<Vec<_>>())?;
+        }
+        // Of a region whose shape is off, the sentence says no more.
+        let shape_is_off = |place: &VisiblePlace| of(Cause::Shape).any(|other| other.region == place.region);
+        let shading: Vec<&VisiblePlace> = of(Cause::Shading).filter(|place| !shape_is_off(place)).collect();
+        if !shading.is_empty() {
+            f.write_str(if has_shape { "; in the shading of " } else { " in the shading of " })?;
+            named(f, &shading)?;
         }
         Ok(())
     }
 }
 
+/// The first places by name, the others by number.
+fn named(f: &mut fmt::Formatter<'_>, places: &[&VisiblePlace]) -> fmt::Result {
+    let named: Vec<String> = places.iter().take(NAMED).map(|place| place.to_string()).collect();
+    f.write_str(&named.join("; "))?;
+    match places.len().saturating_sub(NAMED) {
+        0 => Ok(()),
+        1 => f.write_str("; and one more place"),
+        more => write!(f, "; and {more} more places"),
+    }
+}
+
 impl fmt::Display for VisiblePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.throughout {
+            return write!(f, "{} throughout", self.region);
+        }
         let range = |&(first, last): &(usize, usize)| match first == last {
             true => first.to_string(),
             false => format!("{first}-{last}"),
@@ -169,8 +186,9 @@ impl Seen {
 
     pub fn finish(self) -> Verdict {
         let regions = self.regions.count().max(1);
-        let mut places = Vec::new();
-        for (region, (name, _)) in self.regions.names.iter().enumerate() {
+        let total = self.excess.len() / regions;
+        let (mut places, mut off, mut all) = (Vec::new(), 0, 0);
+        for (region, (name, vertices)) in self.regions.names.iter().enumerate() {
             let rows = || self.excess.chunks_exact(regions).map(move |row| row[region]);
             for (at, cause) in [Cause::Shape, Cause::Shading].into_iter().enumerate() {
                 let excess = rows().map(|row| f64::from(row[at])).fold(0.0, f64::max);
@@ -178,9 +196,13 @@ impl Seen {
                 let own = |row: [f32; 2]| row[at] > 1.0 && (at == 0 || row[0] <= 1.0);
                 let frames = ranges(rows().enumerate().filter(|(_, row)| own(*row)).map(|(t, _)| t));
                 if !frames.is_empty() {
-                    places.push(VisiblePlace { region: name.clone(), cause, frames, excess });
+                    let count = rows().filter(|row| own(*row)).count();
+                    let throughout = total > 1 && count as f64 >= THROUGHOUT * total as f64;
+                    places.push(VisiblePlace { region: name.clone(), cause, frames, throughout, excess });
+                    off += if cause == Cause::Shape { *vertices } else { 0 };
                 }
             }
+            all += vertices;
         }
         places.sort_by(|a, b| b.excess.total_cmp(&a.excess));
         let visibility = match places.first() {
@@ -188,7 +210,7 @@ impl Seen {
             Some(worst) if worst.excess > OBVIOUS => Visibility::Obvious,
             Some(_) => Visibility::Visible,
         };
-        Verdict { visibility, places }
+        Verdict { visibility, places, widespread: 2 * off > all }
     }
 }
 
@@ -245,14 +267,25 @@ mod tests {
 
     #[test]
     fn sentences_count_what_they_do_not_name() {
-        let place =
-            |k: usize, cause| VisiblePlace { region: format!("part {k}"), cause, frames: vec![(k, k)], excess: 1.5 };
+        let place = |k: usize, cause| VisiblePlace {
+            region: format!("part {k}"),
+            cause,
+            frames: vec![(k, k)],
+            throughout: k == 1,
+            excess: 1.5,
+        };
         let places = (0..5).map(|k| place(k, Cause::Shape)).chain([place(9, Cause::Shading)]).collect();
-        let verdict = Verdict { visibility: Visibility::Visible, places };
+        let mut verdict = Verdict { visibility: Visibility::Visible, places, widespread: false };
         assert_eq!(
             verdict.to_string(),
-            "visible on part 0 in frame 0; part 1 in frame 1; part 2 in frame 2; and 2 more places; in the shading of part 9 in frame 9"
+            "visible on part 0 in frame 0; part 1 throughout; part 2 in frame 2; and 2 more places; in the shading of part 9 in frame 9"
         );
-        assert_eq!(Verdict { visibility: Visibility::HardToSee, places: Vec::new() }.to_string(), "hard to see");
+        verdict.widespread = true;
+        verdict.places.retain(|place| place.region == "part 2");
+        assert_eq!(verdict.to_string(), "visible almost everywhere, most on part 2 in frame 2");
+        verdict.places[0].cause = Cause::Shading;
+        assert_eq!(verdict.to_string(), "visible in the shading of part 2 in frame 2");
+        let none = Verdict { visibility: Visibility::HardToSee, places: Vec::new(), widespread: false };
+        assert_eq!(none.to_string(), "hard to see");
     }
 }

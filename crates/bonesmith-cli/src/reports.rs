@@ -18,7 +18,8 @@ use crate::summary::{Seconds, Summary};
 
 /// Writes the report, and says in words what was written.
 pub fn write(scene: &Scene, target: &ReportTarget) -> anyhow::Result<String> {
-    let page = render(scene, target.max_bytes).map_err(|error| match error {
+    let scene = Scene { command_line: Some(command_line()), ..scene.clone() };
+    let page = render(&scene, target.max_bytes).map_err(|error| match error {
         ReportError::TooLarge { needed, .. } => Usage::new(format!("{}: {error}", target.path.display()))
             .hint(format!("--report-max-mb {} is enough for one frame", (needed as f64 / 1e6).ceil())),
     })?;
@@ -28,6 +29,18 @@ pub fn write(scene: &Scene, target: &ReportTarget) -> anyhow::Result<String> {
         every => format!(", one frame in {every}"),
     };
     Ok(format!("{}, {}{left_out}", target.path.display(), bytes(page.html.len() as u64)))
+}
+
+/// The command as it was typed, its words quoted where a shell needs that.
+fn command_line() -> String {
+    let quoted = |word: String| match word.is_empty()
+        || word.contains(|c: char| !(c.is_alphanumeric() || "-_./=:,+@%".contains(c)))
+    {
+        true => format!("'{}'", word.replace('\'', "'\\''")),
+        false => word,
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("bonesmith".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the report and prints what was written, unless that would be in the way.

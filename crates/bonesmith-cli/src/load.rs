@@ -1,6 +1,7 @@
 //! Reading an animation as the settings say: frames picked, rest pose chosen, then checked.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use bonesmith_core::{MeshSequence, ModelRef, RawFrame, RawSequence};
@@ -158,4 +159,31 @@ mod tests {
         assert_eq!(rest_x(&pick(raw(10), &input(Some(RestArg::First), "4..7")).unwrap()), None);
         assert!(pick(raw(10), &input(Some(RestArg::Frame(10)), "")).is_err());
     }
+}
+
+/// [N] how much each vertex counts: the brightness of its colour, or numbers in a text file, separated by space, commas or lines.
+pub fn importance(source: &Path, sequence: &MeshSequence) -> anyhow::Result<Arc<Vec<f32>>> {
+    if source == Path::new("color") {
+        let Some(brightness) = sequence.surface().brightness(sequence.vertex_count()) else {
+            let message = "--importance color: the input has no vertex colours";
+            return Err(Usage::new(message).hint("give a text file with a number for every vertex").into());
+        };
+        return Ok(Arc::new(brightness));
+    }
+    let text = std::fs::read_to_string(source).with_context(|| format!("{}: cannot be read", source.display()))?;
+    let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
+    let number = |(at, word): (usize, &str)| match word.parse::<f32>() {
+        Ok(x) if x >= 0.0 && x.is_finite() => Ok(x),
+        _ => {
+            let word: String = word.chars().take(40).collect();
+            let place = source.display();
+            Err(Usage::new(format!("{place}: number {at} is {word:?}; the importance of a vertex is 0 or more")))
+        }
+    };
+    let numbers: Vec<f32> = words.enumerate().map(number).collect::<Result<_, _>>()?;
+    if numbers.len() != sequence.vertex_count() {
+        let (place, found, n) = (source.display(), numbers.len(), sequence.vertex_count());
+        return Err(Usage::new(format!("{place}: {found} numbers for {n} vertices")).into());
+    }
+    Ok(Arc::new(numbers))
 }

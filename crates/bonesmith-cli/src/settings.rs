@@ -237,6 +237,10 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         prune: args.prune.unwrap_or(defaults.prune),
         keep_rest: args.keep_rest,
         shading: args.shading.unwrap_or(if method == Method::Bonesmith { defaults.shading } else { 0.0 }),
+        norm: args.norm.unwrap_or_default(),
+        area: args.area,
+        // Read with the animation.
+        importance: None,
         effort: args.effort.into(),
         max_iterations: args.max_iterations.or(fsd.then_some(FSD_ITERATIONS)),
         tolerance: args.tolerance,
@@ -264,6 +268,17 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         return Err(Usage::new(message).into());
     }
     Ok(params)
+}
+
+/// Refuses options that weigh errors, where the squared error of all vertices alike is what counts.
+pub fn plain_errors(args: &SolverArgs, with: &str) -> Result<(), Usage> {
+    let option = match args {
+        SolverArgs { norm: Some(_), .. } => "--norm",
+        SolverArgs { importance: Some(_), .. } => "--importance",
+        SolverArgs { area: true, .. } => "--area",
+        _ => return Ok(()),
+    };
+    Err(Usage::new(format!("{option} weighs the errors of a fit with loose bones: it means nothing with {with}")))
 }
 
 /// A file for a basis of trajectories, which is no rig.

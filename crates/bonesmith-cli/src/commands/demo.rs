@@ -17,7 +17,7 @@ use crate::{load, pipeline, settings};
 const REPORT_MB: f64 = 25.0;
 
 pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    let params = settings::solver(&args.solver)?;
+    let mut params = settings::solver(&args.solver)?;
     let folder = args.output;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let rig_path = settings::output(folder.join("demo.glb"))?;
@@ -29,6 +29,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.stage("making the animation")?;
     let started = Instant::now();
     let sequence = load::check(scene(args.scene))?;
+    params.importance = args.solver.importance.map(|source| load::importance(&source, &sequence)).transpose()?;
     let made_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job {
         params,

@@ -1,6 +1,9 @@
 //! `bonesmith fit`: an animation goes in, a rig comes out.
 
+use std::path::Path;
 use std::time::Instant;
+
+use bonesmith_core::fit::Method;
 
 use super::basis;
 use crate::args::{FitArgs, PiecesArg};
@@ -23,9 +26,16 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             let message = "--eigenskin corrects the fit of one animation: not with --rig, nor with several animations";
             return Err(Usage::new(message).into());
         }
+        settings::plain_errors(&args.solver, "--rig, nor with several animations")?;
         return rigs::run(args, session);
     }
-    let params = settings::solver(&args.solver)?;
+    let mut params = settings::solver(&args.solver)?;
+    if args.skeleton.skeleton {
+        settings::plain_errors(&args.solver, "--skeleton")?;
+    }
+    if args.solver.importance.is_some() && params.method != Method::Bonesmith {
+        settings::plain_errors(&args.solver, &format!("--method {}", params.method.name()))?;
+    }
     if !params.method.makes_rigs() {
         return basis::run(args, params, session);
     }
@@ -39,11 +49,14 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();
-    session.claim(&input.files(), &outputs, json.as_ref(), report.as_ref())?;
+    let of_importance = args.solver.importance.iter().filter(|source| *source != Path::new("color")).cloned();
+    let files: Vec<_> = input.files().into_iter().chain(of_importance).collect();
+    session.claim(&files, &outputs, json.as_ref(), report.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();
     let sequence = load::animation(&input, session)?;
+    params.importance = args.solver.importance.map(|source| load::importance(&source, &sequence)).transpose()?;
     let load_secs = started.elapsed().as_secs_f64();
     let job = pipeline::Job { params, skeleton, eigenskin, pieces, output, picture };
     let (mut summary, written) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;

@@ -93,7 +93,8 @@ pub(crate) fn solve_rest_normals_from(
     for (at, part) in normals.chunks_mut(held).enumerate() {
         let range = at * held..at * held + part.len();
         let find = |s: &&MeshSequence| NormalRows::new(s, shading.vertices(), shading.triangles(), range.clone());
-        let found: Vec<NormalRows> = if of_vertices.is_some() { Vec::new() } else { sequences.iter().map(find).collect() };
+        let found: Vec<NormalRows> =
+            if of_vertices.is_some() { Vec::new() } else { sequences.iter().map(find).collect() };
         part.par_iter_mut().with_min_len(64).enumerate().for_each_init(Point::default, |point, (k, normal)| {
             let g = range.start + k;
             let i = shading.vertices()[g] as usize;
@@ -170,9 +171,7 @@ impl Point {
         let first = self.matrices.len();
         let groups = f.div_ceil(LANES);
         self.matrices.resize(first + groups, [Floats::ZERO; 9]);
-        let cut = |row: &[f32], group: usize| {
-            Floats::from_fn(|l| row.get(group * LANES + l).copied().unwrap_or(0.0))
-        };
+        let cut = |row: &[f32], group: usize| Floats::from_fn(|l| row.get(group * LANES + l).copied().unwrap_or(0.0));
         self.truth.extend((0..groups).map(|group| [&*x, y, z].map(|row| cut(&row[..f], group))));
         for (j, w) in weights {
             for entry in 0..9 {
@@ -226,8 +225,7 @@ impl System {
             return start;
         }
         let ridge = RIDGE * trace;
-        let solved =
-            (self.matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * (self.right + start * ridge);
+        let solved = (self.matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * (self.right + start * ridge);
         if solved.is_finite() { solved } else { start }
     }
 }

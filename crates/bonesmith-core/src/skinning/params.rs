@@ -1,5 +1,8 @@
 //! Parameters, results and errors of `fit`.
 
+use std::str::FromStr;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::mesh::sequence::MeshSequence;
@@ -41,6 +44,65 @@ pub enum BoneCount {
     Auto,
     /// The smallest number that reaches this E_RMS.
     TargetError(f64),
+}
+
+/// What is lowered over all vertices and frames: a norm of the distances.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Norm {
+    /// `(mean |r|^p)^(1/p)`, p of 2 (the root mean square) to 16. Larger: smaller large errors, larger small ones.
+    P(f64),
+    /// The largest distance; E_RMS rises by at most a quarter.
+    Max,
+}
+
+impl Default for Norm {
+    fn default() -> Self {
+        Self::P(2.0)
+    }
+}
+
+impl Norm {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::fmt::Display for Norm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::P(p) => write!(f, "{p}"),
+            Self::Max => write!(f, "max"),
+        }
+    }
+}
+
+impl From<Norm> for String {
+    fn from(norm: Norm) -> Self {
+        norm.to_string()
+    }
+}
+
+impl TryFrom<String> for Norm {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl FromStr for Norm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        match text.parse() {
+            Ok(p) if (2.0..=16.0).contains(&p) => Ok(Self::P(p)),
+            _ => Err(format!("{text} is not a norm: a number of 2 to 16, or max")),
+        }
+    }
 }
 
 /// Which published or own method does the fit.
@@ -121,6 +183,16 @@ pub struct FitParams {
     /// shading, higher error.
     #[serde(default)]
     pub shading: f64,
+    /// Which errors count most: in the mean of squares, or large ones.
+    #[serde(default, skip_serializing_if = "Norm::is_default")]
+    pub norm: Norm,
+    /// Whether vertices count by the area of their faces: where a mesh is uneven, dense parts do not decide.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub area: bool,
+    /// [N] how much each vertex counts, 0 or more in any unit; `None`: all alike. Vertices of less than a thousandth of the largest count
+    /// like a thousandth.
+    #[serde(skip)]
+    pub importance: Option<Arc<Vec<f32>>>,
     /// How much work to put in. Raised: lower error, longer.
     pub effort: Effort,
     /// Most rounds over weights and bones on the whole sequence; `None`: as many as the effort stands for.
@@ -140,6 +212,10 @@ pub struct FitParams {
     pub bandwidth: Option<f64>,
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 fn default_prune() -> f64 {
     5e-3
 }
@@ -154,6 +230,9 @@ impl Default for FitParams {
             prune: default_prune(),
             keep_rest: false,
             shading: 0.2,
+            norm: Norm::default(),
+            area: false,
+            importance: None,
             effort: Effort::Balanced,
             max_iterations: None,
             tolerance: None,
@@ -203,6 +282,17 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
+    /// Automatic bones reached the error in the mean, but not in one region.
+    LocalMissed {
+        /// Distance that 99.9 % should stay below in every region, thousandths of the radius.
+        goal: f64,
+        /// What they stay below in the worst one.
+        reached: f64,
+        /// The vertex of that region that is farthest off.
+        vertex: usize,
+        /// Bones used.
+        bones: usize,
+    },
     /// Anything else, in words.
     Note {
         /// The words.
@@ -221,6 +311,11 @@ impl std::fmt::Display for Warning {
                 f,
                 "auto aims at an E_RMS of {target}; {reached:.3} was reached with {bones} bones: more bones than auto uses \
                  (a number), more influences or another kind of bone lower it"
+            ),
+            Warning::LocalMissed { goal, reached, vertex, bones } => write!(
+                f,
+                "around vertex {vertex} 99.9 % of the distances stay below {reached:.1} only (goal {goal:.1} thousandths of the radius) \
+                 with {bones} bones: more bones, or more importance there, lower it"
             ),
             Warning::Note { text } => write!(f, "{text}"),
         }
@@ -268,6 +363,8 @@ pub struct FitInfo {
 pub enum FitError {
     #[error("{bones} bones asked for; 1 to {limit} are possible for this mesh of {vertices} vertices")]
     BoneCount { bones: usize, limit: usize, vertices: usize },
+    #[error("{numbers} numbers for the importance of {vertices} vertices")]
+    Importance { numbers: usize, vertices: usize },
     #[error("{name} is {value}; it must be {range}")]
     OutOfRange { name: &'static str, value: String, range: &'static str },
     /// A combination of parameters that has no meaning.
@@ -297,6 +394,29 @@ impl FitParams {
         }
         if !(self.shading >= 0.0 && self.shading.is_finite()) {
             return out_of_range("--shading", self.shading.to_string(), "0 or more");
+        }
+        match self.norm {
+            Norm::P(p) if !(2.0..=16.0).contains(&p) => {
+                return out_of_range("--norm", p.to_string(), "2 to 16, or max");
+            }
+            _ => {}
+        }
+        if let Some((i, value)) =
+            self.importance.iter().flat_map(|all| all.iter().enumerate()).find(|(_, x)| !(**x >= 0.0 && x.is_finite()))
+        {
+            return Err(FitError::Unsupported(format!(
+                "the importance of vertex {i} is {value}; it must be 0 or more"
+            )));
+        }
+        if self.importance.as_ref().is_some_and(|all| all.iter().all(|x| *x == 0.0)) {
+            return Err(FitError::Unsupported("the importance of all vertices is 0: nothing would count".into()));
+        }
+        let weighted = self.area || self.importance.is_some() || self.norm != Norm::default();
+        if weighted && self.method != Method::Bonesmith {
+            let method = self.method.name();
+            return Err(FitError::Unsupported(format!(
+                "the method {method} lowers the plain squared error: norm, importance and area are for the method bonesmith"
+            )));
         }
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
             return out_of_range("--smooth", self.smooth.to_string(), "0 or more");

@@ -187,6 +187,26 @@ pub(crate) fn revise<R: Default>(
     );
 }
 
+/// What `of_block` finds from the residuals [n, L] of the vertices from `first` on, block by block, in order.
+pub(crate) fn survey<R: Send>(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &Skin,
+    of_block: impl Fn(usize, &[f32]) -> R + Sync,
+) -> Vec<R> {
+    let all: Vec<Range<usize>> = blocks(0..problem.vertices()).collect();
+    let found = all.into_par_iter().map_init(
+        || Block::new(problem, motion, skin.slots),
+        |block, range| {
+            let (first, n) = (range.start, range.len());
+            block.load(range.clone());
+            block.find_residuals(&skin.rows(range));
+            of_block(first, &block.residuals[..n * problem.length])
+        },
+    );
+    found.collect()
+}
+
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
 pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: VertexParams) -> Vec<f64> {
     let parts: Vec<Vec<f64>> = blocks(0..problem.vertices())
@@ -200,7 +220,8 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
                 let mut solver = VertexSolver::new(params);
                 for part in eights(range.len()) {
                     let rows = skin.rows(range.start + part.start..range.start + part.end);
-                    add_removal_costs(&mut solver, block.view(part, None), &rows, &mut costs);
+                    let importance = |l: usize| problem.loss.of(range.start + part.start + l);
+                    add_removal_costs(&mut solver, block.view(part.clone(), None), &rows, &importance, &mut costs);
                 }
                 costs
             },
@@ -294,7 +315,7 @@ impl<'a> Block<'a> {
         self.range = range;
     }
 
-    /// `r = v - sum_j w_j T_j u`, weighted by the loss.
+    /// `r = v - sum_j w_j T_j u`, weighed by the frames' shares.
     fn find_residuals(&mut self, rows: &SkinView<'_>) {
         let (n, length) = (self.range.len(), self.problem.length);
         let (residuals, errors) = (&mut self.residuals[..n * length], &mut self.errors[..n]);
@@ -353,6 +374,8 @@ struct Sums {
     squared_error: f64,
     /// [n]
     per_vertex: Vec<f32>,
+    /// What the residuals are added with, where vertices have an importance.
+    terms: Terms,
     normals: NormalSums,
     /// [L] squares of the residuals, where the errors of frames are wanted.
     squares: Vec<f64>,
@@ -368,6 +391,7 @@ impl Sums {
             second,
             squared_error: 0.0,
             per_vertex: Vec::new(),
+            terms: Terms::default(),
             normals: NormalSums::new(problem, motion),
             squares: Vec::new(),
         }
@@ -376,7 +400,16 @@ impl Sums {
     fn add(&mut self, block: &Block<'_>, rows: &SkinView<'_>) {
         let n = block.range.len();
         let residuals = &block.residuals[..n * block.problem.length];
-        block.device.add_moments(&mut self.residual, residuals, &block.terms);
+        let importance = |at: usize| block.problem.loss.of(block.range.start + at);
+        let terms = match block.problem.loss.vertices.is_empty() {
+            true => &block.terms,
+            false => {
+                let rest = |at: usize| (rows.rest[at] * importance(at)).extend(importance(at)).to_array();
+                set_terms(&mut self.terms, block.motion, rows, rest);
+                &self.terms
+            }
+        };
+        block.device.add_moments(&mut self.residual, residuals, terms);
         self.normals.add(&mut self.residual, block, rows);
         if !self.squares.is_empty() {
             for row in residuals.chunks_exact(block.problem.length) {
@@ -384,10 +417,11 @@ impl Sums {
             }
         }
         for (at, u) in rows.rest.iter().enumerate() {
-            self.per_vertex.push(block.errors[at] as f32);
-            self.squared_error += block.errors[at];
-            let u = [u.x, u.y, u.z, 1.0];
-            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&u, &u));
+            let (error, weight) = (importance(at) * block.errors[at], importance(at));
+            self.per_vertex.push(error as f32);
+            self.squared_error += error;
+            let (u, weighed) = (u.extend(1.0).to_array(), (*u * weight).extend(weight).to_array());
+            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&weighed, &u));
         }
     }
 }
@@ -413,14 +447,17 @@ impl NormalSums {
             return;
         }
         let (n, length, side) = (block.range.len(), block.problem.length, 3 * block.motion.bones);
-        set_terms(&mut self.terms, block.motion, rows, |at| rows.normals[at].to_array());
+        let importance = |at: usize| block.problem.loss.of(block.range.start + at);
+        set_terms(&mut self.terms, block.motion, rows, |at| (rows.normals[at] * importance(at)).to_array());
         block.device.add_moments(moments, &block.normals[..n * length], &self.terms);
         for (at, normal) in rows.normals.iter().enumerate() {
             let normal = normal.extend(0.0).to_array();
             let truth = block.normals[at * length..(at + 1) * length].iter().map(|m| m * m).sum::<f32>();
             let along = &block.normals_along[at * side..(at + 1) * side];
-            self.squared_error += f64::from(truth) + normal_cost(block.motion, rows.of(at), along, &normal);
-            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&normal, &normal));
+            let error = f64::from(truth) + normal_cost(block.motion, rows.of(at), along, &normal);
+            self.squared_error += importance(at) * error;
+            let weighed = normal.map(|x| x * importance(at));
+            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&weighed, &normal));
         }
     }
 }

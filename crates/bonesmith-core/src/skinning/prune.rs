@@ -69,7 +69,9 @@ pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget
     let slots = skin.slots;
     let chain = |i: usize| {
         let row = i * slots..(i + 1) * slots;
-        chain(motion, skin, i, Slopes { position: &slopes[row.clone()], normal: of_normals.get(row) })
+        let mut chain = chain(motion, skin, i, Slopes { position: &slopes[row.clone()], normal: of_normals.get(row) });
+        chain.iter_mut().for_each(|fewer| fewer.rise *= problem.loss.of(i));
+        chain
     };
     let chains: Vec<Vec<Fewer>> = (0..skin.rest.len()).into_par_iter().map(chain).collect();
     // A removal is paid per influence: those of one vertex that are cheaper together go together.

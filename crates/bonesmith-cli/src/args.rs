@@ -131,9 +131,9 @@ pub struct SolverArgs {
     /// Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by at most a quarter)
     /// [default: 2]
     #[arg(long, value_name = "P|max")]
-    pub norm: Option<bonesmith_core::fit::Norm>,
-    /// How much each vertex counts: its colour in the input (color: white much, black little), or a text file with a number for every
-    /// vertex
+    pub norm: Option<bonesmith::core::fit::Norm>,
+    /// How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a text file with a
+    /// number for every vertex, or a mesh with vertex colours
     #[arg(long, value_name = "color|FILE")]
     pub importance: Option<PathBuf>,
     /// Vertices count by the area of their faces, for meshes that are dense in some parts

@@ -237,10 +237,7 @@ struct Input<'a> {
 /// What should be known about a rig with pieces, of which `found` were found.
 fn warning(bones: BoneCount, reached: f64, used: usize, found: usize) -> Option<Warning> {
     match bones {
-        BoneCount::Exact(asked) if used < asked => {
-            let text = format!("{asked} bones were asked for; the mesh is {found} rigid pieces, which need {used}");
-            Some(Warning::Note { text })
-        }
+        BoneCount::Exact(asked) if used < asked => Some(Warning::FewerBones { requested: asked, pieces: found, used }),
         _ => missed(bones, reached, used),
     }
 }

@@ -147,20 +147,6 @@ pub enum SurfaceError {
 }
 
 impl Surface {
-    /// [N] brightness of the vertices' colours, the mean over the corners of each, 0 to 1; `None` without colours.
-    pub fn brightness(&self, vertices: usize) -> Option<Vec<f32>> {
-        let colors = self.colors.as_ref()?;
-        let mut sums = vec![(0.0, 0.0); vertices];
-        for (&v, &at) in self.topology.corners().iter().zip(&colors.indices) {
-            // Relative luminance of linear colours [ITU-R BT.709].
-            let [r, g, b, _] = colors.values[at as usize];
-            let (sum, count) = &mut sums[v as usize];
-            *sum += 0.2126 * r + 0.7152 * g + 0.0722 * b;
-            *count += 1.0;
-        }
-        Some(sums.iter().map(|(sum, count): &(f32, f32)| (sum / count.max(1.0)).clamp(0.0, 1.0)).collect())
-    }
-
     /// Only faces, nothing on them.
     pub fn bare(topology: Topology) -> Self {
         Self { topology, ..Self::default() }

@@ -24,10 +24,10 @@ pub const MAX_BONES: usize = 2048;
 /// Most bones of a fit with rigid pieces: each has a bone of its own, and no sums over pairs.
 pub const MAX_PIECE_BONES: usize = 16_384;
 
-/// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
+/// E_RMS that [`BoneCount::Auto`] aims at: two thousandths of the model's radius, hard to see at game distances.
 pub const AUTO_TARGET: f64 = 2.0;
 
-/// Most bones that `--bones auto` uses.
+/// Maximum number of bones of [`BoneCount::Auto`].
 pub const AUTO_MAX_BONES: usize = 100;
 
 /// Sampled vertices that a bone is judged by, at least.
@@ -261,10 +261,11 @@ pub enum StopReason {
 /// Something the user should know about the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Warning {
     /// Nothing moves in the input.
     NoMotion,
-    /// `--target-error` was not reached.
+    /// The target error was not reached.
     TargetMissed {
         /// E_RMS asked for.
         target: f64,
@@ -273,7 +274,7 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
-    /// `--bones auto` ended above the E_RMS it aims at.
+    /// [`BoneCount::Auto`] ended above the E_RMS it aims at.
     AutoMissed {
         /// E_RMS aimed at.
         target: f64,
@@ -293,10 +294,23 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
-    /// Anything else, in words.
-    Note {
-        /// The words.
-        text: String,
+    /// The mesh is nothing but rigid pieces, which need fewer bones than requested.
+    FewerBones {
+        /// Bones requested.
+        requested: usize,
+        /// Rigid pieces found.
+        pieces: usize,
+        /// Bones used.
+        used: usize,
+    },
+    /// A skeleton does not describe this motion well.
+    PoorSkeleton {
+        /// E_RMS reached.
+        e_rms: f64,
+        /// Bones of the skeleton.
+        bones: usize,
+        /// E_RMS with as many bones and no joints.
+        without_joints: Option<f64>,
     },
 }
 
@@ -317,7 +331,16 @@ impl std::fmt::Display for Warning {
                 "around vertex {vertex} 99.9 % of the distances stay below {reached:.1} only (goal {goal:.1} thousandths of the radius) \
                  with {bones} bones: more bones, or more importance there, lower it"
             ),
-            Warning::Note { text } => write!(f, "{text}"),
+            Warning::FewerBones { requested, pieces, used } => {
+                write!(f, "{requested} bones were asked for; the mesh is {pieces} rigid pieces, which need {used}")
+            }
+            Warning::PoorSkeleton { e_rms, bones, without_joints } => {
+                write!(f, "a skeleton is a poor model for this motion: E_RMS {e_rms:.2} with {bones} joined bones")?;
+                if let Some(free) = without_joints {
+                    write!(f, ", {free:.2} without joints")?;
+                }
+                write!(f, "; cloth and soft bodies fit better without a skeleton")
+            }
         }
     }
 }
@@ -360,16 +383,21 @@ pub struct FitInfo {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 // The messages say what the fields are.
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum FitError {
     #[error("{bones} bones asked for; 1 to {limit} are possible for this mesh of {vertices} vertices")]
     BoneCount { bones: usize, limit: usize, vertices: usize },
     #[error("{numbers} numbers for the importance of {vertices} vertices")]
     Importance { numbers: usize, vertices: usize },
+    /// `name` is the parameter, as its field is called.
     #[error("{name} is {value}; it must be {range}")]
     OutOfRange { name: &'static str, value: String, range: &'static str },
     /// A combination of parameters that has no meaning.
     #[error("{0}")]
     Unsupported(String),
+    /// A method whose feature is off.
+    #[error("this build has no method {}", method.name())]
+    NotBuilt { method: Method },
     /// The method has no answer for this input.
     #[error("{0}")]
     Unsuited(String),
@@ -377,27 +405,44 @@ pub enum FitError {
     Cancelled(#[from] Cancelled),
 }
 
+/// Rounds of the published method [Kavan2010 s.5].
+const FSD_ITERATIONS: usize = 15;
+
 impl FitParams {
-    /// Checks ranges that do not depend on the input.
+    /// The recommended set of a method: the published ones have bones, rounds and influences of their own.
+    pub fn of_method(method: Method) -> Self {
+        let defaults = Self { method, ..Self::default() };
+        let affine = matches!(method, Method::Fsd | Method::Sma | Method::Sad);
+        Self {
+            // Nothing in the paper limits them.
+            influences: if method == Method::Lssp { None } else { defaults.influences },
+            bone_kind: if affine { BoneKind::Affine } else { defaults.bone_kind },
+            shading: if method == Method::Bonesmith { defaults.shading } else { 0.0 },
+            max_iterations: (method == Method::Fsd).then_some(FSD_ITERATIONS),
+            ..defaults
+        }
+    }
+
+    /// Checks ranges and combinations that do not depend on the input.
     pub fn validate(&self) -> Result<(), FitError> {
         let out_of_range = |name, value: String, range| Err(FitError::OutOfRange { name, value, range });
         match self.bones {
             BoneCount::TargetError(e) if !(e > 0.0 && e.is_finite()) => {
-                return out_of_range("--target-error", e.to_string(), "a number above 0");
+                return out_of_range("target_error", e.to_string(), "a number above 0");
             }
             _ => {}
         }
         if let Some(k) = self.influences
             && !(1..=16).contains(&k)
         {
-            return out_of_range("--influences", k.to_string(), "1 to 16, or all");
+            return out_of_range("influences", k.to_string(), "1 to 16, or all");
         }
         if !(self.shading >= 0.0 && self.shading.is_finite()) {
-            return out_of_range("--shading", self.shading.to_string(), "0 or more");
+            return out_of_range("shading", self.shading.to_string(), "0 or more");
         }
         match self.norm {
             Norm::P(p) if !(2.0..=16.0).contains(&p) => {
-                return out_of_range("--norm", p.to_string(), "2 to 16, or max");
+                return out_of_range("norm", p.to_string(), "2 to 16, or max");
             }
             _ => {}
         }
@@ -419,27 +464,45 @@ impl FitParams {
             )));
         }
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
-            return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
+            return out_of_range("smooth", self.smooth.to_string(), "0 or more");
         }
         if !(0.0..=1.0).contains(&self.prune) {
-            return out_of_range("--prune", self.prune.to_string(), "0 to 1");
+            return out_of_range("prune", self.prune.to_string(), "0 to 1");
         }
         if let Some(bandwidth) = self.bandwidth {
             if !(bandwidth > 0.0 && bandwidth.is_finite()) {
-                return out_of_range("--bandwidth", bandwidth.to_string(), "a number above 0");
+                return out_of_range("bandwidth", bandwidth.to_string(), "a number above 0");
             }
             if self.method != Method::Sma {
                 return Err(FitError::Unsupported("only the method sma has a bandwidth".into()));
             }
         }
         if self.max_iterations == Some(0) {
-            return out_of_range("--max-iterations", "0".into(), "1 or more");
+            return out_of_range("max_iterations", "0".into(), "1 or more");
         }
         if let Some(tolerance) = self.tolerance.filter(|t| !(0.0..1.0).contains(t)) {
-            return out_of_range("--tolerance", tolerance.to_string(), "0 or more and below 1");
+            return out_of_range("tolerance", tolerance.to_string(), "0 or more and below 1");
         }
         match self.max_seconds {
-            Some(s) if s.is_nan() || s <= 0.0 => out_of_range("--max-seconds", s.to_string(), "above 0"),
+            Some(s) if s.is_nan() || s <= 0.0 => out_of_range("max_seconds", s.to_string(), "above 0"),
+            _ => self.validate_method(),
+        }
+    }
+
+    /// Refuses what a published method cannot do.
+    fn validate_method(&self) -> Result<(), FitError> {
+        let name = self.method.name();
+        let refused = |what: String| Err(FitError::Unsupported(what));
+        match self.method {
+            Method::Fsd if self.bone_kind != BoneKind::Affine => {
+                refused(format!("the method {name} makes affine bones only, not rigid or trs"))
+            }
+            Method::Ssdr | Method::Lssp if self.bone_kind != BoneKind::Rigid => {
+                refused(format!("the method {name} makes rigid bones only, not trs or affine"))
+            }
+            method if method != Method::Bonesmith && self.smooth > 0.0 => {
+                refused(format!("the method {name} has no smoothing of weights"))
+            }
             _ => Ok(()),
         }
     }

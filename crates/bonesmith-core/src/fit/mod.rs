@@ -300,7 +300,7 @@ impl<'a> Fit<'a> {
         let normals = self.normals.as_ref().filter(|_| plan.shades_all_rounds()).map(|normals| middle.normals(normals));
         let part = run.timed("normals", || self.shaded(&part, normals, &mut seen, vertices));
         let together = plan.together(&seen, &vertices);
-        let mut descent = Descent::with_step(&part, vertices, plan.vertex_step(&part), together);
+        let mut descent = Descent::with_step(&part, vertices, plan.vertex_step(&part, seen.bones()), together);
         descent.rounds(&mut seen, plan.middle_rounds, run)?;
         let weight = part.normals.as_ref().map(|normals| self.weight(&descent.moments, normals.weight));
         drop(descent);
@@ -425,7 +425,7 @@ impl<'a> Fit<'a> {
                 let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
                 VertexStep::Smooth(Smoothness::new(problem, adjacency, params.smooth))
             }
-            false => plan.vertex_step(problem),
+            false => plan.vertex_step(problem, state.bones()),
         };
         let mut descent = Descent::with_step(problem, vertices, step, plan.together(state, &vertices));
         let mut rule = StopRule::new(rounds, plan.tolerance, 2);

@@ -115,6 +115,8 @@ pub enum ReduceError {
     Rig(#[from] RigError),
     #[error(transparent)]
     Poses(#[from] PoseError),
+    #[error("vertex {vertex} has {neighbours} neighbours, too many for a method that squares the Laplacian: {what}")]
+    TooLarge { vertex: usize, neighbours: usize, what: String },
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
 }

@@ -120,6 +120,9 @@ pub fn skeleton(
     let (adjacency, problem, sample, coarse) = (&adjacency, &problem, &sample, &coarse);
     let input = Input { sequence, adjacency, problem, sample, coarse, local, fit, params };
     run.prepared();
+    if params.method == SkeletonMethod::Schaefer {
+        single_pass::check_parts(adjacency)?;
+    }
     let found = match params.method {
         SkeletonMethod::Multipass => multipass::multipass(&input, &mut run)?,
         method => single_pass::single_pass(&input, method, &mut run)?,

@@ -17,7 +17,7 @@ function skinned(quads: number): string {
   return `
 ${groups.map((i) => `in vec4 joints${i};\nin vec4 weights${i};`).join("\n")}
 uniform sampler2D matrices;
-uniform int storedNormals;
+uniform highp int storedNormals;
 vec4 rowOf(int joint, int row) {
   int texel = 3 * joint + row;
   return texelFetch(matrices, ivec2(texel % ${MATRIX_WIDTH}, texel / ${MATRIX_WIDTH}), 0);
@@ -104,7 +104,7 @@ in vec3 vTint;
 uniform int mode;
 uniform int contours;
 uniform int facets;
-uniform int storedNormals;
+uniform highp int storedNormals;
 uniform int cloud;
 uniform float top;
 uniform float ghost;

@@ -25,6 +25,7 @@
 //! Deviations are described where they happen: choice of influences (`vertex_step`), splitting (`cluster::split`), planting instead of
 //! reinitialising (`search`), momentum, vertices and bones at once (`together`), several starting points (`basins`).
 
+mod goal;
 mod pieces;
 mod plan;
 
@@ -34,8 +35,10 @@ use crate::mesh::topology::Adjacency;
 use crate::observer::{Cancelled, Observer};
 use crate::skinning::descent::{Descent, State, VertexStep};
 use crate::skinning::finish;
+use crate::skinning::loss::Loss;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
+use crate::skinning::norm;
 use crate::skinning::normals::Normals;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
 use crate::skinning::pass;
@@ -43,11 +46,12 @@ use crate::skinning::problem::Problem;
 use crate::skinning::prune;
 use crate::skinning::run::{Ending, Run};
 use crate::skinning::sample::Sample;
-use crate::skinning::search::{Explorer, Growth};
+use crate::skinning::search::Explorer;
 use crate::skinning::smooth::Smoothness;
 use crate::skinning::stop::StopRule;
 use crate::skinning::unit::UnitSpace;
 use crate::skinning::vertex_step::VertexParams;
+use goal::{Goal, LocalMiss, missed};
 use plan::{Plan, Size};
 
 pub use crate::skinning::params::*;
@@ -56,12 +60,12 @@ pub use crate::skinning::rates::{Rate, kernel_rates};
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
 
-/// Maximum number of bones for a target error, as a share of the vertices: beyond it a rig is no smaller than the animation.
-const MAX_BONE_SHARE: usize = 8;
-
 /// Weight of normals in the search for each unit of `shading`, in units of the sphere: by default an angle of a radian counts like a
 /// hundredth of the radius. Fitted rigs of 10 to 30 bones have errors in a ratio of two or three hundredths.
 const SEARCH_WEIGHT: f64 = 0.05;
+
+/// Vertices count at least like this share of the most important one.
+const LEAST_IMPORTANCE: f64 = 1e-3;
 
 /// With fewer vertices per bone, normals do not count in the fit.
 const FEW_VERTICES: usize = 4;
@@ -77,6 +81,7 @@ const SHADING_COST: f64 = 0.05;
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
     pieces::check_bones(sequence, params)?;
+    check_importance(sequence, params)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
     let space = UnitSpace::new(sequence);
@@ -84,12 +89,13 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
         return parts.fit(sequence, &space, params, run);
     }
     check_bones(sequence, params)?;
-    let problem = problem(sequence, space, params);
+    let problem = problem(sequence, space, params)?;
     let goal = Goal::new(params.bones, sequence.vertex_count());
     let fit = Fit::new(sequence, &problem, params, goal);
     run.prepared();
-    let (state, Refined { stop, e_rms, .. }) = fit.bones(goal, &mut run)?;
+    let (state, Refined { stop, e_rms, local, .. }) = fit.bones(goal, &mut run)?;
     let mut warnings: Vec<Warning> = missed(params.bones, e_rms, state.bones()).into_iter().collect();
+    warnings.extend(local.map(|local| local.warning(local.vertex, state.bones())));
     if !problem.moves() {
         warnings.push(Warning::NoMotion);
     }
@@ -103,50 +109,54 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
 }
 
 /// What is to be fitted, in a unit space.
-fn problem(sequence: &MeshSequence, space: UnitSpace, params: &FitParams) -> Problem {
+fn problem(sequence: &MeshSequence, space: UnitSpace, params: &FitParams) -> Result<Problem, FitError> {
+    let importance = importance(sequence, params)?;
     // Smoothness reads neighbours in any order; a small sequence is quickly copied.
     let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
-    if stored { Problem::in_space(sequence, space) } else { Problem::streamed_in(sequence, space) }
+    let problem = if stored { Problem::in_space(sequence, space) } else { Problem::streamed_in(sequence, space) };
+    Ok(problem.with_loss(importance.map(Loss::of_vertices).unwrap_or_default()))
 }
 
-/// How many bones to fit, resolved for a mesh.
-#[derive(Clone, Copy, Debug)]
-enum Goal {
-    Count(usize),
-    /// The fewest for an E_RMS, at most `limit`.
-    Error {
-        target: f64,
-        limit: usize,
-    },
-}
-
-impl Goal {
-    fn new(bones: BoneCount, vertices: usize) -> Self {
-        match bones {
-            BoneCount::Exact(count) => Self::Count(count),
-            BoneCount::TargetError(target) => {
-                Self::Error { target, limit: vertices.div_ceil(MAX_BONE_SHARE).min(MAX_BONES) }
-            }
-            BoneCount::Auto => Self::Error { target: AUTO_TARGET, limit: vertices.div_ceil(4).min(AUTO_MAX_BONES) },
-        }
-    }
-
-    /// The same goal where errors are counted in another unit: `factor` times as large.
-    fn scaled(self, factor: f64) -> Self {
-        match self {
-            Self::Error { target, limit } => Self::Error { target: target * factor, limit },
-            count => count,
-        }
+/// Whether there is a number for every vertex.
+fn check_importance(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
+    let (vertices, numbers) = (sequence.vertex_count(), params.importance.as_ref().map(|given| given.len()));
+    match numbers {
+        Some(numbers) if numbers != vertices => Err(FitError::Importance { numbers, vertices }),
+        _ => Ok(()),
     }
 }
 
-/// What to report where an error was the goal and was not reached.
-fn missed(goal: BoneCount, reached: f64, bones: usize) -> Option<Warning> {
-    match goal {
-        BoneCount::TargetError(target) if reached > target => Some(Warning::TargetMissed { target, reached, bones }),
-        BoneCount::Auto if reached > AUTO_TARGET => Some(Warning::AutoMissed { target: AUTO_TARGET, reached, bones }),
-        _ => None,
+/// [N] how much each vertex counts, 1 in the mean; `None` where all count alike.
+fn importance(sequence: &MeshSequence, params: &FitParams) -> Result<Option<Vec<f32>>, FitError> {
+    if params.importance.is_none() && !params.area {
+        return Ok(None);
     }
+    let n = sequence.vertex_count();
+    let mut weights = vec![1.0f64; n];
+    check_importance(sequence, params)?;
+    if let Some(given) = &params.importance {
+        weights.iter_mut().zip(given.iter()).for_each(|(weight, x)| *weight *= f64::from(*x));
+    }
+    if params.area {
+        weights.iter_mut().zip(vertex_areas(sequence)).for_each(|(weight, area)| *weight *= area);
+    }
+    let least = LEAST_IMPORTANCE * weights.iter().fold(0.0f64, |a, b| a.max(*b));
+    weights.iter_mut().for_each(|weight| *weight = weight.max(least));
+    let mean = weights.iter().sum::<f64>() / n as f64;
+    // Without any area all count alike.
+    Ok((mean > 0.0 && mean.is_finite()).then(|| weights.iter().map(|weight| (weight / mean) as f32).collect()))
+}
+
+/// [N] a third of the area of a vertex's faces in the rest pose.
+fn vertex_areas(sequence: &MeshSequence) -> Vec<f64> {
+    let mut areas = vec![0.0; sequence.vertex_count()];
+    let rest = sequence.rest();
+    for triangle in sequence.surface().topology.vertex_triangles() {
+        let [a, b, c] = triangle.map(|v| rest[v as usize].as_dvec3());
+        let area = (b - a).cross(c - a).length() / 6.0;
+        triangle.iter().for_each(|&v| areas[v as usize] += area);
+    }
+    areas
 }
 
 /// How rounds on all vertices and frames ended.
@@ -155,6 +165,8 @@ struct Refined {
     e_rms: f64,
     /// What they lowered the error of: with normals, where these count.
     problem: Problem,
+    /// A region that misses the goal.
+    local: Option<LocalMiss>,
 }
 
 /// A fit with everything that is known before it starts.
@@ -202,8 +214,24 @@ impl<'a> Fit<'a> {
             Goal::Count(count) => self.count(count, run)?,
             Goal::Error { target, limit } => self.error(target, limit, run)?,
         };
+        if self.params.norm != Norm::default() && !run.is_over() {
+            let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
+            let cost = norm::lower(&refined.problem, &mut state, self.params.norm, vertices, run)?;
+            refined.problem = refined.problem.with_loss(cost.unwrap_or_else(|| refined.problem.loss.clone()));
+            refined.e_rms = self.e_rms(&refined, &state);
+        }
         self.prune(goal, &mut state, &mut refined, run)?;
+        refined.e_rms = self.e_rms(&refined, &state);
         Ok((state, refined))
+    }
+
+    /// E_RMS of a state, each vertex counted once.
+    fn e_rms(&self, refined: &Refined, state: &State) -> f64 {
+        if refined.problem.loss.is_plain() {
+            return refined.e_rms;
+        }
+        let plain = self.problem.with_loss(Loss::default());
+        plain.e_rms(pass::gather(&plain, &state.motion, &state.skin).squared_error)
     }
 
     /// Removes influences that buy little; a goal that was reached stays so.
@@ -252,63 +280,6 @@ impl<'a> Fit<'a> {
         Ok((state, refined))
     }
 
-    /// Fits the smallest number of bones that reaches an error, at most `limit`.
-    ///
-    /// The search runs on the sample. When all vertices turn out worse than the sample promised, it goes on from where it
-    /// stopped with a goal corrected by as much; when the sample is too small for the bones needed, on a larger one.
-    fn error(&self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<(State, Refined), Cancelled> {
-        const ATTEMPTS: usize = 8;
-        // So far below the target, fewer bones are worth a try.
-        const SLACK: f64 = 0.96;
-        let Self { sequence, problem, params, plan, .. } = self;
-        let vertices = plan.vertices(limit);
-        let mut allowed = limit.min(plan.sample.vertices / VERTICES_PER_BONE);
-        let mut goal = target;
-        let mut best: Option<(State, Refined)> = None;
-        for _ in 0..ATTEMPTS {
-            let sample = self.sample(allowed);
-            let coarse = run.timed("sample", || self.search_problem(&sample));
-            let mut explorer = match &best {
-                None => {
-                    let first = first_bones(&coarse, 1, run)?;
-                    Explorer::new(&coarse, first, params.bone_kind, vertices, plan.search, params.seed)
-                }
-                Some((state, ..)) => {
-                    Explorer::resume(&coarse, sample.lower(problem, state), vertices, plan.search, params.seed)
-                }
-            };
-            let growth = explorer.search_for_error(goal, allowed, run)?;
-            let promised = explorer.e_rms();
-            let state = explorer.state;
-            let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
-            let refined = self.refine(&mut state, vertices, run)?;
-            let reached = refined.e_rms;
-            let hit = reached <= target;
-            // The fewest bones that reach the target; failing that, the least error.
-            let better = |(kept, of_kept): &(State, Refined)| match (hit, of_kept.e_rms <= target) {
-                (true, true) => state.bones() < kept.bones(),
-                (false, false) => reached < of_kept.e_rms,
-                (hit, _) => hit,
-            };
-            let best_was_hit = best.as_ref().is_some_and(|(_, refined)| refined.e_rms <= target);
-            if best.as_ref().is_none_or(better) {
-                best = Some((state, refined));
-            }
-            let at_limit = growth == Growth::Stalled || (growth == Growth::Full && allowed == limit);
-            let close = hit && reached > SLACK * target;
-            if run.is_over() || close || best_was_hit || (!hit && at_limit) {
-                break;
-            }
-            match growth {
-                Growth::Full if !hit => allowed = (3 * allowed).min(limit),
-                _ if hit => goal = SLACK * promised.max(goal) * target / reached,
-                _ => goal = (goal * target / reached).min(0.98 * promised.min(goal)),
-            }
-        }
-        let Some(best) = best else { unreachable!("at least one attempt is made") };
-        Ok(best)
-    }
-
     /// Rounds on a larger sample where there is much more than that, then on everything. Vertices may come with more influences
     /// than `vertices` allows.
     fn refine(&self, state: &mut State, vertices: VertexParams, run: &mut Run<'_>) -> Result<Refined, Cancelled> {
@@ -329,7 +300,7 @@ impl<'a> Fit<'a> {
         let normals = self.normals.as_ref().filter(|_| plan.shades_all_rounds()).map(|normals| middle.normals(normals));
         let part = run.timed("normals", || self.shaded(&part, normals, &mut seen, vertices));
         let together = plan.together(&seen, &vertices);
-        let mut descent = Descent::with_step(&part, vertices, plan.vertex_step(&part), together);
+        let mut descent = Descent::with_step(&part, vertices, plan.vertex_step(&part, seen.bones()), together);
         descent.rounds(&mut seen, plan.middle_rounds, run)?;
         let weight = part.normals.as_ref().map(|normals| self.weight(&descent.moments, normals.weight));
         drop(descent);
@@ -405,7 +376,7 @@ impl<'a> Fit<'a> {
         if problem.normals.is_none() && self.normals.is_some() && !run.is_over() {
             self.shade(state, vertices, run)?;
         }
-        Ok(Refined { stop, e_rms: run.history.last().map_or(0.0, |round| round.e_rms), problem })
+        Ok(Refined { stop, e_rms: run.history.last().map_or(0.0, |round| round.e_rms), problem, local: None })
     }
 
     /// Rounds with normals from where those without ended, as long as they cost no more than they may.
@@ -454,7 +425,7 @@ impl<'a> Fit<'a> {
                 let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
                 VertexStep::Smooth(Smoothness::new(problem, adjacency, params.smooth))
             }
-            false => plan.vertex_step(problem),
+            false => plan.vertex_step(problem, state.bones()),
         };
         let mut descent = Descent::with_step(problem, vertices, step, plan.together(state, &vertices));
         let mut rule = StopRule::new(rounds, plan.tolerance, 2);

@@ -137,7 +137,7 @@ pub fn evaluate_clips<'a>(
     }
     model.check()?;
     let cuts = (0..f).filter(|&t| places[t].1 == 0).collect();
-    let skinned = Skinned::new(model, places.clone(), sequence);
+    let skinned = Skinned::new(model, places.clone());
     let comparison = Comparison { sequence, regions: Regions::new(Some(model), sequence), cuts, skinned };
     Ok(comparison.run(|t| posed(model, places[t].0, places[t].1)))
 }

@@ -13,7 +13,6 @@ use glam::{DAffine3, DVec3, Vec3};
 use multiversion::multiversion;
 use serde::Serialize;
 
-use crate::mesh::sequence::MeshSequence;
 use crate::mesh::shading::ShadingVertices;
 use crate::metrics::angle::{Vectors, angles};
 use crate::model::ModelRef;
@@ -47,10 +46,11 @@ pub(super) struct Skinned<'a> {
 
 impl<'a> Skinned<'a> {
     /// `None` where nothing is shaded by linear blend skinning.
-    pub fn new(model: ModelRef<'a>, places: Vec<(usize, usize)>, sequence: &MeshSequence) -> Option<Self> {
+    pub fn new(model: ModelRef<'a>, places: Vec<(usize, usize)>) -> Option<Self> {
         let ModelRef::Rig(rig) = model else { return None };
         let shading = ShadingVertices::new(&rig.surface);
-        let sides = shading.sides(sequence.rest());
+        // The rest pose of the sequence may be turned against that of the rig.
+        let sides = shading.sides(&rig.rest);
         let stored = shading.rest_normals(&rig.rest);
         let rest = stored.iter().zip(&sides).map(|(n, side)| (n.normalize_or_zero() * *side).as_vec3()).collect();
         (shading.count() > 0).then_some(Self { rig, places, shading, rest })
@@ -173,6 +173,7 @@ impl Angles {
 mod tests {
     use super::*;
     use crate::deform::{NormalRule, blended_matrix};
+    use crate::mesh::sequence::MeshSequence;
     use crate::metrics::evaluate;
     use crate::synthetic::{PosedRigParams, posed_rig};
 

@@ -39,6 +39,8 @@ pub struct RefitParams {
     pub tolerance: f64,
     /// Stop after this many seconds with the present result; `None`: no limit.
     pub max_seconds: Option<f64>,
+    /// Whether the rig keeps its rest normals; otherwise they are those that fit the motion best.
+    pub keep_normals: bool,
 }
 
 impl Default for RefitParams {
@@ -52,6 +54,7 @@ impl Default for RefitParams {
             max_iterations: None,
             tolerance: 1e-3,
             max_seconds: None,
+            keep_normals: false,
         }
     }
 }
@@ -103,7 +106,7 @@ impl RefitParams {
     /// Checks ranges that do not depend on the rig.
     pub fn validate(&self) -> Result<(), FitError> {
         if self.solve == Solve::Motion && self.add_bones > 0 {
-            let what = "new bones need weights: --add-bones goes with --solve weights or both, not motion";
+            let what = "new bones need weights: they can be added where weights or both are solved, not motion alone";
             return Err(FitError::Unsupported(what.into()));
         }
         self.as_fit().validate()

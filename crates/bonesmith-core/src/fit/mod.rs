@@ -28,6 +28,7 @@
 mod goal;
 mod pieces;
 mod plan;
+mod sweep;
 
 use crate::cluster::split::split;
 use crate::mesh::sequence::MeshSequence;
@@ -56,6 +57,7 @@ use plan::{Plan, Size};
 
 pub use crate::skinning::params::*;
 pub use crate::skinning::rates::{Rate, kernel_rates};
+pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;

@@ -239,7 +239,7 @@ impl<'a> Fit<'a> {
         }
         let Some((_, state)) = best else { unreachable!("at least one search is made") };
         drop(coarse);
-        let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
+        let mut state = run.observed("lift", |run| sample.lift(problem, sequence, state, &mut || run.report()))?;
         let stop = self.refine(&mut state, vertices, run)?;
         Ok((state, stop))
     }
@@ -272,7 +272,7 @@ impl<'a> Fit<'a> {
             let growth = explorer.search_for_error(goal, allowed, run)?;
             let promised = explorer.e_rms();
             let state = explorer.state;
-            let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
+            let mut state = run.observed("lift", |run| sample.lift(problem, sequence, state, &mut || run.report()))?;
             let stop = self.refine(&mut state, vertices, run)?;
             let reached = run.history.last().map_or(0.0, |round| round.e_rms);
             let hit = reached <= target;
@@ -325,7 +325,7 @@ impl<'a> Fit<'a> {
         descent.rounds(&mut seen, plan.middle_rounds, run)?;
         drop(descent);
         drop(part);
-        *state = run.timed("lift", || middle.lift(problem, sequence, seen));
+        *state = run.observed("lift", |run| middle.lift(problem, sequence, seen, &mut || run.report()))?;
         self.polish(state, plan.last_rounds, vertices, run)
     }
 

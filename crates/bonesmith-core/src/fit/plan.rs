@@ -1,14 +1,14 @@
 //! What a fit will do, resolved from the parameters before it starts.
 
 use crate::model::rig::BoneKind;
+use crate::skinning::basins::{self, Basins};
 use crate::skinning::descent::{State, VertexStep};
+use crate::skinning::guess;
 use crate::skinning::params::{Effort, FitParams};
 use crate::skinning::problem::Problem;
 use crate::skinning::search::SearchPlan;
 use crate::skinning::together::Together;
 use crate::skinning::vertex_step::VertexParams;
-use crate::skinning::basins::{self, Basins};
-use crate::skinning::guess;
 
 /// Vertices and frames of a sample. A mesh less than twice as large is used whole.
 #[derive(Clone, Copy, Debug)]

@@ -88,7 +88,11 @@ impl SecondMoments {
                     let entry = |c: usize, d: usize| found.get(c, d);
                     self.add(j as usize, k as usize, &std::array::from_fn(|c| std::array::from_fn(|d| entry(c, d))));
                     if j != k {
-                        self.add(k as usize, j as usize, &std::array::from_fn(|c| std::array::from_fn(|d| entry(d, c))));
+                        self.add(
+                            k as usize,
+                            j as usize,
+                            &std::array::from_fn(|c| std::array::from_fn(|d| entry(d, c))),
+                        );
                     }
                 }
             }

@@ -32,8 +32,7 @@ fn divide(nodes: &mut [(DVec3, u32, u8)]) {
     if nodes.len() < 2 {
         return;
     }
-    let (low, high) =
-        nodes.iter().fold((nodes[0].0, nodes[0].0), |(low, high), (p, ..)| (low.min(*p), high.max(*p)));
+    let (low, high) = nodes.iter().fold((nodes[0].0, nodes[0].0), |(low, high), (p, ..)| (low.min(*p), high.max(*p)));
     let extent = high - low;
     let axis = (0..3).max_by(|&a, &b| extent[a].total_cmp(&extent[b])).unwrap_or(0);
     let middle = nodes.len() / 2;
@@ -81,8 +80,7 @@ mod tests {
             for count in [0, 1, 5, n + 1] {
                 let from = point(&mut random);
                 tree.nearest(from, count, &mut found);
-                let mut all: Vec<Found> =
-                    points.iter().zip(0..).map(|(p, i)| (p.distance_squared(from), i)).collect();
+                let mut all: Vec<Found> = points.iter().zip(0..).map(|(p, i)| (p.distance_squared(from), i)).collect();
                 all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
                 all.truncate(count);
                 assert_eq!(found, all);

@@ -9,6 +9,7 @@ mod descent;
 mod known_motion;
 mod loss;
 mod naive;
+mod near;
 mod normals;
 mod pass;
 mod plant;

@@ -311,7 +311,7 @@ impl<'a> Fit<'a> {
         }
         let Some((_, state)) = best else { unreachable!("at least one search is made") };
         drop(coarse);
-        let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
+        let mut state = run.observed("lift", |run| sample.lift(problem, sequence, state, &mut || run.report()))?;
         let refined = self.refine(&mut state, vertices, run)?;
         Ok((state, refined))
     }
@@ -341,7 +341,7 @@ impl<'a> Fit<'a> {
         let weight = part.normals.as_ref().map(|normals| self.weight(&descent.moments, normals.weight));
         drop(descent);
         drop(part);
-        *state = run.timed("lift", || middle.lift(problem, sequence, seen));
+        *state = run.observed("lift", |run| middle.lift(problem, sequence, seen, &mut || run.report()))?;
         self.polish(state, plan.last_rounds, vertices, weight, run)
     }
 

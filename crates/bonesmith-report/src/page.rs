@@ -25,6 +25,7 @@ const SAMPLE: usize = 6;
 
 /// Why there is no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReportError {
     /// Even with one frame it is larger than allowed.
     #[error(

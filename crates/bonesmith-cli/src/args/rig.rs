@@ -7,12 +7,13 @@ use bonesmith_core::refit::Solve;
 use bonesmith_core::refit::align::SignedAxes;
 use clap::{Args, ValueEnum};
 
+use super::formats;
+
 /// Start from a rig that is there already.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Existing rig")]
 pub struct RigArgs {
-    /// Start from this rig (.glb .gltf .usda .usdc .usdz .fbx .npz): its bones, names, tree, bind pose and rest pose stay
-    #[arg(long, value_name = "RIG")]
+    #[arg(long, value_name = "RIG", help = formats::existing_rig())]
     pub rig: Option<PathBuf>,
     /// What is fitted; the rest stays as the rig has it [default: both; weights with --add-bones]
     #[arg(long, value_enum, requires = "rig")]

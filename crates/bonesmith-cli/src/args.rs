@@ -84,7 +84,7 @@ pub enum Command {
     View(ViewArgs),
     /// Measure several rigs against one mesh animation
     Compare(CompareArgs),
-    /// Tell what a file holds
+    /// Show what a file holds
     Info(InfoArgs),
     /// Write a rig or a mesh animation in another format
     Convert(ConvertArgs),

@@ -112,7 +112,7 @@ fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     }
 }
 
-/// The name of the first entry tells npz from USDZ and other archives.
+/// The name of the first entry distinguishes npz from USDZ and other archives.
 fn look_into_zip(head: &[u8], by_extension: Option<Format>) -> Guess {
     let length = head.get(26..28).map_or(0, |l| usize::from(u16::from_le_bytes([l[0], l[1]])));
     let name = head.get(30..30 + length).unwrap_or_default();

@@ -35,8 +35,8 @@ pub struct RigArgs {
     /// OUT_REST. May be repeated
     #[arg(long, value_name = "REST=CLIP,...")]
     pub subject: Vec<SubjectArg>,
-    /// When rig and INPUT disagree in units, axes or frames: check refuses and tells the flags, auto applies them, off
-    /// goes on
+    /// When rig and INPUT disagree in units, axes or frames: check refuses and names the flags that correct it, auto applies
+    /// the correction, off compares nothing
     #[arg(long, value_enum, default_value_t, requires = "rig")]
     pub align: AlignArg,
     /// Multiply INPUT's coordinates by this to bring them into the rig's units
@@ -79,12 +79,12 @@ impl From<SolveArg> for Solve {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum AlignArg {
-    /// Refuse, and tell what would bring them together
+    /// Refuse, and name the correction
     #[default]
     Check,
-    /// Apply what brings them together
+    /// Apply the correction
     Auto,
-    /// Do not look
+    /// Compare nothing
     Off,
 }
 

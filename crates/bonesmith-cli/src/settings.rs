@@ -11,7 +11,7 @@ use bonesmith::{
 
 use crate::args::{
     BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, PiecesArg, ReportArgs, RestArg, RootArg, ShapeArg,
-    SkeletonArgs, SolverArgs,
+    SkeletonArgs, SolverArgs, TargetArg,
 };
 use crate::errors::Usage;
 
@@ -192,6 +192,15 @@ pub fn report_path(path: PathBuf) -> Result<PathBuf, Usage> {
     Ok(path)
 }
 
+/// A table to write.
+pub fn sweep_output(path: PathBuf) -> Result<PathBuf, Usage> {
+    if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv")) {
+        return Err(Usage::new(format!("{}: the table of a sweep is written as .csv", path.display())));
+    }
+    writable(&path)?;
+    Ok(path)
+}
+
 /// Refuses outputs that are read, or written by another part of the command: `inputs` are what the user named, folders and
 /// patterns included, `outputs` all that will be written.
 pub fn keep_apart(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(), Usage> {
@@ -264,6 +273,17 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         return Err(Usage::new(message).into());
     }
     Ok(params)
+}
+
+/// Options of a fit.
+pub fn fit_options(args: &SolverArgs) -> anyhow::Result<FitOptions> {
+    let mut options = FitOptions::new(solver(args)?);
+    options.importance = mask(args.importance.as_deref());
+    options.target_distance = match args.target_error {
+        Some(TargetArg::Distance(distance)) => Some(distance),
+        _ => None,
+    };
+    Ok(options)
 }
 
 /// Values of vertices: colours, or a file.
@@ -373,7 +393,9 @@ fn bones(args: &SolverArgs) -> Result<BoneCount, Usage> {
             .hint("--target-error finds the number of bones itself")),
         (Some(BonesArg::Exact(0)), None) => Err(Usage::new("--bones is 0; it must be 1 or more, or auto")),
         (Some(BonesArg::Exact(n)), None) => Ok(BoneCount::Exact(n)),
-        (None, Some(e)) => Ok(BoneCount::TargetError(e)),
+        (None, Some(TargetArg::Error(e))) => Ok(BoneCount::TargetError(e)),
+        // Known when the animation is there: `target_distance`.
+        (None, Some(TargetArg::Distance(_))) => Ok(BoneCount::Auto),
         (Some(BonesArg::Auto) | None, None) => Ok(BoneCount::Auto),
     }
 }
@@ -393,7 +415,11 @@ mod tests {
 
     #[test]
     fn combinations_without_meaning_are_refused() {
-        let both = SolverArgs { bones: Some(BonesArg::Auto), target_error: Some(1.0), ..SolverArgs::default() };
+        let both = SolverArgs {
+            bones: Some(BonesArg::Auto),
+            target_error: Some(TargetArg::Error(1.0)),
+            ..SolverArgs::default()
+        };
         assert!(solver(&both).unwrap_err().to_string().contains("exclude"));
         let rigid_fsd =
             SolverArgs { method: MethodArg::Fsd, bone_kind: Some(BoneKindArg::Rigid), ..SolverArgs::default() };
@@ -426,7 +452,7 @@ mod tests {
         assert_eq!(refused(zero), "--bones is 0; it must be 1 or more, or auto");
         let many = SolverArgs { influences: Some(InfluencesArg::AtMost(17)), ..SolverArgs::default() };
         assert!(refused(many).starts_with("influences is 17"));
-        let negative = SolverArgs { target_error: Some(-1.0), ..SolverArgs::default() };
+        let negative = SolverArgs { target_error: Some(TargetArg::Error(-1.0)), ..SolverArgs::default() };
         assert!(refused(negative).starts_with("target_error is -1"));
         assert!(fps(Some(f64::NAN)).is_err() && fps(Some(0.0)).is_err() && fps(Some(29.97)).is_ok());
     }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use bonesmith::core::RawSequence;
 use bonesmith::io::Needs;
 use bonesmith::synthetic::{self, pieces::WallParams};
-use bonesmith::{FitOptions, Layout, MeshSequence, ModelKind, REPORT_BYTES};
+use bonesmith::{Layout, MeshSequence, ModelKind, REPORT_BYTES};
 
 use super::fit::{Target, fit_and_write};
 use crate::args::{DemoArgs, SceneArg};
@@ -16,9 +16,7 @@ use crate::session::Session;
 use crate::settings::{self, JsonTarget, ReportTarget};
 
 pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    let params = settings::solver(&args.solver)?;
-    let mut options = FitOptions::new(params);
-    options.importance = settings::mask(args.solver.importance.as_deref());
+    let options = settings::fit_options(&args.solver)?;
     let folder = args.output;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let rig_path = settings::output(folder.join("demo.glb"), settings::fit_needs(&options, Layout::Skin))?;

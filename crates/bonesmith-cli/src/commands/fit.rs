@@ -38,15 +38,13 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         settings::plain_errors(&args.solver, "--rig, nor with several animations")?;
         return refit::run(args, session);
     }
-    let params = settings::solver(&args.solver)?;
-    let (method, makes_rigs) = (params.method, params.method.makes_rigs());
+    let mut options = settings::fit_options(&args.solver)?;
+    let (method, makes_rigs) = (options.params.method, options.params.method.makes_rigs());
     if !makes_rigs && (args.skeleton.skeleton || args.eigenskin.is_some()) {
         let name = method.name();
         let message = format!("--method {name} makes no rig: --skeleton and --eigenskin have nothing to work on");
         return Err(Usage::new(message).into());
     }
-    let mut options = FitOptions::new(params);
-    options.importance = settings::mask(args.solver.importance.as_deref());
     options.skeleton = settings::skeleton(&args.skeleton, &options.params)?;
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;

@@ -287,6 +287,13 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
+    /// Affine bones turn inside out or flatten in some frames: the motion is far from it otherwise.
+    Mirrored {
+        /// Bones that do so in some frame.
+        bones: usize,
+        /// Frames of all bones together.
+        frames: usize,
+    },
     /// Automatic bones reached the error in the mean, but not in one region.
     LocalMissed {
         /// Distance that 99.9 % should stay below in every region, thousandths of the radius.
@@ -329,6 +336,11 @@ impl std::fmt::Display for Warning {
                 f,
                 "auto aims at an E_RMS of {target}; {reached:.3} was reached with {bones} bones: more bones than auto uses \
                  (a number), more influences or another kind of bone lower it"
+            ),
+            Warning::Mirrored { bones, frames } => write!(
+                f,
+                "{bones} affine bones turn inside out or flatten, in {frames} frames together: the error would rise by more than a tenth \
+                 without; engines show their normals wrong, rigid bones or bones with scale do not have this"
             ),
             Warning::LocalMissed { goal, reached, vertex, bones } => write!(
                 f,

@@ -163,6 +163,28 @@ impl<'a> Explorer<'a> {
         Ok(growth)
     }
 
+    /// Adds bones until there are `count`, then replants as a search does.
+    pub fn grow_to(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        self.descend(self.plan.settle, run)?;
+        while self.state.bones() < count && !run.is_over() {
+            let bones = self.state.bones();
+            self.add((bones / 4).max(1).min(count - bones), run)?;
+            if self.state.bones() == bones {
+                break;
+            }
+        }
+        self.search(run)
+    }
+
+    /// Plants more bones than wanted and removes the least useful ones, so that there are `more`.
+    fn add(&mut self, more: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        // With few bones rest positions stray far to make up for them; new bones need the true ones.
+        self.state.skin.rest.clone_from(&self.descent.problem.rest);
+        let bones = self.state.bones();
+        self.plant(2 * more + 1, run)?;
+        self.thin_out(bones + more, run)
+    }
+
     /// Plants a quarter more bones at a time.
     fn grow(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
         let mut stalls = 0;
@@ -171,11 +193,7 @@ impl<'a> Explorer<'a> {
             if bones >= limit {
                 return Ok(Growth::Full);
             }
-            // With few bones rest positions stray far to make up for them; new bones need the true ones.
-            self.state.skin.rest.clone_from(&self.descent.problem.rest);
-            let more = (bones / 4).max(1).min(limit - bones);
-            self.plant(2 * more + 1, run)?;
-            self.thin_out(bones + more, run)?;
+            self.add((bones / 4).max(1).min(limit - bones), run)?;
             stalls = if self.e_rms() > STALL * before && bones >= 8 { stalls + 1 } else { 0 };
             if stalls == 3 || self.state.bones() == bones {
                 return Ok(Growth::Stalled);

@@ -7,6 +7,7 @@ mod bone_newton;
 mod bone_step;
 mod descent;
 mod known_motion;
+mod limits;
 mod loss;
 mod naive;
 mod normals;

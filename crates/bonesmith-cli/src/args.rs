@@ -3,6 +3,7 @@
 
 mod bench;
 mod ddm;
+mod formats;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod report;
@@ -85,7 +86,7 @@ pub enum Command {
     View(ViewArgs),
     /// Measure several rigs against one mesh animation
     Compare(CompareArgs),
-    /// Tell what a file holds
+    /// Show what a file holds
     Info(InfoArgs),
     /// Write a rig or a mesh animation in another format
     Convert(ConvertArgs),
@@ -230,16 +231,13 @@ pub struct FitArgs {
     /// clips of one mesh
     #[arg(required_unless_present = "subject", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .usda .usdc .usdz .fbx .npz
-    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
     #[command(flatten)]
     pub solver: SolverArgs,
-    /// How rigid pieces are written: bones of a skin, or nodes with a mesh each and no skin (.glb, .gltf)
-    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
+    #[arg(long, value_enum, default_value_t, help_heading = "Output", help = formats::pieces())]
     pub pieces: PiecesArg,
-    /// Add R shapes that correct what the bones miss (EigenSkin), 1 to 256: animated morph targets; not in .fbx
-    #[arg(long, value_name = "R", help_heading = "Fit")]
+    #[arg(long, value_name = "R", help_heading = "Fit", help = formats::eigenskin())]
     pub eigenskin: Option<usize>,
     #[command(flatten)]
     pub rig: RigArgs,
@@ -282,7 +280,7 @@ pub struct SweepArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bonesmith eval walk.glb walk.npz --json -")]
 pub struct EvalArgs {
-    /// The rig: .glb .gltf .usda .usdc .usdz .fbx .npz
+    #[arg(help = formats::rig_input())]
     pub rig: PathBuf,
     /// The animation, as for `fit`
     #[arg(required = true, value_name = "INPUT")]
@@ -388,7 +386,7 @@ pub struct BenchFitArgs {
     /// Only rows whose "sequence bones kind" contains this
     #[arg(long, value_name = "PATTERN")]
     pub only: Option<String>,
-    /// Who does the fit
+    /// The method: Bonesmith's own, or a published one
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
     /// How much work to put in: more of it finds lower errors

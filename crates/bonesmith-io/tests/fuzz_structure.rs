@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 
-use bonesmith_core::Model;
+use bonesmith_core::{Model, ModelKind};
 use bonesmith_io::{Format, LoadOptions, load_model, load_rig_normalised, save_model, save_rig, save_sequence};
 use serde_json::Value;
 
@@ -128,7 +128,8 @@ fn whole_path(path: &Path, folder: &Path) -> bool {
     let _ = load_rig_normalised(path);
     let Ok(model) = load_model(&[path.to_owned()], &LoadOptions::default()) else { return false };
     model.view().check().expect("a reader gives sound models");
-    let outputs = if matches!(model, Model::Sequence(_)) { Format::SEQUENCE_OUTPUTS } else { Format::RIG_OUTPUTS };
+    let kind = if matches!(model, Model::Sequence(_)) { ModelKind::Sequence } else { ModelKind::Rig };
+    let outputs = Format::writing(kind);
     for format in outputs {
         let out = folder.join(format!("out.{}", format.ending()));
         if save_model(&model, &out).is_ok()
@@ -145,11 +146,11 @@ fn files_that_are_wrong_inside() {
     let times: usize = std::env::var("BONESMITH_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(TIMES);
     let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut files = Vec::new();
-    for format in Format::RIG_OUTPUTS.iter().filter(|format| **format != Format::Gltf) {
+    for format in Format::writing(ModelKind::Rig).iter().filter(|format| **format != Format::Gltf) {
         files.push(own.path().join(format!("rig.{}", format.ending())));
         save_rig(&common::rig(), files.last().unwrap()).unwrap();
     }
-    for format in Format::SEQUENCE_OUTPUTS.iter().filter(|format| **format != Format::Gltf) {
+    for format in Format::writing(ModelKind::Sequence).iter().filter(|format| **format != Format::Gltf) {
         files.push(own.path().join(format!("sequence.{}", format.ending())));
         save_sequence(&common::sequence(3), files.last().unwrap()).unwrap();
     }

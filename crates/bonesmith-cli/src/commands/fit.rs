@@ -48,13 +48,9 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     options.skeleton = settings::skeleton(&args.skeleton, &options.params)?;
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
-    let output = match makes_rigs {
-        true => settings::output(args.output)?,
-        false => settings::basis_output(args.output, method)?,
-    };
-    settings::influences_fit(&output, &options.params)?;
-    options.eigenskin = settings::eigenskin(args.eigenskin, &output)?;
-    let layout = settings::pieces(args.pieces, &output, options.eigenskin)?;
+    options.eigenskin = settings::eigenskin(args.eigenskin)?;
+    let layout = settings::pieces(args.pieces, options.eigenskin)?;
+    let output = settings::output(args.output, settings::fit_needs(&options, layout))?;
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();

@@ -31,7 +31,7 @@ const SLACK: f64 = 0.97;
 /// More bones that leave more than this share of the error do not help.
 const STALL: f64 = 0.98;
 
-/// `E ~ bones^-SLOPE`, as long as no two fits tell it.
+/// `E ~ bones^-SLOPE`, until two fits are known.
 const SLOPE: f64 = 0.8;
 
 /// Distance that 999 of 1000 stay below in every region, as a multiple of the goal: errors spread evenly reach about half of it.

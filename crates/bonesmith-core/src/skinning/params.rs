@@ -36,6 +36,7 @@ pub(crate) const VERTICES_PER_BONE: usize = 10;
 /// How many bones to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum BoneCount {
     /// Exactly this many, at most the number of vertices. Fewer where the mesh is nothing but rigid pieces and these need no more.
     Exact(usize),
@@ -108,6 +109,7 @@ impl FromStr for Norm {
 /// Which published or own method does the fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Method {
     /// Our best.
     #[default]
@@ -152,6 +154,7 @@ impl Method {
 /// How much work a fit may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Effort {
     /// A quick look.
     Fast,
@@ -247,6 +250,7 @@ impl Default for FitParams {
 /// Why a fit stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// The last rounds lowered the error by less than the tolerance.
     Converged,

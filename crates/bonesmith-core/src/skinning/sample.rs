@@ -109,7 +109,7 @@ impl Sample {
             return Ok(());
         }
         let every: Vec<u32> = (0..problem.frames() as u32).collect();
-        // A few vertices per bone tell where it is: a sample of the sample spares memory.
+        // A few vertices per bone are enough to place it: a sample of the sample saves memory.
         let enough = state.motion.bones * crate::skinning::params::VERTICES_PER_BONE;
         let stride = (self.vertices.len() / enough.max(500)).max(1);
         let few: Vec<u32> = (0..self.vertices.len() as u32).step_by(stride).collect();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use bonesmith_core::fit::Warning;
 use bonesmith_core::mesh::sequence::{Joined, Span};
-use bonesmith_core::refit::Solve;
 use bonesmith_core::refit::resample::{self, ResampleError, Timing};
+use bonesmith_core::refit::{Solve, correspondence};
 use bonesmith_core::{Clip, MeshSequence, RawSequence, Rig};
 use glam::DAffine3;
 
@@ -105,7 +105,7 @@ fn with_rig(plan: &Plan, rig: &Rig, clips: Vec<Read>, warnings: &mut Vec<Warning
     let matched = match_clips(plan, rig, &clips)?;
     let (mut sequences, mut motion, mut times) = (Vec::new(), Some(Vec::new()), Vec::new());
     for (Read { label, sequence, own_rest }, clip) in clips.into_iter().zip(&matched) {
-        same_mesh(rig, &sequence, &label)?;
+        let sequence = in_rig_order(plan, rig, *clip, sequence, own_rest, &label, warnings)?;
         let correction = align::settle(plan, rig, *clip, &sequence, own_rest, &label, warnings)?;
         let offset = correction.frame_offset;
         let mut sequence = match correction.keeps_space() {
@@ -261,16 +261,43 @@ fn match_clips<'a>(plan: &Plan, rig: &'a Rig, clips: &[Read]) -> anyhow::Result<
     }
 }
 
+/// A sequence in the vertices of the rig. Where an exporter split, merged or reordered them, they are matched by their places.
+fn in_rig_order(
+    plan: &Plan,
+    rig: &Rig,
+    clip: Option<&Clip>,
+    sequence: MeshSequence,
+    own_rest: bool,
+    label: &str,
+    warnings: &mut Vec<Warning>,
+) -> anyhow::Result<MeshSequence> {
+    let Err(refused) = same_mesh(rig, &sequence, label) else { return Ok(sequence) };
+    // Compared in the space that the flags say; corrected by the caller.
+    let to_rig = plan.correction.rig_from_sequence();
+    let placed = if plan.correction.keeps_space() { sequence } else { sequence.placed(to_rig)? };
+    let clips: Vec<&Clip> = clip.map_or_else(|| rig.clips.iter().collect(), |clip| vec![clip]);
+    let Some((matched, how)) = correspondence::in_rig_order(rig, &clips, &placed, own_rest) else {
+        return Err(refused.into());
+    };
+    let (own, n) = (placed.vertex_count(), rig.vertex_count());
+    let unused = match how.unused {
+        0 => String::new(),
+        count => format!("; {count} vertices that the rig does not have are left out"),
+    };
+    let text = format!("{label}: its {own} vertices were matched with the rig's {n} by their places{unused}");
+    warnings.push(Warning::Note { text });
+    Ok(if plan.correction.keeps_space() { matched } else { matched.placed(to_rig.inverse())? })
+}
+
 /// Vertices, and faces where both have them, must be the same.
 fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), Usage> {
     let (n, own) = (rig.vertex_count(), sequence.vertex_count());
     let hint = "rig and animation must be one mesh: the same vertices in the same order";
     if n != own {
         // A glTF has a vertex for each normal and texture coordinate at a place; they are one here.
-        let split = "; of a glTF, vertices in one place are one: in Blender, import it with Merge Vertices before the \
-                     animation is exported";
-        let hint = if own > n { format!("{hint}{split}") } else { hint.to_owned() };
-        return Err(Usage::new(format!("{label} has {own} vertices, the rig {n}")).hint(hint));
+        let split = "or a pose in common, to match vertices by their places. In Blender: import the glTF with Merge \
+                     Vertices, or let the exported frames start with the rest pose or the start of the rig's clip";
+        return Err(Usage::new(format!("{label} has {own} vertices, the rig {n}")).hint(format!("{hint}, {split}")));
     }
     let (rig_faces, faces) = (rig.surface.topology.vertex_triangles(), sequence.surface().topology.vertex_triangles());
     if rig_faces.is_empty() || faces.is_empty() {

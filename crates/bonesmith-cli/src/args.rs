@@ -128,10 +128,21 @@ pub struct SolverArgs {
     /// [default: 0.2]
     #[arg(long, value_name = "S", help_heading = "Fit")]
     pub shading: Option<f64>,
+    /// Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by at most a quarter)
+    /// [default: 2]
+    #[arg(long, value_name = "P|max")]
+    pub norm: Option<bonesmith::core::fit::Norm>,
+    /// How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a text file with a
+    /// number for every vertex, or a mesh with vertex colours
+    #[arg(long, value_name = "color|FILE")]
+    pub importance: Option<PathBuf>,
+    /// Vertices count by the area of their faces, for meshes that are dense in some parts
+    #[arg(long)]
+    pub area: bool,
     /// Leave the rest pose as it is; otherwise its vertices move to where they fit best
     #[arg(long)]
     pub keep_rest: bool,
-    /// Who does the fit: our best, or a published method for comparison
+    /// Method of the fit: ours, or a published one for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
     /// Bandwidth of --method sma: mean difference of rotation matrices' entries [default: 0.05, or wider for the --bones

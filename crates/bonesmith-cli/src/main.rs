@@ -1,18 +1,12 @@
-//! The binary `bonesmith`: args (parse) -> settings (resolve) -> commands (run).
+//! The binary `bonesmith`: args (parse) -> settings (resolve) -> commands (run, by the library `bonesmith`).
 
 mod args;
 mod commands;
 mod errors;
-mod load;
-mod memory;
-mod models;
 mod output;
-mod pipeline;
-mod reports;
-mod rigs;
 mod session;
 mod settings;
-mod summary;
+mod tables;
 
 use std::process::ExitCode;
 

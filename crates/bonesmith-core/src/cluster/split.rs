@@ -30,12 +30,14 @@ pub(crate) fn split(problem: &Problem, count: usize, check: Check<'_>) -> Result
         let clusters = motion.bones;
         let order = by_error(&errors, &labels, clusters);
         let more = (count - clusters).min(clusters.max(1));
+        let mut members = vec![Vec::new(); clusters];
+        labels.iter().enumerate().for_each(|(i, &j)| members[j as usize].push(i));
         let mut parents: Vec<usize> = (0..clusters).collect();
         for &j in &order {
             if parents.len() == clusters + more {
                 break;
             }
-            if split_cluster(problem, &errors, &mut labels, j, parents.len()) {
+            if split_cluster(problem, &errors, &mut labels, &members[j], (j, parents.len())) {
                 parents.push(j);
             }
         }
@@ -84,9 +86,14 @@ fn by_error(errors: &[f32], labels: &[u16], clusters: usize) -> Vec<usize> {
     order
 }
 
-/// Moves the vertices of cluster `from` that are nearer to its worst vertex than to its centre into cluster `to`.
-fn split_cluster(problem: &Problem, errors: &[f32], labels: &mut [u16], from: usize, to: usize) -> bool {
-    let members: Vec<usize> = (0..labels.len()).filter(|&i| labels[i] as usize == from).collect();
+/// Moves the vertices of cluster `from`, its `members`, that are nearer to its worst vertex than to its centre into cluster `to`.
+fn split_cluster(
+    problem: &Problem,
+    errors: &[f32],
+    labels: &mut [u16],
+    members: &[usize],
+    (from, to): (usize, usize),
+) -> bool {
     if members.len() < 2 {
         return false;
     }
@@ -99,7 +106,7 @@ fn split_cluster(problem: &Problem, errors: &[f32], labels: &mut [u16], from: us
     if score(seed) <= 0.0 {
         seed = largest(&|i| problem.rest[i].distance(center));
     }
-    for &i in &members {
+    for &i in members {
         let p = problem.rest[i];
         if i == seed || p.distance_squared(problem.rest[seed]) < p.distance_squared(center) {
             labels[i] = to as u16;
@@ -121,7 +128,8 @@ fn revive(problem: &Problem, errors: &[f32], labels: &mut [u16], clusters: usize
     labels.iter().for_each(|&j| used[j as usize] = true);
     for empty in (0..clusters).filter(|&j| !used[j]) {
         for from in by_error(errors, labels, clusters) {
-            if split_cluster(problem, errors, labels, from, empty) {
+            let members: Vec<usize> = (0..labels.len()).filter(|&i| labels[i] as usize == from).collect();
+            if split_cluster(problem, errors, labels, &members, (from, empty)) {
                 break;
             }
         }

@@ -1,13 +1,14 @@
 //! What a fit will do, resolved from the parameters before it starts.
 
 use crate::model::rig::BoneKind;
+use crate::skinning::basins::{self, Basins};
 use crate::skinning::descent::{State, VertexStep};
+use crate::skinning::guess;
 use crate::skinning::params::{Effort, FitParams};
 use crate::skinning::problem::Problem;
 use crate::skinning::search::SearchPlan;
 use crate::skinning::together::Together;
 use crate::skinning::vertex_step::VertexParams;
-use crate::skinning::{basins::Basins, guess};
 
 /// Vertices and frames of a sample. A mesh less than twice as large is used whole.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,8 @@ impl Plan {
                         only_rounds: if basins { 56 } else { 80 },
                         middle_rounds: 60,
                         last_rounds: 15,
-                        together: true,
+                        // They know the plain squared error only.
+                        together: !params.area && params.importance.is_none(),
                         basins,
                         spare: 2,
                         spare_rounds: 20,
@@ -143,9 +145,10 @@ impl Plan {
         self.brief && !self.basins && !self.together
     }
 
-    /// The vertex step of rounds that refine.
-    pub fn vertex_step(&self, problem: &Problem) -> VertexStep {
-        if self.basins { VertexStep::Basins(Basins::new(&problem.rest)) } else { VertexStep::Choose }
+    /// The vertex step of rounds that refine `bones` bones.
+    pub fn vertex_step(&self, problem: &Problem, bones: usize) -> VertexStep {
+        let basins = self.basins && bones <= basins::MAX_RIG_BONES;
+        if basins { VertexStep::Basins(Basins::new(&problem.rest)) } else { VertexStep::Choose }
     }
 
     /// Steps over vertices and bones together, where they can be made.

@@ -29,6 +29,17 @@ impl ReduceMethod {
     pub fn needs_poses(self) -> bool {
         matches!(self, Self::Bonesmith | Self::Geometric | Self::Poisson)
     }
+
+    /// As on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bonesmith => "bonesmith",
+            Self::KLargest => "k-largest",
+            Self::Smooth => "smooth",
+            Self::Geometric => "geometric",
+            Self::Poisson => "poisson",
+        }
+    }
 }
 
 /// Parameters of `reduce`. `Default` is the recommended set.

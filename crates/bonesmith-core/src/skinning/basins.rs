@@ -30,6 +30,9 @@ pub(super) const BEST_SETS: usize = 6;
 /// Farthest neighbour along the curve, on either side; two on each side are tried in a round.
 const REACH: usize = 6;
 
+/// With more bones, the table of all pairs of them is too large.
+pub(crate) const MAX_RIG_BONES: usize = 512;
+
 /// Maximum steps of a guess, and the share of the vertex's error that a step must gain for another one.
 const STEPS: (usize, f64) = (8, 1e-2);
 

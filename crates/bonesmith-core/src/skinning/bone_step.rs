@@ -4,7 +4,7 @@
 //! and the residual's moments `D_j = sum_i w_ij r_i u_i^T` (3x4) a change of bone `j` by `d` changes the error by
 //! `-2 <d, D_j> + <d S_jj, d>` and every other `D_k` by `-d S_jk`. So
 //!
-//! * affine bones: all at once, `S d = D`, Cholesky with a small ridge [Kavan2010 s.4.2];
+//! * affine bones: all at once, `S d = D`, Cholesky with a small ridge [Kavan2010 s.4.2], sparse where there are many;
 //! * rigid bones: one after another, each the exact optimum with the others fixed [Le2014 eq. 3.18-3.30], the sums
 //!   over vertices replaced by moments; several sweeps, eight frames side by side;
 //! * trs bones: as rigid, alternating rotation and scale along the bone's own axes, which `axes` finds.
@@ -20,10 +20,12 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::model::rig::BoneKind;
-use crate::skinning::moments::{Coupling, Moments};
+use crate::skinning::moments::{Coupling, Moments, SecondMoments};
 use crate::skinning::motion::Motion;
+use crate::skinning::near::MANY_BONES;
 use crate::solve::kernels::{Spread, TileBone, mix4};
 use crate::solve::polar::{LANES, Lane, LaneMat, nearest_rotations};
+use crate::solve::sparse_spd::{Factor, Lower};
 use crate::solve::transform::rotation_svd;
 
 /// Smallest and largest scale of a trs bone along an axis.
@@ -59,6 +61,9 @@ const COLUMNS: usize = 192;
 /// Solves `S d = D` for all free bones and all frames at once; the gain.
 pub(super) fn update_affine(motion: &mut Motion, moments: &Moments, is_free: impl Fn(usize) -> bool) -> f64 {
     let (b, length) = (motion.bones, motion.length);
+    if b > MANY_BONES {
+        return update_many_affine(motion, moments, is_free);
+    }
     let free: Vec<usize> = (0..4 * b).filter(|r| is_free(r % b)).collect();
     let (side, second) = (free.len(), moments.second.dense());
     let system = match side == 4 * b {
@@ -83,6 +88,70 @@ pub(super) fn update_affine(motion: &mut Motion, moments: &Moments, is_free: imp
         gain += part;
     }
     gain
+}
+
+/// As [`update_affine`] with the sparse factor of `S`.
+pub(super) fn update_many_affine(motion: &mut Motion, moments: &Moments, is_free: impl Fn(usize) -> bool) -> f64 {
+    let (b, length) = (motion.bones, motion.length);
+    let free: Vec<usize> = (0..b).filter(|&j| is_free(j)).collect();
+    let Some((factor, ridge)) = regular_sparse(&moments.second, &free) else { return 0.0 };
+    let side = 4 * free.len();
+    let row = |at: usize| (at % 4 * b + free[at / 4]) * length;
+    let (mut gain, mut step) = (0.0, Vec::new());
+    for first in (0..length).step_by(COLUMNS) {
+        let columns = COLUMNS.min(length - first);
+        step.clear();
+        step.extend((0..columns * side).map(|at| moments.residual[row(at % side) + first + at / side]));
+        if !factor.solve(&mut step, columns) {
+            return gain;
+        }
+        let mut part = 0.0;
+        for at in 0..side {
+            let right = &moments.residual[row(at) + first..][..columns];
+            for (l, x) in motion.rows_mut()[row(at) + first..][..columns].iter_mut().enumerate() {
+                let d = step[l * side + at];
+                part += d * (right[l] + ridge * d);
+                *x += d;
+            }
+        }
+        gain += part;
+    }
+    gain
+}
+
+/// As [`regular`] for the blocks of some bones, ascending; entry 4 j + c is coordinate c of bone number j.
+fn regular_sparse(second: &SecondMoments, bones: &[usize]) -> Option<(Factor, f64)> {
+    let mut numbers = vec![usize::MAX; second.bones()];
+    bones.iter().enumerate().for_each(|(at, &j)| numbers[j] = at);
+    let (mut starts, mut rows, mut values, mut diagonal) = (vec![0], Vec::new(), Vec::new(), Vec::new());
+    for (at, &j) in bones.iter().enumerate() {
+        let below = || second.of[j].others.iter().filter(|(k, _)| *k > j && numbers[*k] != usize::MAX);
+        for c in 0..4 {
+            diagonal.push(values.len());
+            rows.extend((c..4).map(|d| 4 * at + d));
+            values.extend((c..4).map(|d| second.of[j].own[c][d]));
+            for (k, block) in below() {
+                rows.extend((0..4).map(|d| 4 * numbers[*k] + d));
+                values.extend(block[c]);
+            }
+            starts.push(rows.len());
+        }
+    }
+    let largest = diagonal.iter().map(|&at| values[at]).fold(0.0, f64::max);
+    let first = 1e-9 * largest + 1e-12;
+    let mut lower = Lower { starts, rows, values };
+    let mut symbolic = lower.analyse()?;
+    let mut ridge = 0.0;
+    for raised in 0..8 {
+        let next = first * 100f64.powi(raised);
+        diagonal.iter().for_each(|&at| lower.values[at] += next - ridge);
+        ridge = next;
+        match lower.factor(symbolic) {
+            Ok(factor) => return Some((factor, ridge)),
+            Err(same) => symbolic = same,
+        }
+    }
+    None
 }
 
 /// Cholesky factor of `S` with a ridge, and the ridge. `S` is singular where a bone has too few vertices or they lie in a

@@ -226,7 +226,9 @@ impl State {
     /// Removes bones.
     pub fn remove(&mut self, gone: &[usize]) {
         self.motion = plant::remove(&self.motion, &mut self.skin, gone);
-        let mut at = 0..;
-        self.model.axes.retain(|_| at.next().is_some_and(|j: usize| !gone.contains(&j)));
+        let mut stays = vec![true; self.model.axes.len()];
+        gone.iter().for_each(|&j| stays[j] = false);
+        let mut stays = stays.into_iter();
+        self.model.axes.retain(|_| stays.next().unwrap_or(true));
     }
 }

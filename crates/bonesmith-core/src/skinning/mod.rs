@@ -14,6 +14,8 @@ pub(crate) mod loss;
 pub(crate) mod moments;
 pub(crate) mod momentum;
 pub(crate) mod motion;
+pub(crate) mod near;
+pub(crate) mod norm;
 pub(crate) mod normals;
 pub(crate) mod params;
 pub(crate) mod pass;

@@ -72,6 +72,40 @@ impl SecondMoments {
         Self { of: (0..bones).map(coupling).collect() }
     }
 
+    /// Of bones without vertices.
+    pub fn of_none(bones: usize) -> Self {
+        Self { of: vec![Coupling::default(); bones] }
+    }
+
+    /// Adds the blocks of the lower triangle of some bones, whose numbers ascend. Blocks without any shared weight are left out.
+    pub fn add_triangle(&mut self, bones: &[u16], triangle: &[Mat4]) {
+        let mut at = 0;
+        for (row, &j) in bones.iter().enumerate() {
+            for &k in &bones[..=row] {
+                let found = &triangle[at];
+                at += 1;
+                if (0..4).any(|c| found.get(c, c) != 0.0) {
+                    let entry = |c: usize, d: usize| found.get(c, d);
+                    self.add(j as usize, k as usize, &std::array::from_fn(|c| std::array::from_fn(|d| entry(c, d))));
+                    if j != k {
+                        self.add(
+                            k as usize,
+                            j as usize,
+                            &std::array::from_fn(|c| std::array::from_fn(|d| entry(d, c))),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the blocks of other sums over the same bones.
+    pub fn merge(&mut self, other: &Self) {
+        for j in 0..other.bones() {
+            other.blocks(j).for_each(|(k, block)| self.add(j, k, block));
+        }
+    }
+
     /// B.
     pub fn bones(&self) -> usize {
         self.of.len()

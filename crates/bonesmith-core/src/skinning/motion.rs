@@ -19,6 +19,8 @@ pub(crate) struct Motion {
     pub length: usize,
     /// [4 B, L].
     rows: Vec<f64>,
+    /// [B] the middle of the vertices that a bone was planted for; empty where none was.
+    planted: Vec<Option<DVec3>>,
     derived: Derived,
 }
 
@@ -32,7 +34,7 @@ struct Derived {
 
 impl Clone for Motion {
     fn clone(&self) -> Self {
-        Self::from_rows(self.bones, self.length, self.rows.clone())
+        Self { planted: self.planted.clone(), ..Self::from_rows(self.bones, self.length, self.rows.clone()) }
     }
 }
 
@@ -40,7 +42,7 @@ impl Motion {
     /// From [4 B, L] rows.
     pub fn from_rows(bones: usize, length: usize, rows: Vec<f64>) -> Self {
         debug_assert_eq!(rows.len(), 4 * bones * length);
-        Self { bones, length, rows, derived: Derived::default() }
+        Self { bones, length, rows, planted: Vec::new(), derived: Derived::default() }
     }
 
     /// All bones at rest in all frames.
@@ -139,7 +141,32 @@ impl Motion {
     /// A copy with bones picked from this one, in the order given.
     pub fn select(&self, picked: &[usize]) -> Self {
         let rows = (0..4).flat_map(|c| picked.iter().flat_map(move |&j| self.row(c, j))).copied().collect();
+        let planted = match self.planted.is_empty() {
+            true => Vec::new(),
+            false => picked.iter().map(|&j| self.planted[j]).collect(),
+        };
+        Self { planted, ..Self::from_rows(picked.len(), self.length, rows) }
+    }
+
+    /// As [`Motion::select`], for a while: by short numbers, and without places.
+    pub fn pick(&self, picked: &[u16]) -> Self {
+        let mut rows = Vec::with_capacity(4 * picked.len() * self.length);
+        for c in 0..4 {
+            picked.iter().for_each(|&j| rows.extend_from_slice(self.row(c, j as usize)));
+        }
         Self::from_rows(picked.len(), self.length, rows)
+    }
+
+    /// The middle of the vertices that bone `j` was planted for, where that is known.
+    pub fn planted_at(&self, j: usize) -> Option<DVec3> {
+        self.planted.get(j).copied().flatten()
+    }
+
+    /// The last bones were planted there.
+    pub fn set_planted(&mut self, places: &[DVec3]) {
+        self.planted.resize(self.bones - places.len(), None);
+        self.planted.truncate(self.bones - places.len());
+        self.planted.extend(places.iter().map(|p| Some(*p)));
     }
 }
 

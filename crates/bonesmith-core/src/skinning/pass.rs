@@ -5,6 +5,8 @@
 //!
 //! Vertices are dealt to a fixed number of lanes that depends on sizes only, each lane is summed in order, and lanes
 //! are added in order: the result does not depend on the number of threads.
+//!
+//! With many bones a block works with those near it (`near`), in numbers of its own: what it adds to the sums is numbered back.
 
 use std::ops::Range;
 
@@ -15,6 +17,7 @@ use crate::skinning::device::{Cpu, Device, Terms};
 use crate::skinning::guess::Guess;
 use crate::skinning::moments::{Moments, SecondMoments};
 use crate::skinning::motion::Motion;
+use crate::skinning::near::{self, NearBlock, Reach};
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::{Skin, SkinRows, SkinView};
 use crate::skinning::smooth::{Means, Smoothness};
@@ -43,11 +46,12 @@ pub(crate) fn gather_frames(problem: &Problem, motion: &Motion, skin: &Skin) -> 
 
 fn gather_lanes(problem: &Problem, motion: &Motion, skin: &Skin, sums: impl Fn() -> Sums + Sync) -> Moments {
     let (n, per_lane) = (problem.vertices(), lane_size(problem, motion));
+    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
     let lane = |lane: usize| {
-        let (mut block, mut sums) = (Block::new(problem, motion, skin.slots), sums());
-        for range in blocks(lane * per_lane..((lane + 1) * per_lane).min(n)) {
-            let rows = skin.rows(range.clone());
-            block.load(range);
+        let (mut block, mut sums, mut numbers) = (Block::new(problem, motion, skin.slots), sums(), Vec::new());
+        for (range, near) in blocks(near.as_deref(), lane * per_lane..((lane + 1) * per_lane).min(n)) {
+            let rows = local(near, skin.rows(range.clone()), &mut numbers);
+            block.load(range, near);
             block.find_residuals(&rows);
             sums.add(&block, &rows);
         }
@@ -68,15 +72,21 @@ pub(crate) fn solve(
 ) -> Moments {
     let (slots, per_lane) = (skin.slots, lane_size(problem, motion));
     let smooth = smoothness.map(|smoothness| (smoothness.strength, smoothness.means(skin)));
+    let near = near::blocks(motion, skin, BLOCK, Reach::Around);
     // Made before the lanes start: they would otherwise wait for one of them.
-    let (_, _) = (motion.pairs(), motion.rows32());
+    if near.is_none() {
+        let (_, _) = (motion.pairs(), motion.rows32());
+    }
     let lane = |(lane, mut rows): (usize, SkinRows<'_>)| {
         let (mut block, mut sums) = (Block::new(problem, motion, slots), Sums::new(problem, motion));
         let mut solver = VertexSolver::new(params);
         let first = lane * per_lane;
-        for range in blocks(first..first + rows.rest.len()) {
+        for (range, near) in blocks(near.as_deref(), first..first + rows.rest.len()) {
             let mut rows = rows.part(range.start - first..range.end - first);
-            block.load(range.clone());
+            if let Some(near) = near {
+                near.enter(rows.bones, rows.weights);
+            }
+            block.load(range.clone(), near);
             block.find_residuals(&rows.view());
             block.project();
             for part in eights(range.len()) {
@@ -85,6 +95,9 @@ pub(crate) fn solve(
             }
             block.find_residuals(&rows.view());
             sums.add(&block, &rows.view());
+            if let Some(near) = near {
+                near.leave(rows.bones, rows.weights);
+            }
         }
         sums
     };
@@ -95,12 +108,23 @@ pub(crate) fn solve(
 /// The best rest normals for the present weights and bones.
 pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin, params: VertexParams) {
     let slots = skin.slots;
+    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
     skin.par_chunks_mut(BLOCK).enumerate().for_each_init(
         || (Block::new(problem, motion, slots), VertexSolver::new(params)),
         |(block, solver), (at, mut rows)| {
-            block.load(at * BLOCK..at * BLOCK + rows.rest.len());
-            for part in eights(rows.rest.len()) {
-                vertex_step::solve_normals(solver, block.view(part.clone(), None), rows.part(part));
+            let first = at * BLOCK;
+            for (range, near) in blocks(near.as_deref(), first..first + rows.rest.len()) {
+                let mut rows = rows.part(range.start - first..range.end - first);
+                if let Some(near) = near {
+                    near.enter(rows.bones, rows.weights);
+                }
+                block.load(range, near);
+                for part in eights(rows.rest.len()) {
+                    vertex_step::solve_normals(solver, block.view(part.clone(), None), rows.part(part));
+                }
+                if let Some(near) = near {
+                    near.leave(rows.bones, rows.weights);
+                }
             }
         },
     );
@@ -108,43 +132,61 @@ pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin,
 
 /// [N, K] products of each vertex's residual with the rows of its own bones.
 pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 4]> {
-    let (b, slots) = (motion.bones, skin.slots);
-    let mut out = vec![[0.0; 4]; problem.vertices() * slots];
-    out.par_chunks_mut(BLOCK * slots).enumerate().for_each_init(
-        || Block::new(problem, motion, slots),
-        |block, (at, out)| {
-            let range = at * BLOCK..at * BLOCK + out.len() / slots;
-            block.look(range.clone(), skin);
-            let bones = &skin.bones[range.start * slots..range.end * slots];
-            for (at, (out, &j)) in out.iter_mut().zip(bones).enumerate() {
-                let along = &block.along[at / slots * 4 * b..];
-                *out = std::array::from_fn(|c| along[c * b + j as usize]);
-            }
-        },
-    );
-    out
+    each_block(problem, motion, skin, |shown| {
+        let slots = shown.rows.slots;
+        let slope = |(at, &j): (usize, &u16)| shown.slope(shown.along, at / slots, j as usize);
+        shown.rows.bones.iter().enumerate().map(slope).collect()
+    })
 }
 
-/// [N, K] products of each vertex's true normal with the rows of its own bones; none where normals do not count.
-pub(crate) fn normal_slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 3]> {
-    if problem.normals.is_none() {
-        return Vec::new();
+/// What [`each_block`] shows: some vertices with the bones that they have.
+pub(crate) struct Shown<'a> {
+    /// Number of the first vertex.
+    pub first: usize,
+    /// The bones of the block: all, or those that its vertices have.
+    pub motion: &'a Motion,
+    /// The vertices, bones by their place in `motion`.
+    pub rows: SkinView<'a>,
+    /// Numbers of the bones in `motion`, where it does not have all of them.
+    pub bones: Option<&'a [u16]>,
+    /// [n, 4 B] products of the residuals with the rows of `motion`.
+    pub along: &'a [f32],
+    /// [n, 3 B] products of the true normals, where they count.
+    pub normals_along: Option<&'a [f32]>,
+}
+
+impl Shown<'_> {
+    /// Products of vertex number `at` with coordinates 0, 1, .. of bone `j`.
+    pub fn slope<const C: usize>(&self, along: &[f32], at: usize, j: usize) -> [f32; C] {
+        let b = self.motion.bones;
+        std::array::from_fn(|c| along[at * C * b + c * b + j])
     }
-    let (b, slots) = (motion.bones, skin.slots);
-    let mut out = vec![[0.0; 3]; problem.vertices() * slots];
-    out.par_chunks_mut(BLOCK * slots).enumerate().for_each_init(
-        || Block::new(problem, motion, slots),
-        |block, (at, out)| {
-            let range = at * BLOCK..at * BLOCK + out.len() / slots;
-            block.load(range.clone());
-            let bones = &skin.bones[range.start * slots..range.end * slots];
-            for (at, (out, &j)) in out.iter_mut().zip(bones).enumerate() {
-                let along = &block.normals_along[at / slots * 3 * b..];
-                *out = std::array::from_fn(|c| along[c * b + j as usize]);
-            }
-        },
-    );
-    out
+}
+
+/// Shows all vertices in blocks, each with the products of its residuals; what is found, in the order of the vertices.
+pub(crate) fn each_block<T: Send>(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &Skin,
+    found: impl Fn(Shown<'_>) -> Vec<T> + Sync,
+) -> Vec<T> {
+    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
+    let all: Vec<_> = blocks(near.as_deref(), 0..problem.vertices()).collect();
+    let parts: Vec<Vec<T>> = all
+        .into_par_iter()
+        .map_init(
+            || (Block::new(problem, motion, skin.slots), Vec::new()),
+            |(block, numbers), (range, near)| {
+                let rows = local(near, skin.rows(range.clone()), numbers);
+                block.look(range.clone(), near, &rows);
+                let (n, b) = (range.len(), block.motion().bones);
+                let normals_along = problem.normals.is_some().then(|| &block.normals_along[..n * 3 * b]);
+                let (along, bones) = (&block.along[..n * 4 * b], near.map(|near| near.bones.as_slice()));
+                found(Shown { first: range.start, motion: block.motion(), rows, bones, along, normals_along })
+            },
+        )
+        .collect();
+    parts.into_iter().flatten().collect()
 }
 
 /// A vertex as [`revise`] shows it.
@@ -169,7 +211,7 @@ pub(crate) fn revise<R: Default>(
         || (Block::new(problem, motion, slots), R::default()),
         |(block, scratch), (at, rows)| {
             let start = at * BLOCK;
-            block.load(start..start + rows.rest.len());
+            block.load(start..start + rows.rest.len(), None);
             block.find_residuals(&rows.view());
             block.project();
             let vertices = rows.bones.chunks_mut(slots).zip(rows.weights.chunks_mut(slots)).zip(rows.rest);
@@ -187,28 +229,56 @@ pub(crate) fn revise<R: Default>(
     );
 }
 
+/// What `of_block` finds from the residuals [n, L] of the vertices from `first` on, block by block, in order.
+pub(crate) fn survey<R: Send>(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &Skin,
+    of_block: impl Fn(usize, &[f32]) -> R + Sync,
+) -> Vec<R> {
+    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
+    let all: Vec<_> = blocks(near.as_deref(), 0..problem.vertices()).collect();
+    let found = all.into_par_iter().map_init(
+        || (Block::new(problem, motion, skin.slots), Vec::new()),
+        |(block, numbers), (range, near)| {
+            let (first, n) = (range.start, range.len());
+            let rows = local(near, skin.rows(range.clone()), numbers);
+            block.load(range, near);
+            block.find_residuals(&rows);
+            of_block(first, &block.residuals[..n * problem.length])
+        },
+    );
+    found.collect()
+}
+
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
 pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: VertexParams) -> Vec<f64> {
-    let parts: Vec<Vec<f64>> = blocks(0..problem.vertices())
-        .collect::<Vec<_>>()
+    let near = near::blocks(motion, skin, BLOCK, Reach::Around);
+    let all: Vec<_> = blocks(near.as_deref(), 0..problem.vertices()).collect();
+    let parts: Vec<(Option<&NearBlock>, Vec<f64>)> = all
         .into_par_iter()
         .map_init(
-            || Block::new(problem, motion, skin.slots),
-            |block, range| {
-                block.look(range.clone(), skin);
-                let mut costs = vec![0.0; motion.bones];
+            || (Block::new(problem, motion, skin.slots), Vec::new()),
+            |(block, numbers), (range, near)| {
+                let rows = local(near, skin.rows(range.clone()), numbers);
+                block.look(range.clone(), near, &rows);
+                let mut costs = vec![0.0; block.motion().bones];
                 let mut solver = VertexSolver::new(params);
                 for part in eights(range.len()) {
-                    let rows = skin.rows(range.start + part.start..range.start + part.end);
-                    add_removal_costs(&mut solver, block.view(part, None), &rows, &mut costs);
+                    let importance = |l: usize| problem.loss.of(range.start + part.start + l);
+                    let view = block.view(part.clone(), None);
+                    add_removal_costs(&mut solver, view, &rows.part(part.clone()), &importance, &mut costs);
                 }
-                costs
+                (near, costs)
             },
         )
         .collect();
     let mut costs = vec![0.0; motion.bones];
-    for part in parts {
-        costs.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+    for (near, part) in parts {
+        match near {
+            Some(near) => near.bones.iter().zip(part).for_each(|(&j, x)| costs[j as usize] += x),
+            None => costs.iter_mut().zip(part).for_each(|(sum, x)| *sum += x),
+        }
     }
     costs
 }
@@ -217,16 +287,36 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
 fn lane_size(problem: &Problem, motion: &Motion) -> usize {
     const LITTLE: usize = 1 << 18;
     let (n, bones, length) = (problem.vertices(), motion.bones, problem.length);
-    let by_memory = (n * length / 8).max(LITTLE).checked_div(4 * bones * length + 16 * bones * bones).unwrap_or(1);
+    let pairs = if bones > near::MANY_BONES { 0 } else { bones * bones };
+    let by_memory = (n * length / 8).max(LITTLE).checked_div(4 * bones * length + 16 * pairs).unwrap_or(1);
     let lanes = (n / 128).min(by_memory).clamp(2, 32).min(n.div_ceil(LANES)).max(1);
     // Whole blocks: a part of one costs nearly as much.
     (n / lanes / BLOCK).max(1) * BLOCK
 }
 
-/// Vertices in blocks.
-fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+/// Vertices in blocks, each with the bones that it works with, where that is not all of them. `range` begins with a block.
+fn blocks(near: Option<&[NearBlock]>, range: Range<usize>) -> impl Iterator<Item = (Range<usize>, Option<&NearBlock>)> {
     let end = range.end;
-    range.step_by(BLOCK).map(move |start| start..(start + BLOCK).min(end))
+    let near = near.map(|all| {
+        let at = |i: usize| all.partition_point(|block| block.vertices.start < i);
+        &all[at(range.start)..at(end)]
+    });
+    let count = near.map_or(range.len().div_ceil(BLOCK), <[NearBlock]>::len);
+    (0..count).map(move |at| match near {
+        Some(near) => (near[at].vertices.clone(), Some(&near[at])),
+        None => {
+            let start = range.start + at * BLOCK;
+            (start..(start + BLOCK).min(end), None)
+        }
+    })
+}
+
+/// Rows of a block with bones in the block's numbers.
+fn local<'a>(near: Option<&NearBlock>, rows: SkinView<'a>, numbers: &'a mut Vec<u16>) -> SkinView<'a> {
+    match near {
+        Some(near) => near.local(rows, numbers),
+        None => rows,
+    }
 }
 
 /// Vertices of a block that are solved side by side.
@@ -237,7 +327,9 @@ fn eights(n: usize) -> impl Iterator<Item = Range<usize>> {
 /// Buffers of one task, and the block of vertices in them.
 struct Block<'a> {
     problem: &'a Problem,
-    motion: &'a Motion,
+    all: &'a Motion,
+    /// The bones that the block works with, where that is not all of them, and their motion.
+    near: Option<(&'a [u16], Motion)>,
     device: &'static dyn Device,
     /// The vertices.
     range: Range<usize>,
@@ -260,72 +352,106 @@ struct Block<'a> {
 impl<'a> Block<'a> {
     fn new(problem: &'a Problem, motion: &'a Motion, slots: usize) -> Self {
         let shaded = if problem.normals.is_some() { BLOCK } else { 0 };
+        let bones = if motion.bones > near::MANY_BONES { 0 } else { motion.bones };
         Self {
             problem,
-            motion,
+            all: motion,
+            near: None,
             device: &Cpu,
             range: 0..0,
             read: Vec::new(),
             residuals: vec![0.0; BLOCK * problem.length],
             errors: vec![0.0; BLOCK],
-            along: vec![0.0; BLOCK * 4 * motion.bones],
+            along: vec![0.0; BLOCK * 4 * bones],
             terms: Terms { terms: Vec::with_capacity(BLOCK * 4 * slots), ends: Vec::with_capacity(BLOCK) },
             normals: vec![0.0; shaded * problem.length],
-            normals_along: vec![0.0; shaded * 3 * motion.bones],
+            normals_along: vec![0.0; shaded * 3 * bones],
         }
     }
 
-    /// Residuals of some vertices and their products with all bones, for a skin that stays.
-    fn look(&mut self, range: Range<usize>, skin: &Skin) {
-        self.load(range.clone());
-        self.find_residuals(&skin.rows(range));
+    /// The bones that the block works with.
+    fn motion(&self) -> &Motion {
+        self.near.as_ref().map_or(self.all, |(_, motion)| motion)
+    }
+
+    /// Residuals of some vertices and their products with all bones, for rows that stay.
+    fn look(&mut self, range: Range<usize>, near: Option<&'a NearBlock>, rows: &SkinView<'_>) {
+        self.load(range, near);
+        self.find_residuals(rows);
         self.project();
     }
 
-    /// Takes up the trajectories of some vertices.
-    fn load(&mut self, range: Range<usize>) {
+    /// Takes up the trajectories of some vertices, and the bones that they work with.
+    fn load(&mut self, range: Range<usize>, near: Option<&'a NearBlock>) {
+        let pick = |near: &'a NearBlock| (near.bones.as_slice(), self.all.pick(&near.bones));
+        self.near = near.map(pick);
         self.problem.load(range.clone(), &mut self.read);
+        let (n, bones) = (range.len(), self.motion().bones);
+        self.along.resize(self.along.len().max(n * 4 * bones), 0.0);
         if let Some(normals) = &self.problem.normals {
-            let (n, side, length) = (range.len(), 3 * self.motion.bones, self.problem.length);
-            let (rows, along) = (&mut self.normals[..n * length], &mut self.normals_along[..n * side]);
+            let (side, length) = (3 * bones, self.problem.length);
+            self.normals_along.resize(self.normals_along.len().max(n * side), 0.0);
+            let mut along = std::mem::take(&mut self.normals_along);
+            let rows = &mut self.normals[..n * length];
             normals.load(range.start, rows);
-            self.device.project(along, rows, &self.motion.rows32()[..side * length], n);
+            let table = self.near.as_ref().map_or(self.all, |(_, motion)| motion).rows32();
+            self.device.project(&mut along[..n * side], rows, &table[..side * length], n);
+            self.normals_along = along;
         }
         self.range = range;
     }
 
-    /// `r = v - sum_j w_j T_j u`, weighted by the loss.
+    /// `r = v - sum_j w_j T_j u`, weighed by the frames' shares.
     fn find_residuals(&mut self, rows: &SkinView<'_>) {
         let (n, length) = (self.range.len(), self.problem.length);
+        let motion = self.near.as_ref().map_or(self.all, |(_, motion)| motion);
         let (residuals, errors) = (&mut self.residuals[..n * length], &mut self.errors[..n]);
-        set_terms(&mut self.terms, self.motion, rows, |at| rows.rest[at].extend(1.0).to_array());
+        set_terms(&mut self.terms, motion, rows, |at| rows.rest[at].extend(1.0).to_array());
         let trajectories = self.problem.loaded(self.range.clone(), &self.read);
-        self.device.residuals(residuals, errors, trajectories, self.motion.rows32(), &self.terms);
+        self.device.residuals(residuals, errors, trajectories, motion.rows32(), &self.terms);
         self.problem.loss.weigh(self.range.start, residuals, errors);
     }
 
     /// `along = residuals * T^T`.
     fn project(&mut self) {
-        let (n, side, length) = (self.range.len(), 4 * self.motion.bones, self.problem.length);
+        let motion = self.near.as_ref().map_or(self.all, |(_, motion)| motion);
+        let (n, side, length) = (self.range.len(), 4 * motion.bones, self.problem.length);
         let (along, residuals) = (&mut self.along[..n * side], &self.residuals[..n * length]);
-        self.device.project(along, residuals, self.motion.rows32(), n);
+        self.device.project(along, residuals, motion.rows32(), n);
     }
 
     /// What vertices number `part` of the block are solved from.
     fn view<'b>(&'b self, part: Range<usize>, smooth: Option<&'b (f64, Means)>) -> BatchView<'b> {
-        let (side, start) = (4 * self.motion.bones, self.range.start);
+        let (motion, start) = (self.motion(), self.range.start);
+        let side = 4 * motion.bones;
         let pull = |(strength, means): &'b (f64, Means)| Pull {
             means: &means[start + part.start..start + part.end],
             strength: *strength,
         };
         let of_normals = |side: usize| &self.normals_along[part.start * side..part.end * side];
         BatchView {
-            pairs: self.motion.pairs(),
+            pairs: motion.pairs(),
             along: &self.along[part.start * side..part.end * side],
-            normals: self.problem.normals.is_some().then(|| of_normals(3 * self.motion.bones)),
+            normals: self.problem.normals.is_some().then(|| of_normals(3 * motion.bones)),
             errors: &self.errors[part.clone()],
             pull: smooth.map(pull),
         }
+    }
+}
+
+impl Block<'_> {
+    /// Terms with the rows of all bones; `buffer` holds them where the block does not work with all.
+    fn numbered_back<'b>(&self, terms: &'b Terms, buffer: &'b mut Terms) -> &'b Terms {
+        let Some((bones, motion)) = &self.near else { return terms };
+        let (b, length) = (self.all.bones, motion.length);
+        let start = |start: usize| {
+            let row = start / length;
+            (row / bones.len() * b + bones[row % bones.len()] as usize) * length
+        };
+        buffer.terms.clear();
+        buffer.terms.extend(terms.terms.iter().map(|term| Term { start: start(term.start), ..*term }));
+        buffer.ends.clone_from(&terms.ends);
+        buffer
     }
 }
 
@@ -348,80 +474,98 @@ fn set_terms<const C: usize>(to: &mut Terms, motion: &Motion, rows: &SkinView<'_
 struct Sums {
     /// [4 B, L]
     residual: Vec<f32>,
-    /// [B (B + 1) / 2] lower triangle of `S`, a block for each pair of bones.
-    second: Vec<Mat4>,
+    second: PairSums,
     squared_error: f64,
     /// [n]
     per_vertex: Vec<f32>,
-    normals: NormalSums,
+    normals: Option<NormalSums>,
     /// [L] squares of the residuals, where the errors of frames are wanted.
     squares: Vec<f64>,
+    /// Terms of a block in the numbers of all bones.
+    terms: Terms,
+    /// Terms of a block times the importance of its vertices.
+    weighed: Terms,
 }
 
 impl Sums {
     fn new(problem: &Problem, motion: &Motion) -> Self {
-        let b = motion.bones;
-        let second = vec![Mat4::default(); b * (b + 1) / 2];
-        let residual = vec![0.0; 4 * b * problem.length];
         Self {
-            residual,
-            second,
+            residual: vec![0.0; 4 * motion.bones * problem.length],
+            second: PairSums::new(motion.bones),
             squared_error: 0.0,
             per_vertex: Vec::new(),
-            normals: NormalSums::new(problem, motion),
+            normals: problem.normals.is_some().then(|| NormalSums::new(motion)),
             squares: Vec::new(),
+            terms: Terms::default(),
+            weighed: Terms::default(),
         }
     }
 
     fn add(&mut self, block: &Block<'_>, rows: &SkinView<'_>) {
         let n = block.range.len();
         let residuals = &block.residuals[..n * block.problem.length];
-        block.device.add_moments(&mut self.residual, residuals, &block.terms);
-        self.normals.add(&mut self.residual, block, rows);
+        let importance = |at: usize| block.problem.loss.of(block.range.start + at);
+        let terms = match block.problem.loss.vertices.is_empty() {
+            true => &block.terms,
+            false => {
+                let rest = |at: usize| (rows.rest[at] * importance(at)).extend(importance(at)).to_array();
+                set_terms(&mut self.weighed, block.motion(), rows, rest);
+                &self.weighed
+            }
+        };
+        let terms = block.numbered_back(terms, &mut self.terms);
+        block.device.add_moments(&mut self.residual, residuals, terms);
+        if let Some(normals) = &mut self.normals {
+            normals.add(&mut self.residual, block, rows, &mut self.terms);
+        }
         if !self.squares.is_empty() {
             for row in residuals.chunks_exact(block.problem.length) {
                 self.squares.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
             }
         }
+        self.second.begin(block);
         for (at, u) in rows.rest.iter().enumerate() {
-            self.per_vertex.push(block.errors[at] as f32);
-            self.squared_error += block.errors[at];
-            let u = [u.x, u.y, u.z, 1.0];
-            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&u, &u));
+            let (error, weight) = (importance(at) * block.errors[at], importance(at));
+            self.per_vertex.push(error as f32);
+            self.squared_error += error;
+            let (u, weighed) = (u.extend(1.0).to_array(), (*u * weight).extend(weight).to_array());
+            self.second.add(rows.of(at), &Mat4::outer(&weighed, &u));
         }
+        self.second.end(block);
     }
 }
 
 /// What a lane adds for the normals. Their moments are sums of the normals themselves, not of residuals: `D_n = sum_i x_i m_i^T - S_n T`.
-#[derive(Default)]
 struct NormalSums {
-    /// [B (B + 1) / 2] lower triangle of `S_n`; none where normals do not count.
-    second: Vec<Mat4>,
+    /// `S_n`.
+    second: PairSums,
     squared_error: f64,
     terms: Terms,
 }
 
 impl NormalSums {
-    fn new(problem: &Problem, motion: &Motion) -> Self {
-        let pairs = if problem.normals.is_some() { motion.bones * (motion.bones + 1) / 2 } else { 0 };
-        Self { second: vec![Mat4::default(); pairs], ..Self::default() }
+    fn new(motion: &Motion) -> Self {
+        Self { second: PairSums::new(motion.bones), squared_error: 0.0, terms: Terms::default() }
     }
 
     /// Adds `x_i m_i^T` to the lane's moments.
-    fn add(&mut self, moments: &mut [f32], block: &Block<'_>, rows: &SkinView<'_>) {
-        if self.second.is_empty() {
-            return;
-        }
-        let (n, length, side) = (block.range.len(), block.problem.length, 3 * block.motion.bones);
-        set_terms(&mut self.terms, block.motion, rows, |at| rows.normals[at].to_array());
-        block.device.add_moments(moments, &block.normals[..n * length], &self.terms);
+    fn add(&mut self, moments: &mut [f32], block: &Block<'_>, rows: &SkinView<'_>, buffer: &mut Terms) {
+        let motion = block.motion();
+        let (n, length, side) = (block.range.len(), block.problem.length, 3 * motion.bones);
+        let importance = |at: usize| block.problem.loss.of(block.range.start + at);
+        set_terms(&mut self.terms, motion, rows, |at| (rows.normals[at] * importance(at)).to_array());
+        block.device.add_moments(moments, &block.normals[..n * length], block.numbered_back(&self.terms, buffer));
+        self.second.begin(block);
         for (at, normal) in rows.normals.iter().enumerate() {
             let normal = normal.extend(0.0).to_array();
             let truth = block.normals[at * length..(at + 1) * length].iter().map(|m| m * m).sum::<f32>();
             let along = &block.normals_along[at * side..(at + 1) * side];
-            self.squared_error += f64::from(truth) + normal_cost(block.motion, rows.of(at), along, &normal);
-            add_outer(&mut self.second, rows.of(at), &Mat4::outer(&normal, &normal));
+            let error = f64::from(truth) + normal_cost(motion, rows.of(at), along, &normal);
+            self.squared_error += importance(at) * error;
+            let weighed = normal.map(|x| x * importance(at));
+            self.second.add(rows.of(at), &Mat4::outer(&weighed, &normal));
         }
+        self.second.end(block);
     }
 }
 
@@ -441,14 +585,55 @@ fn normal_cost(
     mixed.dot(&Mat4::outer(n, n)) - 2.0 * linear
 }
 
-/// Adds `w_j w_k` times a matrix to the blocks of all pairs of bones of a vertex.
-#[inline(always)]
-fn add_outer(second: &mut [Mat4], influences: impl Iterator<Item = (usize, f64)> + Clone, outer: &Mat4) {
-    for (k, (j, w)) in influences.clone().enumerate() {
-        for (j2, w2) in influences.clone().take(k + 1) {
-            let (row, column) = (j.max(j2), j.min(j2));
-            second[row * (row + 1) / 2 + column].add_scaled(w * w2, outer);
+/// Sums of 4x4 matrices over pairs of bones that share vertices.
+struct PairSums {
+    /// Lower triangle, a matrix for each pair: of all bones, or of those that the block works with.
+    triangle: Vec<Mat4>,
+    /// The sums of the blocks so far, where they do not work with all bones.
+    sums: Option<SecondMoments>,
+}
+
+impl PairSums {
+    fn new(bones: usize) -> Self {
+        match bones > near::MANY_BONES {
+            true => Self { triangle: Vec::new(), sums: Some(SecondMoments::of_none(bones)) },
+            false => Self { triangle: vec![Mat4::default(); bones * (bones + 1) / 2], sums: None },
         }
+    }
+
+    fn begin(&mut self, block: &Block<'_>) {
+        if let Some((bones, _)) = &block.near {
+            self.triangle.clear();
+            self.triangle.resize(bones.len() * (bones.len() + 1) / 2, Mat4::default());
+        }
+    }
+
+    /// Adds `w_j w_k` times a matrix for all pairs of bones of a vertex.
+    #[inline(always)]
+    fn add(&mut self, influences: impl Iterator<Item = (usize, f64)> + Clone, outer: &Mat4) {
+        for (k, (j, w)) in influences.clone().enumerate() {
+            for (j2, w2) in influences.clone().take(k + 1) {
+                let (row, column) = (j.max(j2), j.min(j2));
+                self.triangle[row * (row + 1) / 2 + column].add_scaled(w * w2, outer);
+            }
+        }
+    }
+
+    fn end(&mut self, block: &Block<'_>) {
+        if let (Some((bones, _)), Some(sums)) = (&block.near, &mut self.sums) {
+            sums.add_triangle(bones, &self.triangle);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        match (&mut self.sums, &other.sums) {
+            (Some(sums), Some(other)) => sums.merge(other),
+            _ => self.triangle.iter_mut().zip(&other.triangle).for_each(|(sum, x)| sum.add_scaled(1.0, x)),
+        }
+    }
+
+    fn finish(self, bones: usize) -> SecondMoments {
+        self.sums.unwrap_or_else(|| SecondMoments::from_triangle(bones, &self.triangle))
     }
 }
 
@@ -469,8 +654,8 @@ fn take_prediction(residual: &mut [f64], second: &SecondMoments, motion: &Motion
 fn summed(problem: &Problem, motion: &Motion, lanes: Vec<Sums>) -> Moments {
     let b = motion.bones;
     let mut moments = Moments { residual: vec![0.0; 4 * b * problem.length], ..Moments::default() };
-    let mut second = vec![Mat4::default(); b * (b + 1) / 2];
-    let mut of_normals = NormalSums::new(problem, motion).second;
+    let mut second = PairSums::new(b);
+    let mut of_normals = problem.normals.is_some().then(|| PairSums::new(b));
     moments.residual.par_chunks_mut(SUMMED).enumerate().for_each(|(at, sums)| {
         for lane in &lanes {
             let part = &lane.residual[at * SUMMED..][..sums.len()];
@@ -478,21 +663,23 @@ fn summed(problem: &Problem, motion: &Motion, lanes: Vec<Sums>) -> Moments {
         }
     });
     for lane in lanes {
-        second.iter_mut().zip(&lane.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
-        of_normals.iter_mut().zip(&lane.normals.second).for_each(|(sum, x)| sum.add_scaled(1.0, x));
+        second.merge(&lane.second);
         moments.squared_error += lane.squared_error;
-        moments.normal_error += lane.normals.squared_error;
+        if let (Some(sums), Some(lane)) = (&mut of_normals, &lane.normals) {
+            sums.merge(&lane.second);
+            moments.normal_error += lane.squared_error;
+        }
         moments.per_vertex.extend(lane.per_vertex);
         moments.per_frame.resize(lane.squares.len() / 3, 0.0);
         for axis in lane.squares.chunks_exact(moments.per_frame.len().max(1)) {
             moments.per_frame.iter_mut().zip(axis).for_each(|(sum, x)| *sum += x);
         }
     }
-    if problem.normals.is_some() {
+    if let Some(of_normals) = of_normals {
         moments.squared_error += moments.normal_error;
-        second.iter_mut().zip(&of_normals).for_each(|(sum, x)| sum.add_scaled(1.0, x));
-        take_prediction(&mut moments.residual, &SecondMoments::from_triangle(b, &of_normals), motion);
+        second.merge(&of_normals);
+        take_prediction(&mut moments.residual, &of_normals.finish(b), motion);
     }
-    moments.second = SecondMoments::from_triangle(b, &second);
+    moments.second = second.finish(b);
     moments
 }

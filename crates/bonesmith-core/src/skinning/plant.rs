@@ -5,9 +5,14 @@ use rayon::prelude::*;
 
 use crate::skinning::moments::SecondMoments;
 use crate::skinning::motion::Motion;
+use crate::skinning::near::MANY_BONES;
 use crate::skinning::problem::Problem;
 use crate::skinning::skin::Skin;
+use crate::solve::nearest::Points;
 use crate::solve::transform::{nearest_rotation, rotation_svd};
+
+/// Vertices of largest error whose surroundings are compared.
+const TRIES: usize = 24;
 
 /// Adds `count` bones, each moving rigidly with a patch of `patch` vertices around a vertex of large error.
 ///
@@ -20,13 +25,19 @@ pub(crate) fn plant(
     count: usize,
     patch: usize,
 ) -> (Motion, Vec<DMat3>) {
-    let patches = patches(problem, errors.iter().map(|&e| f64::from(e)).collect(), count, patch);
+    let errors = errors.iter().map(|&e| f64::from(e)).collect();
+    let patches = match motion.bones > MANY_BONES {
+        true => many_patches(problem, errors, count, patch),
+        false => patches(problem, errors, count, patch),
+    };
     let motions: Vec<Vec<[[f64; 4]; 3]>> =
         patches.par_iter().map(|members| rigid_motion(problem, rest, members)).collect();
     let present = motion.bones;
     let picked: Vec<usize> = (0..present + motions.len()).map(|j| j.min(present - 1)).collect();
     let mut out = motion.select(&picked);
     motions.iter().enumerate().for_each(|(at, motion)| out.set_bone(present + at, motion));
+    let middle = |members: &Vec<usize>| members.iter().map(|&i| rest[i]).sum::<DVec3>() / members.len() as f64;
+    out.set_planted(&patches.iter().map(middle).collect::<Vec<_>>());
     (out, patches.iter().map(|members| principal_axes(problem, members)).collect())
 }
 
@@ -45,6 +56,39 @@ pub(crate) fn patches(problem: &Problem, mut errors: Vec<f64>, count: usize, pat
     patches
 }
 
+/// As [`patches`], for many of them: vertices are found in a tree, and sorted by their errors once.
+pub(crate) fn many_patches(problem: &Problem, mut errors: Vec<f64>, count: usize, patch: usize) -> Vec<Vec<usize>> {
+    let tree = Points::new(problem.rest.iter().copied().zip(0..));
+    let mut order: Vec<usize> = (0..errors.len()).filter(|&i| errors[i] > 0.0).collect();
+    order.sort_by(|&a, &b| errors[b].total_cmp(&errors[a]).then(a.cmp(&b)));
+    let mut next = order.into_iter();
+    let mut worst: Vec<usize> = Vec::with_capacity(TRIES);
+    let (mut patches, mut found) = (Vec::with_capacity(count), Vec::new());
+    while patches.len() < count {
+        worst.retain(|&i| errors[i] > 0.0);
+        let missing = TRIES - worst.len();
+        worst.extend(next.by_ref().filter(|&i| errors[i] > 0.0).take(missing));
+        let mut score = |i: usize| {
+            tree.nearest(problem.rest[i], patch, &mut found);
+            found.iter().map(|(_, k)| errors[*k as usize]).sum::<f64>()
+        };
+        let mut best: Option<(f64, usize)> = None;
+        for &i in &worst {
+            let score = score(i);
+            if best.is_none_or(|(most, seed)| score > most || (score == most && i < seed)) {
+                best = Some((score, i));
+            }
+        }
+        let Some((_, seed)) = best else { break };
+        tree.nearest(problem.rest[seed], patch, &mut found);
+        // Where many vertices lie in one place, the seed may not be among the nearest of its own.
+        errors[seed] = 0.0;
+        found.iter().for_each(|(_, k)| errors[*k as usize] = 0.0);
+        patches.push(found.iter().map(|(_, k)| *k as usize).collect());
+    }
+    patches
+}
+
 /// Principal axes of some vertices in the rest pose: where scale acts if the bone has any.
 fn principal_axes(problem: &Problem, members: &[usize]) -> DMat3 {
     let center = members.iter().map(|&i| problem.rest[i]).sum::<DVec3>() / members.len() as f64;
@@ -55,7 +99,7 @@ fn principal_axes(problem: &Problem, members: &[usize]) -> DMat3 {
 /// The vertex whose surroundings hold the most error, among the worst few.
 fn worst_seed(problem: &Problem, errors: &[f64], patch: usize) -> Option<usize> {
     let mut order: Vec<usize> = (0..errors.len()).filter(|&i| errors[i] > 0.0).collect();
-    let tries = order.len().min(24);
+    let tries = order.len().min(TRIES);
     if tries == 0 {
         return None;
     }
@@ -107,10 +151,16 @@ pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, count: usize) 
     let mut order: Vec<usize> = (0..b).collect();
     order.sort_by(|&x, &y| costs[x].total_cmp(&costs[y]).then(x.cmp(&y)));
     let mut out: Vec<usize> = Vec::new();
+    let mut barred = vec![false; b];
     for j in order {
-        let close = |&k: &usize| second.shared_mass(j, k) > 0.05 * second.mass(j).min(second.mass(k));
-        if out.len() < count && !out.iter().any(close) {
+        if out.len() == count {
+            break;
+        }
+        if !barred[j] {
             out.push(j);
+            for (k, block) in &second.of[j].others {
+                barred[*k] |= block[3][3] > 0.05 * second.mass(j).min(second.mass(*k));
+            }
         }
     }
     out
@@ -119,6 +169,8 @@ pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, count: usize) 
 /// Removes bones from motion and weights.
 pub(crate) fn remove(motion: &Motion, skin: &mut Skin, gone: &[usize]) -> Motion {
     skin.remove(motion.bones, gone);
-    let kept: Vec<usize> = (0..motion.bones).filter(|j| !gone.contains(j)).collect();
+    let mut stays = vec![true; motion.bones];
+    gone.iter().for_each(|&j| stays[j] = false);
+    let kept: Vec<usize> = (0..motion.bones).filter(|&j| stays[j]).collect();
     motion.select(&kept)
 }

@@ -10,13 +10,12 @@
 //! frames. Each vertex gives up its influences one by one, the cheapest first; over all vertices the cheapest removals are taken.
 
 use glam::DVec3;
-use rayon::prelude::*;
 
 use crate::observer::Cancelled;
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
-use crate::skinning::pass;
+use crate::skinning::pass::{self, Shown};
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
@@ -64,14 +63,14 @@ pub(crate) fn prune(
 
 /// Removes the influences that cost least, up to a squared error of `budget` in all; returns how many, and what they cost.
 pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget: f64) -> (usize, f64) {
-    let slopes = pass::slopes(problem, motion, skin);
-    let of_normals = pass::normal_slopes(problem, motion, skin);
-    let slots = skin.slots;
-    let chain = |i: usize| {
-        let row = i * slots..(i + 1) * slots;
-        chain(motion, skin, i, Slopes { position: &slopes[row.clone()], normal: of_normals.get(row) })
-    };
-    let chains: Vec<Vec<Fewer>> = (0..skin.rest.len()).into_par_iter().map(chain).collect();
+    let chains = pass::each_block(problem, motion, skin, |shown| {
+        let chain = |at: usize| {
+            let mut chain = chain(&shown, at);
+            chain.iter_mut().for_each(|fewer| fewer.rise *= problem.loss.of(shown.first + at));
+            chain
+        };
+        (0..shown.rows.rest.len()).map(chain).collect()
+    });
     // A removal is paid per influence: those of one vertex that are cheaper together go together.
     let mut offers: Vec<(f64, u32, u32)> = Vec::new();
     for (i, chain) in chains.iter().enumerate() {
@@ -109,24 +108,34 @@ pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget
 }
 
 /// Products of a vertex's trajectories with the rows of its own bones, [K] each.
-#[derive(Clone, Copy)]
-struct Slopes<'a> {
+struct Slopes {
     /// Of the residual.
-    position: &'a [[f32; 4]],
+    position: Vec<[f32; 4]>,
     /// Of the true normal, where normals count.
-    normal: Option<&'a [[f32; 3]]>,
+    normal: Option<Vec<[f32; 3]>>,
 }
 
-/// What vertex `i` becomes with one influence less, two less, until one is left.
-fn chain(motion: &Motion, skin: &Skin, i: usize, slopes: Slopes<'_>) -> Vec<Fewer> {
-    let mut row: Vec<(usize, f64)> = skin.of(i).collect();
+impl Slopes {
+    fn new(shown: &Shown<'_>, at: usize, row: &[(usize, f64)]) -> Self {
+        let of_normal = |along: &[f32]| row.iter().map(|(j, _)| shown.slope(along, at, *j)).collect();
+        Self {
+            position: row.iter().map(|(j, _)| shown.slope(shown.along, at, *j)).collect(),
+            normal: shown.normals_along.map(of_normal),
+        }
+    }
+}
+
+/// What vertex number `at` becomes with one influence less, two less, until one is left.
+fn chain(shown: &Shown<'_>, at: usize) -> Vec<Fewer> {
+    let mut row: Vec<(usize, f64)> = shown.rows.of(at).collect();
     let count = row.len();
     if count < 2 {
         return Vec::new();
     }
-    let normal = if slopes.normal.is_some() { skin.normals[i] } else { DVec3::ZERO };
-    let rest = (skin.rest[i].extend(1.0).to_array(), normal.extend(0.0).to_array());
-    let (gram, linear) = differences(motion, &row, rest, slopes);
+    let slopes = Slopes::new(shown, at, &row);
+    let normal = if slopes.normal.is_some() { shown.rows.normals[at] } else { DVec3::ZERO };
+    let rest = (shown.rows.rest[at].extend(1.0).to_array(), normal.extend(0.0).to_array());
+    let (gram, linear) = differences(shown.motion, &row, rest, &slopes);
     let value = |w: &[f64]| {
         let product = |j: usize| (0..count).map(|k| gram[j * count + k] * w[k]).sum::<f64>();
         (0..count).map(|j| w[j] * (product(j) - 2.0 * linear[j])).sum::<f64>()
@@ -157,6 +166,9 @@ fn chain(motion: &Motion, skin: &Skin, i: usize, slopes: Slopes<'_>) -> Vec<Fewe
         weights = best;
         row.iter_mut().zip(&weights).for_each(|(slot, w)| slot.1 = *w);
         let mut left: Vec<(usize, f64)> = row.iter().copied().filter(|(_, w)| *w > 0.0).collect();
+        if let Some(bones) = shown.bones {
+            left.iter_mut().for_each(|slot| slot.0 = bones[slot.0] as usize);
+        }
         left.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         out.push(Fewer { row: left, rise });
     }
@@ -168,7 +180,7 @@ fn differences(
     motion: &Motion,
     row: &[(usize, f64)],
     (u, n): ([f64; 4], [f64; 4]),
-    slopes: Slopes<'_>,
+    slopes: &Slopes,
 ) -> (Vec<f64>, Vec<f64>) {
     let (count, pairs) = (row.len(), motion.pairs());
     let products = |outer: Mat4| -> Vec<f64> {
@@ -182,7 +194,7 @@ fn differences(
     let dot = |s: &[f32], rest: &[f64]| s.iter().zip(rest).map(|(s, x)| f64::from(*s) * x).sum::<f64>();
     let mut own = products(Mat4::outer(&u, &u));
     let mut along: Vec<f64> = slopes.position[..count].iter().map(|s| dot(s, &u)).collect();
-    if let Some(of_normal) = slopes.normal {
+    if let Some(of_normal) = &slopes.normal {
         let own_normal = products(Mat4::outer(&n, &n));
         // The residual's product: that of the true normal less that of the present one.
         let present = with_all(&own_normal);

@@ -148,7 +148,7 @@ impl Sample {
 }
 
 /// Vertices along a space-filling curve through the rest pose.
-pub(super) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
+pub(crate) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
     let spread = |x: f64| {
         let mut bits = ((x * 0.5 + 0.5).clamp(0.0, 1.0) * 1023.0) as u64;
         bits = (bits | bits << 16) & 0x0300_00ff;

@@ -91,8 +91,10 @@ impl Skin {
     /// Takes some of `bones` bones out and numbers the others in order; weights still sum to 1. A vertex left without bones
     /// gets its best one in the next pass.
     pub fn remove(&mut self, bones: usize, gone: &[usize]) {
-        let mut numbers = vec![u16::MAX; bones];
-        (0..bones).filter(|j| !gone.contains(j)).enumerate().for_each(|(to, from)| numbers[from] = to as u16);
+        let mut numbers = vec![0; bones];
+        gone.iter().for_each(|&j| numbers[j] = u16::MAX);
+        let stay = numbers.iter_mut().filter(|number| **number != u16::MAX);
+        stay.enumerate().for_each(|(to, number)| *number = to as u16);
         for (bones, weights) in self.bones.chunks_exact_mut(self.slots).zip(self.weights.chunks_exact_mut(self.slots)) {
             let mut used = 0;
             for k in 0..bones.len() {
@@ -170,6 +172,18 @@ pub(crate) struct SkinView<'a> {
 }
 
 impl<'a> SkinView<'a> {
+    /// Some of them.
+    pub fn part(&self, range: Range<usize>) -> SkinView<'a> {
+        let table = range.start * self.slots..range.end * self.slots;
+        SkinView {
+            slots: self.slots,
+            bones: &self.bones[table.clone()],
+            weights: &self.weights[table],
+            rest: &self.rest[range.clone()],
+            normals: &self.normals[range],
+        }
+    }
+
     /// Slots in use of vertex `at`.
     #[inline(always)]
     pub fn of(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + Clone + use<'a> {

@@ -9,6 +9,7 @@ pub(crate) mod kernels;
 pub(crate) mod lanes;
 pub(crate) mod ldl;
 pub(crate) mod matrix;
+pub(crate) mod nearest;
 pub(crate) mod nnls;
 pub(crate) mod polar;
 pub(crate) mod polar32;

@@ -1,38 +1,77 @@
 //! Sparse symmetric positive definite systems by faer's Cholesky factorisation, on one thread: the same bits always.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::sparse::linalg::cholesky::{LltRef, factorize_symbolic_cholesky};
+use faer::sparse::linalg::cholesky::{LltRef, SymbolicCholesky, factorize_symbolic_cholesky};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMatRef};
 use faer::{Conj, MatMut, Par, Side};
+
+/// A symmetric matrix by the columns of its lower triangle: `starts` [n + 1], `rows` rising within each column, `values`.
+pub(crate) struct Lower {
+    pub starts: Vec<usize>,
+    pub rows: Vec<usize>,
+    pub values: Vec<f64>,
+}
+
+/// The Cholesky factor of a sparse matrix.
+pub(crate) struct Factor {
+    symbolic: SymbolicCholesky<usize>,
+    values: Vec<f64>,
+}
+
+impl Lower {
+    /// The order in which unknowns are taken out and where the factor has entries: the pattern decides, not the values.
+    pub fn analyse(&self) -> Option<SymbolicCholesky<usize>> {
+        let n = self.starts.len() - 1;
+        let pattern = SymbolicSparseColMatRef::new_checked(n, n, &self.starts, None, &self.rows);
+        factorize_symbolic_cholesky(pattern, Side::Lower, Default::default(), Default::default()).ok()
+    }
+
+    /// `None` if it is not positive definite, or memory is out.
+    pub fn factor(&self, symbolic: SymbolicCholesky<usize>) -> Result<Factor, SymbolicCholesky<usize>> {
+        let n = self.starts.len() - 1;
+        let pattern = SymbolicSparseColMatRef::new_checked(n, n, &self.starts, None, &self.rows);
+        let mut values = vec![0.0; symbolic.len_val()];
+        let matrix = SparseColMatRef::new(pattern, &self.values);
+        let scratch = symbolic.factorize_numeric_llt_scratch::<f64>(Par::Seq, Default::default());
+        let Ok(mut memory) = MemBuffer::try_new(scratch) else { return Err(symbolic) };
+        let (stack, regularise) = (MemStack::new(&mut memory), Default::default());
+        let done = symbolic
+            .factorize_numeric_llt::<f64>(
+                &mut values,
+                matrix,
+                Side::Lower,
+                regularise,
+                Par::Seq,
+                stack,
+                Default::default(),
+            )
+            .is_ok();
+        if done { Ok(Factor { symbolic, values }) } else { Err(symbolic) }
+    }
+}
+
+impl Factor {
+    /// Solves `A x = right` in place, for `columns` right sides one after another; `false` if memory is out.
+    pub fn solve(&self, right: &mut [f64], columns: usize) -> bool {
+        let scratch = self.symbolic.solve_in_place_scratch::<f64>(columns, Par::Seq);
+        let Ok(mut memory) = MemBuffer::try_new(scratch) else { return false };
+        let right = MatMut::from_column_major_slice_mut(right, right.len() / columns, columns);
+        let factor = LltRef::new(&self.symbolic, &self.values);
+        factor.solve_in_place_with_conj(Conj::No, right, Par::Seq, MemStack::new(&mut memory));
+        true
+    }
+}
 
 /// Solves `A x = right` in place. `A` is given by the columns of its lower triangle: `starts` [n + 1], `rows` rising
 /// within each column, `values`. `false` if it is not positive definite, or memory is out.
 pub(crate) fn solve(starts: &[usize], rows: &[usize], values: &[f64], right: &mut [f64]) -> bool {
-    let n = right.len();
-    debug_assert!(starts.len() == n + 1 && rows.len() == values.len());
-    if n == 0 {
+    debug_assert!(starts.len() == right.len() + 1 && rows.len() == values.len());
+    if right.is_empty() {
         return true;
     }
-    let pattern = SymbolicSparseColMatRef::new_checked(n, n, starts, None, rows);
-    let Ok(symbolic) = factorize_symbolic_cholesky(pattern, Side::Lower, Default::default(), Default::default()) else {
-        return false;
-    };
-    let mut factor = vec![0.0; symbolic.len_val()];
-    let matrix = SparseColMatRef::new(pattern, values);
-    let scratch = symbolic.factorize_numeric_llt_scratch::<f64>(Par::Seq, Default::default());
-    let Ok(mut memory) = MemBuffer::try_new(scratch) else { return false };
-    let stack = MemStack::new(&mut memory);
-    let regularise = Default::default();
-    if symbolic
-        .factorize_numeric_llt::<f64>(&mut factor, matrix, Side::Lower, regularise, Par::Seq, stack, Default::default())
-        .is_err()
-    {
-        return false;
-    }
-    let Ok(mut memory) = MemBuffer::try_new(symbolic.solve_in_place_scratch::<f64>(1, Par::Seq)) else { return false };
-    let right = MatMut::from_column_major_slice_mut(right, n, 1);
-    LltRef::new(&symbolic, &factor).solve_in_place_with_conj(Conj::No, right, Par::Seq, MemStack::new(&mut memory));
-    true
+    let lower = Lower { starts: starts.to_vec(), rows: rows.to_vec(), values: values.to_vec() };
+    let Some(symbolic) = lower.analyse() else { return false };
+    lower.factor(symbolic).is_ok_and(|factor| factor.solve(right, 1))
 }
 
 #[cfg(test)]

@@ -43,11 +43,7 @@ pub fn write_materials(builder: &mut Builder, surface: &Surface) {
 }
 
 /// An image, and a texture of it for each of `wraps`; none where its encoding is unknown.
-fn write_image(
-    builder: &mut Builder,
-    image: &Image,
-    wraps: &[[Wrap; 2]],
-) -> Vec<([Wrap; 2], Index<texture::Texture>)> {
+fn write_image(builder: &mut Builder, image: &Image, wraps: &[[Wrap; 2]]) -> Vec<([Wrap; 2], Index<texture::Texture>)> {
     let Some(mime) = mime_of(&image.bytes) else { return Vec::new() };
     let view = builder.view(&image.bytes, None, None);
     let source = builder.root.push(gltf_json::Image {

@@ -12,6 +12,7 @@
 //! axes or frames, `subjects` moves the joints of a rig into another body.
 
 pub mod align;
+pub mod correspondence;
 mod fitting;
 mod helpers;
 mod params;

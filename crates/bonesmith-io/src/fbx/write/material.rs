@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Wrap};
 
 use super::Scene;
 use super::binary::{Properties, Record};
@@ -38,7 +38,7 @@ pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
     }
 }
 
-/// Tells what Phong has no place for.
+/// Warns of what Phong has no place for.
 pub fn warn_of_losses(surface: &Surface, path: &Path) {
     texture::warn_of_unwritable(surface, path);
     for material in &surface.materials {
@@ -83,7 +83,7 @@ fn record(id: i64, material: &Material) -> Record {
     ])
 }
 
-/// A file name for each image, no two the same on any system: readers tell images by them.
+/// A file name for each image, no two the same on any system: readers identify images by them.
 fn file_names(images: &[Image]) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut name = |image: &Image| {
@@ -121,11 +121,18 @@ fn write_texture(
 ) {
     let Some((video, name)) = videos.get(texture.image as usize) else { return };
     let id = scene.id();
+    // FBX repeats or clamps; a mirrored image is repeated.
+    let mut properties = Properties::new();
+    for (name, wrap) in ["WrapModeU", "WrapModeV"].into_iter().zip(texture.wrap) {
+        if wrap == Wrap::Clamp {
+            properties = properties.int(name, 1);
+        }
+    }
     let record = Record::new("Texture").i64(id).object(name, "Texture").text("").children([
         Record::new("Type").text("TextureVideoClip"),
         Record::new("Version").i32(202),
         Record::new("TextureName").object(name, "Texture"),
-        Properties::new().string("UVSet", &uv_name(surface, texture.uv_set as usize)).int("UseMaterial", 1).done(),
+        properties.string("UVSet", &uv_name(surface, texture.uv_set as usize)).int("UseMaterial", 1).done(),
         Record::new("Media").object(name, "Video"),
         Record::new("FileName").text(name),
         Record::new("RelativeFilename").text(name),

@@ -39,10 +39,10 @@ def grid(stage, path, rows=12, columns=20):
 
 def cache(stage, folder):
     """Animated points below animated transforms."""
-    root = UsdGeom.Xform.Define(stage, "/root")
+    root = UsdGeom.Xform.Define(stage, "/World")
     turn = root.AddRotateXYZOp()
     root.AddTransformOp(opSuffix="odd").Set(Gf.Matrix4d(1, 0, 0, 0, 0.2, 1, 0, 0, 0, 0, 1, 0, 3, 2, 1, 1))
-    mesh = grid(stage, "/root/sheet")
+    mesh = grid(stage, "/World/sheet")
     move = mesh.AddTranslateOp()
     for code in CODES:
         turn.Set(Gf.Vec3f(10 * code, 5, code), code)

@@ -71,6 +71,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Fit bones, weights and bone motion to a mesh animation
     Fit(FitArgs),
+    /// Error against the number of bones, in one run
+    Sweep(SweepArgs),
     /// Take influences away: fewer bones per vertex, the same bones
     Reduce(ReduceArgs),
     /// Compress weights to two layers: few influences with the quality of many
@@ -109,9 +111,10 @@ pub struct SolverArgs {
     /// Number of bones, or auto: enough for an E_RMS of 2, at most 100 [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub bones: Option<BonesArg>,
-    /// Find the fewest bones that reach this E_RMS (thousandths of the model's radius) instead of --bones
-    #[arg(long, value_name = "E", allow_negative_numbers = true)]
-    pub target_error: Option<f64>,
+    /// Find the fewest bones that reach this E_RMS (thousandths of the model's radius), or this root mean square distance: 1mm, 0.2cm,
+    /// 0.01m, 3u (model units); instead of --bones
+    #[arg(long, value_name = "E|LENGTH", allow_negative_numbers = true)]
+    pub target_error: Option<TargetArg>,
     /// Most bones that move one vertex, 1 to 16, or all [default: 4]
     #[arg(long, value_name = "K|all")]
     pub influences: Option<InfluencesArg>,
@@ -128,10 +131,21 @@ pub struct SolverArgs {
     /// [default: 0.2]
     #[arg(long, value_name = "S", help_heading = "Fit")]
     pub shading: Option<f64>,
+    /// Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by at most a quarter)
+    /// [default: 2]
+    #[arg(long, value_name = "P|max")]
+    pub norm: Option<bonesmith::core::fit::Norm>,
+    /// How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a text file with a
+    /// number for every vertex, or a mesh with vertex colours
+    #[arg(long, value_name = "color|FILE")]
+    pub importance: Option<PathBuf>,
+    /// Vertices count by the area of their faces, for meshes that are dense in some parts
+    #[arg(long)]
+    pub area: bool,
     /// Leave the rest pose as it is; otherwise its vertices move to where they fit best
     #[arg(long)]
     pub keep_rest: bool,
-    /// Who does the fit: our best, or a published method for comparison
+    /// Method of the fit: ours, or a published one for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
     /// Bandwidth of --method sma: mean difference of rotation matrices' entries [default: 0.05, or wider for the --bones
@@ -235,6 +249,32 @@ pub struct FitArgs {
     pub input: InputArgs,
     #[command(flatten)]
     pub report: ReportArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bonesmith sweep walk.npz
+  bonesmith sweep cloth.abc --counts 10,20,40,80 --report cloth.html -o cloth.csv")]
+pub struct SweepArgs {
+    /// The animation, as for `fit`
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// Numbers of bones to try [default: 1 to 64]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub counts: Vec<usize>,
+    /// Write the table as .csv
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Write a page with a plot and the table, .html
+    #[arg(long, value_name = "OUT", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub solver: SolverArgs,
+    #[command(flatten)]
+    pub input: InputArgs,
     #[command(flatten)]
     pub json: JsonArgs,
 }
@@ -430,6 +470,26 @@ impl FromStr for BonesArg {
         match text {
             "auto" => Ok(Self::Auto),
             _ => text.parse().map(Self::Exact).map_err(|_| "neither a whole number nor auto".to_owned()),
+        }
+    }
+}
+
+/// `--target-error E|LENGTH`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TargetArg {
+    /// E_RMS.
+    Error(f64),
+    /// Root mean square distance.
+    Distance(bonesmith::Distance),
+}
+
+impl FromStr for TargetArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(e_rms) => Ok(Self::Error(e_rms)),
+            Err(_) => text.parse().map(Self::Distance),
         }
     }
 }

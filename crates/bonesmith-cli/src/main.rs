@@ -1,18 +1,12 @@
-//! The binary `bonesmith`: args (parse) -> settings (resolve) -> commands (run).
+//! The binary `bonesmith`: args (parse) -> settings (resolve) -> commands (run, by the library `bonesmith`).
 
 mod args;
 mod commands;
 mod errors;
-mod load;
-mod memory;
-mod models;
 mod output;
-mod pipeline;
-mod reports;
-mod rigs;
 mod session;
 mod settings;
-mod summary;
+mod tables;
 
 use std::process::ExitCode;
 
@@ -54,6 +48,7 @@ fn work(command: Command, session: &mut Session) -> anyhow::Result<Outcome> {
     match command {
         Command::Demo(args) => commands::demo::run(args, session),
         Command::Fit(args) => commands::fit::run(args, session),
+        Command::Sweep(args) => commands::sweep::run(args, session),
         Command::Reduce(args) => commands::reduce::run(args, session),
         Command::Compress(args) => commands::compress::run(args, session),
         Command::Ddm(args) => commands::ddm::run(args, session),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::settings::JsonTarget;
 
-pub use bonesmith_report::figure;
+pub use bonesmith::text::{bytes, count, figure};
 
 /// Text to stdout. A reader that has seen enough (`| head`) is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -67,16 +67,6 @@ impl std::fmt::Display for Table {
         let width = self.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         self.rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<width$}  {value}"))
     }
-}
-
-/// "1 bone", "2 bones".
-pub fn count(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
-}
-
-/// Bytes for a person: "4.2 MB".
-pub fn bytes(n: u64) -> String {
-    indicatif::DecimalBytes(n).to_string()
 }
 
 #[cfg(test)]

@@ -3,20 +3,18 @@
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bonesmith_core::{Observer, Progress};
-use bonesmith_io::Transaction;
+use bonesmith::core::observer::Cancelled;
+use bonesmith::io::Transaction;
+use bonesmith::{Cancel, Noted, Observer, Progress, Warning};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::GlobalArgs;
-use crate::errors::Usage;
+use crate::errors::{self, Usage};
 use crate::output::tell;
 use crate::settings::{self, JsonTarget, ReportTarget};
-use bonesmith_core::observer::Cancelled;
 
 /// Lines on a pipe come no faster than this within a stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,9 +25,9 @@ pub struct Session {
     pub verbose: bool,
     /// What a bench has shown so far, for its report.
     pub shown: String,
-    /// What files did not bring along, told already.
-    pub losses: Vec<bonesmith_io::Warning>,
-    stop: Arc<AtomicBool>,
+    /// Warnings about files, shown already.
+    pub losses: Vec<Warning>,
+    stop: Cancel,
     display: Display,
     /// What is written waits here until the command has succeeded.
     transaction: Option<Transaction>,
@@ -62,7 +60,7 @@ impl Session {
             }
         };
         let verbose = global.verbose && !global.quiet;
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Cancel::new();
         Self {
             quiet: global.quiet,
             verbose,
@@ -93,7 +91,7 @@ impl Session {
         json: Option<&JsonTarget>,
         report: Option<&ReportTarget>,
     ) -> Result<(), Usage> {
-        self.outputs = outputs.iter().flat_map(|path| bonesmith_io::files_of(path)).collect();
+        self.outputs = outputs.iter().flat_map(|path| bonesmith::io::files_of(path)).collect();
         self.outputs.extend(json.and_then(JsonTarget::path).cloned());
         self.outputs.extend(report.map(|target| target.path.clone()));
         settings::keep_apart(inputs, &self.outputs)
@@ -110,11 +108,11 @@ impl Session {
 
     /// First Ctrl-C asks to stop, the second one ends the program at once.
     pub fn catch_ctrl_c(&self) {
-        let stop = Arc::clone(&self.stop);
+        let stop = self.stop.clone();
         // Without a handler Ctrl-C still works, only less gently: not worth failing for.
         let _ = ctrlc::set_handler(move || {
-            if stop.swap(true, Ordering::SeqCst) {
-                bonesmith_io::remove_temporaries();
+            if stop.cancel() {
+                bonesmith::io::remove_temporaries();
                 std::process::exit(130);
             }
         });
@@ -132,7 +130,7 @@ impl Session {
 
     /// Fails if the user has asked to stop.
     pub fn check_cancelled(&self) -> Result<(), Cancelled> {
-        if self.stop.load(Ordering::SeqCst) { Err(Cancelled) } else { Ok(()) }
+        if self.stop.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }
 
     /// Takes the progress display off the terminal.
@@ -142,29 +140,28 @@ impl Session {
         }
     }
 
-    /// Runs what reads or writes the user's files. What is lost on the way is told at once, each once, and kept for the summary.
-    pub fn heed<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let (done, warnings) = bonesmith_io::with_warnings(work);
-        for warning in warnings {
+    /// The value; its warnings are shown at once, each once, and kept for the summary.
+    pub fn take<T>(&mut self, noted: Noted<T>) -> T {
+        for warning in noted.warnings {
             if !self.losses.contains(&warning) {
-                self.warn(&warning.to_string());
+                self.warn_of(&warning);
                 self.losses.push(warning);
             }
         }
-        done
+        noted.value
     }
 
-    /// A summary whose list of warnings has the losses too.
+    /// A summary whose list of warnings has those about files too.
     pub fn with_losses(&self, mut summary: Value) -> Value {
         let list = summary["warnings"].take();
-        let losses = self.losses.iter().map(|loss| {
-            let mut value = json!(loss);
-            value["text"] = json!(loss.to_string());
-            value
-        });
-        let told = list.as_array().cloned().unwrap_or_default();
-        summary["warnings"] = losses.chain(told).collect();
+        let others = list.as_array().cloned().unwrap_or_default();
+        summary["warnings"] = self.losses.iter().map(Warning::to_json).chain(others).collect();
         summary
+    }
+
+    /// A warning on stderr, with the option that helps.
+    pub fn warn_of(&self, warning: &Warning) {
+        self.warn(&errors::warning_text(warning));
     }
 
     /// A remark on stderr, kept apart from the progress bar.
@@ -184,7 +181,7 @@ impl Observer for Session {
             Display::Lines(lines) => lines.show(progress),
             Display::Bar(bar) => show_bar(bar, progress),
         }
-        match self.stop.load(Ordering::SeqCst) {
+        match self.stop.is_cancelled() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -271,7 +268,7 @@ mod tests {
     fn a_stop_request_reaches_the_stages() {
         let mut session = Session::new(&GlobalArgs { threads: None, quiet: true, verbose: false });
         assert!(session.stage("reading").is_ok());
-        session.stop.store(true, Ordering::SeqCst);
+        session.stop.cancel();
         assert!(session.stage("fitting").is_err());
     }
 }

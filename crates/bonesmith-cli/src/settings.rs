@@ -2,43 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use bonesmith_core::BoneKind;
-use bonesmith_core::fit::{BoneCount, FitParams, Method};
-use bonesmith_core::skeleton::{Root, SkeletonParams};
-use bonesmith_io::{Format, LoadOptions};
+use bonesmith::core::skeleton::{Root, SkeletonParams};
+use bonesmith::io::Format;
+use bonesmith::refit::VertexMask;
+use bonesmith::{BoneCount, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, Rest, Shape};
 
 use crate::args::{
-    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, PiecesArg, ReportArgs, RestArg, RootArg, SkeletonArgs,
-    SolverArgs,
+    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, PiecesArg, ReportArgs, RestArg, RootArg, ShapeArg,
+    SkeletonArgs, SolverArgs, TargetArg,
 };
 use crate::errors::Usage;
-
-/// Rounds of the published method [Kavan2010 s.5].
-const FSD_ITERATIONS: usize = 15;
-
-/// An animation to read.
-#[derive(Clone, Debug)]
-pub struct Input {
-    pub paths: Vec<PathBuf>,
-    pub load: LoadOptions,
-    /// `None`: the file's own rest pose, else the first frame.
-    pub rest: Option<RestArg>,
-    pub frames: Option<FramesArg>,
-}
 
 /// Where the JSON summary goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonTarget {
     Stdout,
     File(PathBuf),
-}
-
-impl Input {
-    /// All that the user has named.
-    pub fn files(&self) -> Vec<PathBuf> {
-        let rest = if let Some(RestArg::File(path)) = &self.rest { Some(path.clone()) } else { None };
-        self.paths.iter().cloned().chain(rest).collect()
-    }
 }
 
 pub fn input(paths: Vec<PathBuf>, args: InputArgs) -> Result<Input, Usage> {
@@ -53,8 +32,43 @@ pub fn input(paths: Vec<PathBuf>, args: InputArgs) -> Result<Input, Usage> {
             Usage::new(format!("--frames {start}..{end} is empty")).hint("A..B leaves frame B out; A..=B does not")
         );
     }
-    let load = LoadOptions { fps: fps(args.fps)?, mesh: args.mesh };
-    Ok(Input { paths, load, rest: args.rest, frames: args.frames })
+    let mut input = Input::from_paths(paths);
+    (input.fps, input.mesh) = (fps(args.fps)?, args.mesh);
+    input.rest = args.rest.map(Rest::from);
+    input.frames = args.frames.map(FrameRange::from);
+    Ok(input)
+}
+
+/// The same choices of other files.
+pub fn with_paths(input: &Input, paths: Vec<PathBuf>) -> Input {
+    let mut other = input.clone();
+    other.paths = paths;
+    other
+}
+
+impl From<RestArg> for Rest {
+    fn from(rest: RestArg) -> Self {
+        match rest {
+            RestArg::First => Self::First,
+            RestArg::Frame(frame) => Self::Frame(frame),
+            RestArg::File(path) => Self::File(path),
+        }
+    }
+}
+
+impl From<FramesArg> for FrameRange {
+    fn from(FramesArg { start, end }: FramesArg) -> Self {
+        Self { start, end }
+    }
+}
+
+impl From<ShapeArg> for Shape {
+    fn from(shape: ShapeArg) -> Self {
+        match shape {
+            ShapeArg::Baked => Self::Baked,
+            ShapeArg::Runtime => Self::Runtime,
+        }
+    }
 }
 
 impl JsonTarget {
@@ -95,7 +109,7 @@ pub fn output_as(path: PathBuf, formats: &[Format]) -> Result<PathBuf, Usage> {
         let what = if ending.is_empty() { "no ending".to_owned() } else { format!("the ending .{ending}") };
         return Err(Usage::new(format!("{shown} has {what}; {} can be written", Format::endings(formats))));
     }
-    bonesmith_io::files_of(&path).iter().try_for_each(|file| writable(file))?;
+    bonesmith::io::files_of(&path).iter().try_for_each(|file| writable(file))?;
     Ok(path)
 }
 
@@ -103,8 +117,8 @@ pub fn output_as(path: PathBuf, formats: &[Format]) -> Result<PathBuf, Usage> {
 pub fn influences_fit(output: &Path, params: &FitParams) -> Result<(), Usage> {
     let gltf = output.extension().is_some_and(|e| e.eq_ignore_ascii_case("glb") || e.eq_ignore_ascii_case("gltf"));
     match params.influences {
-        Some(k) if gltf && k > bonesmith_io::GLTF_MAX_INFLUENCES => {
-            let most = bonesmith_io::GLTF_MAX_INFLUENCES;
+        Some(k) if gltf && k > bonesmith::io::GLTF_MAX_INFLUENCES => {
+            let most = bonesmith::io::GLTF_MAX_INFLUENCES;
             let message = format!("{}: glTF holds at most {most} influences, not {k}", output.display());
             Err(Usage::new(message).hint("use --influences 8 or fewer, or write .npz"))
         }
@@ -122,7 +136,7 @@ pub fn writable(path: &Path) -> Result<(), Usage> {
     if path.is_dir() {
         return Err(Usage::new(format!("{} is a folder", path.display())));
     }
-    let place = bonesmith_io::place_of(path).map_err(|error| Usage::new(error.to_string()))?;
+    let place = bonesmith::io::place_of(path).map_err(|error| Usage::new(error.to_string()))?;
     writable_folder(parent(&place))
 }
 
@@ -176,10 +190,19 @@ pub fn report_path(path: PathBuf) -> Result<PathBuf, Usage> {
     Ok(path)
 }
 
+/// A table to write.
+pub fn sweep_output(path: PathBuf) -> Result<PathBuf, Usage> {
+    if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv")) {
+        return Err(Usage::new(format!("{}: the table of a sweep is written as .csv", path.display())));
+    }
+    writable(&path)?;
+    Ok(path)
+}
+
 /// Refuses outputs that are read, or written by another part of the command: `inputs` are what the user named, folders and
 /// patterns included, `outputs` all that will be written.
 pub fn keep_apart(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(), Usage> {
-    let inputs: Vec<Place> = bonesmith_io::named_files(inputs).iter().filter_map(|path| Place::of(path)).collect();
+    let inputs: Vec<Place> = bonesmith::io::named_files(inputs).iter().filter_map(|path| Place::of(path)).collect();
     let mut taken: Vec<Place> = Vec::new();
     for path in outputs {
         let Some(place) = Place::of(path) else { continue };
@@ -201,7 +224,7 @@ struct Place(PathBuf, std::ffi::OsString);
 
 impl Place {
     fn of(path: &Path) -> Option<Self> {
-        let real = path.canonicalize().or_else(|_| bonesmith_io::place_of(path)).ok()?;
+        let real = path.canonicalize().or_else(|_| bonesmith::io::place_of(path)).ok()?;
         Some(Self(parent(&real).canonicalize().ok()?, real.file_name()?.to_owned()))
     }
 }
@@ -217,53 +240,68 @@ pub fn report_bytes(megabytes: f64) -> Result<u64, Usage> {
 /// Parameters of the fit, checked as far as they can be without the animation.
 pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
     let method: Method = args.method.into();
-    let fsd = method == Method::Fsd;
-    let defaults = FitParams::default();
+    let defaults = FitParams::of_method(method);
     let params = FitParams {
         bones: bones(args)?,
         influences: match args.influences {
-            // Nothing in the paper bounds them.
-            None if method == Method::Lssp => None,
             None => defaults.influences,
             Some(InfluencesArg::All) => None,
             Some(InfluencesArg::AtMost(k)) => Some(k),
         },
-        bone_kind: match args.bone_kind {
-            None if matches!(method, Method::Fsd | Method::Sma | Method::Sad) => BoneKind::Affine,
-            None => defaults.bone_kind,
-            Some(kind) => kind.into(),
-        },
+        bone_kind: args.bone_kind.map_or(defaults.bone_kind, Into::into),
         smooth: args.smooth.unwrap_or(defaults.smooth),
         prune: args.prune.unwrap_or(defaults.prune),
         keep_rest: args.keep_rest,
-        shading: args.shading.unwrap_or(if method == Method::Bonesmith { defaults.shading } else { 0.0 }),
+        shading: args.shading.unwrap_or(defaults.shading),
+        norm: args.norm.unwrap_or_default(),
+        area: args.area,
+        // Found when the animation is there.
+        importance: None,
         effort: args.effort.into(),
-        max_iterations: args.max_iterations.or(fsd.then_some(FSD_ITERATIONS)),
+        max_iterations: args.max_iterations.or(defaults.max_iterations),
         tolerance: args.tolerance,
         max_seconds: args.max_seconds,
         seed: args.seed,
         method,
         bandwidth: args.bandwidth,
     };
-    params.validate()?;
-    if params.method == Method::Fsd && params.bone_kind != BoneKind::Affine {
-        let message = "--method fsd makes affine bones only, not --bone-kind rigid or trs";
-        return Err(Usage::new(message).hint("leave --method out, or use --bone-kind affine").into());
-    }
-    if matches!(method, Method::Ssdr | Method::Lssp) && params.bone_kind != BoneKind::Rigid {
-        let name = method.name();
-        let message = format!("--method {name} makes rigid bones only, not --bone-kind trs or affine");
-        return Err(Usage::new(message).hint("leave --method out, or --bone-kind").into());
-    }
-    if method != Method::Bonesmith && params.smooth > 0.0 {
-        let message = format!("--method {} knows no smoothing of weights: --smooth means nothing", method.name());
-        return Err(Usage::new(message).into());
-    }
+    params.validate().map_err(Error::from)?;
     if !method.makes_rigs() && (args.bone_kind.is_some() || args.influences.is_some()) {
         let message = format!("--method {} has no bones: --bone-kind and --influences mean nothing", method.name());
         return Err(Usage::new(message).into());
     }
     Ok(params)
+}
+
+/// Options of a fit.
+pub fn fit_options(args: &SolverArgs) -> anyhow::Result<FitOptions> {
+    let mut options = FitOptions::new(solver(args)?);
+    options.importance = mask(args.importance.as_deref());
+    options.target_distance = match args.target_error {
+        Some(TargetArg::Distance(distance)) => Some(distance),
+        _ => None,
+    };
+    Ok(options)
+}
+
+/// Values of vertices: colours, or a file.
+pub fn mask(source: Option<&Path>) -> VertexMask {
+    match source {
+        None => VertexMask::None,
+        Some(path) if path == Path::new("color") && !path.exists() => VertexMask::Colours,
+        Some(path) => VertexMask::File(path.to_owned()),
+    }
+}
+
+/// Refuses options that weigh errors, where the squared error of all vertices alike is what counts.
+pub fn plain_errors(args: &SolverArgs, with: &str) -> Result<(), Usage> {
+    let option = match args {
+        SolverArgs { norm: Some(_), .. } => "--norm",
+        SolverArgs { importance: Some(_), .. } => "--importance",
+        SolverArgs { area: true, .. } => "--area",
+        _ => return Ok(()),
+    };
+    Err(Usage::new(format!("{option} weighs the errors of a fit with loose bones: it means nothing with {with}")))
 }
 
 /// A file for a basis of trajectories, which is no rig.
@@ -278,7 +316,7 @@ pub fn basis_output(path: PathBuf, method: Method) -> Result<PathBuf, Usage> {
 /// How many corrective shapes, and whether the output can hold them.
 pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Usage> {
     let Some(rank) = rank else { return Ok(None) };
-    let most = bonesmith_core::corrective::MAX_RANK;
+    let most = bonesmith::core::corrective::MAX_RANK;
     if !(1..=most).contains(&rank) {
         return Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}")));
     }
@@ -291,9 +329,9 @@ pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Us
 }
 
 /// Whether pieces are written as nodes, and whether the output can hold them.
-pub fn pieces(pieces: PiecesArg, output: &Path, eigenskin: Option<usize>) -> Result<bool, Usage> {
+pub fn pieces(pieces: PiecesArg, output: &Path, eigenskin: Option<usize>) -> Result<Layout, Usage> {
     if pieces == PiecesArg::Skin {
-        return Ok(false);
+        return Ok(Layout::Skin);
     }
     if !Format::from_extension(output).is_some_and(|format| Format::PIECE_OUTPUTS.contains(&format)) {
         let endings = Format::endings(Format::PIECE_OUTPUTS);
@@ -301,8 +339,14 @@ pub fn pieces(pieces: PiecesArg, output: &Path, eigenskin: Option<usize>) -> Res
     }
     match eigenskin {
         Some(_) => Err(Usage::new("--eigenskin corrects a skin; with --pieces nodes there is none")),
-        None => Ok(true),
+        None => Ok(Layout::Nodes),
     }
+}
+
+/// What `compress` writes: both layers where the format is Bonesmith's own.
+pub fn compressed_shape(shape: Option<ShapeArg>, output: &Path) -> Shape {
+    let own = Format::from_extension(output) == Some(Format::Npz);
+    shape.map_or(if own { Shape::Runtime } else { Shape::Baked }, Shape::from)
 }
 
 /// What the skeleton should be like; `None` for loose bones.
@@ -327,7 +371,7 @@ pub fn skeleton(args: &SkeletonArgs, fit: &FitParams) -> anyhow::Result<Option<S
         },
         symmetry: !args.no_symmetry,
     };
-    bonesmith_core::skeleton::check(fit, &params)?;
+    bonesmith::core::skeleton::check(fit, &params).map_err(Error::from)?;
     Ok(Some(params))
 }
 
@@ -348,7 +392,9 @@ fn bones(args: &SolverArgs) -> Result<BoneCount, Usage> {
             .hint("--target-error finds the number of bones itself")),
         (Some(BonesArg::Exact(0)), None) => Err(Usage::new("--bones is 0; it must be 1 or more, or auto")),
         (Some(BonesArg::Exact(n)), None) => Ok(BoneCount::Exact(n)),
-        (None, Some(e)) => Ok(BoneCount::TargetError(e)),
+        (None, Some(TargetArg::Error(e))) => Ok(BoneCount::TargetError(e)),
+        // Known when the animation is there: `target_distance`.
+        (None, Some(TargetArg::Distance(_))) => Ok(BoneCount::Auto),
         (Some(BonesArg::Auto) | None, None) => Ok(BoneCount::Auto),
     }
 }
@@ -365,10 +411,15 @@ pub fn threads(threads: Option<usize>) -> Result<Option<usize>, Usage> {
 mod tests {
     use super::*;
     use crate::args::{BoneKindArg, MethodArg};
+    use bonesmith::BoneKind;
 
     #[test]
     fn combinations_without_meaning_are_refused() {
-        let both = SolverArgs { bones: Some(BonesArg::Auto), target_error: Some(1.0), ..SolverArgs::default() };
+        let both = SolverArgs {
+            bones: Some(BonesArg::Auto),
+            target_error: Some(TargetArg::Error(1.0)),
+            ..SolverArgs::default()
+        };
         assert!(solver(&both).unwrap_err().to_string().contains("exclude"));
         let rigid_fsd =
             SolverArgs { method: MethodArg::Fsd, bone_kind: Some(BoneKindArg::Rigid), ..SolverArgs::default() };
@@ -396,9 +447,9 @@ mod tests {
         let zero = SolverArgs { bones: Some(BonesArg::Exact(0)), ..SolverArgs::default() };
         assert_eq!(refused(zero), "--bones is 0; it must be 1 or more, or auto");
         let many = SolverArgs { influences: Some(InfluencesArg::AtMost(17)), ..SolverArgs::default() };
-        assert!(refused(many).starts_with("--influences is 17"));
-        let negative = SolverArgs { target_error: Some(-1.0), ..SolverArgs::default() };
-        assert!(refused(negative).starts_with("--target-error is -1"));
+        assert!(refused(many).starts_with("influences is 17"));
+        let negative = SolverArgs { target_error: Some(TargetArg::Error(-1.0)), ..SolverArgs::default() };
+        assert!(refused(negative).starts_with("target_error is -1"));
         assert!(fps(Some(f64::NAN)).is_err() && fps(Some(0.0)).is_err() && fps(Some(29.97)).is_ok());
     }
 }

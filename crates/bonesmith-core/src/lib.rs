@@ -12,6 +12,10 @@
 //! Index letters, the same everywhere: `i` vertex, `j` bone, `t` frame, `k` influence slot;
 //! sizes `N B F K`.
 
+// Parts of `skinning` and `cluster` that only the published methods use.
+#![cfg_attr(not(feature = "baselines"), allow(dead_code, unused_imports))]
+
+#[cfg(feature = "baselines")]
 mod baselines;
 mod cluster;
 pub mod compress;

@@ -30,6 +30,13 @@ pub trait Observer: Send {
     fn report(&mut self, progress: &Progress) -> ControlFlow<()>;
 }
 
+/// A function of the progress is an observer.
+impl<F: FnMut(&Progress) -> ControlFlow<()> + Send> Observer for F {
+    fn report(&mut self, progress: &Progress) -> ControlFlow<()> {
+        self(progress)
+    }
+}
+
 /// The observer cancelled the stage. The only such type: every error of a stage has it as its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cancelled")]

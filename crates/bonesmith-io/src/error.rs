@@ -7,6 +7,7 @@ use bonesmith_core::SequenceError;
 /// Every message names the file.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "fields are the file and what is wrong with it")]
+#[non_exhaustive]
 pub enum IoError {
     /// An error of the operating system.
     #[error("{}: {source}", path.display())]
@@ -14,6 +15,9 @@ pub enum IoError {
     /// The file is not what it claims, or broken.
     #[error("{}: {what}", path.display())]
     Malformed { path: PathBuf, what: String },
+    /// Weights that are negative or do not sum to 1: [`crate::load_rig_normalised`] accepts those of an npz.
+    #[error("{}: {what}", path.display())]
+    Weights { path: PathBuf, what: String },
     /// A sound file that is not read or written, with advice.
     #[error("{}: {what}", path.display())]
     Unsupported { path: PathBuf, what: String },

@@ -93,7 +93,7 @@ pub fn expand(input: &Path, files: &mut Vec<PathBuf>) -> Result<(), IoError> {
     }
     let text = input.to_string_lossy();
     if crate::opens::exists(input) || !text.contains(['*', '?', '[']) {
-        files.push(input.to_owned()); // a missing file is told when it is opened
+        files.push(input.to_owned()); // a missing file is an error when it is opened
         return Ok(());
     }
     let paths = glob::glob(&text).map_err(|e| IoError::unsupported(input, format!("not a valid pattern: {e}")))?;

@@ -36,7 +36,7 @@ impl Parts {
             let [(j, _)] = row[..] else {
                 let what = format!(
                     "vertex {i} has {} influences; pieces are written as nodes where every vertex has one: \
-                     leave --pieces nodes out, or fit with --influences 1",
+                     write it as a skin, or fit it with one influence per vertex",
                     row.len()
                 );
                 return Err(IoError::unsupported(path, what));

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bonesmith_io::{LoadOptions, detect, list_meshes, load_model, save_rig, save_sequence};
 
+use common::random::Random;
 use counted::{HELD, MOST};
 
 /// Endings of the files that are damaged; a new format is one more word here. Those that `detect` does not know are left
@@ -69,27 +70,6 @@ fn read(path: &Path, file_bytes: usize, what: &str, tally: &mut Tally) -> bool {
     sound
 }
 
-/// Numbers without a library: the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-
-    /// A byte of a file: anywhere, or where structure usually is, at both ends.
-    fn place(&mut self, bytes: usize) -> usize {
-        match self.below(4) {
-            0 => self.below(bytes.min(4096)),
-            1 => bytes - 1 - self.below(bytes.min(16384)),
-            _ => self.below(bytes),
-        }
-    }
-}
-
 /// Geometry that is not read.
 const COMPRESSED: [&[u8]; 2] = [b"meshopt_compression", b"draco_mesh_compression"];
 
@@ -113,7 +93,7 @@ fn damage(original: &Path, folder: &Path, times: usize) -> Tally {
         file.write_all(new).unwrap();
     };
     for _ in 0..times {
-        let at = random.place(bytes.len());
+        let at = random.offset(bytes.len());
         if random.below(2) == 0 {
             let bit = random.below(8);
             put(at, &[bytes[at] ^ 1 << bit]);

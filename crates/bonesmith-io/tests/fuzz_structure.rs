@@ -17,20 +17,10 @@ use bonesmith_core::Model;
 use bonesmith_io::{Format, LoadOptions, load_model, load_rig_normalised, save_model, save_rig, save_sequence};
 use serde_json::Value;
 
+use common::random::Random;
+
 /// Changes of each file in the short run of every day.
 const TIMES: usize = 60;
-
-/// Numbers without a library: the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-}
 
 /// Changes one member of a JSON tree: the way down is drawn at random.
 fn change_json(value: &mut Value, random: &mut Random) {

@@ -22,8 +22,8 @@ fn params(method: Method, bones: usize) -> FitParams {
     FitParams { bones: BoneCount::Exact(bones), bone_kind, influences, method, ..FitParams::default() }
 }
 
-/// What was measured is what was told.
-fn told(name: &str, measured: f64, info: &FitInfo) {
+/// The measured figures equal the published ones.
+fn check_reported(name: &str, measured: f64, info: &FitInfo) {
     println!("{name}: {measured:.3}, {:.2} + {:.2} s", info.prepare_secs, info.fit_secs);
     let reported = info.history.last().unwrap().e_rms;
     assert!((measured - reported).abs() < 1e-3 * measured, "{name}: {reported} reported, {measured} measured");
@@ -33,7 +33,7 @@ fn rig(sequence: &MeshSequence, name: &str, params: &FitParams) -> (Fitted, f64)
     let fitted = fit(sequence, params, &mut Silent).unwrap();
     fitted.rig.check().unwrap();
     let measured = metrics::evaluate(&fitted.rig, 0, sequence).unwrap().e_rms;
-    told(&format!("{name} {}", params.method.name()), measured, &fitted.info);
+    check_reported(&format!("{name} {}", params.method.name()), measured, &fitted.info);
     (fitted, measured)
 }
 
@@ -128,7 +128,7 @@ fn basis_ratio(name: &str, method: Method, bones: usize, published: f64) -> Opti
     let sequence = sequence(name)?;
     let found = bonesmith_core::methods::represent(&sequence, &params(method, bones), &mut Silent).unwrap();
     let measured = bonesmith_core::metrics::evaluate(&found.basis, 0, &sequence).unwrap().e_rms;
-    told(&format!("{name} {}", method.name()), measured, &found.info);
+    check_reported(&format!("{name} {}", method.name()), measured, &found.info);
     Some(measured / published)
 }
 

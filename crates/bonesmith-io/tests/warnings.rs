@@ -35,7 +35,7 @@ fn heard<T, E: std::fmt::Debug>(work: impl FnOnce() -> Result<T, E>) -> Vec<Stri
 
 /// One warning for each of `expected`, with all its words in it.
 #[track_caller]
-fn tells(heard: &[String], expected: &[&[&str]]) {
+fn assert_warnings(heard: &[String], expected: &[&[&str]]) {
     assert_eq!(heard.len(), expected.len(), "{heard:#?}");
     for words in expected {
         let found = heard.iter().any(|text| words.iter().all(|word| text.contains(word)));
@@ -57,9 +57,9 @@ fn nothing_is_told_where_nothing_is_lost() {
     let rig = pictured();
     for name in ["a.npz", "a.glb", "a.gltf", "a.usda", "a.usdc", "a.usdz"] {
         let path = folder.path().join(name);
-        tells(&heard(|| save_rig(&rig, &path)), &[]);
-        tells(&heard(|| load_rig(&path)), &[]);
-        tells(&heard(|| baked(&path)), &[]);
+        assert_warnings(&heard(|| save_rig(&rig, &path)), &[]);
+        assert_warnings(&heard(|| load_rig(&path)), &[]);
+        assert_warnings(&heard(|| baked(&path)), &[]);
     }
 }
 
@@ -73,15 +73,15 @@ fn pictures_that_are_not_there() {
     json["extensionsUsed"] = json!(["KHR_materials_clearcoat", "KHR_mesh_quantization"]);
     std::fs::write(&path, json.to_string()).unwrap();
     let extension: &[&str] = &["a.gltf", "KHR_materials_clearcoat"];
-    tells(&heard(|| load_rig(&path)), &[&["a.gltf", "shiny", "\"gone.png\"", "No such file"], extension]);
+    assert_warnings(&heard(|| load_rig(&path)), &[&["a.gltf", "shiny", "\"gone.png\"", "No such file"], extension]);
     json["images"][0]["uri"] = json!("data:image/webp;base64,UklGRg==");
     std::fs::write(&path, json.to_string()).unwrap();
-    tells(&heard(|| baked(&path)), &[&["a.gltf", "shiny", "neither PNG nor JPEG"], extension]);
+    assert_warnings(&heard(|| baked(&path)), &[&["a.gltf", "shiny", "neither PNG nor JPEG"], extension]);
 
     let path = folder.path().join("a.usda");
     save_rig(&pictured(), &path).unwrap();
     std::fs::remove_file(folder.path().join("a_glow.png")).unwrap();
-    tells(&heard(|| load_rig(&path)), &[&["a.usda", "shiny", "a_glow.png", "No such file"]]);
+    assert_warnings(&heard(|| load_rig(&path)), &[&["a.usda", "shiny", "a_glow.png", "No such file"]]);
 }
 
 #[test]
@@ -90,13 +90,16 @@ fn pictures_that_cannot_be_written() {
     let rig = common::rig();
     for name in ["a.glb", "a.usdc"] {
         let path = folder.path().join(name);
-        tells(&heard(|| save_rig(&rig, &path)), &[&[name, "shiny", "\"tex\"", "neither PNG nor JPEG"]]);
+        assert_warnings(&heard(|| save_rig(&rig, &path)), &[&[name, "shiny", "\"tex\"", "neither PNG nor JPEG"]]);
     }
     // FBX and Alembic have no place for some of it.
     let (fbx, abc) = (folder.path().join("a.fbx"), folder.path().join("a.abc"));
-    tells(&heard(|| save_rig(&pictured(), &fbx)), &[&["a.fbx", "alpha cutoff 0.3", "shiny"]]);
-    tells(&heard(|| load_rig(&fbx)), &[]);
-    tells(&heard(|| save_sequence(&common::sequence(3), &abc)), &[&["a.abc", "normals", "colours", "materials but"]]);
+    assert_warnings(&heard(|| save_rig(&pictured(), &fbx)), &[&["a.fbx", "alpha cutoff 0.3", "shiny"]]);
+    assert_warnings(&heard(|| load_rig(&fbx)), &[]);
+    assert_warnings(
+        &heard(|| save_sequence(&common::sequence(3), &abc)),
+        &[&["a.abc", "normals", "colours", "materials but"]],
+    );
 }
 
 #[test]
@@ -108,17 +111,17 @@ fn shapes_of_files_that_are_read_as_rigs() {
     let shaped = CorrectiveRig { rig, shapes: vec![shape] };
     for name in ["a.npz", "a.glb", "a.usda"] {
         let path = folder.path().join(name);
-        tells(&heard(|| save_model(&shaped, &path)), &[]);
-        tells(&heard(|| load_rig(&path)), &[&[name, "shape", "bones alone"]]);
-        tells(&heard(|| whole(&path)), &[]);
-        tells(&heard(|| baked(&path)), &[]);
+        assert_warnings(&heard(|| save_model(&shaped, &path)), &[]);
+        assert_warnings(&heard(|| load_rig(&path)), &[&[name, "shape", "bones alone"]]);
+        assert_warnings(&heard(|| whole(&path)), &[]);
+        assert_warnings(&heard(|| baked(&path)), &[]);
     }
     let Some(data) = common::data() else { return };
-    tells(
+    assert_warnings(
         &heard(|| load_rig(&data.join("files/character.fbx"))),
         &[&["character.fbx", "2 shapes and their animation"]],
     );
-    tells(&heard(|| baked(&data.join("files/character.fbx"))), &[]);
+    assert_warnings(&heard(|| baked(&data.join("files/character.fbx"))), &[]);
 }
 
 /// Morph targets that another program put beside bones, without moving them.
@@ -134,8 +137,8 @@ fn still_morph_targets() {
     }
     std::fs::write(&path, json.to_string()).unwrap();
     let heat: &[&str] = &["a rig", "_HEAT"];
-    tells(&heard(|| load_rig(&path)), &[&["a.gltf", "1 shape:"], heat]);
-    tells(&heard(|| baked(&path)), &[&["a.gltf", "1 morph target", "no animation moves"], heat]);
+    assert_warnings(&heard(|| load_rig(&path)), &[&["a.gltf", "1 shape:"], heat]);
+    assert_warnings(&heard(|| baked(&path)), &[&["a.gltf", "1 morph target", "no animation moves"], heat]);
 }
 
 #[test]
@@ -145,8 +148,8 @@ fn multi_weights_of_files_that_are_read_as_plain_rigs() {
     for name in ["a.npz", "a.glb"] {
         let path = folder.path().join(name);
         save_model(&ddm, &path).unwrap();
-        tells(&heard(|| load_rig(&path)), &[&[name, "Direct Delta Mush", "plain weights"]]);
-        tells(&heard(|| whole(&path)), &[]);
+        assert_warnings(&heard(|| load_rig(&path)), &[&[name, "Direct Delta Mush", "plain weights"]]);
+        assert_warnings(&heard(|| whole(&path)), &[]);
     }
 }
 
@@ -165,14 +168,14 @@ fn what_obj_and_ply_files_have_besides() {
         &["a.obj", "curves, lines"],
         &["a.obj", "normals", "some of its faces"],
     ];
-    tells(&heard(|| baked(&obj)), &expected);
+    assert_warnings(&heard(|| baked(&obj)), &expected);
 
     let ply = folder.path().join("a.ply");
     let header = "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n\
                   property float quality\nelement face 1\nproperty list uchar int vertex_indices\nelement edge 1\n\
                   property int vertex1\nproperty int vertex2\nend_header\n";
     std::fs::write(&ply, format!("{header}0 0 0 1\n1 0 0 1\n0 1 0 1\n0 0 1 1\n3 0 1 2\n0 1\n")).unwrap();
-    tells(&heard(|| baked(&ply)), &[&["a.ply", "vertex: quality"], &["a.ply", "edge: vertex1, vertex2"]]);
+    assert_warnings(&heard(|| baked(&ply)), &[&["a.ply", "vertex: quality"], &["a.ply", "edge: vertex1, vertex2"]]);
 }
 
 #[test]
@@ -198,5 +201,5 @@ def Material "paint"
     std::fs::write(&path, text).unwrap();
     let expected: [&[&str]; 3] =
         [&["a.usda", "/hair (BasisCurves)"], &["a.usda", "/body", "heat"], &["a.usda", "shader", "\"paint\""]];
-    tells(&heard(|| baked(&path)), &expected);
+    assert_warnings(&heard(|| baked(&path)), &expected);
 }

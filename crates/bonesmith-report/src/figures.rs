@@ -1,11 +1,10 @@
-//! Figures, parameters and warnings in plain words. The measures are those of `bonesmith_core::metrics`.
+//! Figures and parameters in plain words. The measures are those of `bonesmith_core::metrics`.
 
 use bonesmith_core::ModelRef;
-use bonesmith_core::fit::Warning;
 use bonesmith_core::metrics::Metrics;
 use serde_json::Value;
 
-use crate::document::{Figure, Param, Remark};
+use crate::document::{Figure, Param};
 use crate::subject;
 
 /// About four significant digits, without exponents for ordinary sizes.
@@ -109,38 +108,6 @@ pub(crate) fn of_model(model: ModelRef<'_>, frames: usize) -> Vec<Figure> {
     figures
 }
 
-/// A warning and what to make of it.
-pub fn explain(warning: &Warning) -> Remark {
-    let text = warning.to_string();
-    let known = [
-        (
-            "influences per vertex",
-            "Engines that evaluate four influences drop the others, and vertices with more will move wrongly there.",
-        ),
-        (
-            "nothing to take away",
-            "The rig already has as few influences as were asked for; its weights are written unchanged.",
-        ),
-        ("still improving", "More rounds would lower the error a little further."),
-        (
-            "hangs on one bone only",
-            "With rigid pieces, joints crack or overlap; smooth weights need to be solved for as well.",
-        ),
-    ];
-    let meaning = match warning {
-        Warning::NoMotion => {
-            "Every frame equals the rest pose, so bones have nothing to learn from: was the animation exported with its frames?"
-        }
-        Warning::TargetMissed { .. } | Warning::AutoMissed { .. } => {
-            "The best that was found is written all the same. More bones, affine bones or --effort best come closer."
-        }
-        Warning::Note { text } => {
-            known.iter().find(|(words, _)| text.contains(words)).map_or("", |(_, meaning)| meaning)
-        }
-    };
-    Remark { text, meaning: (!meaning.is_empty()).then(|| meaning.to_owned()) }
-}
-
 /// What parameters mean, by the name that files store.
 const PARAMS: &[(&str, &str)] = &[
     ("bones", "How many bones: a number, auto, or as many as a target error takes."),
@@ -222,13 +189,5 @@ mod tests {
         let rows = params(&json!(bonesmith_core::fit::FitParams::default()));
         assert!(rows.len() > 6 && rows.iter().all(|row| row.meaning.is_some()), "{rows:?}");
         assert!(unset.iter().all(|name| PARAMS.iter().any(|(known, _)| known == name)));
-    }
-
-    #[test]
-    fn warnings_are_explained() {
-        let missed = explain(&Warning::TargetMissed { target: 1.0, reached: 2.0, bones: 4 });
-        assert!(missed.text.contains("was asked for") && missed.meaning.unwrap().contains("More bones"));
-        assert!(explain(&Warning::NoMotion).meaning.is_some());
-        assert!(explain(&Warning::Note { text: "something new".into() }).meaning.is_none());
     }
 }

@@ -15,7 +15,7 @@ mod scene;
 mod subject;
 
 pub use document::{Column, Done, Figure, Iteration, Param, Remark, StorageRow, Table, Timing};
-pub use figures::{explain, figure, params};
+pub use figures::{figure, params};
 pub use page::{Page, ReportError, extract, render};
 pub use scene::{ClipSpan, Scene};
 pub use subject::{MAX_INFLUENCES, Subject};

@@ -3,21 +3,19 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use bonesmith_core::RawSequence;
-use bonesmith_core::synthetic::{self, pieces::WallParams};
+use bonesmith::core::RawSequence;
+use bonesmith::synthetic::{self, pieces::WallParams};
+use bonesmith::{Layout, MeshSequence, REPORT_BYTES};
 
+use super::fit::{Target, fit_and_write};
 use crate::args::{DemoArgs, SceneArg};
 use crate::errors::Outcome;
 use crate::output::print;
 use crate::session::Session;
-use crate::settings::{JsonTarget, ReportTarget};
-use crate::{load, pipeline, settings};
-
-/// The report's size at most.
-const REPORT_MB: f64 = 25.0;
+use crate::settings::{self, JsonTarget, ReportTarget};
 
 pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    let params = settings::solver(&args.solver)?;
+    let options = settings::fit_options(&args.solver)?;
     let folder = args.output;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let rig_path = settings::output(folder.join("demo.glb"))?;
@@ -28,31 +26,26 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("making the animation")?;
     let started = Instant::now();
-    let sequence = load::check(scene(args.scene))?;
+    let sequence = MeshSequence::try_from(scene(args.scene))?;
     let made_secs = started.elapsed().as_secs_f64();
-    let job = pipeline::Job {
-        params,
-        skeleton: None,
-        eigenskin: None,
-        pieces: false,
+    bonesmith::io::save_sequence(&sequence, &sequence_path)?;
+    let target = Target {
         output: rig_path.clone(),
+        layout: Layout::Skin,
         picture: None,
+        report: Some(ReportTarget { path: page.clone(), max_bytes: REPORT_BYTES }),
+        json: json.clone(),
     };
-    let (mut summary, written) = pipeline::fit_and_export(&sequence, made_secs, job, session)?;
-    let target = ReportTarget { path: page, max_bytes: settings::report_bytes(REPORT_MB)? };
-    let page = pipeline::report("demo", &mut summary, written.view(), &sequence, &target, session);
-    bonesmith_io::save_sequence(&sequence, &sequence_path)?;
-    super::report(&summary, json.as_ref(), !session.quiet, session)?;
-    page?;
+    let summary = fit_and_write("demo", &sequence, made_secs, &options, &target, session)?;
     if !session.quiet && json != Some(JsonTarget::Stdout) {
-        let (rig, sequence, page) = (rig_path.display(), sequence_path.display(), target.path.display());
+        let (rig, sequence, page) = (rig_path.display(), sequence_path.display(), page.display());
         print(&format!(
             "\nOpen {page} in a browser to see it move beside the original, or {rig} in Blender\n\
-             (File > Import > glTF) or any glTF viewer. What it was fitted to is {sequence}. Try:\n\n\
+             (File > Import > glTF) or any glTF viewer. The animation it was fitted to is {sequence}. Try:\n\n\
              \x20 bonesmith info {rig}\n  bonesmith eval {rig} {sequence}\n"
         ))?;
     }
-    Ok(pipeline::outcome(&summary))
+    Ok(super::outcome(&summary))
 }
 
 fn scene(scene: SceneArg) -> RawSequence {

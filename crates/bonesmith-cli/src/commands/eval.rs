@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
-use anyhow::Context;
+use bonesmith::text::file_name;
+use bonesmith::{Error, Summary, find_clip};
 
 use crate::args::EvalArgs;
 use crate::errors::Outcome;
-use crate::models::find_clip;
+#[cfg(feature = "gpu")]
+use crate::errors::Usage;
 use crate::session::Session;
-use crate::summary::Summary;
-use crate::{load, reports, settings};
+use crate::settings;
 
 pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let rig_input = settings::input(vec![args.rig], Default::default())?;
@@ -22,33 +23,34 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.stage("reading")?;
     let started = Instant::now();
     let path = &rig_input.paths[0];
-    let model = session.heed(|| bonesmith_io::load_rigged(path))?;
+    let model = session.take(rig_input.rigged()?);
     let model = model.view();
     let clip = find_clip(model, args.clip.as_deref())?;
-    let sequence = load::animation(&input, session)?;
+    let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
 
     session.stage("measuring")?;
     let started = Instant::now();
     let measured = Summary::measured(model, clip, &sequence);
-    let mut summary = measured.with_context(|| format!("{} cannot be compared", path.display()))?;
+    let mut summary = measured.map_err(|source| Error::Metrics { file: path.clone(), source })?;
     #[cfg(feature = "gpu")]
-    if args.gpu
-        && let Some((posed, name)) = super::gpu::poses_of(model, clip)?
-    {
-        summary.metrics = bonesmith_core::metrics::compare(&sequence, |t| posed[t].clone());
+    if args.gpu {
+        let posed = bonesmith::gpu::poses_of(model, clip);
+        let (posed, name) = posed.map_err(|error| match error {
+            Error::Unsupported(what) => anyhow::Error::from(Usage::new(format!("--gpu: {what}"))),
+            other => other.into(),
+        })?;
+        summary.metrics = Some(bonesmith::core::metrics::compare(&sequence, |t| posed[t].clone()));
         summary.gpu = Some(name);
     }
-    summary.seconds.load = load_secs;
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
-    summary.seconds.total = load_secs + summary.seconds.evaluate;
-    session.finish_progress();
+    summary.seconds.total = summary.seconds.evaluate;
+    summary.seconds.add_load(load_secs);
     // The table is the result: --quiet only silences the progress.
-    super::report(&summary, json.as_ref(), true, session)?;
+    super::report(&summary, &[], json.as_ref(), true, session)?;
     if let Some(target) = &report {
-        let name = reports::file_name(path);
-        let scene = reports::of_summary("eval", &name, &summary, model, vec![clip], &sequence);
-        reports::write_and_tell(&scene, target, json.as_ref(), session)?;
+        let scene = summary.scene(&file_name(path), model, vec![clip], &sequence);
+        super::write_page_and_print(&scene, target, json.as_ref(), session)?;
     }
     Ok(Outcome::Done)
 }

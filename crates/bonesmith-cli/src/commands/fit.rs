@@ -1,15 +1,27 @@
 //! `bonesmith fit`: an animation goes in, a rig comes out.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::basis;
+use bonesmith::{FitOptions, Layout, MeshSequence, Summary};
+
+use super::refit;
 use crate::args::{FitArgs, PiecesArg};
 use crate::errors::{Outcome, Usage};
 use crate::session::Session;
-use crate::{load, pipeline, rigs, settings};
+use crate::settings::{self, JsonTarget, ReportTarget};
+
+/// Where the results go.
+pub struct Target {
+    pub output: PathBuf,
+    pub layout: Layout,
+    pub picture: Option<PathBuf>,
+    pub report: Option<ReportTarget>,
+    pub json: Option<JsonTarget>,
+}
 
 pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    if args.rig.is_used() || rigs::are_several_clips(&args.inputs)? {
+    if args.rig.is_used() || refit::are_several_clips(&args.inputs)? {
         if args.skeleton.skeleton {
             let message =
                 "--skeleton finds its own bones in one animation: not with --rig, nor with several animations";
@@ -23,32 +35,71 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             let message = "--eigenskin corrects the fit of one animation: not with --rig, nor with several animations";
             return Err(Usage::new(message).into());
         }
-        return rigs::run(args, session);
+        settings::plain_errors(&args.solver, "--rig, nor with several animations")?;
+        return refit::run(args, session);
     }
-    let params = settings::solver(&args.solver)?;
-    if !params.method.makes_rigs() {
-        return basis::run(args, params, session);
+    let mut options = settings::fit_options(&args.solver)?;
+    let (method, makes_rigs) = (options.params.method, options.params.method.makes_rigs());
+    if !makes_rigs && (args.skeleton.skeleton || args.eigenskin.is_some()) {
+        let name = method.name();
+        let message = format!("--method {name} makes no rig: --skeleton and --eigenskin have nothing to work on");
+        return Err(Usage::new(message).into());
     }
-    let skeleton = settings::skeleton(&args.skeleton, &params)?;
+    options.skeleton = settings::skeleton(&args.skeleton, &options.params)?;
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
-    let output = settings::output(args.output)?;
-    settings::influences_fit(&output, &params)?;
-    let eigenskin = settings::eigenskin(args.eigenskin, &output)?;
-    let pieces = settings::pieces(args.pieces, &output, eigenskin)?;
+    let output = match makes_rigs {
+        true => settings::output(args.output)?,
+        false => settings::basis_output(args.output, method)?,
+    };
+    settings::influences_fit(&output, &options.params)?;
+    options.eigenskin = settings::eigenskin(args.eigenskin, &output)?;
+    let layout = settings::pieces(args.pieces, &output, options.eigenskin)?;
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();
-    session.claim(&input.files(), &outputs, json.as_ref(), report.as_ref())?;
+    let files: Vec<_> = input.files().into_iter().chain(options.importance.file()).collect();
+    session.claim(&files, &outputs, json.as_ref(), report.as_ref())?;
 
     session.stage("reading")?;
     let started = Instant::now();
-    let sequence = load::animation(&input, session)?;
+    let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
-    let job = pipeline::Job { params, skeleton, eigenskin, pieces, output, picture };
-    let (mut summary, written) = pipeline::fit_and_export(&sequence, load_secs, job, session)?;
-    let page = report.map(|target| pipeline::report("fit", &mut summary, written.view(), &sequence, &target, session));
-    super::report(&summary, json.as_ref(), !session.quiet, session)?;
-    page.transpose()?;
-    Ok(pipeline::outcome(&summary))
+    session.check_outputs()?;
+    let target = Target { output, layout, picture, report, json };
+    Ok(super::outcome(&fit_and_write("fit", &sequence, load_secs, &options, &target, session)?))
+}
+
+/// Fits, writes, reads back, measures, reports: what `fit` and `demo` have in common.
+pub fn fit_and_write(
+    command: &'static str,
+    sequence: &MeshSequence,
+    load_secs: f64,
+    options: &FitOptions,
+    target: &Target,
+    session: &mut Session,
+) -> anyhow::Result<Summary> {
+    let fit = bonesmith::fit(sequence, options, session)?;
+    let saved = fit.save_as(&target.output, target.layout, session)?;
+    if let (Some(path), Some(rig)) = (&target.picture, fit.model.view().rig()) {
+        save_picture(rig, path)?;
+    }
+    let mut summary = fit.summary(&saved, sequence)?;
+    summary.command = command;
+    summary.seconds.add_load(load_secs);
+    let scene = |summary: &Summary, session: &mut Session| {
+        let target = target.report.as_ref()?;
+        Some(super::write_page(&summary.saved_scene(&saved, sequence), target, session))
+    };
+    // Should the page fail, the fit is shown all the same.
+    let (notes, failed) = match scene(&summary, session).transpose() {
+        Ok(written) => (written.into_iter().collect::<Vec<_>>(), None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    super::report(&summary, &notes, target.json.as_ref(), !session.quiet, session)?;
+    failed.map_or(Ok(summary), Err)
+}
+
+fn save_picture(rig: &bonesmith::Rig, path: &Path) -> anyhow::Result<()> {
+    Ok(bonesmith::io::save_picture(rig, path)?)
 }

@@ -1,6 +1,5 @@
-//! One file per command: takes parsed arguments, resolves them, does the work.
+//! One file per command: takes parsed arguments, resolves them, has the library do the work, and shows the result.
 
-mod basis;
 pub mod bench;
 pub mod compare;
 pub mod compress;
@@ -9,27 +8,70 @@ pub mod ddm;
 pub mod demo;
 pub mod eval;
 pub mod fit;
-#[cfg(feature = "gpu")]
-mod gpu;
 pub mod info;
 pub mod reduce;
+mod refit;
+mod refit_plan;
 pub mod shell;
-pub mod simplify;
+mod simplify;
+pub mod sweep;
 pub mod view;
 
-use crate::output::{print, write_json};
-use crate::session::Session;
-use crate::settings::JsonTarget;
-use crate::summary::Summary;
+use bonesmith::Summary;
+use bonesmith::report::Scene;
 
-/// Warnings, then the JSON if asked for, then the table unless stdout belongs to the JSON.
-pub fn report(summary: &Summary, json: Option<&JsonTarget>, table: bool, session: &Session) -> anyhow::Result<()> {
-    summary.warnings.iter().for_each(|w| session.warn(&w.to_string()));
+use crate::errors::Outcome;
+use crate::output::{bytes, print, write_json};
+use crate::session::Session;
+use crate::settings::{JsonTarget, ReportTarget};
+use crate::tables;
+
+/// Warnings, then the JSON if asked for, then the table unless stdout belongs to the JSON. `notes` are further files.
+pub fn report(
+    summary: &Summary,
+    notes: &[String],
+    json: Option<&JsonTarget>,
+    table: bool,
+    session: &mut Session,
+) -> anyhow::Result<()> {
+    session.finish_progress();
+    summary.warnings.iter().for_each(|warning| session.warn_of(warning));
     if let Some(target) = json {
         write_json(target, &session.with_losses(summary.to_json()))?;
     }
     match table && json != Some(&JsonTarget::Stdout) {
-        true => print(&summary.to_table(session.verbose)),
+        true => print(&tables::summary(summary, notes, session.verbose)),
         false => Ok(()),
     }
+}
+
+/// Writes the page; returns in words what was written.
+pub fn write_page(scene: &Scene, target: &ReportTarget, session: &mut Session) -> anyhow::Result<String> {
+    session.stage("writing the report")?;
+    let page = bonesmith::write_report(scene, &target.path, target.max_bytes)?;
+    session.finish_progress();
+    let left_out = match page.kept_every {
+        1 => String::new(),
+        every => format!(", one frame in {every}"),
+    };
+    Ok(format!("{}, {}{left_out}", target.path.display(), bytes(page.html.len() as u64)))
+}
+
+/// Writes the page and prints what was written, unless stdout belongs to the JSON.
+pub fn write_page_and_print(
+    scene: &Scene,
+    target: &ReportTarget,
+    json: Option<&JsonTarget>,
+    session: &mut Session,
+) -> anyhow::Result<()> {
+    let written = write_page(scene, target, session)?;
+    match session.quiet || json == Some(&JsonTarget::Stdout) {
+        true => Ok(()),
+        false => print(&format!("  written  {written}\n")),
+    }
+}
+
+/// 1 when a requested error was not reached.
+pub fn outcome(summary: &Summary) -> Outcome {
+    if summary.missed_target() { Outcome::QualityMissed } else { Outcome::Done }
 }

@@ -3,19 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bonesmith_core::ModelRef;
-use bonesmith_core::metrics::{self, Metrics};
-use bonesmith_io::file_bytes;
-use bonesmith_report::{Done, Scene, StorageRow, Subject};
+use bonesmith::core::metrics;
+use bonesmith::report::Scene;
+use bonesmith::text::file_name;
+use bonesmith::{Error, find_clip, model_scene, write_report};
 
 use crate::args::ViewArgs;
 use crate::errors::{Outcome, Usage};
-use crate::load;
-use crate::models::{self, find_clip};
 use crate::output::print;
-use crate::reports::{self, file_name};
 use crate::session::Session;
-use crate::settings::{self, ReportTarget};
+use crate::settings;
 
 pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let file = settings::input(vec![args.file], Default::default())?;
@@ -26,29 +23,30 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("reading")?;
     let path = &file.paths[0];
-    let model = session.heed(|| models::read(path, &against))?;
+    let model = session.take(settings::with_paths(&against, vec![path.clone()]).model()?);
     let model = model.view();
     if against.paths.is_empty() && (against.frames.is_some() || against.rest.is_some()) && model.rig().is_some() {
         let message = format!("--frames and --rest pick from an animation, and {} is a rig", path.display());
         return Err(Usage::new(message).hint("--clip picks one of its animations").into());
     }
-    let sequence = (!against.paths.is_empty()).then(|| load::animation(&against, session)).transpose()?;
+    let sequence = match against.paths.is_empty() {
+        true => None,
+        false => Some(session.take(against.animation()?)),
+    };
     let wanted = args.clip.as_deref();
     let clip = (sequence.is_some() || wanted.is_some()).then(|| find_clip(model, wanted)).transpose()?;
     session.stage("measuring")?;
-    let metrics =
-        sequence.as_ref().zip(clip).map(|(sequence, clip)| metrics::evaluate(model, clip, sequence)).transpose();
-    let metrics = metrics.with_context(|| format!("{} cannot be compared", path.display()))?;
+    let measured = sequence.as_ref().zip(clip).map(|(sequence, clip)| metrics::evaluate(model, clip, sequence));
+    let metrics = measured.transpose().map_err(|source| Error::Metrics { file: path.clone(), source })?;
 
     session.stage("writing")?;
-    let mut scene = scene(path, model, clip, metrics.as_ref());
-    scene.original = sequence.as_ref();
+    let mut scene = model_scene(path, model, clip, metrics.as_ref(), sequence.as_ref());
     if let Some(original) = against.paths.first() {
         scene.title += &format!(" against {}", file_name(original));
     }
     let page = match chosen {
         Some(path) => {
-            reports::write(&scene, &ReportTarget { path: path.clone(), max_bytes })?;
+            write_report(&scene, &path, max_bytes)?;
             path
         }
         None => write_temporary(&scene, path, max_bytes)?,
@@ -59,46 +57,18 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The model alone: one clip, or all it has.
-fn scene<'a>(path: &Path, model: ModelRef<'a>, clip: Option<usize>, metrics: Option<&'a Metrics>) -> Scene<'a> {
-    let clips = clip.map_or_else(|| (0..model.clips().len()).collect(), |clip| vec![clip]);
-    let name = file_name(path);
-    let mut subject = Subject { metrics, ..Subject::new(name.clone(), model, clips) };
-    if path.is_file() {
-        subject.storage.push(StorageRow::new(format!("file {name}"), file_bytes(path)));
-    }
-    Scene {
-        title: name,
-        command: "view".to_owned(),
-        subjects: vec![subject],
-        done: Done { text: done(path, model, metrics), params: stored_params(model), ..Done::default() },
-        ..Scene::default()
-    }
-}
-
-fn done(path: &Path, model: ModelRef<'_>, metrics: Option<&Metrics>) -> String {
-    let (what, vertices) = (model.kind().text(), model.vertex_count());
-    let measured = if metrics.is_some() { ", measured against an animation" } else { "" };
-    format!("{} is {what} of {vertices} vertices{measured}.", file_name(path))
-}
-
-/// What the file itself says it was made with.
-fn stored_params(model: ModelRef<'_>) -> Vec<bonesmith_report::Param> {
-    bonesmith_report::params(&serde_json::from_str(model.params_json()).unwrap_or_default())
-}
-
-/// A file that stays after the program has gone, for the browser to read; none if it cannot be made.
+/// A file that stays after the program has ended, for the browser to read; none if it cannot be made.
 fn write_temporary(scene: &Scene, shown: &Path, max_bytes: u64) -> anyhow::Result<PathBuf> {
     let stem = shown.file_stem().unwrap_or_default().to_string_lossy();
     let prefix = format!("bonesmith-{stem}-");
     let file = tempfile::Builder::new().prefix(&prefix).suffix(".html").tempfile().context("a temporary file")?;
     // Closed, so that it can be replaced on every system.
     let place = file.into_temp_path();
-    reports::write(scene, &ReportTarget { path: place.to_path_buf(), max_bytes })?;
+    write_report(scene, &place, max_bytes)?;
     place.keep().context("the temporary file")
 }
 
-/// In the browser, unless asked not to; where there is none, the path has to do.
+/// In the browser, unless asked not to; where there is none, the path is printed.
 fn show(page: &Path, no_open: bool, session: &Session) -> anyhow::Result<()> {
     if !no_open {
         match open::that_detached(page) {

@@ -131,9 +131,9 @@ fn texture_coordinates_are_numbers() {
     }
 }
 
-/// A choice that a file does not offer is told.
+/// `--mesh` has no meaning in a file with one nameless mesh: a warning.
 #[test]
-fn a_choice_of_mesh_that_means_nothing_is_told() {
+fn a_choice_of_mesh_that_does_not_apply_is_a_warning() {
     let dir = folder();
     walk(dir.path());
     let run = bonesmith(dir.path(), "convert walk.npz out.glb --mesh nosuch").fine();

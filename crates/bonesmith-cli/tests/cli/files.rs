@@ -38,7 +38,7 @@ fn the_sample_job_of_dem_bones() {
     }
 }
 
-/// A texture that is not there is told once, in time, and in the summary; not with --quiet.
+/// A missing texture is reported once, before the work, and in the summary; not with --quiet.
 #[test]
 fn what_does_not_come_along_is_told() {
     let dir = folder();

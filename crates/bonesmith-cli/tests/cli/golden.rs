@@ -1,7 +1,7 @@
 //! Golden results: what many commands give today, pinned in `tests/golden/results.toml`.
 //!
 //! On the kind of machine that a group was pinned on, the files must be the same bytes; elsewhere the figures must
-//! agree. How to read, extend and bless the file is told at its head.
+//! agree. The head of the file says how to read, extend and bless it.
 
 mod compare;
 mod inputs;

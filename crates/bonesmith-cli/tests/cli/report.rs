@@ -137,7 +137,7 @@ fn a_small_limit_leaves_frames_out_and_a_tiny_one_is_refused() {
     assert!(indices.len() < 12 && indices.first() == Some(&0) && indices.last() == Some(&11), "{indices:?}");
     // Errors are over all frames all the same.
     assert_eq!(json["models"][0]["error"]["per_frame"]["max"].as_array().unwrap().len(), 12);
-    // The figures are told all the same: nobody wants to fit again for them.
+    // The figures are printed nevertheless: nobody wants to fit again for them.
     for line in
         ["eval -q a.glb walk.npz", "fit walk.npz --bones 3 -o b.glb", "fit walk.npz some.npz --bones 3 -o c.glb"]
     {

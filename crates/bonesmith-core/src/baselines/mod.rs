@@ -15,10 +15,8 @@ mod tests;
 mod vertices;
 
 use crate::mesh::MeshSequence;
-use crate::model::BoneKind;
 use crate::observer::Observer;
 use crate::skinning::{FitError, FitParams, Fitted, Method, Run, check_bones};
-use crate::solve::check::ensure;
 use published::{Input, Rest};
 
 /// Fits bones by one of the published methods that make rigs.
@@ -30,17 +28,12 @@ pub(crate) fn fit(
     params.validate()?;
     check_bones(sequence, params)?;
     let refuse = |what: &str| FitError::Unsupported(format!("the method {} {what}", params.method.name()));
-    let (kind, rest) = match params.method {
-        Method::Fsd => (Some(BoneKind::Affine), Rest::FirstFrame),
-        Method::Ssdr | Method::Lssp => (Some(BoneKind::Rigid), Rest::Input),
-        Method::Sma | Method::Sad => (None, Rest::FirstFrame),
+    let rest = match params.method {
+        Method::Fsd | Method::Sma | Method::Sad => Rest::FirstFrame,
+        Method::Ssdr | Method::Lssp => Rest::Input,
         Method::Bonesmith => return Err(refuse("is not a published one")),
         Method::Cpca | Method::Svd => return Err(refuse("makes no rig: a basis of trajectories")),
     };
-    ensure(params.smooth <= 0.0, || refuse("has no smoothing of weights"))?;
-    if let Some(kind) = kind.filter(|kind| *kind != params.bone_kind) {
-        return Err(refuse(&format!("makes {} bones only", format!("{kind:?}").to_lowercase())));
-    }
     let mut run = Run::new(params, observer);
     let input = &Input::new(sequence, params, rest, &mut run)?;
     let attempt = match params.method {

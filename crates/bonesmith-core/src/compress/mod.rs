@@ -33,7 +33,7 @@ mod tests;
 use crate::mesh::MeshSequence;
 use crate::model::{Blends, MAX_VIRTUAL_BONES, Rig, Row, SparseWeights, TwoLayerRig};
 use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::{InfluenceSolver, Metric, Poses};
+use crate::skinning::{InfluenceSolver, Metric, Poses, check_size};
 use crate::solve::check::ensure;
 
 use factorise::Factorisation;
@@ -67,6 +67,7 @@ pub fn compress(
     params.validate()?;
     rig.check()?;
     ensure(!rig.rest.is_empty(), || CompressError::Empty)?;
+    check_size(rig)?;
     let mut stages = Stages::new(observer);
     stages.begin("preparing", None)?;
     let (metric, own_weights) = match examples {

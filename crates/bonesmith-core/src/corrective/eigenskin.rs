@@ -36,13 +36,13 @@ pub(super) const BLOCK: usize = 1024;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
 pub enum EigenSkinError {
-    #[error("--eigenskin is {rank}; it must be 1 to {MAX_RANK}")]
+    #[error("eigenskin is {rank}; it must be 1 to {MAX_RANK}")]
     Rank { rank: usize },
     #[error(transparent)]
     Rig(#[from] RigError),
     #[error(transparent)]
     Mismatch(#[from] MetricsError),
-    #[error("--eigenskin: {0}")]
+    #[error("{0}")]
     TooLarge(String),
     #[error("cancelled")]
     Cancelled(#[from] Cancelled),

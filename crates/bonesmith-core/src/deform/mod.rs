@@ -13,6 +13,7 @@ pub use ddm_reference::{Posed, evaluate as ddm_f64, evaluate_with_normals as ddm
 pub(crate) use lbs::lbs_vertex;
 pub use lbs::{lbs, lbs_into, lbs_with_normals, two_layer, two_layer_into};
 pub use model::{Poser, posed};
+pub(crate) use shading::solve_rest_normals_from;
 pub use shading::{NormalRule, blended_matrix, solve_rest_normals};
 
 /// Unit normal of a surface that `m` deforms, by the cofactors: the transposed inverse without its division. Zero where

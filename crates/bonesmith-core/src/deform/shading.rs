@@ -10,23 +10,29 @@
 //!
 //! by least squares, reweighted twice by the inverse distance [Weiszfeld1937]: a few frames that no normal fits do not decide.
 
-use glam::{DAffine3, DMat3, DVec3, Vec3};
+// Loops over lanes are written with indices: that is the shape the compiler vectorises.
+#![allow(clippy::needless_range_loop)]
+
+use glam::{DAffine3, DMat3, DVec3};
+use multiversion::multiversion;
 use rayon::prelude::*;
 
+use crate::mesh::normal_rows::NormalRows;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::shading::ShadingVertices;
 use crate::mesh::surface::CornerAttribute;
-use crate::model::rig::Rig;
+use crate::model::rig::{Clip, Rig};
 use crate::model::weights::SparseWeights;
+use crate::solve::lanes::{Floats, LANES};
 
 /// Least-squares solves: plain, then reweighted.
 const SOLVES: usize = 3;
 
 /// Distances between unit normals below this weigh alike.
-const NEAR: f64 = 0.05;
+const NEAR: f32 = 0.05;
 
 /// Share of the trace by which the normal of the rest pose counts: it decides where the frames do not.
-const RIDGE: f64 = 1e-6;
+const RIDGE: f64 = 1e-5;
 
 /// Normals held at once.
 const HELD: usize = 1 << 22;
@@ -63,86 +69,198 @@ pub fn blended_matrix(weights: &SparseWeights, posed_from_rest: &[DAffine3], i: 
 /// Rest normals for which the normals of `rig`'s clips come closest to those of the sequences, one sequence for each clip; `None` without
 /// faces or frames.
 pub fn solve_rest_normals(rig: &Rig, sequences: &[&MeshSequence]) -> Option<CornerAttribute<3>> {
-    let shading = ShadingVertices::new(sequences.first()?.surface());
+    solve_rest_normals_from(rig, sequences, None)
+}
+
+/// As [`solve_rest_normals`], with the normals of all vertices of the only sequence, where they are known.
+pub(crate) fn solve_rest_normals_from(
+    rig: &Rig,
+    sequences: &[&MeshSequence],
+    of_vertices: Option<&NormalRows>,
+) -> Option<CornerAttribute<3>> {
+    let first = sequences.first()?;
+    let shading = ShadingVertices::new(first.surface());
     if shading.count() == 0 {
         return None;
     }
-    let own = sequences[0].surface().normals.as_ref();
-    let sides = shading.sides(sequences[0].rest());
+    let clips: Vec<ClipRows> = rig.clips.iter().zip(sequences).map(|(clip, s)| ClipRows::new(clip, s)).collect();
     let start: Vec<DVec3> = shading.rest_normals(&rig.rest).iter().map(|n| n.normalize_or_zero()).collect();
+    let sides = shading.sides(first.rest());
+    let of_vertices = of_vertices.filter(|_| shading.is_smooth());
+    let most_frames = sequences.iter().map(|sequence| sequence.frame_count()).max().unwrap_or(0);
+    let held = of_vertices.map_or((HELD / most_frames.max(1)).max(1), |_| shading.count());
     let mut normals = start.clone();
-    for solve in 0..SOLVES {
-        let mut systems: Vec<System> = start.iter().map(|&n| System::new(n)).collect();
-        for (clip, sequence) in rig.clips.iter().zip(sequences) {
-            let frames: Vec<u32> = (0..sequence.frame_count().min(clip.frame_count()) as u32).collect();
-            for block in frames.chunks((HELD / shading.count()).clamp(1, 16)) {
-                let truth: Vec<Vec<Vec3>> =
-                    block.par_iter().map(|&t| true_normals(&shading, &sides, sequence, t)).collect();
-                let guess = (solve > 0).then_some(&normals);
-                systems.par_iter_mut().enumerate().with_min_len(256).for_each(|(g, system)| {
-                    let i = shading.vertices()[g] as usize;
-                    for (&t, truth) in block.iter().zip(&truth) {
-                        let m = blended_matrix(&rig.weights, clip.frame(t as usize), i);
-                        system.add(&m, truth[g].as_dvec3(), guess.map(|normals| normals[g]));
-                    }
-                });
+    for (at, part) in normals.chunks_mut(held).enumerate() {
+        let range = at * held..at * held + part.len();
+        let find = |s: &&MeshSequence| NormalRows::new(s, shading.vertices(), shading.triangles(), range.clone());
+        let found: Vec<NormalRows> =
+            if of_vertices.is_some() { Vec::new() } else { sequences.iter().map(find).collect() };
+        part.par_iter_mut().with_min_len(64).enumerate().for_each_init(Point::default, |point, (k, normal)| {
+            let g = range.start + k;
+            let i = shading.vertices()[g] as usize;
+            let weights = || rig.weights.of(i).map(|(j, w)| (j, w));
+            point.clear();
+            for (c, clip) in clips.iter().enumerate() {
+                match of_vertices {
+                    Some(rows) => point.load(clip, weights(), rows, i, sides[g]),
+                    None => point.load(clip, weights(), &found[c], k, sides[g]),
+                }
             }
-        }
-        normals.par_iter_mut().zip(systems).for_each(|(normal, system)| *normal = system.solved());
+            *normal = point.solve(start[g]);
+        });
     }
     let values = normals.iter().map(|n| n.normalize_or(DVec3::Z).as_vec3().to_array()).collect();
-    let name = own.map_or_else(|| "normals".to_owned(), |own| own.name.clone());
+    let name = first.surface().normals.as_ref().map_or_else(|| "normals".to_owned(), |own| own.name.clone());
     Some(CornerAttribute { name, values, indices: shading.of_corner().to_vec() })
 }
 
-/// [G] unit normals of frame `t`; zero where there is none.
-fn true_normals(shading: &ShadingVertices, sides: &[f64], sequence: &MeshSequence, t: u32) -> Vec<Vec3> {
-    let mut normals = Vec::new();
-    sequence.frames().read(&[t], 0..sequence.vertex_count(), &mut |_, positions| {
-        let found = shading.normals(positions);
-        normals = found.iter().zip(sides).map(|(n, side)| (n.normalize_or_zero() * *side).as_vec3()).collect();
-    });
-    normals
+/// Linear parts of the bones of a clip, a row over time for each entry.
+struct ClipRows {
+    frames: usize,
+    /// [B, 9, F] columns end to end.
+    rows: Vec<f32>,
+}
+
+impl ClipRows {
+    fn new(clip: &Clip, sequence: &MeshSequence) -> Self {
+        let frames = sequence.frame_count().min(clip.frame_count());
+        let bones = if frames > 0 { clip.frame(0).len() } else { 0 };
+        let mut rows = vec![0.0; bones * 9 * frames];
+        for t in 0..frames {
+            for (j, bone) in clip.frame(t).iter().enumerate() {
+                for (entry, x) in bone.matrix3.to_cols_array().into_iter().enumerate() {
+                    rows[(j * 9 + entry) * frames + t] = x as f32;
+                }
+            }
+        }
+        Self { frames, rows }
+    }
+}
+
+/// One shading vertex in all frames: rows over time, padded to whole groups of lanes with zeros, which add nothing.
+#[derive(Default)]
+struct Point {
+    /// [groups, 9] entries of `M`, columns end to end.
+    matrices: Vec<[Floats; 9]>,
+    /// [groups, 3]
+    truth: Vec<[Floats; 3]>,
+    /// [3, F] of one clip.
+    normals: Vec<f32>,
+}
+
+impl Point {
+    fn clear(&mut self) {
+        self.matrices.clear();
+        self.truth.clear();
+    }
+
+    /// Adds the frames of a clip.
+    fn load(
+        &mut self,
+        clip: &ClipRows,
+        weights: impl Iterator<Item = (usize, f32)>,
+        normals: &NormalRows,
+        row: usize,
+        side: f64,
+    ) {
+        let (f, all) = (clip.frames, normals.frames());
+        self.normals.resize(3 * all, 0.0);
+        let (x, rest) = self.normals.split_at_mut(all);
+        let (y, z) = rest.split_at_mut(all);
+        normals.load(row, side as f32, [&mut *x, &mut *y, &mut *z]);
+        let first = self.matrices.len();
+        let groups = f.div_ceil(LANES);
+        self.matrices.resize(first + groups, [Floats::ZERO; 9]);
+        let cut = |row: &[f32], group: usize| Floats::from_fn(|l| row.get(group * LANES + l).copied().unwrap_or(0.0));
+        self.truth.extend((0..groups).map(|group| [&*x, y, z].map(|row| cut(&row[..f], group))));
+        for (j, w) in weights {
+            for entry in 0..9 {
+                let row = &clip.rows[(j * 9 + entry) * f..][..f];
+                add_row(&mut self.matrices[first..], entry, row, w);
+            }
+        }
+    }
+
+    /// The best normal; that of the rest pose decides where the frames do not.
+    fn solve(&self, start: DVec3) -> DVec3 {
+        let mut normal = start;
+        for solve in 0..SOLVES {
+            let guess = (solve > 0).then(|| normal.as_vec3().to_array());
+            normal = System::new(&self.matrices, &self.truth, guess).solved(start);
+        }
+        normal
+    }
+}
+
+/// Adds a row to one entry of the matrices.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn add_row(matrices: &mut [[Floats; 9]], entry: usize, row: &[f32], weight: f32) {
+    let whole = row.len() / LANES * LANES;
+    for (matrix, x) in matrices.iter_mut().zip(row[..whole].chunks_exact(LANES)) {
+        for l in 0..LANES {
+            matrix[entry].0[l] += weight * x[l];
+        }
+    }
+    if let Some(last) = matrices.get_mut(whole / LANES) {
+        last[entry].0.iter_mut().zip(&row[whole..]).for_each(|(sum, x)| *sum += weight * x);
+    }
 }
 
 /// Normal equations of one rest normal.
 struct System {
     matrix: DMat3,
     right: DVec3,
-    start: DVec3,
 }
 
 impl System {
-    fn new(start: DVec3) -> Self {
-        Self { matrix: DMat3::ZERO, right: DVec3::ZERO, start }
+    fn new(matrices: &[[Floats; 9]], truth: &[[Floats; 3]], guess: Option<[f32; 3]>) -> Self {
+        let sums = sums(matrices, truth, guess).map(|sum| sum.0.iter().map(|x| f64::from(*x)).sum::<f64>());
+        let [xx, xy, xz, yy, yz, zz, x, y, z] = sums;
+        Self { matrix: DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]), right: DVec3::new(x, y, z) }
     }
 
-    fn add(&mut self, m: &DMat3, truth: DVec3, guess: Option<DVec3>) {
-        if truth == DVec3::ZERO {
-            return;
-        }
-        let weight = guess.map_or(1.0, |n| 1.0 / truth.distance(*m * n).max(NEAR));
-        let transposed = m.transpose() * weight;
-        self.matrix += transposed * *m;
-        self.right += transposed * truth;
-    }
-
-    fn solved(&self) -> DVec3 {
+    fn solved(&self, start: DVec3) -> DVec3 {
         let trace = self.matrix.x_axis.x + self.matrix.y_axis.y + self.matrix.z_axis.z;
         if trace <= 0.0 || !trace.is_finite() {
-            return self.start;
+            return start;
         }
         let ridge = RIDGE * trace;
-        let solved =
-            (self.matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * (self.right + self.start * ridge);
-        if solved.is_finite() { solved } else { self.start }
+        let solved = (self.matrix + DMat3::from_diagonal(DVec3::splat(ridge))).inverse() * (self.right + start * ridge);
+        if solved.is_finite() { solved } else { start }
     }
+}
+
+/// `sum_t g_t M^T M` (six entries) and `sum_t g_t M^T m`: weights `g` are 1, or the inverse distance of a guess. Frames without a true normal
+/// do not count.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn sums(matrices: &[[Floats; 9]], truth: &[[Floats; 3]], guess: Option<[f32; 3]>) -> [Floats; 9] {
+    const ENTRIES: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)];
+    let mut sums = [Floats::ZERO; 9];
+    for (m, truth) in matrices.iter().zip(truth) {
+        let column = |c: usize| [m[3 * c], m[3 * c + 1], m[3 * c + 2]];
+        let dot = |a: [Floats; 3], b: [Floats; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+        let mut weight = Floats::from_fn(|l| if dot(*truth, *truth).0[l] > 0.5 { 1.0 } else { 0.0 });
+        if let Some(guess) = guess {
+            let [x, y, z] = guess.map(Floats::splat);
+            let off: [Floats; 3] = std::array::from_fn(|a| truth[a] - (m[a] * x + m[3 + a] * y + m[6 + a] * z));
+            let squared = dot(off, off);
+            weight = weight * Floats::from_fn(|l| 1.0 / squared.0[l].sqrt().max(NEAR));
+        }
+        for (sum, (c, d)) in sums.iter_mut().zip(ENTRIES) {
+            *sum += weight * dot(column(c), column(d));
+        }
+        for c in 0..3 {
+            sums[6 + c] += weight * dot(column(c), *truth);
+        }
+    }
+    sums
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::synthetic::{PosedRigParams, posed_rig};
+    use glam::Vec3;
     use std::sync::Arc;
 
     #[test]

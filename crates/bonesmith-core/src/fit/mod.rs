@@ -25,8 +25,10 @@
 //! Deviations are described where they happen: choice of influences (`vertex_step`), splitting (`cluster::split`), planting instead of
 //! reinitialising (`search`), momentum, vertices and bones at once (`together`), several starting points (`basins`).
 
+mod goal;
 mod pieces;
 mod plan;
+mod sweep;
 
 use crate::cluster::split::split;
 use crate::mesh::sequence::MeshSequence;
@@ -34,8 +36,11 @@ use crate::mesh::topology::Adjacency;
 use crate::observer::{Cancelled, Observer};
 use crate::skinning::descent::{Descent, State, VertexStep};
 use crate::skinning::finish;
+use crate::skinning::loss::Loss;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
+use crate::skinning::near::MANY_BONES;
+use crate::skinning::norm;
 use crate::skinning::normals::Normals;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
 use crate::skinning::pass;
@@ -43,25 +48,27 @@ use crate::skinning::problem::Problem;
 use crate::skinning::prune;
 use crate::skinning::run::{Ending, Run};
 use crate::skinning::sample::Sample;
-use crate::skinning::search::{Explorer, Growth};
+use crate::skinning::search::Explorer;
 use crate::skinning::smooth::Smoothness;
 use crate::skinning::stop::StopRule;
 use crate::skinning::unit::UnitSpace;
 use crate::skinning::vertex_step::VertexParams;
+use goal::{Goal, LocalMiss, missed};
 use plan::{Plan, Size};
 
 pub use crate::skinning::params::*;
 pub use crate::skinning::rates::{Rate, kernel_rates};
+pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
 
-/// Maximum number of bones for a target error, as a share of the vertices: beyond it a rig is no smaller than the animation.
-const MAX_BONE_SHARE: usize = 8;
-
-/// Weight of normals in the search, in units of the sphere: an angle of a radian counts like a distance of this share of `shading`. Fitted
-/// rigs of 10 to 30 bones have about this ratio of both errors.
+/// Weight of normals in the search for each unit of `shading`, in units of the sphere: by default an angle of a radian counts like a
+/// hundredth of the radius. Fitted rigs of 10 to 30 bones have errors in a ratio of two or three hundredths.
 const SEARCH_WEIGHT: f64 = 0.05;
+
+/// Vertices count at least like this share of the most important one.
+const LEAST_IMPORTANCE: f64 = 1e-3;
 
 /// With fewer vertices per bone, normals do not count in the fit.
 const FEW_VERTICES: usize = 4;
@@ -77,6 +84,7 @@ const SHADING_COST: f64 = 0.05;
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
     pieces::check_bones(sequence, params)?;
+    check_importance(sequence, params)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
     let space = UnitSpace::new(sequence);
@@ -84,18 +92,19 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
         return parts.fit(sequence, &space, params, run);
     }
     check_bones(sequence, params)?;
-    let problem = problem(sequence, space, params);
+    let problem = problem(sequence, space, params)?;
     let goal = Goal::new(params.bones, sequence.vertex_count());
     let fit = Fit::new(sequence, &problem, params, goal);
     run.prepared();
-    let (state, stop, reached) = fit.bones(goal, &mut run)?;
-    let mut warnings: Vec<Warning> = missed(params.bones, reached, state.bones()).into_iter().collect();
+    let (state, Refined { stop, e_rms, local, .. }) = fit.bones(goal, &mut run)?;
+    let mut warnings: Vec<Warning> = missed(params.bones, e_rms, state.bones()).into_iter().collect();
+    warnings.extend(local.map(|local| local.warning(local.vertex, state.bones())));
     if !problem.moves() {
         warnings.push(Warning::NoMotion);
     }
     let mut rig = finish::rig(sequence, &problem, &state, String::new());
     if params.shading > 0.0 {
-        run.timed("normals", || finish::shade(&mut rig, sequence));
+        run.timed("normals", || finish::shade(&mut rig, sequence, fit.normals.as_ref()));
     }
     let jitter_ratio = finish::jitter_ratio(&problem, &state);
     let info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
@@ -103,50 +112,64 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
 }
 
 /// What is to be fitted, in a unit space.
-fn problem(sequence: &MeshSequence, space: UnitSpace, params: &FitParams) -> Problem {
+fn problem(sequence: &MeshSequence, space: UnitSpace, params: &FitParams) -> Result<Problem, FitError> {
+    let importance = importance(sequence, params)?;
     // Smoothness reads neighbours in any order; a small sequence is quickly copied.
     let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
-    if stored { Problem::in_space(sequence, space) } else { Problem::streamed_in(sequence, space) }
+    let problem = if stored { Problem::in_space(sequence, space) } else { Problem::streamed_in(sequence, space) };
+    Ok(problem.with_loss(importance.map(Loss::of_vertices).unwrap_or_default()))
 }
 
-/// How many bones to fit, resolved for a mesh.
-#[derive(Clone, Copy, Debug)]
-enum Goal {
-    Count(usize),
-    /// The fewest for an E_RMS, at most `limit`.
-    Error {
-        target: f64,
-        limit: usize,
-    },
-}
-
-impl Goal {
-    fn new(bones: BoneCount, vertices: usize) -> Self {
-        match bones {
-            BoneCount::Exact(count) => Self::Count(count),
-            BoneCount::TargetError(target) => {
-                Self::Error { target, limit: vertices.div_ceil(MAX_BONE_SHARE).min(MAX_BONES) }
-            }
-            BoneCount::Auto => Self::Error { target: AUTO_TARGET, limit: vertices.div_ceil(4).min(AUTO_MAX_BONES) },
-        }
-    }
-
-    /// The same goal where errors are counted in another unit: `factor` times as large.
-    fn scaled(self, factor: f64) -> Self {
-        match self {
-            Self::Error { target, limit } => Self::Error { target: target * factor, limit },
-            count => count,
-        }
+/// Whether there is a number for every vertex.
+fn check_importance(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
+    let (vertices, numbers) = (sequence.vertex_count(), params.importance.as_ref().map(|given| given.len()));
+    match numbers {
+        Some(numbers) if numbers != vertices => Err(FitError::Importance { numbers, vertices }),
+        _ => Ok(()),
     }
 }
 
-/// What to report where an error was the goal and was not reached.
-fn missed(goal: BoneCount, reached: f64, bones: usize) -> Option<Warning> {
-    match goal {
-        BoneCount::TargetError(target) if reached > target => Some(Warning::TargetMissed { target, reached, bones }),
-        BoneCount::Auto if reached > AUTO_TARGET => Some(Warning::AutoMissed { target: AUTO_TARGET, reached, bones }),
-        _ => None,
+/// [N] how much each vertex counts, 1 in the mean; `None` where all count alike.
+fn importance(sequence: &MeshSequence, params: &FitParams) -> Result<Option<Vec<f32>>, FitError> {
+    if params.importance.is_none() && !params.area {
+        return Ok(None);
     }
+    let n = sequence.vertex_count();
+    let mut weights = vec![1.0f64; n];
+    check_importance(sequence, params)?;
+    if let Some(given) = &params.importance {
+        weights.iter_mut().zip(given.iter()).for_each(|(weight, x)| *weight *= f64::from(*x));
+    }
+    if params.area {
+        weights.iter_mut().zip(vertex_areas(sequence)).for_each(|(weight, area)| *weight *= area);
+    }
+    let least = LEAST_IMPORTANCE * weights.iter().fold(0.0f64, |a, b| a.max(*b));
+    weights.iter_mut().for_each(|weight| *weight = weight.max(least));
+    let mean = weights.iter().sum::<f64>() / n as f64;
+    // Without any area all count alike.
+    Ok((mean > 0.0 && mean.is_finite()).then(|| weights.iter().map(|weight| (weight / mean) as f32).collect()))
+}
+
+/// [N] a third of the area of a vertex's faces in the rest pose.
+fn vertex_areas(sequence: &MeshSequence) -> Vec<f64> {
+    let mut areas = vec![0.0; sequence.vertex_count()];
+    let rest = sequence.rest();
+    for triangle in sequence.surface().topology.vertex_triangles() {
+        let [a, b, c] = triangle.map(|v| rest[v as usize].as_dvec3());
+        let area = (b - a).cross(c - a).length() / 6.0;
+        triangle.iter().for_each(|&v| areas[v as usize] += area);
+    }
+    areas
+}
+
+/// How rounds on all vertices and frames ended.
+struct Refined {
+    stop: StopReason,
+    e_rms: f64,
+    /// What they lowered the error of: with normals, where these count.
+    problem: Problem,
+    /// A region that misses the goal.
+    local: Option<LocalMiss>,
 }
 
 /// A fit with everything that is known before it starts.
@@ -188,36 +211,52 @@ impl<'a> Fit<'a> {
         sample.with_frames(self.problem, limit.max(FRAMES_ENOUGH))
     }
 
-    /// Fits as many bones as the goal takes; returns the E_RMS reached, too.
-    fn bones(&self, goal: Goal, run: &mut Run<'_>) -> Result<(State, StopReason, f64), Cancelled> {
-        let (mut state, stop, reached) = match goal {
-            Goal::Count(count) => {
-                let (state, stop) = self.count(count, run)?;
-                (state, stop, run.history.last().map_or(0.0, |round| round.e_rms))
-            }
+    /// Fits as many bones as the goal takes.
+    fn bones(&self, goal: Goal, run: &mut Run<'_>) -> Result<(State, Refined), Cancelled> {
+        let (mut state, mut refined) = match goal {
+            Goal::Count(count) => self.count(count, run)?,
             Goal::Error { target, limit } => self.error(target, limit, run)?,
         };
-        let reached = self.prune(goal, &mut state, reached, run)?;
-        Ok((state, stop, reached))
+        if self.params.norm != Norm::default() && !run.is_over() {
+            let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
+            let cost = norm::lower(&refined.problem, &mut state, self.params.norm, vertices, run)?;
+            refined.problem = refined.problem.with_loss(cost.unwrap_or_else(|| refined.problem.loss.clone()));
+            refined.e_rms = self.e_rms(&refined, &state);
+        }
+        self.prune(goal, &mut state, &mut refined, run)?;
+        refined.e_rms = self.e_rms(&refined, &state);
+        Ok((state, refined))
     }
 
-    /// Removes influences that buy little; a goal that was reached stays so. Returns the E_RMS.
-    fn prune(&self, goal: Goal, state: &mut State, reached: f64, run: &mut Run<'_>) -> Result<f64, Cancelled> {
+    /// E_RMS of a state, each vertex counted once.
+    fn e_rms(&self, refined: &Refined, state: &State) -> f64 {
+        if refined.problem.loss.is_plain() {
+            return refined.e_rms;
+        }
+        let plain = self.problem.with_loss(Loss::default());
+        plain.e_rms(pass::gather(&plain, &state.motion, &state.skin).squared_error)
+    }
+
+    /// Removes influences that buy little; a goal that was reached stays so.
+    fn prune(&self, goal: Goal, state: &mut State, refined: &mut Refined, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let FitParams { prune: share, smooth, influences, .. } = *self.params;
         if share == 0.0 || smooth > 0.0 || influences.is_none() || state.skin.slots < 2 || run.is_over() {
-            return Ok(reached);
+            return Ok(());
         }
         let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
-        let problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
+        if !self.plan.shades_all_rounds() {
+            refined.problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
+        }
         let limit = |e_rms: f64| match goal {
             Goal::Error { target, .. } if e_rms <= target => (e_rms * (1.0 + share)).min(target),
             _ => e_rms * (1.0 + share),
         };
-        prune::prune(&problem, state, vertices, limit, run)
+        refined.e_rms = prune::prune(&refined.problem, state, vertices, limit, run)?;
+        Ok(())
     }
 
     /// Fits a given number of bones.
-    fn count(&self, count: usize, run: &mut Run<'_>) -> Result<(State, StopReason), Cancelled> {
+    fn count(&self, count: usize, run: &mut Run<'_>) -> Result<(State, Refined), Cancelled> {
         let Self { sequence, problem, params, plan, .. } = self;
         let vertices = plan.vertices(count);
         let wide = VertexParams { slots: (vertices.slots + plan.spare).min(count), ..vertices };
@@ -240,76 +279,19 @@ impl<'a> Fit<'a> {
         let Some((_, state)) = best else { unreachable!("at least one search is made") };
         drop(coarse);
         let mut state = run.observed("lift", |run| sample.lift(problem, sequence, state, &mut || run.report()))?;
-        let stop = self.refine(&mut state, vertices, run)?;
-        Ok((state, stop))
-    }
-
-    /// Fits the smallest number of bones that reaches an error, at most `limit`; returns the error reached, too.
-    ///
-    /// The search runs on the sample. When all vertices turn out worse than the sample promised, it goes on from where it
-    /// stopped with a goal corrected by as much; when the sample is too small for the bones needed, on a larger one.
-    fn error(&self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<(State, StopReason, f64), Cancelled> {
-        const ATTEMPTS: usize = 8;
-        // So far below the target, fewer bones are worth a try.
-        const SLACK: f64 = 0.96;
-        let Self { sequence, problem, params, plan, .. } = self;
-        let vertices = plan.vertices(limit);
-        let mut allowed = limit.min(plan.sample.vertices / VERTICES_PER_BONE);
-        let mut goal = target;
-        let mut best: Option<(State, StopReason, f64)> = None;
-        for _ in 0..ATTEMPTS {
-            let sample = self.sample(allowed);
-            let coarse = run.timed("sample", || self.search_problem(&sample));
-            let mut explorer = match &best {
-                None => {
-                    let first = first_bones(&coarse, 1, run)?;
-                    Explorer::new(&coarse, first, params.bone_kind, vertices, plan.search, params.seed)
-                }
-                Some((state, ..)) => {
-                    Explorer::resume(&coarse, sample.lower(problem, state), vertices, plan.search, params.seed)
-                }
-            };
-            let growth = explorer.search_for_error(goal, allowed, run)?;
-            let promised = explorer.e_rms();
-            let state = explorer.state;
-            let mut state = run.observed("lift", |run| sample.lift(problem, sequence, state, &mut || run.report()))?;
-            let stop = self.refine(&mut state, vertices, run)?;
-            let reached = run.history.last().map_or(0.0, |round| round.e_rms);
-            let hit = reached <= target;
-            // The fewest bones that reach the target; failing that, the least error.
-            let better = |best: &(State, StopReason, f64)| match (hit, best.2 <= target) {
-                (true, true) => state.bones() < best.0.bones(),
-                (false, false) => reached < best.2,
-                (hit, _) => hit,
-            };
-            let best_was_hit = best.as_ref().is_some_and(|best| best.2 <= target);
-            if best.as_ref().is_none_or(better) {
-                best = Some((state, stop, reached));
-            }
-            let at_limit = growth == Growth::Stalled || (growth == Growth::Full && allowed == limit);
-            let close = hit && reached > SLACK * target;
-            if run.is_over() || close || best_was_hit || (!hit && at_limit) {
-                break;
-            }
-            match growth {
-                Growth::Full if !hit => allowed = (3 * allowed).min(limit),
-                _ if hit => goal = SLACK * promised.max(goal) * target / reached,
-                _ => goal = (goal * target / reached).min(0.98 * promised.min(goal)),
-            }
-        }
-        let Some(best) = best else { unreachable!("at least one attempt is made") };
-        Ok(best)
+        let refined = self.refine(&mut state, vertices, run)?;
+        Ok((state, refined))
     }
 
     /// Rounds on a larger sample where there is much more than that, then on everything. Vertices may come with more influences
     /// than `vertices` allows.
-    fn refine(&self, state: &mut State, vertices: VertexParams, run: &mut Run<'_>) -> Result<StopReason, Cancelled> {
+    fn refine(&self, state: &mut State, vertices: VertexParams, run: &mut Run<'_>) -> Result<Refined, Cancelled> {
         let Self { sequence, problem, params, plan, .. } = self;
         let enough = plan.middle.vertices.max(2 * VERTICES_PER_BONE * state.bones());
         let middle = Sample::new(problem, enough, plan.middle.frames, params.seed);
         if plan.direct || 2 * middle.size() > problem.vertices() * problem.frames() || run.is_over() {
             self.narrow(problem, state, vertices, run)?;
-            return self.polish(state, plan.only_rounds, vertices, run);
+            return self.polish(state, plan.only_rounds, vertices, None, run);
         }
         let middle = self.bounded(middle);
         let part = run.timed("sample", || middle.problem(problem, sequence));
@@ -323,16 +305,14 @@ impl<'a> Fit<'a> {
         let together = plan.together(&seen, &vertices);
         let mut descent = Descent::with_step(&part, vertices, plan.vertex_step(&part, seen.bones()), together);
         descent.rounds(&mut seen, plan.middle_rounds, run)?;
+        let weight = part.normals.as_ref().map(|normals| self.weight(&descent.moments, normals.weight));
         drop(descent);
         drop(part);
         *state = run.observed("lift", |run| middle.lift(problem, sequence, seen, &mut || run.report()))?;
-        self.polish(state, plan.last_rounds, vertices, run)
+        self.polish(state, plan.last_rounds, vertices, weight, run)
     }
 
     /// A problem in which normals count, with the rest normals that fit the present weights best.
-    ///
-    /// Their weight is a share of the present errors' ratio, so that it depends neither on the size of the faces nor on how well the bones
-    /// fit: where they fit exactly, normals do not count.
     fn shaded(
         &self,
         problem: &Problem,
@@ -340,16 +320,19 @@ impl<'a> Fit<'a> {
         state: &mut State,
         vertices: VertexParams,
     ) -> Problem {
-        let weighed = |weight: f64| problem.with_normals(normals.clone().map(|normals| normals.weighing(weight)));
-        if normals.is_none() {
-            return weighed(0.0);
-        }
-        let of_one = weighed(1.0);
+        let Some(normals) = normals else { return problem.with_normals(None) };
+        let of_one = problem.with_normals(Some(normals.clone().weighing(1.0)));
         pass::solve_normals(&of_one, &state.motion, &mut state.skin, vertices);
-        let Moments { squared_error, normal_error, .. } = pass::gather(&of_one, &state.motion, &state.skin);
-        let weight = self.params.shading * ((squared_error - normal_error) / normal_error.max(1e-30)).sqrt();
+        let weight = self.weight(&pass::gather(&of_one, &state.motion, &state.skin), 1.0);
         state.skin.normals.iter_mut().for_each(|n| *n *= weight);
-        weighed(weight)
+        problem.with_normals(Some(normals.weighing(weight)))
+    }
+
+    /// The weight of normals: a share of the ratio of both errors, so that it depends neither on the size of the faces nor on how well the
+    /// bones fit. Where they fit exactly, normals do not count. `present` is the weight that the moments were summed with.
+    fn weight(&self, moments: &Moments, present: f64) -> f64 {
+        let Moments { squared_error, normal_error, .. } = *moments;
+        self.params.shading * present * ((squared_error - normal_error).max(0.0) / normal_error.max(1e-30)).sqrt()
     }
 
     /// Rounds with more influences than `vertices` allows, one less at a time, until it allows them.
@@ -373,24 +356,30 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// Rounds on all vertices and frames until they no longer pay.
+    /// Rounds on all vertices and frames until they no longer pay, with normals of a weight that is known or found first.
     fn polish(
         &self,
         state: &mut State,
         rounds: usize,
         vertices: VertexParams,
+        weight: Option<f64>,
         run: &mut Run<'_>,
-    ) -> Result<StopReason, Cancelled> {
-        let plan = &self.plan;
-        if plan.shades_all_rounds() {
-            let problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
-            return self.rounds(&problem, state, rounds, vertices, run);
-        }
-        let stop = self.rounds(self.problem, state, rounds, vertices, run)?;
-        if self.normals.is_some() && !run.is_over() {
+    ) -> Result<Refined, Cancelled> {
+        let (all, normals) = (self.problem, self.normals.clone());
+        let problem = match (self.plan.shades_all_rounds(), weight) {
+            (false, _) => all.with_normals(None),
+            (true, None) => run.timed("normals", || self.shaded(all, normals, state, vertices)),
+            (true, Some(weight)) => run.timed("normals", || {
+                let problem = all.with_normals(normals.map(|normals| normals.weighing(weight)));
+                pass::solve_normals(&problem, &state.motion, &mut state.skin, vertices);
+                problem
+            }),
+        };
+        let stop = self.rounds(&problem, state, rounds, vertices, run)?;
+        if problem.normals.is_none() && self.normals.is_some() && !run.is_over() {
             self.shade(state, vertices, run)?;
         }
-        Ok(stop)
+        Ok(Refined { stop, e_rms: run.history.last().map_or(0.0, |round| round.e_rms), problem, local: None })
     }
 
     /// Rounds with normals from where those without ended, as long as they cost no more than they may.
@@ -402,21 +391,25 @@ impl<'a> Fit<'a> {
         };
         let (before, start) = (error(state), state.clone());
         let limit = before * (1.0 + SHADING_COST * self.params.shading);
+        let mut problem = self.shaded(self.problem, self.normals.clone(), state, vertices);
+        let shaded = state.skin.normals.clone();
         for tried in 0..SHADING_TRIES {
-            let problem = self.shaded(self.problem, self.normals.clone(), state, vertices);
-            let halved = |normals: Normals| {
-                let weight = normals.weight / f64::from(1 << tried);
-                normals.weighing(weight)
-            };
-            state.skin.normals.iter_mut().for_each(|n| *n /= f64::from(1 << tried));
-            let problem = problem.with_normals(problem.normals.clone().map(halved));
+            if tried > 0 {
+                state.clone_from(&start);
+                let share = 0.5f64.powi(tried as i32);
+                state.skin.normals = shaded.iter().map(|n| *n * share).collect();
+                problem = problem.with_normals(problem.normals.clone().map(|of| {
+                    let weight = 0.5 * of.weight;
+                    of.weighing(weight)
+                }));
+            }
             Descent::new(&problem, vertices).rounds(state, SHADING_ROUNDS, run)?;
             let reached = error(state);
             if reached <= limit || run.is_over() {
                 return run.round(state.bones(), reached);
             }
-            state.clone_from(&start);
         }
+        *state = start;
         run.round(state.bones(), before)
     }
 
@@ -428,8 +421,10 @@ impl<'a> Fit<'a> {
         vertices: VertexParams,
         run: &mut Run<'_>,
     ) -> Result<StopReason, Cancelled> {
-        run.stage("weights and bones", Some(rounds))?;
         let Self { sequence, params, plan, .. } = self;
+        let many = state.bones() > MANY_BONES && params.max_iterations.is_none();
+        let rounds = if many { 2 * rounds } else { rounds };
+        run.stage("weights and bones", Some(rounds))?;
         let step = match params.smooth > 0.0 {
             true => {
                 let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());

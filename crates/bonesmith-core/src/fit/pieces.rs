@@ -6,9 +6,12 @@
 //! from rigid clusters of a sample. Where bones without pieces are estimated to do better, there are no pieces: eyes that move with
 //! a soft head.
 
+use std::sync::Arc;
+
 use glam::DAffine3;
 
-use super::{Fit, Goal, first_bones, missed, problem};
+use super::goal::{Goal, LocalMiss, missed};
+use super::{Fit, Refined, first_bones, problem};
 use crate::cluster::pieces::merge::{Step, merge};
 use crate::cluster::pieces::{self, Pieces, SOFT};
 use crate::mesh::sequence::{MIN_VERTICES, MeshSequence};
@@ -72,6 +75,8 @@ struct SoftRig {
     rig: Rig,
     stop: StopReason,
     squared_error: f64,
+    /// A region that misses the goal, its vertex counted among the soft ones.
+    local: Option<LocalMiss>,
 }
 
 impl Parts {
@@ -120,8 +125,10 @@ impl Parts {
         let mut squared_error: f64 = pieces.pieces.iter().map(|piece| piece.squared_error).sum();
         let mut soft_rig = None;
         if !soft.is_empty() {
-            soft_rig =
-                Some(fit_soft(&sequence.of_vertices(&soft), space.sphere.radius, params, division.soft, &mut run)?);
+            let pick = |all: &Arc<Vec<f32>>| Arc::new(soft.iter().map(|&i| all[i as usize]).collect());
+            let params = FitParams { importance: params.importance.as_ref().map(pick), ..params.clone() };
+            let sequence = sequence.of_vertices(&soft);
+            soft_rig = Some(fit_soft(&sequence, space.sphere.radius, &params, division.soft, &mut run)?);
         }
         squared_error += soft_rig.as_ref().map_or(0.0, |soft| soft.squared_error);
         let numbers = (3 * sequence.vertex_count() * sequence.frame_count()) as f64;
@@ -133,11 +140,13 @@ impl Parts {
         };
         let count = pieces.pieces.len();
         let shaded = params.shading > 0.0 && soft_rig.is_some();
+        let local = soft_rig.as_ref().and_then(|of| of.local).map(|of| (of, soft[of.vertex] as usize));
         let mut rig = assembled(sequence, space, params, pieces, soft_rig.map(|of| (of.rig, soft)));
         if shaded {
-            run.timed("normals", || finish::shade(&mut rig, sequence));
+            run.timed("normals", || finish::shade(&mut rig, sequence, None));
         }
-        let warnings = warning(params.bones, reached, rig.bone_count(), found).into_iter().collect();
+        let mut warnings: Vec<Warning> = warning(params.bones, reached, rig.bone_count(), found).into_iter().collect();
+        warnings.extend(local.map(|(miss, vertex)| miss.warning(vertex, rig.bone_count())));
         let jitter_ratio = finish::jitter_ratio_of_rig(sequence, &rig);
         let mut info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
         info.pieces = count;
@@ -228,10 +237,7 @@ struct Input<'a> {
 /// What should be known about a rig with pieces, of which `found` were found.
 fn warning(bones: BoneCount, reached: f64, used: usize, found: usize) -> Option<Warning> {
     match bones {
-        BoneCount::Exact(asked) if used < asked => {
-            let text = format!("{asked} bones were asked for; the mesh is {found} rigid pieces, which need {used}");
-            Some(Warning::Note { text })
-        }
+        BoneCount::Exact(asked) if used < asked => Some(Warning::FewerBones { requested: asked, pieces: found, used }),
         _ => missed(bones, reached, used),
     }
 }
@@ -243,14 +249,15 @@ fn fit_soft(
     params: &FitParams,
     bones: BoneCount,
     run: &mut Run<'_>,
-) -> Result<SoftRig, Cancelled> {
-    let problem = problem(sequence, UnitSpace::new(sequence), params);
+) -> Result<SoftRig, FitError> {
+    let problem = problem(sequence, UnitSpace::new(sequence), params)?;
     let factor = unit / problem.space.sphere.radius;
     let goal = Goal::new(bones, sequence.vertex_count()).scaled(factor);
     let fit = Fit::new(sequence, &problem, params, goal);
-    let (state, stop, reached) = fit.bones(goal, run)?;
+    let (state, Refined { stop, e_rms: reached, local, .. }) = fit.bones(goal, run)?;
+    let local = local.map(|of| LocalMiss { goal: of.goal / factor, reached: of.reached / factor, ..of });
     let squared_error = problem.squared_error(reached / factor);
-    Ok(SoftRig { rig: finish::rig(sequence, &problem, &state, String::new()), stop, squared_error })
+    Ok(SoftRig { rig: finish::rig(sequence, &problem, &state, String::new()), stop, squared_error, local })
 }
 
 /// Squared error of some vertices by their number of bones, estimated from rigid clusters of a sample.

@@ -67,7 +67,8 @@ impl Plan {
                         only_rounds: if basins { 56 } else { 80 },
                         middle_rounds: 60,
                         last_rounds: 15,
-                        together: true,
+                        // They know the plain squared error only.
+                        together: !params.area && params.importance.is_none(),
                         basins,
                         spare: 2,
                         spare_rounds: 20,

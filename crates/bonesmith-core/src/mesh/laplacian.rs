@@ -48,6 +48,11 @@ impl LaplacianRows {
         Self { rows: (0..rest.len()).map(row).collect() }
     }
 
+    /// Upper bound of the entries of [`LaplacianRows::squared`]: row r adds at most its length squared.
+    pub fn squared_entries(&self) -> usize {
+        self.rows.iter().map(|row| row.len() * row.len()).sum()
+    }
+
     /// Rows of `L^T L + anchor I`, columns rising.
     pub fn squared(&self, anchor: f64) -> Vec<Vec<(u32, f64)>> {
         let n = self.rows.len();

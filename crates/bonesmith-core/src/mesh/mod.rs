@@ -2,6 +2,7 @@
 
 pub mod frames;
 pub mod laplacian;
+pub(crate) mod normal_rows;
 pub mod normals;
 pub mod sequence;
 pub mod shading;

@@ -45,6 +45,16 @@ impl ShadingVertices {
         &self.vertices
     }
 
+    /// [triangles] shading vertices of the corners of each.
+    pub fn triangles(&self) -> &[[u32; 3]] {
+        &self.triangles
+    }
+
+    /// Whether no vertex is shaded twice.
+    pub fn is_smooth(&self) -> bool {
+        self.vertices.windows(2).all(|pair| pair[0] != pair[1])
+    }
+
     /// [corners] shading vertex of each corner.
     pub fn of_corner(&self) -> &[u32] {
         &self.of_corner

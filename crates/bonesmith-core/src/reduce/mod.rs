@@ -33,6 +33,7 @@ use crate::observer::{Cancelled, Observer, Stages};
 use crate::skinning::products::{along, form};
 use crate::skinning::quadratic::project;
 use crate::skinning::{InfluenceSolver, Metric, Poses};
+use crate::solve::check::check_memory;
 
 use simplex_qp::SimplexQp;
 use smooth_residuals::SmoothResiduals;
@@ -96,6 +97,18 @@ struct Reduction<'a> {
     stages: Stages<'a>,
 }
 
+/// Refuses meshes whose squared Laplacian with `k` x `k` numbers an entry would not fit into memory. Its size grows with the
+/// mesh, except around a vertex with very many neighbours: all of these are then neighbours of each other.
+fn check_squared(laplacian: &LaplacianRows, k: usize) -> Result<(), ReduceError> {
+    // As many as a mesh of valence 7 has.
+    let usual = 64 * laplacian.rows.len();
+    let entries = laplacian.squared_entries();
+    let (vertex, neighbours) =
+        laplacian.rows.iter().map(|row| row.len() - 1).enumerate().max_by_key(|row| row.1).unwrap_or_default();
+    let refused = |what| ReduceError::TooLarge { vertex, neighbours, what };
+    check_memory("the table", entries.saturating_sub(usual), k * k, size_of::<f64>()).map_err(refused)
+}
+
 fn with_rows(rig: &Rig, rows: &[Row], k: usize) -> Rig {
     Rig { weights: SparseWeights::from_rows(k, rows), ..rig.clone() }
 }
@@ -115,10 +128,12 @@ impl Reduction<'_> {
     }
 
     /// Bones of the K largest; weights whose Laplacian is that of the original weights.
-    fn smooth(&mut self) -> Result<Vec<Row>, Cancelled> {
+    fn smooth(&mut self) -> Result<Vec<Row>, ReduceError> {
         let Self { rig, params, k, stages, .. } = self;
         stages.begin("smooth weights", None)?;
-        let squared = LaplacianRows::new(params.laplacian, &rig.surface.topology, &rig.rest).squared(ANCHOR);
+        let laplacian = LaplacianRows::new(params.laplacian, &rig.surface.topology, &rig.rest);
+        check_squared(&laplacian, *k)?;
+        let squared = laplacian.squared(ANCHOR);
         let rows = rig.weights.largest(*k);
         // c_ij = (Q w_j)_i of the original weights; the constant is w_j . Q w_j.
         let mut along = vec![0.0; rig.bone_count()];
@@ -134,13 +149,14 @@ impl Reduction<'_> {
         }
         let same = |i: usize, a: usize, n: usize, b: usize| f64::from(rows[i][a].0 == rows[n][b].0);
         let qp = SimplexQp::new(&squared, |i| rows[i].len(), same, linear, constant);
-        self.solve_program(&qp, rows, |_| None)
+        Ok(self.solve_program(&qp, rows, |_| None)?)
     }
 
     /// Geometric reduction's bones; weights for which the Laplacian of the poses is that of the examples.
-    fn poisson(&mut self, poses: &Poses) -> Result<Vec<Row>, Cancelled> {
+    fn poisson(&mut self, poses: &Poses) -> Result<Vec<Row>, ReduceError> {
         let rig = self.rig;
         let laplacian = LaplacianRows::new(self.params.laplacian, &rig.surface.topology, &rig.rest);
+        check_squared(&laplacian, self.k)?;
         let squared = laplacian.squared(ANCHOR);
         let (gram, projections) = (poses.motion.gram(), project(poses, &mut self.stages)?);
         let (b, side) = (poses.motion.bones, 4 * poses.motion.bones);
@@ -169,7 +185,7 @@ impl Reduction<'_> {
             form(b, gram, (rows[i][at].0, &poses.rest(i)), (rows[n][bt].0, &poses.rest(n)))
         };
         let qp = SimplexQp::new(&squared, |i| rows[i].len(), product, linear, constant);
-        self.solve_program(&qp, rows, |value| Some(metric.rms(value)))
+        Ok(self.solve_program(&qp, rows, |value| Some(metric.rms(value)))?)
     }
 
     /// Solves a program from the weights of `rows` on.

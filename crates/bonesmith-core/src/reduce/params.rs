@@ -29,6 +29,17 @@ impl ReduceMethod {
     pub fn needs_poses(self) -> bool {
         matches!(self, Self::Bonesmith | Self::Geometric | Self::Poisson)
     }
+
+    /// As on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bonesmith => "bonesmith",
+            Self::KLargest => "k-largest",
+            Self::Smooth => "smooth",
+            Self::Geometric => "geometric",
+            Self::Poisson => "poisson",
+        }
+    }
 }
 
 /// Parameters of `reduce`. `Default` is the recommended set.
@@ -104,6 +115,8 @@ pub enum ReduceError {
     Rig(#[from] RigError),
     #[error(transparent)]
     Poses(#[from] PoseError),
+    #[error("vertex {vertex} has {neighbours} neighbours, too many for a method that squares the Laplacian: {what}")]
+    TooLarge { vertex: usize, neighbours: usize, what: String },
     #[error("cancelled")]
     Cancelled(#[from] crate::observer::Cancelled),
 }

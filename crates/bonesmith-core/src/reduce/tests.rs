@@ -300,3 +300,41 @@ fn threads_make_no_difference() {
         assert_eq!(pool(1).install(run), pool(3).install(run), "{method:?}");
     }
 }
+
+/// A vertex with 20,000 neighbours: its squared Laplacian has 400 million entries. Methods that square it are refused.
+#[test]
+fn a_fan_too_large_for_a_squared_laplacian_is_refused() {
+    let n = 20_000u32;
+    let mut topology = crate::mesh::Topology::empty();
+    (1..n).for_each(|i| topology.push_face(&[0, i, i + 1]));
+    let around = (0..n).map(|i| glam::Vec2::from_angle(std::f32::consts::TAU * i as f32 / n as f32).extend(0.0));
+    let (small, _) = sample(BoneKind::Rigid);
+    let rows: Vec<Row> = (0..=n).map(|_| (0..6).map(|j| (j, 1.0 / 6.0)).collect()).collect();
+    let rig = Rig {
+        rest: std::iter::once(Vec3::ZERO).chain(around).collect(),
+        surface: Arc::new(Surface { topology, ..Surface::default() }),
+        weights: SparseWeights::from_rows(6, &rows),
+        ..small
+    };
+    for method in [ReduceMethod::Smooth, ReduceMethod::Poisson] {
+        let error = reduce(&rig, None, &params(method, 4), &mut Silent).unwrap_err();
+        assert!(matches!(error, ReduceError::TooLarge { vertex: 0, neighbours: 20_000, .. }), "{error}");
+    }
+    reduce(&rig, None, &params(ReduceMethod::KLargest, 4), &mut Silent).unwrap();
+}
+
+/// 5,000 bones: the products of all pairs do not fit into memory.
+#[test]
+fn too_many_bones_are_refused() {
+    let (mut rig, _) = sample(BoneKind::Rigid);
+    let (bone, pose) = (rig.bones[0].clone(), rig.clips[0].posed_from_rest[0]);
+    rig.bones = (0..5000).map(|j| crate::model::Bone { name: format!("bone{j}"), ..bone.clone() }).collect();
+    for clip in &mut rig.clips {
+        clip.posed_from_rest = vec![pose; 5000 * clip.frame_count()];
+    }
+    rig.check().unwrap();
+    let error = reduce(&rig, None, &params(ReduceMethod::Bonesmith, 4), &mut Silent).unwrap_err().to_string();
+    assert!(error.contains("5000 bones") && error.contains("GiB"), "{error}");
+    let error = crate::compress::compress(&rig, None, &Default::default(), &mut Silent).unwrap_err().to_string();
+    assert!(error.contains("5000 bones") && error.contains("GiB"), "{error}");
+}

@@ -103,7 +103,7 @@ impl RefitParams {
     /// Checks ranges that do not depend on the rig.
     pub fn validate(&self) -> Result<(), FitError> {
         if self.solve == Solve::Motion && self.add_bones > 0 {
-            let what = "new bones need weights: --add-bones goes with --solve weights or both, not motion";
+            let what = "new bones need weights: they can be added where weights or both are solved, not motion alone";
             return Err(FitError::Unsupported(what.into()));
         }
         self.as_fit().validate()

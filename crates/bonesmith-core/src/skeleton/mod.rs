@@ -120,6 +120,9 @@ pub fn skeleton(
     let (adjacency, problem, sample, coarse) = (&adjacency, &problem, &sample, &coarse);
     let input = Input { sequence, adjacency, problem, sample, coarse, local, fit, params };
     run.prepared();
+    if params.method == SkeletonMethod::Schaefer {
+        single_pass::check_parts(adjacency)?;
+    }
     let found = match params.method {
         SkeletonMethod::Multipass => multipass::multipass(&input, &mut run)?,
         method => single_pass::single_pass(&input, method, &mut run)?,
@@ -128,7 +131,7 @@ pub fn skeleton(
     let warnings = warnings(problem, run.history.last().map_or(0.0, |round| round.e_rms), &found);
     let (mut rig, skeleton, state) = rigged(&input, found)?;
     if fit.shading > 0.0 {
-        run.timed("normals", || finish::shade(&mut rig, sequence));
+        run.timed("normals", || finish::shade(&mut rig, sequence, None));
     }
     let jitter_ratio = finish::jitter_ratio(problem, &state);
     let info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
@@ -141,14 +144,14 @@ pub fn check(fit: &FitParams, params: &SkeletonParams) -> Result<(), FitError> {
     params.validate()?;
     let refuse = |what: &str| Err(FitError::Unsupported(what.to_owned()));
     if fit.bone_kind != BoneKind::Rigid {
-        return refuse("--skeleton makes bones that turn: --bone-kind is rigid there");
+        return refuse("a skeleton has rigid bones, not trs or affine");
     }
     if fit.method != Method::Bonesmith {
-        return refuse("--method chooses among fits without joints; with --skeleton use --skeleton-method");
+        return refuse("a skeleton has methods of its own, not those of fits without joints");
     }
     match fit.bones {
         BoneCount::TargetError(_) => refuse(
-            "--target-error is for bones without joints; with --skeleton use --detail, or --bones as an upper limit",
+            "a target error is for bones without joints; a skeleton has a detail, or a number of bones as an upper limit",
         ),
         _ => Ok(()),
     }
@@ -162,12 +165,7 @@ fn warnings(problem: &Problem, e_rms: f64, found: &Skeleton) -> Vec<Warning> {
         return Vec::new();
     }
     let bones = found.body.pose.bones();
-    let free = found.info.loose_e_rms.map_or(String::new(), |e| format!(", {e:.2} without joints"));
-    let text = format!(
-        "a skeleton is a poor model for this motion: E_RMS {e_rms:.2} with {bones} joined bones{free}; \
-         cloth and soft bodies fit better without --skeleton"
-    );
-    vec![Warning::Note { text }]
+    vec![Warning::PoorSkeleton { e_rms, bones, without_joints: found.info.loose_e_rms }]
 }
 
 /// Root, order, names, directions and tips; back to model units.
@@ -194,7 +192,7 @@ fn rigged(input: &Input<'_>, found: Skeleton) -> Result<(Rig, SkeletonInfo, Stat
         let (pose, order, names, _) = &labelled;
         let Some(root) = names.iter().position(|name| name == wanted) else {
             let listed: Vec<&str> = order.iter().map(|&j| names[j].as_str()).collect();
-            let message = format!("--root names bone {wanted:?}; there are {}", listed.join(", "));
+            let message = format!("root: there is no bone {wanted:?}; there are {}", listed.join(", "));
             return Err(FitError::Unsupported(message));
         };
         labelled = label(pose, root);

@@ -60,12 +60,12 @@ impl SkeletonParams {
     /// Checks ranges that do not depend on the input.
     pub fn validate(&self) -> Result<(), FitError> {
         let out_of_range = |name, value: String, range| FitError::OutOfRange { name, value, range };
-        ensure((0.1..=10.0).contains(&self.detail), || out_of_range("--detail", self.detail.to_string(), "0.1 to 10"))?;
+        ensure((0.1..=10.0).contains(&self.detail), || out_of_range("detail", self.detail.to_string(), "0.1 to 10"))?;
         let start = self.start;
-        ensure((2..=256).contains(&start), || out_of_range("--skeleton-start", start.to_string(), "2 to 256"))?;
+        ensure((2..=256).contains(&start), || out_of_range("start", start.to_string(), "2 to 256"))?;
         match self.root {
             Root::At(place) if !place.iter().all(|x| x.is_finite()) => {
-                Err(out_of_range("--root", format!("{place:?}"), "a bone's name, or three finite numbers X,Y,Z"))
+                Err(out_of_range("root", format!("{place:?}"), "a bone's name, or three finite numbers X,Y,Z"))
             }
             _ => Ok(()),
         }

@@ -11,6 +11,7 @@
 //! measured against that. The rest pose stays as it is. Without a number of bones, [`DEFAULT_BONES`].
 
 use crate::cluster::{edge_collapse, spectral};
+use crate::mesh::Adjacency;
 use crate::model::BoneKind;
 use crate::observer::Cancelled;
 use crate::skeleton::graph::Gap;
@@ -19,8 +20,9 @@ use crate::skeleton::multipass::joined;
 use crate::skeleton::params::{SkeletonInfo, SkeletonMethod};
 use crate::skeleton::{Input, Skeleton};
 use crate::skinning::{
-    BoneModel, Descent, Motion, Problem, Run, Skin, State, StopReason, VertexParams, bone_step, pass,
+    BoneModel, Descent, FitError, Motion, Problem, Run, Skin, State, StopReason, VertexParams, bone_step, pass,
 };
+use crate::solve::check::check_memory;
 
 /// Bones where their number is left open: these methods do not find it.
 const DEFAULT_BONES: usize = 24;
@@ -54,6 +56,15 @@ pub(super) fn single_pass(input: &Input, method: SkeletonMethod, run: &mut Run) 
     Quadratic::new(&moments, &motion).centre(&mut body.pose);
     find_weights(problem, &body.pose.to_motion(), &mut body.skin, local, run)?;
     Ok(Skeleton { body, info, stop: StopReason::MaxIterations })
+}
+
+/// Refuses a mesh of so many separate parts that bones for all of them would not fit into memory: merging never joins parts
+/// that do not touch.
+pub(super) fn check_parts(adjacency: &Adjacency) -> Result<(), FitError> {
+    let parts = adjacency.components().1;
+    let refused =
+        |what| FitError::Unsuited(format!("the mesh has {parts} parts that do not touch, each is a bone: {what}"));
+    check_memory("the products of all pairs of bones", 4 * parts, 4 * parts, size_of::<f64>()).map_err(refused)
 }
 
 /// Weights for fixed bones; returns E_RMS.

@@ -240,3 +240,13 @@ fn soft_joints_are_part_of_the_error() {
     quadratic.move_to(free.clone());
     assert!((quadratic.squared_error - with_joints(&free)).abs() < 1e-4 * with_joints(&free));
 }
+
+/// Triangles that do not touch are never merged: each would be a bone.
+#[test]
+fn schaefer_refuses_thousands_of_parts() {
+    let mut topology = crate::mesh::Topology::empty();
+    (0..5000).for_each(|t| topology.push_face(&[3 * t, 3 * t + 1, 3 * t + 2]));
+    let parts = crate::mesh::Adjacency::new(&topology, 15_000);
+    let error = crate::skeleton::single_pass::check_parts(&parts).unwrap_err().to_string();
+    assert!(error.contains("5000 parts"), "{error}");
+}

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DVec3, Vec3};
 
-use crate::deform::solve_rest_normals;
+use crate::deform::solve_rest_normals_from;
 use crate::mesh::MeshSequence;
 use crate::model::{Bone, Clip, Rig};
+use crate::skinning::normals::Normals;
 use crate::skinning::{Problem, State, UnitSpace};
 
 /// The rig of a state.
@@ -29,9 +30,9 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
     }
 }
 
-/// Stores the rest normals that fit the motion best, where there are faces.
-pub(crate) fn shade(rig: &mut Rig, sequence: &MeshSequence) {
-    if let Some(normals) = solve_rest_normals(rig, &[sequence]) {
+/// Stores the rest normals that fit the motion best, where there are faces. True normals of all vertices are used where they are known.
+pub(crate) fn shade(rig: &mut Rig, sequence: &MeshSequence, known: Option<&Normals>) {
+    if let Some(normals) = solve_rest_normals_from(rig, &[sequence], known.map(|normals| &*normals.rows)) {
         Arc::make_mut(&mut rig.surface).normals = Some(normals);
     }
 }

@@ -1,49 +1,74 @@
 //! What an error costs: the one place where residuals are weighted.
 //!
-//! With a weight `c_it` in 0..1 for each vertex and frame the cost is `E = sum_it c_it |r_it|^2`. Around the present prediction `p_it`
-//! it lies below
+//! Vertex `i` has an importance `g_i`, and each frame a share `c_it` of it in 0..1. The cost is `E = sum_i g_i sum_t c_it |r_it|^2`.
+//!
+//! Importance is a factor of everything that a vertex adds to sums over vertices; the vertex's own step does not see it. Shares of frames would
+//! change the Gram tables that all vertices have in common. Instead, around the present prediction `p_it`, the cost lies below
 //!
 //! ```text
-//! sum_it |x_it - (p_it + c_it r_it)|^2 + constant,      equal at x = p
+//! sum_i g_i sum_t |x_it - (p_it + c_it r_it)|^2 + constant,      equal at x = p
 //! ```
 //!
 //! (half-quadratic in its additive form [Geman1995]), so a step that lowers this plain squared error with the residuals `c r` in place
-//! of `r` lowers `E`. Everything behind the residuals (moments, Gram tables, choices of influences) stays as it is and as cheap as it is,
-//! whatever the weights are: importance of vertices, of frames, or weights that depend on the residual itself (other norms).
+//! of `r` lowers `E`. Everything behind the residuals (moments, Gram tables, choices of influences) stays as it is and as cheap as it is.
+//! Other norms are costs of this kind with weights that follow the residuals (`norm`).
+
+use std::sync::Arc;
 
 /// Weights of residuals. [`Loss::default`] is the plain squared error.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loss {
-    /// [N] weights of vertices, 0 to 1; none: 1.
-    pub vertices: Vec<f32>,
-    /// [F] weights of frames, 0 to 1; none: 1.
-    pub frames: Vec<f32>,
+    /// [N] importance of vertices, 0 or more; none: 1.
+    pub vertices: Arc<Vec<f32>>,
+    /// [N, F] shares of frames in 255ths; none: 1.
+    pub shares: Arc<Vec<u8>>,
 }
 
 impl Loss {
-    /// Weighs a block: residuals [n, 3 F] of the vertices from `first` on become `c r`, errors [n] become their cost.
+    /// With an importance of each vertex.
+    pub fn of_vertices(importance: Vec<f32>) -> Self {
+        Self { vertices: Arc::new(importance), ..Self::default() }
+    }
+
+    /// Whether it is the plain squared error.
+    pub fn is_plain(&self) -> bool {
+        self.vertices.is_empty() && self.shares.is_empty()
+    }
+
+    /// Importance of vertex `i`.
+    #[inline(always)]
+    pub fn of(&self, i: usize) -> f64 {
+        self.vertices.get(i).map_or(1.0, |weight| f64::from(*weight))
+    }
+
+    /// Shares of frames for a block: residuals [n, 3 F] of the vertices from `first` on become `c r`, errors [n] become `sum_t c |r|^2`.
     pub fn weigh(&self, first: usize, residuals: &mut [f32], errors: &mut [f64]) {
-        if self.vertices.is_empty() && self.frames.is_empty() {
+        if self.shares.is_empty() {
             return;
         }
         let length = residuals.len() / errors.len();
-        for (at, (row, error)) in residuals.chunks_exact_mut(length).zip(errors).enumerate() {
-            let of_vertex = self.vertices.get(first + at).copied().unwrap_or(1.0);
-            *error = 0.0;
-            for (l, r) in row.iter_mut().enumerate() {
-                let weight = of_vertex * self.frames.get(l % (length / 3)).copied().unwrap_or(1.0);
-                *error += f64::from(weight) * f64::from(*r) * f64::from(*r);
-                *r *= weight;
+        let frames = length / 3;
+        let shares = self.shares[first * frames..].chunks_exact(frames);
+        for ((row, error), shares) in residuals.chunks_exact_mut(length).zip(errors).zip(shares) {
+            let mut sum = 0.0;
+            for axis in row.chunks_exact_mut(frames) {
+                for (r, &share) in axis.iter_mut().zip(shares) {
+                    let weighed = *r * (f32::from(share) * (1.0 / 255.0));
+                    sum += weighed * *r;
+                    *r = weighed;
+                }
             }
+            *error = f64::from(sum);
         }
     }
 
-    /// Only some vertices and frames.
-    pub fn pick(&self, vertices: &[u32], frames: &[u32]) -> Self {
-        let some = |all: &[f32], picked: &[u32]| match all.is_empty() {
+    /// Only some vertices.
+    pub fn pick(&self, vertices: &[u32]) -> Self {
+        debug_assert!(self.shares.is_empty(), "shares belong to the residuals of all frames");
+        let of_vertices = match self.vertices.is_empty() {
             true => Vec::new(),
-            false => picked.iter().map(|&at| all[at as usize]).collect(),
+            false => vertices.iter().map(|&i| self.vertices[i as usize]).collect(),
         };
-        Self { vertices: some(&self.vertices, vertices), frames: some(&self.frames, frames) }
+        Self::of_vertices(of_vertices)
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod moments;
 pub(crate) mod momentum;
 pub(crate) mod motion;
 pub(crate) mod near;
+pub(crate) mod norm;
 pub(crate) mod normals;
 pub(crate) mod params;
 pub(crate) mod pass;
@@ -48,7 +49,7 @@ pub(crate) use params::{
     AUTO_MAX_BONES, AUTO_TARGET, BoneCount, Effort, FitError, FitInfo, FitParams, Fitted, MAX_BONES, Method,
     StopReason, Warning, check_bones,
 };
-pub(crate) use poses::{PoseError, Poses};
+pub(crate) use poses::{PoseError, Poses, check_size};
 pub(crate) use problem::Problem;
 pub(crate) use quadratic::Metric;
 pub(crate) use run::{Ending, Run};

@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use glam::{DAffine3, DMat3, DVec3};
 
-use crate::skinning::products::{BonePairs, gram};
+use crate::observer::{Cancelled, Check};
+use crate::skinning::products::{BonePairs, gram, gram_checked};
 
 /// Bones' motion over all frames as one matrix, so that blending a vertex is one sparse product.
 ///
@@ -79,6 +80,15 @@ impl Motion {
     /// [4 B, 4 B] `K = T T^T`; entry (c B + j, d B + k) is entry (c, d) of `K_jk`.
     pub fn gram(&self) -> &[f64] {
         self.derived.gram.get_or_init(|| gram(&self.rows, self.length))
+    }
+
+    /// Computes [`Motion::gram`] so that it can be cancelled.
+    pub fn prepare_gram(&self, check: Check<'_>) -> Result<(), Cancelled> {
+        if self.derived.gram.get().is_none() {
+            let gram = gram_checked(&self.rows, self.length, check)?;
+            self.derived.gram.get_or_init(|| gram);
+        }
+        Ok(())
     }
 
     /// `K_jk` as blocks.

@@ -1,5 +1,8 @@
 //! Parameters, results and errors of `fit`.
 
+use std::str::FromStr;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::mesh::sequence::MeshSequence;
@@ -21,10 +24,10 @@ pub const MAX_BONES: usize = 2048;
 /// Most bones of a fit with rigid pieces: each has a bone of its own, and no sums over pairs.
 pub const MAX_PIECE_BONES: usize = 16_384;
 
-/// E_RMS that `--bones auto` aims at: two thousandths of the model's radius, hard to see at game distances.
+/// E_RMS that [`BoneCount::Auto`] aims at: two thousandths of the model's radius, hard to see at game distances.
 pub const AUTO_TARGET: f64 = 2.0;
 
-/// Most bones that `--bones auto` uses.
+/// Maximum number of bones of [`BoneCount::Auto`].
 pub const AUTO_MAX_BONES: usize = 100;
 
 /// Sampled vertices that a bone is judged by, at least.
@@ -41,6 +44,65 @@ pub enum BoneCount {
     Auto,
     /// The smallest number that reaches this E_RMS.
     TargetError(f64),
+}
+
+/// What is lowered over all vertices and frames: a norm of the distances.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Norm {
+    /// `(mean |r|^p)^(1/p)`, p of 2 (the root mean square) to 16. Larger: smaller large errors, larger small ones.
+    P(f64),
+    /// The largest distance; E_RMS rises by at most a quarter.
+    Max,
+}
+
+impl Default for Norm {
+    fn default() -> Self {
+        Self::P(2.0)
+    }
+}
+
+impl Norm {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::fmt::Display for Norm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::P(p) => write!(f, "{p}"),
+            Self::Max => write!(f, "max"),
+        }
+    }
+}
+
+impl From<Norm> for String {
+    fn from(norm: Norm) -> Self {
+        norm.to_string()
+    }
+}
+
+impl TryFrom<String> for Norm {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl FromStr for Norm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        match text.parse() {
+            Ok(p) if (2.0..=16.0).contains(&p) => Ok(Self::P(p)),
+            _ => Err(format!("{text} is not a norm: a number of 2 to 16, or max")),
+        }
+    }
 }
 
 /// Which published or own method does the fit.
@@ -121,6 +183,16 @@ pub struct FitParams {
     /// shading, higher error.
     #[serde(default)]
     pub shading: f64,
+    /// Which errors count most: in the mean of squares, or large ones.
+    #[serde(default, skip_serializing_if = "Norm::is_default")]
+    pub norm: Norm,
+    /// Whether vertices count by the area of their faces: where a mesh is uneven, dense parts do not decide.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub area: bool,
+    /// [N] how much each vertex counts, 0 or more in any unit; `None`: all alike. Vertices of less than a thousandth of the largest count
+    /// like a thousandth.
+    #[serde(skip)]
+    pub importance: Option<Arc<Vec<f32>>>,
     /// How much work to put in. Raised: lower error, longer.
     pub effort: Effort,
     /// Most rounds over weights and bones on the whole sequence; `None`: as many as the effort stands for.
@@ -140,6 +212,10 @@ pub struct FitParams {
     pub bandwidth: Option<f64>,
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 fn default_prune() -> f64 {
     5e-3
 }
@@ -154,6 +230,9 @@ impl Default for FitParams {
             prune: default_prune(),
             keep_rest: false,
             shading: 0.2,
+            norm: Norm::default(),
+            area: false,
+            importance: None,
             effort: Effort::Balanced,
             max_iterations: None,
             tolerance: None,
@@ -182,10 +261,11 @@ pub enum StopReason {
 /// Something the user should know about the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Warning {
     /// Nothing moves in the input.
     NoMotion,
-    /// `--target-error` was not reached.
+    /// The target error was not reached.
     TargetMissed {
         /// E_RMS asked for.
         target: f64,
@@ -194,7 +274,7 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
-    /// `--bones auto` ended above the E_RMS it aims at.
+    /// [`BoneCount::Auto`] ended above the E_RMS it aims at.
     AutoMissed {
         /// E_RMS aimed at.
         target: f64,
@@ -203,10 +283,34 @@ pub enum Warning {
         /// Bones used.
         bones: usize,
     },
-    /// Anything else, in words.
-    Note {
-        /// The words.
-        text: String,
+    /// Automatic bones reached the error in the mean, but not in one region.
+    LocalMissed {
+        /// Distance that 99.9 % should stay below in every region, thousandths of the radius.
+        goal: f64,
+        /// What they stay below in the worst one.
+        reached: f64,
+        /// The vertex of that region that is farthest off.
+        vertex: usize,
+        /// Bones used.
+        bones: usize,
+    },
+    /// The mesh is nothing but rigid pieces, which need fewer bones than requested.
+    FewerBones {
+        /// Bones requested.
+        requested: usize,
+        /// Rigid pieces found.
+        pieces: usize,
+        /// Bones used.
+        used: usize,
+    },
+    /// A skeleton does not describe this motion well.
+    PoorSkeleton {
+        /// E_RMS reached.
+        e_rms: f64,
+        /// Bones of the skeleton.
+        bones: usize,
+        /// E_RMS with as many bones and no joints.
+        without_joints: Option<f64>,
     },
 }
 
@@ -222,7 +326,21 @@ impl std::fmt::Display for Warning {
                 "auto aims at an E_RMS of {target}; {reached:.3} was reached with {bones} bones: more bones than auto uses \
                  (a number), more influences or another kind of bone lower it"
             ),
-            Warning::Note { text } => write!(f, "{text}"),
+            Warning::LocalMissed { goal, reached, vertex, bones } => write!(
+                f,
+                "around vertex {vertex} 99.9 % of the distances stay below {reached:.1} only (goal {goal:.1} thousandths of the radius) \
+                 with {bones} bones: more bones, or more importance there, lower it"
+            ),
+            Warning::FewerBones { requested, pieces, used } => {
+                write!(f, "{requested} bones were asked for; the mesh is {pieces} rigid pieces, which need {used}")
+            }
+            Warning::PoorSkeleton { e_rms, bones, without_joints } => {
+                write!(f, "a skeleton is a poor model for this motion: E_RMS {e_rms:.2} with {bones} joined bones")?;
+                if let Some(free) = without_joints {
+                    write!(f, ", {free:.2} without joints")?;
+                }
+                write!(f, "; cloth and soft bodies fit better without a skeleton")
+            }
         }
     }
 }
@@ -265,14 +383,21 @@ pub struct FitInfo {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 // The messages say what the fields are.
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum FitError {
     #[error("{bones} bones asked for; 1 to {limit} are possible for this mesh of {vertices} vertices")]
     BoneCount { bones: usize, limit: usize, vertices: usize },
+    #[error("{numbers} numbers for the importance of {vertices} vertices")]
+    Importance { numbers: usize, vertices: usize },
+    /// `name` is the parameter, as its field is called.
     #[error("{name} is {value}; it must be {range}")]
     OutOfRange { name: &'static str, value: String, range: &'static str },
     /// A combination of parameters that has no meaning.
     #[error("{0}")]
     Unsupported(String),
+    /// A method whose feature is off.
+    #[error("this build has no method {}", method.name())]
+    NotBuilt { method: Method },
     /// The method has no answer for this input.
     #[error("{0}")]
     Unsuited(String),
@@ -280,46 +405,104 @@ pub enum FitError {
     Cancelled(#[from] Cancelled),
 }
 
+/// Rounds of the published method [Kavan2010 s.5].
+const FSD_ITERATIONS: usize = 15;
+
 impl FitParams {
-    /// Checks ranges that do not depend on the input.
+    /// The recommended set of a method: the published ones have bones, rounds and influences of their own.
+    pub fn of_method(method: Method) -> Self {
+        let defaults = Self { method, ..Self::default() };
+        let affine = matches!(method, Method::Fsd | Method::Sma | Method::Sad);
+        Self {
+            // Nothing in the paper limits them.
+            influences: if method == Method::Lssp { None } else { defaults.influences },
+            bone_kind: if affine { BoneKind::Affine } else { defaults.bone_kind },
+            shading: if method == Method::Bonesmith { defaults.shading } else { 0.0 },
+            max_iterations: (method == Method::Fsd).then_some(FSD_ITERATIONS),
+            ..defaults
+        }
+    }
+
+    /// Checks ranges and combinations that do not depend on the input.
     pub fn validate(&self) -> Result<(), FitError> {
         let out_of_range = |name, value: String, range| Err(FitError::OutOfRange { name, value, range });
         match self.bones {
             BoneCount::TargetError(e) if !(e > 0.0 && e.is_finite()) => {
-                return out_of_range("--target-error", e.to_string(), "a number above 0");
+                return out_of_range("target_error", e.to_string(), "a number above 0");
             }
             _ => {}
         }
         if let Some(k) = self.influences
             && !(1..=16).contains(&k)
         {
-            return out_of_range("--influences", k.to_string(), "1 to 16, or all");
+            return out_of_range("influences", k.to_string(), "1 to 16, or all");
         }
         if !(self.shading >= 0.0 && self.shading.is_finite()) {
-            return out_of_range("--shading", self.shading.to_string(), "0 or more");
+            return out_of_range("shading", self.shading.to_string(), "0 or more");
+        }
+        match self.norm {
+            Norm::P(p) if !(2.0..=16.0).contains(&p) => {
+                return out_of_range("norm", p.to_string(), "2 to 16, or max");
+            }
+            _ => {}
+        }
+        if let Some((i, value)) =
+            self.importance.iter().flat_map(|all| all.iter().enumerate()).find(|(_, x)| !(**x >= 0.0 && x.is_finite()))
+        {
+            return Err(FitError::Unsupported(format!(
+                "the importance of vertex {i} is {value}; it must be 0 or more"
+            )));
+        }
+        if self.importance.as_ref().is_some_and(|all| all.iter().all(|x| *x == 0.0)) {
+            return Err(FitError::Unsupported("the importance of all vertices is 0: nothing would count".into()));
+        }
+        let weighted = self.area || self.importance.is_some() || self.norm != Norm::default();
+        if weighted && self.method != Method::Bonesmith {
+            let method = self.method.name();
+            return Err(FitError::Unsupported(format!(
+                "the method {method} lowers the plain squared error: norm, importance and area are for the method bonesmith"
+            )));
         }
         if !(self.smooth >= 0.0 && self.smooth.is_finite()) {
-            return out_of_range("--smooth", self.smooth.to_string(), "0 or more");
+            return out_of_range("smooth", self.smooth.to_string(), "0 or more");
         }
         if !(0.0..=1.0).contains(&self.prune) {
-            return out_of_range("--prune", self.prune.to_string(), "0 to 1");
+            return out_of_range("prune", self.prune.to_string(), "0 to 1");
         }
         if let Some(bandwidth) = self.bandwidth {
             if !(bandwidth > 0.0 && bandwidth.is_finite()) {
-                return out_of_range("--bandwidth", bandwidth.to_string(), "a number above 0");
+                return out_of_range("bandwidth", bandwidth.to_string(), "a number above 0");
             }
             if self.method != Method::Sma {
                 return Err(FitError::Unsupported("only the method sma has a bandwidth".into()));
             }
         }
         if self.max_iterations == Some(0) {
-            return out_of_range("--max-iterations", "0".into(), "1 or more");
+            return out_of_range("max_iterations", "0".into(), "1 or more");
         }
         if let Some(tolerance) = self.tolerance.filter(|t| !(0.0..1.0).contains(t)) {
-            return out_of_range("--tolerance", tolerance.to_string(), "0 or more and below 1");
+            return out_of_range("tolerance", tolerance.to_string(), "0 or more and below 1");
         }
         match self.max_seconds {
-            Some(s) if s.is_nan() || s <= 0.0 => out_of_range("--max-seconds", s.to_string(), "above 0"),
+            Some(s) if s.is_nan() || s <= 0.0 => out_of_range("max_seconds", s.to_string(), "above 0"),
+            _ => self.validate_method(),
+        }
+    }
+
+    /// Refuses what a published method cannot do.
+    fn validate_method(&self) -> Result<(), FitError> {
+        let name = self.method.name();
+        let refused = |what: String| Err(FitError::Unsupported(what));
+        match self.method {
+            Method::Fsd if self.bone_kind != BoneKind::Affine => {
+                refused(format!("the method {name} makes affine bones only, not rigid or trs"))
+            }
+            Method::Ssdr | Method::Lssp if self.bone_kind != BoneKind::Rigid => {
+                refused(format!("the method {name} makes rigid bones only, not trs or affine"))
+            }
+            method if method != Method::Bonesmith && self.smooth > 0.0 => {
+                refused(format!("the method {name} has no smoothing of weights"))
+            }
             _ => Ok(()),
         }
     }

@@ -21,7 +21,7 @@ use crate::skinning::near::{self, BlockBones, Near, NearBlock, Reach};
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BonePairs;
 use crate::skinning::skin::{Skin, SkinRows, SkinView};
-use crate::skinning::smooth::{Means, Smoothness};
+use crate::skinning::smooth::{MeanWeights, Smoothness};
 use crate::skinning::vertex_step::{
     self, BatchView, Pull, VertexParams, VertexSolver, add_removal_costs, solve_vertices,
 };
@@ -91,8 +91,11 @@ pub(crate) fn solve(
             block.load(range.clone(), near);
             block.find_residuals(&rows.view());
             block.project();
+            let means = smooth.as_ref().map(|(strength, means)| (*strength, &means[range.clone()]));
+            let numbered = near.zip(means).map(|(near, (_, means))| near.local_means(means));
+            let means = means.map(|(strength, means)| (strength, numbered.as_deref().unwrap_or(means)));
             for part in eights(range.len()) {
-                let view = block.view(part.clone(), smooth.as_ref());
+                let view = block.view(part.clone(), means);
                 solve_vertices(&mut solver, view, rows.part(part));
             }
             block.find_residuals(&rows.view());
@@ -143,6 +146,8 @@ pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f3
 
 /// What [`each_block`] shows: some vertices with the bones that they have.
 pub(crate) struct Shown<'a> {
+    /// Number of the first vertex.
+    pub first: usize,
     /// All bones, or those that the vertices have.
     pub bones: &'a BlockBones<'a>,
     /// The vertices, bones by their place in `bones`.
@@ -179,7 +184,8 @@ pub(crate) fn each_block<T: Send>(
                 block.look(range.clone(), near, &rows);
                 let (n, b) = (range.len(), block.bones.count());
                 let normals_along = problem.normals.is_some().then(|| &block.normals_along[..n * 3 * b]);
-                found(Shown { rows, bones: &block.bones, along: &block.along[..n * 4 * b], normals_along })
+                let along = &block.along[..n * 4 * b];
+                found(Shown { first: range.start, rows, bones: &block.bones, along, normals_along })
             },
         )
         .collect();
@@ -226,6 +232,28 @@ pub(crate) fn revise<R: Default>(
     );
 }
 
+/// What `of_block` finds from the residuals [n, L] of the vertices from `first` on, block by block, in order.
+pub(crate) fn survey<R: Send>(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &Skin,
+    of_block: impl Fn(usize, &[f32]) -> R + Sync,
+) -> Vec<R> {
+    let near = Near::new(motion, skin, BLOCK, Reach::Own, false);
+    let all: Vec<_> = blocks(near.as_ref(), 0..problem.vertices()).collect();
+    let found = all.into_par_iter().map_init(
+        || (Block::new(problem, motion, near.as_ref(), skin.slots), Vec::new()),
+        |(block, numbers), (range, near)| {
+            let (first, n) = (range.start, range.len());
+            let rows = local(near, skin.rows(range.clone()), numbers);
+            block.load(range, near);
+            block.find_residuals(&rows);
+            of_block(first, &block.residuals[..n * problem.length])
+        },
+    );
+    found.collect()
+}
+
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
 pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: VertexParams) -> Vec<f64> {
     let near = Near::new(motion, skin, BLOCK, Reach::Around, true);
@@ -240,7 +268,9 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
                 let mut costs = vec![0.0; block.bones.count()];
                 let mut solver = VertexSolver::new(params);
                 for part in eights(range.len()) {
-                    add_removal_costs(&mut solver, block.view(part.clone(), None), &rows.part(part), &mut costs);
+                    let importance = |l: usize| problem.loss.of(range.start + part.start + l);
+                    let view = block.view(part.clone(), None);
+                    add_removal_costs(&mut solver, view, &rows.part(part.clone()), &importance, &mut costs);
                 }
                 (near, costs)
             },
@@ -369,7 +399,7 @@ impl<'a> Block<'a> {
         self.range = range;
     }
 
-    /// `r = v - sum_j w_j T_j u`, weighted by the loss.
+    /// `r = v - sum_j w_j T_j u`, weighed by the frames' shares.
     fn find_residuals(&mut self, rows: &SkinView<'_>) {
         let (n, length) = (self.range.len(), self.problem.length);
         let (residuals, errors) = (&mut self.residuals[..n * length], &mut self.errors[..n]);
@@ -387,12 +417,11 @@ impl<'a> Block<'a> {
     }
 
     /// What vertices number `part` of the block are solved from.
-    fn view<'b>(&'b self, part: Range<usize>, smooth: Option<&'b (f64, Means)>) -> BatchView<'b> {
-        let (side, start) = (4 * self.bones.count(), self.range.start);
-        let pull = |(strength, means): &'b (f64, Means)| Pull {
-            means: &means[start + part.start..start + part.end],
-            strength: *strength,
-        };
+    ///
+    /// `smooth`: strength, and the neighbours' mean weights of the block's vertices in the block's numbers.
+    fn view<'b>(&'b self, part: Range<usize>, smooth: Option<(f64, &'b [MeanWeights])>) -> BatchView<'b> {
+        let side = 4 * self.bones.count();
+        let pull = |(strength, means): (f64, &'b [MeanWeights])| Pull { means: &means[part.clone()], strength };
         let of_normals = |side: usize| &self.normals_along[part.start * side..part.end * side];
         BatchView {
             pairs: self.bones.pairs(),
@@ -454,6 +483,8 @@ struct Sums {
     squares: Vec<f64>,
     /// Terms of a block in the numbers of all bones.
     terms: Terms,
+    /// Terms of a block times the importance of its vertices.
+    weighed: Terms,
 }
 
 impl Sums {
@@ -466,13 +497,23 @@ impl Sums {
             normals: problem.normals.is_some().then(|| NormalSums::new(motion)),
             squares: Vec::new(),
             terms: Terms::default(),
+            weighed: Terms::default(),
         }
     }
 
     fn add(&mut self, block: &Block<'_>, rows: &SkinView<'_>) {
         let n = block.range.len();
         let residuals = &block.residuals[..n * block.problem.length];
-        let terms = block.numbered_back(&block.terms, &mut self.terms);
+        let importance = |at: usize| block.problem.loss.of(block.range.start + at);
+        let terms = match block.problem.loss.vertices.is_empty() {
+            true => &block.terms,
+            false => {
+                let rest = |at: usize| (rows.rest[at] * importance(at)).extend(importance(at)).to_array();
+                set_terms(&mut self.weighed, &block.bones, rows, rest);
+                &self.weighed
+            }
+        };
+        let terms = block.numbered_back(terms, &mut self.terms);
         block.device.add_moments(&mut self.residual, residuals, terms);
         if let Some(normals) = &mut self.normals {
             normals.add(&mut self.residual, block, rows, &mut self.terms);
@@ -484,10 +525,11 @@ impl Sums {
         }
         self.second.begin(block);
         for (at, u) in rows.rest.iter().enumerate() {
-            self.per_vertex.push(block.errors[at] as f32);
-            self.squared_error += block.errors[at];
-            let u = [u.x, u.y, u.z, 1.0];
-            self.second.add(rows.of(at), &Mat4::outer(&u, &u));
+            let (error, weight) = (importance(at) * block.errors[at], importance(at));
+            self.per_vertex.push(error as f32);
+            self.squared_error += error;
+            let (u, weighed) = (u.extend(1.0).to_array(), (*u * weight).extend(weight).to_array());
+            self.second.add(rows.of(at), &Mat4::outer(&weighed, &u));
         }
         self.second.end(block);
     }
@@ -510,15 +552,18 @@ impl NormalSums {
     fn add(&mut self, moments: &mut [f32], block: &Block<'_>, rows: &SkinView<'_>, buffer: &mut Terms) {
         let bones = &block.bones;
         let (n, length, side) = (block.range.len(), block.problem.length, 3 * bones.count());
-        set_terms(&mut self.terms, bones, rows, |at| rows.normals[at].to_array());
+        let importance = |at: usize| block.problem.loss.of(block.range.start + at);
+        set_terms(&mut self.terms, bones, rows, |at| (rows.normals[at] * importance(at)).to_array());
         block.device.add_moments(moments, &block.normals[..n * length], block.numbered_back(&self.terms, buffer));
         self.second.begin(block);
         for (at, normal) in rows.normals.iter().enumerate() {
             let normal = normal.extend(0.0).to_array();
             let truth = block.normals[at * length..(at + 1) * length].iter().map(|m| m * m).sum::<f32>();
             let along = &block.normals_along[at * side..(at + 1) * side];
-            self.squared_error += f64::from(truth) + normal_cost(bones.pairs(), rows.of(at), along, &normal);
-            self.second.add(rows.of(at), &Mat4::outer(&normal, &normal));
+            let error = f64::from(truth) + normal_cost(bones.pairs(), rows.of(at), along, &normal);
+            self.squared_error += importance(at) * error;
+            let weighed = normal.map(|x| x * importance(at));
+            self.second.add(rows.of(at), &Mat4::outer(&weighed, &normal));
         }
         self.second.end(block);
     }

@@ -9,7 +9,7 @@ use crate::deform;
 use crate::mesh::{Frames, MeshSequence, Sphere, smallest_enclosing_sphere, unit_radius};
 use crate::model::{Clip, Rig};
 use crate::skinning::{Motion, Problem, UnitSpace};
-use crate::solve::check::ensure;
+use crate::solve::check::{check_memory, ensure};
 
 /// Rest poses of rig and examples may differ in size by this factor; more is a mistake in units.
 pub const MAX_SCALE_RATIO: f64 = 2.0;
@@ -29,6 +29,8 @@ pub enum PoseError {
     Scale { rig: f64, examples: f64 },
     #[error("the rig has no animation: bone transforms are needed for the poses to learn from")]
     NoClip,
+    #[error("the rig has {bones} bones: {what}")]
+    TooLarge { bones: usize, what: String },
 }
 
 /// Bones in motion and the trajectories that vertices should follow, in the unit of the examples.
@@ -42,6 +44,7 @@ impl Poses {
     /// Poses of the first clip; without examples the rig's own animation is the target.
     pub fn new(rig: &Rig, examples: Option<&MeshSequence>) -> Result<Self, PoseError> {
         let clip = rig.clips.first().filter(|clip| clip.frame_count() > 0).ok_or(PoseError::NoClip)?;
+        check_size(rig)?;
         let source: Arc<dyn Frames + '_> = match examples {
             Some(examples) => {
                 check(rig, clip, examples)?;
@@ -60,6 +63,14 @@ impl Poses {
     pub fn rest(&self, i: usize) -> [f64; 4] {
         self.problem.rest[i].extend(1.0).to_array()
     }
+}
+
+/// Refuses rigs whose products would not fit into memory: of all pairs of bones, and of vertices with bones.
+pub(crate) fn check_size(rig: &Rig) -> Result<(), PoseError> {
+    let (bones, side) = (rig.bone_count(), 4 * rig.bone_count());
+    let refused = |what: String| PoseError::TooLarge { bones, what };
+    check_memory("the products of all pairs of bones", side, side, size_of::<f64>()).map_err(refused)?;
+    check_memory("the products of vertices and bones", rig.vertex_count(), side, size_of::<f64>()).map_err(refused)
 }
 
 /// The frames of a clip, posed as they are read.

@@ -85,13 +85,18 @@ impl Problem {
 
     /// Only some vertices and frames of a sequence, in the space of this problem; copied. Without normals.
     pub fn subset(&self, sequence: &MeshSequence, vertices: &[u32], frames: &[u32]) -> Self {
-        let loss = self.loss.pick(vertices, frames);
+        let loss = self.loss.pick(vertices);
         Self { loss, ..Self::gather(sequence.rest(), &*sequence.frames(), self.space.pick(frames), vertices, frames) }
     }
 
     /// The same with normals that count.
     pub fn with_normals(&self, normals: Option<Normals>) -> Self {
         Self { normals, ..self.clone() }
+    }
+
+    /// The same with another cost of errors.
+    pub fn with_loss(&self, loss: Loss) -> Self {
+        Self { loss, ..self.clone() }
     }
 
     fn gather(rest: &[Vec3], source: &dyn Frames, space: UnitSpace, vertices: &[u32], frames: &[u32]) -> Self {

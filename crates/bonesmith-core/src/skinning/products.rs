@@ -3,6 +3,7 @@
 use pulp::Arch;
 use rayon::prelude::*;
 
+use crate::observer::{Cancelled, Check};
 use crate::skinning::motion::Motion;
 use crate::solve::kernels::Products;
 use crate::solve::lanes::{Floats, LANES, Mat4};
@@ -11,6 +12,9 @@ use crate::solve::matrix;
 /// Pairs (c, d), c <= d, of coordinates: the ten monomials of a quadratic form in a homogeneous vector.
 pub(crate) const PAIRS: [(usize, usize); 10] =
     [(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+
+/// Multiplications between two looks at whether the work was cancelled: a small part of a second.
+pub(crate) const WORK_BETWEEN_CHECKS: usize = 1 << 29;
 
 /// `u^T K_jk v` for homogeneous vectors, from [4 B, 4 B] `gram`.
 #[inline(always)]
@@ -45,14 +49,25 @@ pub(crate) fn monomials(bones: usize, gram: &[f64]) -> Vec<f64> {
 
 /// [4 B, 4 B] `T T^T` of rows [4 B, L].
 pub(crate) fn gram(rows: &[f64], length: usize) -> Vec<f64> {
+    gram_checked(rows, length, &mut || Ok(())).unwrap_or_default()
+}
+
+/// As [`gram`]; `check` is called every [`WORK_BETWEEN_CHECKS`].
+pub(crate) fn gram_checked(rows: &[f64], length: usize, check: Check<'_>) -> Result<Vec<f64>, Cancelled> {
     let side = rows.len() / length;
     let mut out = vec![0.0; side * side];
     let rows = matrix::rows(rows, length);
     // A few rows a task: the same numbers whatever the number of threads.
-    out.par_chunks_mut(32 * side).enumerate().for_each(|(at, part)| {
-        matrix::product_into(part, rows.subrows(32 * at, part.len() / side), rows.transpose());
-    });
-    out
+    const TASK: usize = 32;
+    let tasks = (WORK_BETWEEN_CHECKS / (TASK * side * length).max(1)).max(1);
+    for (first, parts) in out.chunks_mut(tasks * TASK * side).enumerate() {
+        check()?;
+        parts.par_chunks_mut(TASK * side).enumerate().for_each(|(at, part)| {
+            let start = (first * tasks + at) * TASK;
+            matrix::product_into(part, rows.subrows(start, part.len() / side), rows.transpose());
+        });
+    }
+    Ok(out)
 }
 
 /// `Y = T^T v` [n, 4 B]: products of some trajectories [n, L] with the bones' rows [4 B, L]; `wide` is a buffer.

@@ -67,7 +67,12 @@ pub(crate) fn prune(
 /// Removes the influences that cost least, up to a squared error of `budget` in all; returns how many, and what they cost.
 pub(super) fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget: f64) -> (usize, f64) {
     let chains = pass::each_block(problem, motion, skin, |shown| {
-        (0..shown.rows.rest.len()).map(|at| chain(&shown, at)).collect()
+        let chain = |at: usize| {
+            let mut chain = chain(&shown, at);
+            chain.iter_mut().for_each(|fewer| fewer.rise *= problem.loss.of(shown.first + at));
+            chain
+        };
+        (0..shown.rows.rest.len()).map(chain).collect()
     });
     // A removal is paid per influence: those of one vertex that are cheaper together go together.
     let mut offers: Vec<(f64, u32, u32)> = Vec::new();

@@ -14,13 +14,11 @@ use rayon::prelude::*;
 use crate::model::SparseWeights;
 use crate::observer::{Cancelled, Stages};
 use crate::skinning::Poses;
-use crate::skinning::products::{self, PAIRS};
+use crate::skinning::products::{self, PAIRS, WORK_BETWEEN_CHECKS};
 use crate::solve::kernels::squared;
 
 /// Vertices whose trajectories are multiplied at once.
 const BLOCK: usize = 128;
-/// Blocks between two reports.
-const BLOCKS_PER_REPORT: usize = 8;
 
 /// Quadratic error of weights for every vertex.
 pub(crate) struct Metric {
@@ -175,8 +173,9 @@ pub(crate) fn mix(matrices: &[f64], features: &[f64], gram: &mut [f64]) {
 /// [N, 4 B] products of each vertex's target with the bones' rows.
 pub(crate) fn project(poses: &Poses, stages: &mut Stages<'_>) -> Result<Vec<f64>, Cancelled> {
     let (side, length) = (4 * poses.motion.bones, poses.problem.length);
+    poses.motion.prepare_gram(&mut || stages.report(None))?;
     let mut out = vec![0.0; poses.problem.vertices() * side];
-    let stride = BLOCK * BLOCKS_PER_REPORT;
+    let stride = BLOCK * (WORK_BETWEEN_CHECKS / (BLOCK * side * length).max(1)).max(1);
     for (out, targets) in out.chunks_mut(stride * side).zip(poses.problem.trajectories.chunks(stride * length)) {
         stages.report(None)?;
         let blocks = out.par_chunks_mut(BLOCK * side).zip(targets.par_chunks(BLOCK * length));

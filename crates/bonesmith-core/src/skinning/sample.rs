@@ -163,7 +163,7 @@ impl Sample {
 }
 
 /// Vertices along a space-filling curve through the rest pose.
-pub(super) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
+pub(crate) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
     let spread = |x: f64| {
         let mut bits = ((x * 0.5 + 0.5).clamp(0.0, 1.0) * 1023.0) as u64;
         bits = (bits | bits << 16) & 0x0300_00ff;
@@ -171,8 +171,14 @@ pub(super) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
         bits = (bits | bits << 4) & 0x030c_30c3;
         (bits | bits << 2) & 0x0924_9249
     };
-    let mut keyed: Vec<(u64, u32)> =
-        rest.iter().enumerate().map(|(i, p)| (spread(p.x) | spread(p.y) << 1 | spread(p.z) << 2, i as u32)).collect();
-    keyed.sort_unstable();
+    let code = |p: &DVec3| spread(p.x) | spread(p.y) << 1 | spread(p.z) << 2;
+    let mut keyed: Vec<(u64, u32)> = rest.iter().enumerate().map(|(i, p)| (code(p), i as u32)).collect();
+    // Within a cell by position, so that the order does not depend on how a file numbers its vertices.
+    let place = |i: u32| rest[i as usize].to_array();
+    let by_place = |a: u32, b: u32| {
+        let (a, b) = (place(a), place(b));
+        (0..3).map(|c| a[c].total_cmp(&b[c])).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    keyed.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| by_place(a.1, b.1)).then(a.1.cmp(&b.1)));
     keyed.into_iter().map(|(_, i)| i).collect()
 }

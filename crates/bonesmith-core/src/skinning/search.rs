@@ -73,6 +73,10 @@ const BATCH: f64 = 0.6;
 /// Of many bones, one in so many may go at a time in any case.
 const MANY_AT_ONCE: usize = 40;
 
+/// A search for many bones ends with a cycle that leaves more than this share of the squared error: rounds on everything gain more in
+/// the same time.
+const MANY_STALL: f64 = 0.98;
+
 /// How adding bones ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
@@ -138,8 +142,12 @@ impl<'a> Explorer<'a> {
             let extra = (count as f64 * self.plan.extra).ceil() as usize;
             self.plant(extra, run)?;
             self.thin_out(count, run)?;
+            let before = best.0;
             if self.descent.squared_error < best.0 {
                 best = (self.descent.squared_error, self.state.clone());
+            }
+            if count > MANY_BONES && best.0 > MANY_STALL * before {
+                break;
             }
         }
         (self.descent.squared_error, self.state) = best;
@@ -167,6 +175,28 @@ impl<'a> Explorer<'a> {
         Ok(growth)
     }
 
+    /// Adds bones until there are `count`, then replants as a search does.
+    pub fn grow_to(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        self.descend(self.plan.settle, run)?;
+        while self.state.bones() < count && !run.is_over() {
+            let bones = self.state.bones();
+            self.add((bones / 4).max(1).min(count - bones), run)?;
+            if self.state.bones() == bones {
+                break;
+            }
+        }
+        self.search(run)
+    }
+
+    /// Plants more bones than wanted and removes the least useful ones, so that there are `more`.
+    fn add(&mut self, more: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        // With few bones rest positions stray far to make up for them; new bones need the true ones.
+        self.state.skin.rest.clone_from(&self.descent.problem.rest);
+        let bones = self.state.bones();
+        self.plant(2 * more + 1, run)?;
+        self.thin_out(bones + more, run)
+    }
+
     /// Plants a quarter more bones at a time.
     fn grow(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
         let mut stalls = 0;
@@ -175,11 +205,7 @@ impl<'a> Explorer<'a> {
             if bones >= limit {
                 return Ok(Growth::Full);
             }
-            // With few bones rest positions stray far to make up for them; new bones need the true ones.
-            self.state.skin.rest.clone_from(&self.descent.problem.rest);
-            let more = (bones / 4).max(1).min(limit - bones);
-            self.plant(2 * more + 1, run)?;
-            self.thin_out(bones + more, run)?;
+            self.add((bones / 4).max(1).min(limit - bones), run)?;
             stalls = if self.e_rms() > STALL * before && bones >= 8 { stalls + 1 } else { 0 };
             if stalls == 3 || self.state.bones() == bones {
                 return Ok(Growth::Stalled);

@@ -160,15 +160,16 @@ pub(crate) fn solve_normals(solver: &mut VertexSolver, view: BatchView<'_>, skin
     }
 }
 
-/// Adds to `costs[j]` by how much the error of up to eight vertices would rise without bone `j`.
+/// Adds to `costs[j]` by how much the error of up to eight vertices would rise without bone `j`, times the vertex's importance.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn add_removal_costs(
     solver: &mut VertexSolver,
     view: BatchView<'_>,
     rows: &SkinView<'_>,
+    importance: &dyn Fn(usize) -> f64,
     costs: &mut [f64],
 ) {
-    solver.removal_costs(view, rows, costs);
+    solver.removal_costs(view, rows, importance, costs);
 }
 
 impl VertexSolver {
@@ -444,7 +445,13 @@ impl VertexSolver {
     /// Adds to `costs[j]` by how much the error would rise without bone `j`, the others and the admitted bones refitted; a vertex with one
     /// bone gets the best mix of admitted bones.
     #[inline(always)]
-    fn removal_costs(&mut self, view: BatchView<'_>, rows: &SkinView<'_>, costs: &mut [f64]) {
+    fn removal_costs(
+        &mut self,
+        view: BatchView<'_>,
+        rows: &SkinView<'_>,
+        importance: &dyn Fn(usize) -> f64,
+        costs: &mut [f64],
+    ) {
         let (rest, b) = (rows.rest, view.pairs.bones);
         if b < 2 {
             return;
@@ -477,7 +484,7 @@ impl VertexSolver {
             let rise = self.simplices.value() * self.simplices.unit;
             for (l, own) in self.candidates[..rest.len()].iter().enumerate() {
                 if out < own.present {
-                    costs[own.bones[out]] += rise.0[l].max(0.0);
+                    costs[own.bones[out]] += rise.0[l].max(0.0) * importance(l);
                 }
             }
             self.simplices.allow(out, affected);

@@ -55,7 +55,7 @@ fn fewer_bones_than_pieces_merge_the_cheapest() {
     // More than there are pieces are not needed, which is reported.
     let (fitted, e_rms) = fitted(&wall, BoneCount::Exact(60));
     assert!(fitted.rig.bone_count() == 40 && e_rms < 0.01);
-    assert!(matches!(fitted.info.warnings[..], [Warning::Note { .. }]), "{:?}", fitted.info.warnings);
+    assert!(matches!(fitted.info.warnings[..], [Warning::FewerBones { .. }]), "{:?}", fitted.info.warnings);
 }
 
 #[test]

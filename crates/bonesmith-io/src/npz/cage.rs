@@ -80,7 +80,8 @@ fn read_dense(archive: &mut Archive, points: usize, bad: BadWeights) -> Result<S
     let mut weights = SparseWeights::new(n, slots);
     for i in 0..n {
         let row = row(i);
-        check_row(i, &row, bad).map_err(|what| IoError::malformed(&path, format!("\"weights\": {what}")))?;
+        check_row(i, &row, bad)
+            .map_err(|what| IoError::Weights { path: path.clone(), what: format!("\"weights\": {what}") })?;
         weights.set(i, &row);
     }
     Ok(weights)

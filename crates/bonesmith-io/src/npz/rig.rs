@@ -111,7 +111,7 @@ pub fn read_weights(
     if stored.check(bones).is_ok() {
         return Ok(stored);
     }
-    tidied(&stored, bad).map_err(|what| IoError::malformed(path, format!("{weight_key:?}: {what}")))
+    tidied(&stored, bad).map_err(|what| IoError::Weights { path, what: format!("{weight_key:?}: {what}") })
 }
 
 /// Weights that others wrote: sorted, repeated bones added up, scaled to 1 where they are nearly that.

@@ -4,7 +4,7 @@ use bonesmith_core::{MeshSequence, RawSequence, UpAxis};
 use bonesmith_io::{LoadOptions, list_meshes, load_sequence, save_sequence};
 
 use crate::judges;
-use crate::truth::{BLENDER, file, fixture, sequence, told, worst};
+use crate::truth::{BLENDER, file, fixture, recorded, sequence, worst};
 
 #[test]
 fn caches_equal_their_truth() {
@@ -72,7 +72,7 @@ fn one(path: &str, mesh: &str) -> RawSequence {
 fn animated_transforms_are_baked() {
     for (name, frames) in [("turntable", 5), ("turntable_half_frames", 10)] {
         for object in ["cube", "cone"] {
-            let (found, truth) = (one(&format!("{name}.abc"), object), told(name, object));
+            let (found, truth) = (one(&format!("{name}.abc"), object), recorded(name, object));
             assert_eq!((found.frames.len(), found.times_secs.len()), (frames, frames), "{name}");
             for (a, b) in found.times_secs.iter().zip(&truth.times_secs) {
                 assert!((a - b).abs() < 1e-9, "{name}: {:?} {:?}", found.times_secs, truth.times_secs);
@@ -89,7 +89,7 @@ fn animated_transforms_are_baked() {
 fn samples_at_different_times_meet() {
     for object in ["cube", "cone"] {
         let name = "turntable_mixed_times";
-        let (mut found, mut truth) = (one("turntable_mixed_times.abc", object), told(name, object));
+        let (mut found, mut truth) = (one("turntable_mixed_times.abc", object), recorded(name, object));
         assert_eq!(found.frames.len(), truth.frames.len());
         // Behind the last sample of the points there is nothing to mix with.
         found.frames.truncate(17);

@@ -44,9 +44,9 @@ pub fn fixture(name: &str) -> PathBuf {
 }
 
 /// What Blender said about one object of a fixture when it wrote it.
-pub fn told(name: &str, object: &str) -> RawSequence {
+pub fn recorded(name: &str, object: &str) -> RawSequence {
     let text = std::fs::read_to_string(fixture(&format!("{name}.truth.json"))).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let recorded: serde_json::Value = serde_json::from_str(&text).unwrap();
     let frame = |frame: &serde_json::Value| RawFrame {
         positions: serde_json::from_value::<Vec<[f32; 3]>>(frame.clone())
             .unwrap()
@@ -56,8 +56,8 @@ pub fn told(name: &str, object: &str) -> RawSequence {
         ..RawFrame::default()
     };
     RawSequence {
-        frames: told["meshes"][object].as_array().unwrap().iter().map(frame).collect(),
-        times_secs: serde_json::from_value(told["secs"].clone()).unwrap(),
+        frames: recorded["meshes"][object].as_array().unwrap().iter().map(frame).collect(),
+        times_secs: serde_json::from_value(recorded["secs"].clone()).unwrap(),
         ..RawSequence::default()
     }
 }

@@ -174,7 +174,7 @@ fn scaled_armatures_and_split_vertices() {
     let path = draft.write();
     let rig = load_rig(&path).unwrap();
     let near = |p: Vec3, q: [f32; 3]| assert!(p.distance(Vec3::from_array(q)) < 1e-5, "{p} {q:?}");
-    // Rest pose in metres, y up turned to -z by the armature; the seam merged, its corners told apart still.
+    // Rest pose in metres, y up turned to -z by the armature; the seam merged, its corners still distinct.
     assert_eq!(rig.rest.len(), 4);
     near(rig.rest[1], [0.1, 0.0, 0.0]);
     near(rig.rest[2], [0.0, 0.0, -2.0]);
@@ -254,8 +254,8 @@ fn channels_without_a_node_are_left_out() {
     let (read, warnings) = bonesmith_io::with_warnings(|| load_sequence(&[path], &LoadOptions::default()));
     let read = read.unwrap();
     assert_eq!((read.frames.len(), read.frames[1].positions[0]), (2, Vec3::Y));
-    let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|text| text.contains("2 channels") && text.contains("no node")), "{told:?}");
+    let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert!(texts.iter().any(|text| text.contains("2 channels") && text.contains("no node")), "{texts:?}");
 }
 
 #[test]
@@ -322,10 +322,10 @@ fn skins_that_share_joints_share_bones() {
     assert_eq!(names, ["hips", "neck"]);
 }
 
-/// Weights that are negative or no numbers are mended, and that is told.
+/// Weights that are negative or no numbers are corrected, with a warning.
 #[test]
 fn unsound_weights_are_told() {
-    for (weight, told) in [(0.5f32, 0), (-0.5, 1), (f32::NAN, 1)] {
+    for (weight, warned) in [(0.5f32, 0), (-0.5, 1), (f32::NAN, 1)] {
         let mut draft = Draft::new(json!({ "nodes": [{ "mesh": 0, "skin": 0 }, {}, {}] }));
         let corners = draft.floats(&[0., 0., 0., 1., 0., 0., 0., 1., 0., 0., 0., 1.], "VEC3");
         let joints = draft.accessor(&[0u8, 1, 0, 0].repeat(4), 5121, "VEC4", 4, false);
@@ -337,6 +337,6 @@ fn unsound_weights_are_told() {
         draft.json["meshes"] = json!([{ "primitives": [{ "attributes": attributes }] }]);
         let path = draft.write();
         let (rig, warnings) = bonesmith_io::with_warnings(|| load_rig(&path));
-        assert_eq!((rig.unwrap().vertex_count(), warnings.len()), (4, told), "{weight}: {warnings:?}");
+        assert_eq!((rig.unwrap().vertex_count(), warnings.len()), (4, warned), "{weight}: {warnings:?}");
     }
 }

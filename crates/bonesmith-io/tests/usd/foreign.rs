@@ -197,8 +197,8 @@ const SKELETON: &str = "
 fn skeletons_are_bound_in_many_ways() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
-        "def SkelRoot \"root\" (prepend apiSchemas = [\"SkelBindingAPI\"]) {{
-    rel skel:skeleton = </root/skel>
+        "def SkelRoot \"World\" (prepend apiSchemas = [\"SkelBindingAPI\"]) {{
+    rel skel:skeleton = </World/skel>
     rel skel:animationSource = <skel/anim>
     double3 xformOp:translate = (0, 100, 0)
     uniform token[] xformOpOrder = [\"xformOp:translate\"]{SKELETON}
@@ -257,7 +257,7 @@ fn bindings_that_do_not_fit() {
             folder.path(),
             "x.usda",
             &format!(
-                "def SkelRoot \"root\" {{{SKELETON}\n def Mesh \"m\" {{{QUAD}\n rel skel:skeleton = </root/skel>\n{mesh}\n}} }}"
+                "def SkelRoot \"World\" {{{SKELETON}\n def Mesh \"m\" {{{QUAD}\n rel skel:skeleton = </World/skel>\n{mesh}\n}} }}"
             ),
         );
         load_rig(&folder.path().join("x.usda")).map(|_| ()).unwrap_err().to_string()
@@ -333,12 +333,12 @@ const RAISED: &str = "
         uniform token[] joints = [\"hip\"]
         uniform matrix4d[] bindTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
         uniform matrix4d[] restTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
-        rel skel:animationSource = </root/anim>
+        rel skel:animationSource = </World/anim>
     }";
 const UP: &str = "
         uniform token[] skel:blendShapes = [\"up\"]
-        rel skel:blendShapeTargets = </root/m/up>
-        rel skel:skeleton = </root/skel>
+        rel skel:blendShapeTargets = </World/m/up>
+        rel skel:skeleton = </World/skel>
         def BlendShape \"up\" { uniform vector3f[] offsets = [(0, 0, 1), (0, 0, 1), (0, 0, 1), (0, 0, 2)] }";
 const ON_HIP: &str = "
         int[] primvars:skel:jointIndices = [0, 0, 0, 0] (elementSize = 1\n interpolation = \"vertex\")
@@ -349,7 +349,7 @@ const ON_HIP: &str = "
 fn shapes_move_without_joints() {
     for weights in [ON_HIP, ""] {
         let folder = tempfile::tempdir().unwrap();
-        let text = format!("def SkelRoot \"root\" {{{RAISED}\n def Mesh \"m\" {{{QUAD}{UP}{weights}\n}} }}");
+        let text = format!("def SkelRoot \"World\" {{{RAISED}\n def Mesh \"m\" {{{QUAD}{UP}{weights}\n}} }}");
         write(folder.path(), "x.usda", &text);
         let found = read(folder.path(), "x.usda").unwrap();
         assert_eq!(found.frames.len(), 3, "{weights}");
@@ -360,7 +360,7 @@ fn shapes_move_without_joints() {
     }
 }
 
-/// A skeleton moves what lies below a SkelRoot, and nothing else; other blends than the linear one are told.
+/// A skeleton moves what lies below a SkelRoot, and nothing else; other blends than the linear one are reported as a warning.
 #[test]
 fn skinning_needs_a_skel_root_and_is_linear() {
     let moved = "def SkelAnimation \"anim\" { uniform token[] joints = [\"hip\"]\n float3[] translations = [(0, 0, 7)]
@@ -368,11 +368,11 @@ fn skinning_needs_a_skel_root_and_is_linear() {
     def Skeleton \"skel\" { uniform token[] joints = [\"hip\"]
         uniform matrix4d[] bindTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
         uniform matrix4d[] restTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
-        rel skel:animationSource = </root/anim> }";
+        rel skel:animationSource = </World/anim> }";
     for (kind, z) in [("SkelRoot", 7.0), ("Xform", 0.0)] {
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
-            "def {kind} \"root\" {{{moved}\n def Mesh \"m\" {{{QUAD}{ON_HIP}\n rel skel:skeleton = </root/skel>\n uniform token primvars:skel:skinningMethod = \"dualQuaternion\"\n}} }}"
+            "def {kind} \"World\" {{{moved}\n def Mesh \"m\" {{{QUAD}{ON_HIP}\n rel skel:skeleton = </World/skel>\n uniform token primvars:skel:skinningMethod = \"dualQuaternion\"\n}} }}"
         );
         write(folder.path(), "x.usda", &text);
         let (found, warnings) = bonesmith_io::with_warnings(|| read(folder.path(), "x.usda"));

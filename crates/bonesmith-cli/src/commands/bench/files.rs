@@ -9,10 +9,10 @@ use serde_json::json;
 use super::report::show;
 use crate::args::BenchFilesArgs;
 use crate::errors::Outcome;
-use crate::load;
 use crate::output::write_json;
 use crate::session::Session;
 use crate::settings;
+use bonesmith::MeshSequence;
 
 /// One file.
 struct Row {
@@ -40,7 +40,7 @@ pub fn run(args: BenchFilesArgs, session: &mut Session) -> anyhow::Result<Outcom
         for _ in 0..=args.repeats.max(1) {
             let started = Instant::now();
             let raw = bonesmith_io::load_sequence(std::slice::from_ref(path), &LoadOptions::default())?;
-            let sequence = load::check(raw)?;
+            let sequence = MeshSequence::try_from(raw)?;
             row.secs = row.secs.min(started.elapsed().as_secs_f64());
             (row.frames, row.vertices) = (sequence.frame_count(), sequence.vertex_count());
         }

@@ -15,11 +15,11 @@ use glam::{DAffine3, Vec3};
 use serde_json::{Value, json};
 
 use crate::args::BenchGpuArgs;
-use crate::commands::gpu;
 use crate::errors::{Outcome, Usage};
 use crate::output::{bytes, figure, print, write_json};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget};
+use bonesmith::gpu;
 
 /// The built-in body.
 const BODY: PosedRigParams = PosedRigParams {

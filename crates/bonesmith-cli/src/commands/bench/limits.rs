@@ -10,7 +10,6 @@ use super::report::show;
 use super::table::lines;
 use crate::args::BenchLimitsArgs;
 use crate::errors::Outcome;
-use crate::load;
 use crate::session::Session;
 
 /// Bones of the fits whose size is not varied in bones.
@@ -26,7 +25,7 @@ struct Bench<'a> {
 }
 
 pub fn run(args: BenchLimitsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    let demo = load::check(synthetic::clownfish())?;
+    let demo = MeshSequence::try_from(synthetic::clownfish())?;
     let mut bench = Bench { args: &args, session };
     let mut text = bench.growth(&demo)?;
     text += "\n";

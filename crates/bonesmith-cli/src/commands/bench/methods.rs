@@ -14,9 +14,9 @@ use super::methods_published::{KAVAN2, Published, Row, SSDR1};
 use super::sheet::{Ledger, Sheet, jobs, publish};
 use crate::args::BenchTableArgs;
 use crate::errors::Outcome;
-use crate::load;
 use crate::output::{bytes, figure};
 use crate::session::Session;
+use bonesmith::MeshSequence;
 use bonesmith_core::observer::Cancelled;
 
 /// A table of methods.
@@ -168,7 +168,7 @@ fn row_json(row: &Row, figures: &[(&Published, Value)]) -> Value {
 
 /// E_RMS of a rig that was written, with corrections of the posed frames.
 fn posed_residual(rig: &Path, sequence: &Path, rank: usize, session: &mut Session) -> anyhow::Result<f64> {
-    let sequence = load::check(bonesmith_io::load_sequence(&[sequence.to_owned()], &Default::default())?)?;
+    let sequence = MeshSequence::try_from(bonesmith_io::load_sequence(&[sequence.to_owned()], &Default::default())?)?;
     Ok(corrective::posed_residual(&bonesmith_io::load_rig(rig)?, &sequence, rank, session)?)
 }
 

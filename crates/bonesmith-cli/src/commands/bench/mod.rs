@@ -33,7 +33,8 @@ use crate::args::{BenchFitArgs, MethodArg};
 use crate::errors::{Outcome, Usage};
 use crate::output::write_json;
 use crate::session::Session;
-use crate::{load, settings};
+use crate::settings;
+use bonesmith::MeshSequence;
 use bonesmith_core::observer::Cancelled;
 
 /// A row and the file it is run on.
@@ -83,7 +84,7 @@ fn find_jobs(args: &BenchFitArgs, scratch: &Path) -> anyhow::Result<(Vec<Job>, S
         false => (there, format!("Version {}, at most 4 influences per vertex.", env!("CARGO_PKG_VERSION"))),
         true => {
             let path = scratch.join("demo.npz");
-            bonesmith_io::save_sequence(&load::check(synthetic::clownfish())?, &path)?;
+            bonesmith_io::save_sequence(&MeshSequence::try_from(synthetic::clownfish())?, &path)?;
             let remark = "No published sequences found: this is the demo animation, which has no published figures.";
             (DEMO_ROWS.iter().map(|row| (*row, path.clone())).collect(), remark.to_owned())
         }

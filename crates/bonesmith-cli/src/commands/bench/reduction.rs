@@ -19,7 +19,6 @@ use super::reduction_published::{ROWS, Row, Task};
 use super::sheet::{self, Ledger, Sheet};
 use crate::args::{BenchTableArgs, TableArgs};
 use crate::errors::{Outcome, Usage};
-use crate::load;
 use crate::output::figure;
 use crate::session::Session;
 
@@ -29,7 +28,8 @@ pub fn jobs(args: &TableArgs) -> anyhow::Result<Vec<(&'static Row, PathBuf)>> {
 }
 
 pub fn read(path: &PathBuf) -> anyhow::Result<MeshSequence> {
-    load::check(bonesmith_io::load_sequence(std::slice::from_ref(path), &Default::default())?)
+    let raw = bonesmith_io::load_sequence(std::slice::from_ref(path), &Default::default())?;
+    Ok(MeshSequence::try_from(raw)?)
 }
 
 /// A rig as the papers start from.

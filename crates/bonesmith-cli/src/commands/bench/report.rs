@@ -4,7 +4,7 @@ use bonesmith_report::{Column, Done, Scene, Table};
 use serde_json::{Value, json};
 
 use crate::output::print;
-use crate::reports;
+
 use crate::session::Session;
 use crate::settings::{JsonTarget, ReportTarget};
 
@@ -18,7 +18,7 @@ pub fn show(text: &str, json: Option<&JsonTarget>, session: &mut Session) -> any
 }
 
 /// All tables that were shown, as a report.
-pub fn write(target: &ReportTarget, session: &Session) -> anyhow::Result<()> {
+pub fn write(target: &ReportTarget, session: &mut Session) -> anyhow::Result<()> {
     let text = match remarks(&session.shown) {
         none if none.is_empty() => "What this machine did, measured by one bench.".to_owned(),
         remarks => remarks,
@@ -30,7 +30,7 @@ pub fn write(target: &ReportTarget, session: &Session) -> anyhow::Result<()> {
         tables: tables(&session.shown),
         ..Scene::default()
     };
-    let written = reports::write(&scene, target)?;
+    let written = crate::commands::write_page(&scene, target, session)?;
     match session.quiet {
         true => Ok(()),
         false => {

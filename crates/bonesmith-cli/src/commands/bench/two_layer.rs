@@ -14,11 +14,11 @@ use serde_json::json;
 use super::reduction::{jobs, read, rig};
 use super::report::show;
 use crate::args::{BenchWeightsArgs, TableArgs};
-use crate::commands::compress::Sizes;
 use crate::errors::Outcome;
 use crate::output::{bytes, write_json};
 use crate::session::Session;
 use crate::settings;
+use bonesmith::WeightBytes;
 
 pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json.clone())?;
@@ -42,7 +42,7 @@ pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outc
         let (_, example_secs) = timed(&dense, Some(&sequence), false, session)?;
         let four = reduce(&dense, None, &ReduceParams::default(), session)?.rig;
         let speeds = [frame_ms(&dense), frame_ms(&four), two_layer_ms(&two)];
-        let sizes = Sizes::new(&dense, &two);
+        let sizes = WeightBytes::new(&dense, &two);
         text += &format!(
             "| {} | {} | {} | {own_secs:.2} | {weight_secs:.2} | {example_secs:.2} | {:.3} | {:.3} | {:.3} | {:.1} x |\n",
             row.sequence,
@@ -94,7 +94,7 @@ fn curve(session: &mut Session) -> anyhow::Result<Vec<(usize, [f64; 3])>> {
         let params =
             PosedRigParams { bones: 16, influences: 16, kind: BoneKind::Affine, frames: 24, softness: 0.5, detail };
         let made = posed_rig(1, &params);
-        let sequence = crate::load::check(made.sequence)?;
+        let sequence = MeshSequence::try_from(made.sequence)?;
         let own = timed(&made.rig, None, false, session)?.1;
         let weights = timed(&made.rig, None, true, session)?.1;
         let examples = timed(&made.rig, Some(&sequence), false, session)?.1;

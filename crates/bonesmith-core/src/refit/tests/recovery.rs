@@ -175,7 +175,7 @@ fn what_does_not_belong_together_is_refused() {
     let mask = Locks { vertices: vec![1.5; rig.vertex_count()], ..Locks::default() };
     assert!(message(still, &mask, &only(Solve::Both)).contains("vertex 0 is 1.5"));
     let planted = RefitParams { add_bones: 2, ..only(Solve::Motion) };
-    assert!(message(still, &none, &planted).contains("--add-bones"));
+    assert!(message(still, &none, &planted).contains("new bones need weights"));
     assert!(refit(&rig, &[], &none, &only(Solve::Both), &mut Silent).is_err());
 }
 

@@ -80,7 +80,9 @@ fn moves_vertices(element: &ufbx::Element) -> bool {
 fn check_size(document: &Document, frames: usize, each: u64, what: &str) -> Result<(), IoError> {
     let file = std::fs::metadata(document.path()).map_or(0, |m| m.len());
     if (frames as u64).saturating_mul(each) > MAX_BYTES.max(file.saturating_mul(MAX_GROWTH)) {
-        return Err(document.unsupported(format!("{frames} frames of {what} are too many; lower --fps")));
+        return Err(
+            document.unsupported(format!("{frames} frames of {what} are too many; use fewer frames per second"))
+        );
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ impl Keys {
                 return Ok(self.union.clone());
             }
             return Err(document.unsupported(format!(
-                "animation {name:?} goes from {start} to {end} s, too long for {} keys; lower --fps",
+                "animation {name:?} goes from {start} to {end} s, too long for {} keys; use fewer frames per second",
                 self.densest
             )));
         }

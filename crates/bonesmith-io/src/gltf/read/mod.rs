@@ -129,7 +129,9 @@ fn sample_clip(document: &Document, model: &Model, motion: &Motion, fps: Option<
     let times = motion.sample_times(fps).map_err(|why| document.unsupported(why))?;
     if times.len().saturating_mul(model.bones.len()) > MAX_TRANSFORMS {
         let (frames, bones) = (times.len(), model.bones.len());
-        return Err(document.unsupported(format!("{frames} frames of {bones} bones are too many; lower --fps")));
+        return Err(
+            document.unsupported(format!("{frames} frames of {bones} bones are too many; use fewer frames per second"))
+        );
     }
     let mut posed_from_rest = Vec::with_capacity(times.len() * model.bones.len());
     for &secs in &times {
@@ -204,9 +206,9 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         let frames = sequence.frames.len() + times.len();
         if frames.saturating_mul(model.rest.len()) > MAX_POSITIONS {
             let vertices = model.rest.len();
-            return Err(
-                document.unsupported(format!("{frames} frames of {vertices} vertices are too many; lower --fps"))
-            );
+            return Err(document.unsupported(format!(
+                "{frames} frames of {vertices} vertices are too many; use fewer frames per second"
+            )));
         }
         sequence.frames.extend(times.iter().map(|&secs| bake(model, motion, secs)));
         let mut times = source_times(times, motion);

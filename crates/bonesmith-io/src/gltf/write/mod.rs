@@ -104,7 +104,7 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     if influences > MAX_INFLUENCES {
         return Err(unsupported(format!(
             "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
-             fit with --influences 8 or fewer, or write .npz"
+             use 8 influences or fewer, or write .npz"
         )));
     }
     texture::warn_of_unwritable(&rig.surface, path);

@@ -80,7 +80,7 @@ fn to_sequence(model: Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
     let mut times = sample::times(model.keys(), fps, model.codes_per_sec).map_err(|why| stage.unsupported(why))?;
     let (frames, vertices) = (times.len(), model.rest.len());
     if frames.saturating_mul(vertices) > MAX_POSITIONS {
-        let what = format!("{frames} frames of {vertices} vertices are too many; lower --fps");
+        let what = format!("{frames} frames of {vertices} vertices are too many; use fewer frames per second");
         return Err(stage.unsupported(what));
     }
     let moves = !times.is_empty();
@@ -245,7 +245,9 @@ fn sample_clip(
     }
     if times.len().saturating_mul(carriers.len()) > MAX_TRANSFORMS {
         let (frames, bones) = (times.len(), carriers.len());
-        return Err(stage.unsupported(format!("{frames} frames of {bones} bones are too many; lower --fps")));
+        return Err(
+            stage.unsupported(format!("{frames} frames of {bones} bones are too many; use fewer frames per second"))
+        );
     }
     let mut bind_places = Vec::new();
     for skeleton in &model.skeletons {

@@ -2,10 +2,11 @@
 //!
 //! The resident high-water mark holds everything: heap, allocator slack, stacks, the program itself. A counting
 //! allocator would show less than what a user's machine has to provide. Pages of the program and its libraries are
-//! told apart: they are shared, can be dropped at any time, and are the same whatever is fitted.
+//! counted apart: they are shared, can be dropped at any time, and are the same whatever is fitted.
 
-/// What the process took.
+/// Memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Memory {
     /// Largest resident size so far, in bytes.
     pub peak: u64,
@@ -14,7 +15,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of this process so far; `None` where the system does not tell.
+    /// Of this process so far; `None` where the system does not report it.
     pub fn so_far() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/self/status").ok()?)
     }

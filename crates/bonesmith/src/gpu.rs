@@ -1,39 +1,34 @@
-//! Rigs on the GPU, for `eval --gpu` and `bench gpu`.
+//! Poses on the GPU.
 
 use bonesmith_core::{Clip, ModelRef};
 use bonesmith_gpu::{Gpu, GpuError, GpuModel, GpuOptions};
 use glam::Vec3;
 
-use crate::errors::Usage;
+use crate::error::Error;
 
 /// Frames that are posed at once.
 const BATCH: usize = 16;
 
-/// The adapter, or an error that says how to get one.
-pub fn open(adapter: Option<&str>) -> anyhow::Result<Gpu> {
+/// The adapter whose name contains `adapter`, or the best there is.
+pub fn open(adapter: Option<&str>) -> Result<Gpu, Error> {
     let options = GpuOptions { adapter: adapter.map(str::to_owned), ..GpuOptions::default() };
-    Gpu::new(&options).map_err(|error| match error {
-        GpuError::NoAdapter { .. } if adapter.is_none() => Usage::new(error.to_string())
-            .hint("a driver for Vulkan is needed; on Debian mesa-vulkan-drivers has one that runs on the processor")
-            .into(),
-        other => other.into(),
-    })
+    Ok(Gpu::new(&options)?)
 }
 
-/// Name of the adapter and how it is reached.
+/// Name and driver of the adapter.
 pub fn name(gpu: &Gpu) -> String {
     let info = gpu.info();
     let driver = [info.driver, info.driver_info].join(" ");
     format!("{}, {:?} {}", info.name, info.backend, driver.trim()).trim().to_owned()
 }
 
-/// [F, N] posed vertices of a clip, and the name of the adapter; `None` for a model without bones.
-pub fn poses_of(model: ModelRef<'_>, clip: usize) -> anyhow::Result<Option<(Vec<Vec<Vec3>>, String)>> {
+/// [F, N] posed vertices of a clip, and the name of the adapter. A model without bones and one with corrective shapes are refused.
+pub fn poses_of(model: ModelRef<'_>, clip: usize) -> Result<(Vec<Vec<Vec3>>, String), Error> {
     let Some(rig) = model.rig() else {
-        return Err(Usage::new("--gpu: a model without bones is posed by the CPU only").into());
+        return Err(Error::unsupported("a model without bones is posed by the CPU only"));
     };
     if matches!(model, ModelRef::Corrective(_)) {
-        return Err(Usage::new("--gpu: corrective shapes are posed by the CPU only").into());
+        return Err(Error::unsupported("corrective shapes are posed by the CPU only"));
     }
     let gpu = open(None)?;
     let uploaded = match model {
@@ -41,7 +36,7 @@ pub fn poses_of(model: ModelRef<'_>, clip: usize) -> anyhow::Result<Option<(Vec<
         ModelRef::Ddm(ddm) => GpuModel::ddm(&gpu, ddm)?,
         _ => GpuModel::lbs(&gpu, rig)?,
     };
-    Ok(Some((poses(&uploaded, &rig.clips[clip])?, name(&gpu))))
+    Ok((poses(&uploaded, &rig.clips[clip])?, name(&gpu)))
 }
 
 /// [F, N] posed vertices of a clip.

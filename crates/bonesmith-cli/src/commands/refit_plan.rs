@@ -1,0 +1,163 @@
+//! What was asked of a fit with a rig, several clips or several subjects, checked as far as it can be before anything is read.
+
+use std::path::{Path, PathBuf};
+
+use bonesmith::core::refit::{RefitParams, Solve};
+use bonesmith::refit::{Align, RefitOptions};
+use bonesmith::{BoneCount, BoneKind, Error, FitParams, Input, Method};
+
+use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
+use crate::errors::Usage;
+use crate::settings::{self, JsonTarget, ReportTarget};
+
+/// A fit with a rig, several clips or several subjects.
+pub struct Plan {
+    pub rig: Option<Input>,
+    /// The clips of the rig's own body; may be empty where there are subjects.
+    pub inputs: Vec<PathBuf>,
+    pub subjects: Vec<SubjectArg>,
+    /// How clips are read.
+    pub input: Input,
+    pub output: PathBuf,
+    pub report: Option<ReportTarget>,
+    /// Parameters without a rig.
+    pub fit: FitParams,
+    /// Options with one.
+    pub refit: RefitOptions,
+}
+
+impl Plan {
+    pub fn new(args: FitArgs) -> anyhow::Result<(Self, Option<JsonTarget>)> {
+        let FitArgs { inputs, output, solver, rig, input, report, json, skeleton: _, eigenskin: _, pieces: _ } = args;
+        let fit = settings::solver(&solver)?;
+        let refit = refit_options(&solver, &rig, &fit)?;
+        let clips: Vec<PathBuf> =
+            inputs.iter().chain(rig.subject.iter().flat_map(|s| s.clips.iter().chain([&s.rest]))).cloned().collect();
+        let input = settings::input(clips, input)?;
+        let given = rig.rig.map(|path| settings::input(vec![path], Default::default())).transpose()?;
+        if given.is_some() && input.rest.is_some() {
+            let message = "--rest has no meaning with --rig: the rest pose is the rig's, that of subjects their own";
+            return Err(Usage::new(message).into());
+        }
+        let output = settings::output(output)?;
+        settings::influences_fit(&output, &fit)?;
+        let json = settings::json(json)?;
+        let report = settings::report(&report)?;
+        let plan = Self { rig: given, inputs, subjects: rig.subject, input, output, report, fit, refit };
+        plan.check_subjects()?;
+        plan.outputs().iter().try_for_each(|(output, _)| settings::writable(output))?;
+        Ok((plan, json))
+    }
+
+    fn check_subjects(&self) -> Result<(), Usage> {
+        if self.subjects.is_empty() {
+            return Ok(());
+        }
+        if self.rig.is_some() && self.refit.params.solve == Solve::Weights {
+            let message = "--solve weights needs to know how the bones move, and for a --subject nobody does";
+            return Err(Usage::new(message).hint("use --solve both or motion"));
+        }
+        if !self.refit.lock_bones.is_empty() {
+            return Err(Usage::new("--lock-bones and --subject exclude each other: a subject has no motion to keep"));
+        }
+        Ok(())
+    }
+
+    /// All that is read, as the user named it.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let subjects = self.subjects.iter().flat_map(|subject| subject.clips.iter().chain([&subject.rest]));
+        let rig = self.rig.iter().flat_map(|rig| &rig.paths);
+        let mask = self.refit.lock_vertices.file();
+        let named = self.inputs.iter().chain(subjects).chain(rig).cloned().chain(mask);
+        named.chain(settings::with_paths(&self.input, Vec::new()).files()).collect()
+    }
+
+    /// The rig and the report of each body. One alone has the names that were given.
+    pub fn outputs(&self) -> Vec<(PathBuf, Option<ReportTarget>)> {
+        let own = (!self.inputs.is_empty()).then(String::new);
+        let bodies: Vec<String> = own.into_iter().chain(self.subjects.iter().map(SubjectArg::name)).collect();
+        let of = |name: &String| {
+            let name = if bodies.len() > 1 { name.as_str() } else { "" };
+            let report = self.report.clone();
+            let report = report.map(|target| ReportTarget { path: output_of(&target.path, name), ..target });
+            (output_of(&self.output, name), report)
+        };
+        bodies.iter().map(of).collect()
+    }
+}
+
+/// Short name of an output for a subject: `out.glb` and `tall` give `out_tall.glb`.
+fn output_of(output: &Path, name: &str) -> PathBuf {
+    if name.is_empty() {
+        return output.to_owned();
+    }
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = output.extension().unwrap_or_default().to_string_lossy();
+    output.with_file_name(format!("{stem}_{name}.{ending}"))
+}
+
+/// The options of a fit with a rig.
+fn refit_options(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::Result<RefitOptions> {
+    if let Some(scale) = rig.input_scale.filter(|scale| !(*scale > 0.0 && scale.is_finite())) {
+        return Err(Usage::new(format!("--input-scale is {scale}; it must be above 0")).into());
+    }
+    const FARTHEST: i64 = 10_000_000;
+    if let Some(n) = rig.frame_offset.filter(|n| !(-FARTHEST..=FARTHEST).contains(n)) {
+        return Err(Usage::new(format!("--frame-offset is {n}; it must be -{FARTHEST} to {FARTHEST}")).into());
+    }
+    let mut options = RefitOptions::default();
+    options.params = refit_params(solver, rig, fit)?;
+    options.align = match rig.align {
+        AlignArg::Check => Align::Check,
+        AlignArg::Auto => Align::Auto,
+        AlignArg::Off => Align::Off,
+    };
+    (options.scale, options.axes, options.frame_offset) = (rig.input_scale, rig.input_axes, rig.frame_offset);
+    options.rig_clips = rig.rig_clip.clone();
+    options.lock_bones = rig.lock_bones.clone();
+    options.lock_vertices = settings::mask(rig.lock_vertices.as_deref());
+    Ok(options)
+}
+
+/// Options that mean something only when bones are looked for are refused beside a rig.
+fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::Result<RefitParams> {
+    if rig.rig.is_some() {
+        let clash = match fit {
+            FitParams { method, .. } if *method != Method::Bonesmith => Some("--method"),
+            _ if solver.target_error.is_some() => Some("--target-error"),
+            FitParams { bones: BoneCount::Exact(_), .. } => Some("--bones"),
+            _ => None,
+        };
+        if let Some(option) = clash {
+            let message = format!("{option} and --rig exclude each other: the rig brings its bones");
+            return Err(Usage::new(message).hint("--add-bones N adds helpers to them").into());
+        }
+    }
+    if rig.add_bones == Some(0) {
+        return Err(Usage::new("--add-bones is 0; it must be 1 or more").into());
+    }
+    let solve = match (rig.solve, rig.add_bones) {
+        (Some(solve), _) => solve.into(),
+        (None, Some(_)) => Solve::Weights,
+        (None, None) => Solve::Both,
+    };
+    let params = RefitParams {
+        solve,
+        influences: match solver.influences {
+            Some(InfluencesArg::AtMost(k)) => Some(k),
+            Some(InfluencesArg::All) => return Err(Usage::new("--influences all has no meaning with --rig").into()),
+            None => None,
+        },
+        bone_kind: solver.bone_kind.map(BoneKind::from),
+        smooth: fit.smooth,
+        add_bones: rig.add_bones.unwrap_or(0),
+        max_iterations: solver.max_iterations,
+        tolerance: fit.tolerance.unwrap_or(RefitParams::default().tolerance),
+        max_seconds: fit.max_seconds,
+    };
+    if rig.rig.is_none() {
+        return Ok(RefitParams { influences: fit.influences, bone_kind: Some(fit.bone_kind), ..params });
+    }
+    params.validate().map_err(Error::from)?;
+    Ok(params)
+}

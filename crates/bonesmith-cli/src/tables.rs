@@ -1,0 +1,156 @@
+//! Results as tables on a terminal.
+
+use bonesmith::core::fit::StopReason;
+use bonesmith::core::skeleton::SkeletonInfo;
+use bonesmith::{FitPart, Memory, Metrics, Seconds, ShapePart, SkeletonPart, Summary};
+
+use crate::output::{Table, bytes, count, figure};
+
+/// A compact table of the figures; `notes` are further files that were written.
+pub fn summary(summary: &Summary, notes: &[String], verbose: bool) -> String {
+    match summary.simplification {
+        Some(_) => simplified(summary, notes),
+        None => fitted(summary, notes, verbose),
+    }
+}
+
+fn title(summary: &Summary) -> String {
+    let mesh = [count(summary.vertices, "vertex"), count(summary.faces, "face"), count(summary.frames, "frame")];
+    format!("{}: {}", summary.name, mesh.join(", "))
+}
+
+/// Of `fit`, `demo` and `eval`.
+fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
+    let mut table = Table::new(title(summary));
+    let kind = format!("{:?}", summary.bone_kind).to_lowercase();
+    let pieces = summary.fit.as_ref().map_or(0, |fit| fit.info.pieces);
+    let pieces = if pieces > 0 { format!("; {}", count(pieces, "rigid piece")) } else { String::new() };
+    table.row("bones", format!("{} {kind}, at most {} per vertex{pieces}", summary.bones, summary.influences));
+    if let Some(layers) = &summary.layers {
+        table.row("layers", layers.clone());
+    }
+    if let Some(ShapePart { rank, e_rms_without, bytes: size }) = summary.shapes {
+        let (shapes, size) = (count(rank, "corrective shape"), bytes(size as u64));
+        table.row("shapes", format!("{shapes}, {size}; E_RMS without {}", figure(e_rms_without)));
+    }
+    if let Some(gpu) = &summary.gpu {
+        table.row("posed by", gpu.clone());
+    }
+    if let Some(metrics) = &summary.metrics {
+        error_rows(&mut table, metrics);
+    }
+    for clip in &summary.clips {
+        let (e_rms, frames) = (figure(clip.e_rms), count(clip.frames, "frame"));
+        table.row("clip", format!("{e_rms:<9} E_RMS of {}, {frames}", clip.name));
+    }
+    if let Some(fit) = &summary.fit {
+        fit_rows(&mut table, fit, verbose);
+    }
+    table.row("seconds", seconds_line(summary.seconds, summary.fit.is_some()));
+    if let Some(output) = &summary.output {
+        table.row("written", format!("{}, {}", output.path.display(), bytes(output.bytes)));
+    }
+    for subject in &summary.subjects {
+        table.row("written", format!("{}: E_RMS {}", subject.output.display(), subject.e_rms));
+    }
+    notes.iter().for_each(|note| table.row("written", note));
+    table.to_string()
+}
+
+fn error_rows(table: &mut Table, metrics: &Metrics) {
+    let (frame, vertex) = metrics.max_error_at;
+    table.row(
+        "E_RMS",
+        format!("{:<9} thousandths of the radius {}", figure(metrics.e_rms), figure(metrics.radius_model_units)),
+    );
+    let place = format!("frame {frame}, vertex {vertex}; {} model units", figure(metrics.max_error_model_units));
+    table.row("max error", format!("{:<9} {place}", figure(metrics.max_error)));
+    table.row("RMSE", format!("{:<9} of the bounding box diagonal", figure(metrics.rmse_percent) + " %"));
+    if let Some(degrees) = metrics.normal_degrees {
+        table.row("normals", format!("{:<9} mean angle, from posed positions", figure(degrees) + "°"));
+    }
+    if let Some(skinned) = metrics.skinned_normals {
+        let others = format!(
+            "99 %: {}°; transposed inverse: {}°",
+            figure(skinned.p99_degrees),
+            figure(skinned.inverse_transpose_degrees)
+        );
+        let degrees = figure(skinned.degrees) + "°";
+        table.row("shading", format!("{degrees:<9} mean angle, as engines deform them; {others}"));
+    }
+}
+
+fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
+    let stop = match fit.info.stop {
+        StopReason::Converged => "converged",
+        StopReason::MaxIterations => "the maximum",
+        StopReason::MaxSeconds => "time was up",
+        StopReason::Exact => "exact",
+    };
+    if let Some(skeleton) = &fit.skeleton {
+        table.row("skeleton", skeleton_line(skeleton));
+    }
+    table.row("iterations", format!("{:<9} {stop}", fit.info.iterations));
+    if verbose {
+        // Rounds of one stage with the same bones on one line.
+        for rounds in fit.info.history.chunk_by(|a, b| (a.stage, a.bones) == (b.stage, b.bones)) {
+            let errors: Vec<String> = rounds.iter().map(|round| figure(round.e_rms)).collect();
+            let what = format!("{}, {}", rounds[0].stage, count(rounds[0].bones, "bone"));
+            table.row("rounds", format!("{what}: {}", errors.join(" ")));
+        }
+        let parts = fit.info.profile.iter().map(|(name, secs)| format!("{name} {secs:.3}"));
+        table.row("profile", parts.collect::<Vec<_>>().join("  "));
+        if let Some(Memory { peak, program, .. }) = fit.memory {
+            table.row("peak memory", format!("{}, of which the program {}", bytes(peak), bytes(program)));
+        }
+    }
+}
+
+fn skeleton_line(part: &SkeletonPart) -> String {
+    let SkeletonInfo { start_bones, regrafted, mirrored_pairs, .. } = part.info;
+    let mut line = format!("from {}", count(start_bones, "rigid part"));
+    if regrafted > 0 {
+        line += &format!(", {} moved to another parent", count(regrafted, "subtree"));
+    }
+    if mirrored_pairs > 0 {
+        line += &format!(", {}", count(mirrored_pairs, "mirror pair"));
+    }
+    line
+}
+
+fn seconds_line(seconds: Seconds, fitted: bool) -> String {
+    let Seconds { load, prepare, fit, export, total, evaluate } = seconds;
+    match fitted {
+        true => format!("load {load:.2}  prepare {prepare:.2}  fit {fit:.2}  export {export:.2}  total {total:.2}"),
+        false => format!("load {load:.2}  evaluate {evaluate:.2}"),
+    }
+}
+
+/// Of `reduce`, `compress` and `ddm`.
+fn simplified(summary: &Summary, notes: &[String]) -> String {
+    let mut table = Table::new(title(summary));
+    let facts = summary.simplification.as_ref().map(|part| part.details.facts()).unwrap_or_default();
+    facts.into_iter().for_each(|(name, value)| table.row(name, value));
+    if let Some(metrics) = &summary.metrics {
+        let (radius, against) =
+            (figure(metrics.radius_model_units), summary.against.replace("examples", "the examples"));
+        let e_rms = figure(metrics.e_rms);
+        table.row("E_RMS", format!("{e_rms:<9} thousandths of the radius {radius}, against {against}"));
+        if let Some(before) = summary.before.as_ref().filter(|_| summary.against == "examples") {
+            table.row("before", format!("{:<9} E_RMS of the input", figure(before.e_rms)));
+        }
+        let (frame, vertex) = metrics.max_error_at;
+        table.row("max error", format!("{:<9} frame {frame}, vertex {vertex}", figure(metrics.max_error)));
+        if let Some(degrees) = metrics.normal_degrees {
+            table.row("normals", format!("{:<9} mean angle", figure(degrees) + "°"));
+        }
+    }
+    let Seconds { load, fit, export, total, .. } = summary.seconds;
+    let command = summary.command;
+    table.row("seconds", format!("load {load:.2}  {command} {fit:.2}  export {export:.2}  total {total:.2}"));
+    if let Some(output) = &summary.output {
+        table.row("written", format!("{}, {}", output.path.display(), bytes(output.bytes)));
+    }
+    notes.iter().for_each(|note| table.row("report", note));
+    table.to_string()
+}

@@ -1,0 +1,171 @@
+//! True unit normals in all frames, a row for each shaded point: what fits and rest normals are compared with.
+//!
+//! A normal is the area-weighted mean over the faces of its point. It is kept in octahedral coordinates of 16 bits [Meyer2010], a third
+//! of what a position takes.
+
+use std::ops::Range;
+
+use glam::{DVec3, Vec3};
+use rayon::prelude::*;
+
+use crate::mesh::sequence::MeshSequence;
+
+/// Frames whose normals are found at once.
+const FRAME_BLOCK: usize = 16;
+
+/// [G, F] unit normals.
+pub(crate) struct NormalRows {
+    frames: usize,
+    codes: Vec<[i16; 2]>,
+}
+
+impl NormalRows {
+    /// Of the points in `range`: `vertices` has the vertex of every point, `triangles` the points of every triangle.
+    ///
+    /// A point without a normal in some frame has that of the frame before; one without any has none.
+    pub fn new(sequence: &MeshSequence, vertices: &[u32], triangles: &[[u32; 3]], range: Range<usize>) -> Self {
+        let (frames, source) = (sequence.frame_count(), sequence.frames());
+        let is_seen = |triangle: &[u32; 3]| triangle.iter().any(|&g| range.contains(&(g as usize)));
+        let seen: Vec<([u32; 3], [u32; 3])> = (triangles.iter().filter(|triangle| is_seen(triangle)))
+            .map(|points| (*points, points.map(|g| vertices[g as usize])))
+            .collect();
+        let find = |t: u32| {
+            let mut normals = vec![DVec3::ZERO; range.len()];
+            source.read(&[t], 0..sequence.vertex_count(), &mut |_, positions| {
+                for (points, corners) in &seen {
+                    let [a, b, c] = corners.map(|v| positions[v as usize].as_dvec3());
+                    let normal = (b - a).cross(c - a);
+                    for &g in points {
+                        if let Some(sum) = normals.get_mut((g as usize).wrapping_sub(range.start)) {
+                            *sum += normal;
+                        }
+                    }
+                }
+            });
+            normals.into_iter().map(encode).collect::<Vec<_>>()
+        };
+        let mut codes = vec![NONE; range.len() * frames];
+        for first in (0..frames).step_by(FRAME_BLOCK) {
+            let block = (first..frames.min(first + FRAME_BLOCK)).into_par_iter();
+            let found: Vec<Vec<[i16; 2]>> = block.map(|t| find(t as u32)).collect();
+            codes.par_chunks_mut(frames).with_min_len(256).enumerate().for_each(|(g, row)| {
+                row[first..].iter_mut().zip(&found).for_each(|(code, found)| *code = found[g]);
+            });
+        }
+        codes.par_chunks_mut(frames.max(1)).with_min_len(256).for_each(fill);
+        Self { frames, codes }
+    }
+
+    /// Known ones: [G, F].
+    #[cfg(test)]
+    pub fn known(frames: usize, normals: &[DVec3]) -> Self {
+        Self { frames, codes: normals.iter().map(|n| encode(*n)).collect() }
+    }
+
+    /// Only some points and frames.
+    pub fn pick(&self, points: &[u32], frames: &[u32]) -> Self {
+        let row = |&g: &u32| frames.iter().map(move |&t| self.codes[g as usize * self.frames + t as usize]);
+        Self { frames: frames.len(), codes: points.iter().flat_map(row).collect() }
+    }
+
+    /// F.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Normals of point `g` times `scale`, all x over time, all y, all z; zero where there are none.
+    #[inline(always)]
+    pub fn load(&self, g: usize, scale: f32, [x, y, z]: [&mut [f32]; 3]) {
+        let codes = &self.codes[g * self.frames..(g + 1) * self.frames];
+        for (((&code, x), y), z) in codes.iter().zip(x).zip(y).zip(z) {
+            let n = decode(code) * scale;
+            (*x, *y, *z) = (n.x, n.y, n.z);
+        }
+    }
+}
+
+/// No normal: the one value that [`encode`] does not make.
+const NONE: [i16; 2] = [i16::MIN; 2];
+
+/// Largest coordinate.
+const UNIT: f32 = 32767.0;
+
+/// On the octahedron |x| + |y| + |z| = 1, its lower half folded over the upper one.
+fn encode(normal: DVec3) -> [i16; 2] {
+    let sum = normal.abs().element_sum();
+    if sum <= 0.0 || !sum.is_finite() {
+        return NONE;
+    }
+    let (x, y) = (normal.x / sum, normal.y / sum);
+    let fold = |a: f64, b: f64| if normal.z >= 0.0 { a } else { (1.0 - b.abs()).copysign(a) };
+    [fold(x, y), fold(y, x)].map(|a| (a * f64::from(UNIT)).round() as i16)
+}
+
+/// A unit vector; zero where there is none.
+#[inline(always)]
+fn decode(code: [i16; 2]) -> Vec3 {
+    let [x, y] = code.map(|a| f32::from(a) * (1.0 / UNIT));
+    let z = 1.0 - x.abs() - y.abs();
+    let over = (-z).max(0.0);
+    let out = Vec3::new(x - over.copysign(x), y - over.copysign(y), z);
+    let scale = if code[0] == NONE[0] { 0.0 } else { 1.0 / out.length() };
+    out * scale
+}
+
+/// Fills gaps with the normal before, or the first one there is.
+fn fill(row: &mut [[i16; 2]]) {
+    let mut last = row.iter().copied().find(|code| *code != NONE).unwrap_or(NONE);
+    for code in row {
+        if *code == NONE {
+            *code = last;
+        }
+        last = *code;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::normals::vertex_normals;
+    use crate::solve::random::Random;
+    use crate::synthetic::{PosedRigParams, posed_rig};
+
+    #[test]
+    fn codes_keep_directions() {
+        let mut random = Random::new(5);
+        let mut worst: f64 = 0.0;
+        for _ in 0..10_000 {
+            let n = random.vector().normalize();
+            worst = worst.max(n.distance(decode(encode(n * 3.0)).as_dvec3()));
+        }
+        assert!(worst < 1e-4, "{worst}");
+        for n in [DVec3::X, -DVec3::X, DVec3::Y, -DVec3::Z, DVec3::Z, DVec3::new(-1.0, -1.0, -1.0).normalize()] {
+            assert!(n.distance(decode(encode(n)).as_dvec3()) < 1e-4, "{n}");
+        }
+        assert_eq!(decode(encode(DVec3::ZERO)), Vec3::ZERO);
+        let mut row = [NONE, encode(DVec3::X), NONE];
+        fill(&mut row);
+        assert_eq!(row, [encode(DVec3::X); 3]);
+    }
+
+    /// Every row is that of plain vertex normals, also where only a part of the points is asked for.
+    #[test]
+    fn rows_are_those_of_vertex_normals() {
+        let sequence = MeshSequence::try_from(posed_rig(3, &PosedRigParams::default()).sequence).unwrap();
+        let triangles = sequence.surface().topology.vertex_triangles();
+        let (n, f) = (sequence.vertex_count(), sequence.frame_count());
+        let vertices: Vec<u32> = (0..n as u32).collect();
+        for range in [0..n, n / 3..n / 2] {
+            let rows = NormalRows::new(&sequence, &vertices, &triangles, range.clone());
+            for i in range.clone() {
+                let (mut x, mut y, mut z) = (vec![0.0; f], vec![0.0; f], vec![0.0; f]);
+                rows.load(i - range.start, 2.0, [&mut x, &mut y, &mut z]);
+                for t in 0..f {
+                    let truth = vertex_normals(sequence.frame(t), &triangles)[i].normalize() * 2.0;
+                    let found = DVec3::new(x[t].into(), y[t].into(), z[t].into());
+                    assert!(found.distance(truth) < 3e-4, "vertex {i}, frame {t}: {found} {truth}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Layers put together: sublayers, references, payloads, inherits and variants, strongest opinion first.
+//!
+//! A prim of the stage is a list of sites, each a prim of a layer. `compose` makes the lists; the functions here answer
+//! questions about prims from them.
+
+mod attribute;
+mod compose;
+mod paths;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::IoError;
+
+use super::blob::Blob;
+use super::layer::{Layer, ValueRef};
+use super::package::Package;
+pub use attribute::Attribute;
+use paths::{absolute, mapped, without_variants};
+
+/// Where a layer's own references are looked for.
+#[derive(Clone)]
+enum Location {
+    Disk(PathBuf),
+    Package(Rc<Package>, String),
+}
+
+/// One opinion about a prim.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    layer: usize,
+    prim: u32,
+    /// Stage time = `scale` x time in the layer + `offset`.
+    offset: f64,
+    scale: f64,
+    /// Which of `Stage::maps` takes paths of the layer to paths of the stage.
+    map: usize,
+}
+
+/// A prim of the stage.
+pub struct StagePrim {
+    /// Own name.
+    pub name: String,
+    /// Full path.
+    pub path: String,
+    /// Prim above; prim 0, the root, has none.
+    pub parent: Option<usize>,
+    /// In order.
+    pub children: Vec<usize>,
+    /// Schema: "Mesh", "Xform"; empty without one.
+    pub type_name: String,
+    sites: Vec<Site>,
+}
+
+/// All layers and the prims they make.
+pub struct Stage {
+    layers: Vec<Layer>,
+    locations: Vec<Location>,
+    loaded: HashMap<String, usize>,
+    /// (prefix in the layer, prefix in the stage).
+    maps: Vec<(String, String)>,
+    /// Parents come before their children.
+    pub prims: Vec<StagePrim>,
+    by_path: HashMap<String, usize>,
+}
+
+impl Stage {
+    /// The file that was opened.
+    pub fn path(&self) -> &Path {
+        self.layers[0].blob.path()
+    }
+
+    /// This file is broken.
+    pub fn malformed(&self, what: impl Into<String>) -> IoError {
+        IoError::malformed(self.file(), what)
+    }
+
+    /// This file is sound, but not for us.
+    pub fn unsupported(&self, what: impl Into<String>) -> IoError {
+        IoError::unsupported(self.file(), what)
+    }
+
+    /// The file on disk.
+    pub fn file(&self) -> &Path {
+        match &self.locations[0] {
+            Location::Disk(path) => path,
+            Location::Package(..) => self.path(),
+        }
+    }
+
+    /// Name and bytes of a file that a layer names, such as a picture, or why it cannot be read; `None` where it names none.
+    pub fn asset(&self, prim: usize, attribute: &str, most: u64) -> Option<(String, Result<Vec<u8>, String>)> {
+        let site = self.prims[prim].sites.iter().find(|s| self.site_field(s, attribute, "default").is_some())?;
+        let value = self.site_field(site, attribute, "default")?;
+        let name = self.layers[site.layer].text(value, attribute).ok()?;
+        let bytes = self.asset_bytes(self.resolve(site.layer, &name), attribute, most);
+        Some((name, bytes))
+    }
+
+    fn asset_bytes(&self, location: Location, what: &str, most: u64) -> Result<Vec<u8>, String> {
+        let blob = match location {
+            Location::Disk(path) => Blob::open(&path).map_err(|e| e.to_string())?,
+            Location::Package(package, name) => {
+                package.file(&name).map_err(|e| e.to_string())?.ok_or("it is not in the archive")?
+            }
+        };
+        if blob.len() > most {
+            return Err("it is very large".into());
+        }
+        blob.read(0, blob.len(), what).map_err(|e| e.to_string())
+    }
+
+    fn site_field(&self, site: &Site, attribute: &str, key: &str) -> Option<ValueRef> {
+        self.layers[site.layer].property_field(site.prim, attribute, key)
+    }
+
+    /// An attribute with a value.
+    pub fn attribute(&self, prim: usize, name: &str) -> Result<Option<Attribute<'_>>, IoError> {
+        let what = format!("{}.{name}", self.prims[prim].path);
+        for site in &self.prims[prim].sites {
+            let layer = &self.layers[site.layer];
+            let default = self.site_field(site, name, "default");
+            let samples = match self.site_field(site, name, "timeSamples") {
+                Some(value) => layer.samples(value, &what)?,
+                None => Vec::new(),
+            };
+            if default.is_none() && samples.is_empty() {
+                if self.site_field(site, name, "spline").is_some() {
+                    let advice = "is animated by a spline, which is not read; write it with time samples";
+                    return Err(self.unsupported(format!("{what} {advice}")));
+                }
+                continue;
+            }
+            let samples: Vec<_> = samples.into_iter().map(|(t, v)| (site.scale * t + site.offset, v)).collect();
+            let default = default.filter(|v| !layer.is_blocked(*v));
+            if default.is_none() && samples.is_empty() {
+                return Ok(None); // `None` hides what weaker layers say
+            }
+            return Ok(Some(Attribute { layer, default, samples, what }));
+        }
+        Ok(None)
+    }
+
+    /// Metadata of an attribute.
+    pub fn attribute_text(&self, prim: usize, name: &str, key: &str) -> Option<String> {
+        self.prims[prim].sites.iter().find_map(|site| {
+            let value = self.site_field(site, name, key)?;
+            self.layers[site.layer].text(value, key).ok()
+        })
+    }
+
+    /// A whole number in an attribute's metadata.
+    pub fn attribute_int(&self, prim: usize, name: &str, key: &str) -> Option<i64> {
+        self.prims[prim].sites.iter().find_map(|site| {
+            let value = self.site_field(site, name, key)?;
+            self.layers[site.layer].ints(value, key).ok()?.first().copied()
+        })
+    }
+
+    /// A number in an attribute's metadata.
+    pub fn attribute_number(&self, prim: usize, name: &str, key: &str) -> Option<f64> {
+        self.prims[prim].sites.iter().find_map(|site| {
+            let value = self.site_field(site, name, key)?;
+            self.layers[site.layer].f64s(value, key).ok()?.first().copied()
+        })
+    }
+
+    /// Names of a prim's properties, strongest sites first, without repeats.
+    pub fn property_names(&self, prim: usize) -> Vec<&str> {
+        let mut names = Vec::new();
+        for site in &self.prims[prim].sites {
+            let layer = &self.layers[site.layer];
+            for property in layer.properties_of(site.prim) {
+                let name = layer.tokens.get(property.name);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+
+    /// Prims that a relationship names; those that do not exist are left out.
+    pub fn targets(&self, prim: usize, name: &str) -> Vec<usize> {
+        self.linked(prim, name, "targetPaths").iter().filter_map(|path| self.by_path.get(path).copied()).collect()
+    }
+
+    /// Prim and attribute that an attribute is connected to.
+    pub fn connection(&self, prim: usize, name: &str) -> Option<(usize, String)> {
+        let path = self.linked(prim, name, "connectionPaths").into_iter().next()?;
+        let (prim, attribute) = path.rsplit_once('.')?;
+        Some((*self.by_path.get(prim)?, attribute.to_owned()))
+    }
+
+    /// Whether a relationship is there at all.
+    pub fn has_targets(&self, prim: usize, name: &str) -> bool {
+        self.prims[prim].sites.iter().any(|site| self.site_field(site, name, "targetPaths").is_some())
+    }
+
+    fn linked(&self, prim: usize, name: &str, key: &str) -> Vec<String> {
+        for site in &self.prims[prim].sites {
+            let layer = &self.layers[site.layer];
+            let Some(value) = self.site_field(site, name, key) else { continue };
+            let (from, to) = &self.maps[site.map];
+            let own = self.layer_path(site);
+            let mapped = |path: String| mapped(&absolute(&own, &without_variants(&path)), from, to);
+            return layer.texts(value, name).unwrap_or_default().into_iter().map(mapped).collect();
+        }
+        Vec::new()
+    }
+
+    /// Path of a site's prim in its own layer.
+    fn layer_path(&self, site: &Site) -> String {
+        let layer = &self.layers[site.layer];
+        let mut names = Vec::new();
+        let mut at = site.prim;
+        while let Some(prim) = layer.prims.get(at as usize).filter(|_| at != 0) {
+            names.push(layer.tokens.get(prim.name));
+            at = prim.parent;
+        }
+        names.iter().rev().filter(|n| !n.starts_with('{')).fold(String::new(), |path, name| path + "/" + name)
+    }
+
+    /// Metadata of a prim, strongest first: layer and value.
+    pub fn prim_metadata(&self, prim: usize, key: &str) -> Option<(&Layer, ValueRef)> {
+        self.prims[prim].sites.iter().find_map(|site| {
+            let layer = &self.layers[site.layer];
+            layer.prim_field(site.prim, key).map(|value| (layer, value))
+        })
+    }
+
+    /// The name that users see, else the prim's own.
+    pub fn display_name(&self, prim: usize) -> String {
+        let shown = self.prim_metadata(prim, "displayName").and_then(|(layer, v)| layer.text(v, "displayName").ok());
+        shown.filter(|name| !name.is_empty()).unwrap_or_else(|| self.prims[prim].name.clone())
+    }
+
+    /// A number in the root layer's metadata.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.layer_number(0, key)
+    }
+
+    fn layer_number(&self, layer: usize, key: &str) -> Option<f64> {
+        let layer = &self.layers[layer];
+        layer.f64s(layer.prim_field(0, key)?, key).ok()?.first().copied()
+    }
+
+    /// A name in the root layer's metadata.
+    pub fn word(&self, key: &str) -> Option<String> {
+        let layer = &self.layers[0];
+        layer.text(layer.prim_field(0, key)?, key).ok()
+    }
+
+    /// The prim and all above it, the root last.
+    pub fn ancestry(&self, prim: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(prim), |&p| self.prims[p].parent)
+    }
+}

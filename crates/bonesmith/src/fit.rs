@@ -1,0 +1,238 @@
+//! Fitting a rig to a mesh animation.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method, Norm};
+use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
+use bonesmith_core::{CorrectiveRig, MeshSequence, Model, Observer, corrective, methods};
+use serde_json::json;
+
+use crate::distance::Distance;
+use crate::error::Error;
+use crate::mask::VertexMask;
+use crate::memory::Memory;
+use crate::saved::{Layout, Saved};
+use crate::summary::{FitPart, SkeletonPart, Summary};
+use crate::warning::Warning;
+
+/// A target error counts as reached within this fraction: files hold float32.
+pub(crate) const TARGET_SLACK: f64 = 1e-3;
+
+/// What is fitted. `Default` is the same as that of the command line.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct FitOptions {
+    /// Bones, influences, effort, method.
+    pub params: FitParams,
+    /// Bones with joints, in a tree. `None`: free bones.
+    pub skeleton: Option<SkeletonParams>,
+    /// Corrective shapes. `None`: none.
+    pub eigenskin: Option<usize>,
+    /// A length that vertices may be off by in the root mean square: takes the place of [`FitParams::bones`].
+    pub target_distance: Option<Distance>,
+    /// How much each vertex counts: takes the place of [`FitParams::importance`].
+    pub importance: VertexMask,
+}
+
+impl FitOptions {
+    /// Options around parameters.
+    pub fn new(params: FitParams) -> Self {
+        Self { params, ..Self::default() }
+    }
+
+    /// Checks ranges and combinations that do not depend on the animation.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.params.validate()?;
+        if let Some(skeleton) = &self.skeleton {
+            skeleton::check(&self.params, skeleton)?;
+        }
+        if let Some(rank) = self.eigenskin
+            && !(1..=corrective::MAX_RANK).contains(&rank)
+        {
+            return Err(corrective::EigenSkinError::Rank { rank }.into());
+        }
+        let weighs = self.params.norm != Norm::default() || self.params.area || self.importance != VertexMask::None;
+        if weighs && (self.skeleton.is_some() || self.params.method != Method::Bonesmith) {
+            let what = "norm, importance and area are for fits of the method bonesmith without a skeleton";
+            return Err(Error::unsupported(what));
+        }
+        let method = self.params.method;
+        if !method.makes_rigs() && (self.skeleton.is_some() || self.eigenskin.is_some()) {
+            let what =
+                format!("the method {} makes no rig: it has no skeleton and no corrective shapes", method.name());
+            return Err(Error::unsupported(what));
+        }
+        Ok(())
+    }
+
+    /// With a number or an error as the goal.
+    pub(crate) fn resolved(&self, sequence: &MeshSequence) -> Self {
+        let mut resolved = self.clone();
+        if let Some(distance) = self.target_distance {
+            resolved.params.bones = distance.target(sequence);
+        }
+        resolved
+    }
+
+    /// The parameters, with the importance of every vertex.
+    pub(crate) fn weighed(&self, sequence: &MeshSequence) -> Result<FitParams, Error> {
+        let mut params = self.params.clone();
+        if let Some(values) = self.importance.values("importance", sequence.surface(), sequence.vertex_count())? {
+            params.importance = Some(Arc::new(values));
+        }
+        Ok(params)
+    }
+
+    /// As files store them.
+    fn stored(&self) -> String {
+        let mut params = json!({ "version": crate::VERSION, "fit": self.params });
+        if let Some(skeleton) = &self.skeleton {
+            params["skeleton"] = json!(skeleton);
+        }
+        if let Some(rank) = self.eigenskin {
+            params["eigenskin"] = json!(rank);
+        }
+        params.to_string()
+    }
+}
+
+/// A fitted model and the record of the fit.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Fit {
+    /// A rig, a rig with corrective shapes, or a basis, with the options stored in it.
+    pub model: Model,
+    /// The record of the fit.
+    pub info: FitInfo,
+    /// The record of the skeleton, if there is one.
+    pub skeleton: Option<SkeletonInfo>,
+    /// The options.
+    pub options: FitOptions,
+    /// Seconds of all of it.
+    pub wall_secs: f64,
+    /// Memory of the process after the fit.
+    pub memory: Option<Memory>,
+}
+
+/// Fits bones, weights and bone motion to a mesh animation, as the options say. The animation is not changed.
+pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Observer) -> Result<Fit, Error> {
+    options.validate()?;
+    let options = &options.resolved(sequence);
+    let started = Instant::now();
+    Error::unless_cancelled(observer, "preparing")?;
+    if !options.params.method.makes_rigs() {
+        return represent(sequence, options, observer, started);
+    }
+    let params = options.weighed(sequence)?;
+    let (Fitted { mut rig, info }, skeleton) = match &options.skeleton {
+        None => (methods::fit(sequence, &params, observer)?, None),
+        Some(skeleton) => {
+            let found = skeleton::skeleton(sequence, &params, skeleton, observer)?;
+            (Fitted { rig: found.rig, info: found.info }, Some(found.skeleton))
+        }
+    };
+    let shapes = match options.eigenskin {
+        Some(rank) => Some(corrective::eigenskin(&rig, sequence, rank, observer)?.shapes),
+        None => None,
+    };
+    rig.params_json = options.stored();
+    let model = match shapes {
+        Some(shapes) => CorrectiveRig { rig, shapes }.into(),
+        None => rig.into(),
+    };
+    Ok(Fit::new(model, info, skeleton, options, started))
+}
+
+/// The methods that make no rig.
+#[cfg(feature = "baselines")]
+fn represent(
+    sequence: &MeshSequence,
+    options: &FitOptions,
+    observer: &mut dyn Observer,
+    started: Instant,
+) -> Result<Fit, Error> {
+    let mut found = methods::represent(sequence, &options.params, observer)?;
+    found.basis.params_json = options.stored();
+    Ok(Fit::new(found.basis.into(), found.info, None, options, started))
+}
+
+#[cfg(not(feature = "baselines"))]
+fn represent(_: &MeshSequence, options: &FitOptions, _: &mut dyn Observer, _: Instant) -> Result<Fit, Error> {
+    Err(bonesmith_core::fit::FitError::NotBuilt { method: options.params.method }.into())
+}
+
+impl Fit {
+    fn new(
+        model: Model,
+        info: FitInfo,
+        skeleton: Option<SkeletonInfo>,
+        options: &FitOptions,
+        started: Instant,
+    ) -> Self {
+        let memory = Memory::so_far();
+        Self { model, info, skeleton, options: options.clone(), wall_secs: started.elapsed().as_secs_f64(), memory }
+    }
+
+    /// Writes the model and reads the file back; the extension chooses the format.
+    pub fn save(&self, path: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Saved, Error> {
+        Saved::write(&self.model, path, Layout::Skin, observer)
+    }
+
+    /// As [`Fit::save`], with another layout.
+    pub fn save_as(&self, path: impl AsRef<Path>, layout: Layout, observer: &mut dyn Observer) -> Result<Saved, Error> {
+        Saved::write(&self.model, path, layout, observer)
+    }
+
+    /// Measures the file against the animation: everything there is to know about the fit, as data.
+    pub fn summary(&self, saved: &Saved, sequence: &MeshSequence) -> Result<Summary, Error> {
+        let started = Instant::now();
+        let mut summary = match saved.has_nodes() {
+            true => Summary::new(&saved.model, sequence, Some(saved.measure(sequence)?)),
+            false => Summary::measured(&saved.model, 0, sequence)?,
+        };
+        summary.command = "fit";
+        let seconds = &mut summary.seconds;
+        (seconds.prepare, seconds.fit) = (self.info.prepare_secs, self.info.fit_secs);
+        seconds.export = saved.export_secs;
+        seconds.total = self.wall_secs + saved.export_secs;
+        seconds.evaluate = saved.read_secs + started.elapsed().as_secs_f64();
+        if self.model.view().rig().is_some() {
+            summary.bone_kind = self.options.params.bone_kind;
+        }
+        summary.warnings = self.warnings(&summary);
+        summary.warnings.extend(saved.warnings.iter().cloned());
+        let skeleton = self.options.skeleton.clone().zip(self.skeleton.clone());
+        summary.fit = Some(FitPart {
+            params: json!(self.options.params),
+            method: self.options.params.method.name(),
+            info: self.info.clone(),
+            skeleton: skeleton.map(|(params, info)| SkeletonPart { params, info }),
+            memory: self.memory,
+        });
+        summary.set_output(saved);
+        Ok(summary)
+    }
+
+    /// The fit judges its own float64 numbers; what counts is the file.
+    fn warnings(&self, summary: &Summary) -> Vec<Warning> {
+        use bonesmith_core::fit::Warning as Fit;
+        let (reached, bones) = (summary.e_rms().unwrap_or(0.0), summary.bones);
+        let mut warnings = self.info.warnings.clone();
+        for warning in &mut warnings {
+            if let Fit::AutoMissed { reached: of_file, .. } = warning {
+                *of_file = reached;
+            }
+        }
+        if let BoneCount::TargetError(target) = self.options.params.bones
+            && self.model.view().rig().is_some()
+        {
+            warnings.retain(|warning| !matches!(warning, Fit::TargetMissed { .. }));
+            if reached > target * (1.0 + TARGET_SLACK) {
+                warnings.push(Fit::TargetMissed { target, reached, bones });
+            }
+        }
+        warnings.into_iter().map(Warning::from).collect()
+    }
+}

@@ -1,0 +1,288 @@
+//! From files to values: which files, which frames, which rest pose.
+
+use std::ops::{Bound, RangeBounds};
+use std::path::{Path, PathBuf};
+
+use bonesmith_core::{MeshSequence, Model, ModelRef, RawFrame, RawSequence, Rig};
+use bonesmith_io::{IoError, LoadOptions};
+use glam::Vec3;
+
+use crate::error::{Error, PickError};
+use crate::warning::{Noted, Warning};
+
+/// Sizes that differ by more than this factor are likely in different units.
+const FOREIGN_RATIO: f64 = 4.0;
+
+/// What to read, and which part of it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Input {
+    /// One file; a folder, a pattern or a list of OBJ or PLY files; a point cache and its OBJ.
+    pub paths: Vec<PathBuf>,
+    /// Frames per second: of files without times, and to bake skinned or morph animation at. `None`: the file's own, else 24.
+    pub fps: Option<f64>,
+    /// Only the mesh of this name, where a file holds several. `None`: all, merged.
+    pub mesh: Option<String>,
+    /// The rest pose. `None`: the file's own, else the first frame.
+    pub rest: Option<Rest>,
+    /// Which frames. `None`: all.
+    pub frames: Option<FrameRange>,
+}
+
+/// Which pose is the rest pose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rest {
+    /// The first of the frames picked.
+    First,
+    /// A frame, counted from 0 in the file.
+    Frame(usize),
+    /// The pose of another file.
+    File(PathBuf),
+}
+
+/// Frames `start .. end`, counted from 0; `end` is exclusive, `None`: to the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameRange {
+    /// The first frame.
+    pub start: usize,
+    /// The frame after the last.
+    pub end: Option<usize>,
+}
+
+impl FrameRange {
+    /// Of a range such as `4..7`, `..=48` or `10..`.
+    pub fn new(range: impl RangeBounds<usize>) -> Self {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => Some(last.saturating_add(1)),
+            Bound::Excluded(end) => Some(*end),
+            Bound::Unbounded => None,
+        };
+        Self { start, end }
+    }
+}
+
+impl Input {
+    /// One file or folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::from_paths(vec![path.into()])
+    }
+
+    /// Several files of one animation.
+    pub fn from_paths(paths: Vec<PathBuf>) -> Self {
+        Self { paths, ..Self::default() }
+    }
+
+    /// With only these frames.
+    pub fn frames(mut self, range: impl RangeBounds<usize>) -> Self {
+        self.frames = Some(FrameRange::new(range));
+        self
+    }
+
+    /// With this rest pose.
+    pub fn rest(mut self, rest: Rest) -> Self {
+        self.rest = Some(rest);
+        self
+    }
+
+    /// With so many frames per second.
+    pub fn fps(mut self, fps: f64) -> Self {
+        self.fps = Some(fps);
+        self
+    }
+
+    /// With only the mesh of this name.
+    pub fn mesh(mut self, name: impl Into<String>) -> Self {
+        self.mesh = Some(name.into());
+        self
+    }
+
+    /// All files that are named here.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let rest = if let Some(Rest::File(path)) = &self.rest { Some(path.clone()) } else { None };
+        self.paths.iter().cloned().chain(rest).collect()
+    }
+
+    /// The part that readers need.
+    pub fn load_options(&self) -> LoadOptions {
+        LoadOptions { fps: self.fps, mesh: self.mesh.clone() }
+    }
+
+    /// The file that messages name.
+    pub(crate) fn first_path(&self) -> &Path {
+        self.paths.first().map_or(Path::new(""), |path| path)
+    }
+
+    /// Reads and checks an animation; rigs and morph targets are baked.
+    pub fn animation(&self) -> Result<Noted<MeshSequence>, Error> {
+        let mut read = Noted::collect(|| {
+            let raw = bonesmith_io::load_sequence(&self.paths, &self.load_options())?;
+            self.picked(raw)
+        })?;
+        read.warnings.extend(foreign_rest(&read.value));
+        Ok(read)
+    }
+
+    /// Reads whatever is there, opened and parsed once: a rig of any kind, a basis, else an animation. Frames and rest pose are picked of an
+    /// animation only.
+    pub fn model(&self) -> Result<Noted<Model>, Error> {
+        Noted::collect(|| bonesmith_io::load_model_with(&self.paths, &self.load_options(), |raw| self.picked(raw)))
+    }
+
+    /// Reads a rig of any kind, or a basis; other files are refused.
+    pub fn rigged(&self) -> Result<Noted<Model>, Error> {
+        Noted::collect(|| Ok(bonesmith_io::load_rigged(self.first_path())?))
+    }
+
+    /// Reads a plain rig; see [`bonesmith_io::load_rig`] for what becomes of other kinds.
+    pub fn rig(&self) -> Result<Noted<Rig>, Error> {
+        Noted::collect(|| Ok(bonesmith_io::load_rig(self.first_path())?))
+    }
+
+    /// As [`Input::rig`]; negative weights become 0, and the weights of each vertex are scaled to 1.
+    pub fn rig_normalised(&self) -> Result<Noted<Rig>, Error> {
+        Noted::collect(|| Ok(bonesmith_io::load_rig_normalised(self.first_path())?))
+    }
+
+    /// Picks frames and rest pose, and checks the result.
+    pub(crate) fn picked(&self, raw: RawSequence) -> Result<MeshSequence, Error> {
+        let sequence = MeshSequence::try_from(self.pick(raw)?);
+        Ok(sequence.map_err(|source| IoError::Sequence { path: self.first_path().to_owned(), source })?)
+    }
+
+    /// Picks frames and rest pose.
+    pub(crate) fn pick(&self, mut raw: RawSequence) -> Result<RawSequence, Error> {
+        // Frame numbers count in the file, so the rest frame is taken before any are dropped.
+        let chosen = match &self.rest {
+            Some(Rest::Frame(frame)) => {
+                let frames = raw.frames.len();
+                let pose = raw.frames.get(*frame).cloned();
+                Some(pose.ok_or(PickError::RestFrame { frame: *frame, frames })?)
+            }
+            Some(Rest::File(path)) => {
+                let source = bonesmith_io::load_sequence(std::slice::from_ref(path), &self.load_options())?;
+                Some(rest_of_file(source, &mut raw, path)?)
+            }
+            _ => None,
+        };
+        if let Some(frames) = self.frames {
+            pick_frames(&mut raw, frames)?;
+        }
+        match (&self.rest, chosen) {
+            (Some(Rest::First), _) => raw.rest = None,
+            (_, Some(rest)) => raw.rest = Some(rest),
+            _ => {}
+        }
+        Ok(raw)
+    }
+}
+
+/// A rest pose of another size than the frames.
+fn foreign_rest(sequence: &MeshSequence) -> Option<Warning> {
+    let size = |points: &[Vec3]| {
+        let low = points.iter().copied().fold(Vec3::INFINITY, Vec3::min);
+        f64::from(points.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max).distance(low))
+    };
+    let (rest, frame) = (size(sequence.rest()), size(sequence.frame(0)));
+    let larger = rest > frame;
+    let ratio = if larger { rest / frame } else { frame / rest };
+    (ratio > FOREIGN_RATIO && ratio.is_finite()).then_some(Warning::ForeignRest { ratio, larger })
+}
+
+/// The pose of another file; its faces too when the animation has none of its own.
+fn rest_of_file(source: RawSequence, raw: &mut RawSequence, path: &Path) -> Result<RawFrame, PickError> {
+    let pose = source.rest.or_else(|| source.frames.into_iter().next());
+    let mut pose = pose.ok_or_else(|| PickError::NoRest { path: path.to_owned() })?;
+    pose.label = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    if raw.surface.topology.face_count() == 0 {
+        raw.surface = source.surface;
+    } else if source.surface.topology.face_count() > 0 {
+        pose.topology = Some(source.surface.topology.into());
+    }
+    Ok(pose)
+}
+
+fn pick_frames(raw: &mut RawSequence, FrameRange { start, end }: FrameRange) -> Result<(), PickError> {
+    let frames = raw.frames.len();
+    let end = end.unwrap_or(frames);
+    if start >= end || end > frames {
+        return Err(PickError::Frames { start, end, frames });
+    }
+    raw.frames.truncate(end);
+    raw.frames.drain(..start);
+    // A clip that starts at 0 is what engines want, whatever part of the animation it is.
+    raw.times_secs = raw.times_secs.get(start..end).unwrap_or_default().to_vec();
+    let first = raw.times_secs.first().copied().unwrap_or_default();
+    raw.times_secs.iter_mut().for_each(|t| *t -= first);
+    Ok(())
+}
+
+/// The first clip of a model as an animation; `None` if it has none.
+pub fn baked<'a>(model: impl Into<ModelRef<'a>>) -> Result<Option<MeshSequence>, Error> {
+    Ok(model.into().baked().map(MeshSequence::try_from).transpose()?)
+}
+
+/// The number of the clip of this name, else of the first. A model without bones has one clip, whatever its name.
+pub fn find_clip<'a>(model: impl Into<ModelRef<'a>>, name: Option<&str>) -> Result<usize, Error> {
+    let model = model.into();
+    let clips = model.clips();
+    match name.filter(|_| model.rig().is_some()) {
+        None if clips.is_empty() => Err(bonesmith_core::metrics::MetricsError::NoClip.into()),
+        None => Ok(0),
+        Some(name) => clips.iter().position(|clip| clip.name == name).ok_or_else(|| {
+            let available = clips.iter().map(|clip| clip.name.to_owned()).collect();
+            PickError::Clip { name: name.to_owned(), available }.into()
+        }),
+    }
+}
+
+/// The first clip with as many frames as the animation, else the first.
+pub fn fitting_clip<'a>(model: impl Into<ModelRef<'a>>, sequence: &MeshSequence) -> Result<usize, Error> {
+    let model = model.into();
+    let found = model.clips().iter().position(|clip| clip.frame_count() == sequence.frame_count());
+    found.map_or_else(|| find_clip(model, None), Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(frames: usize) -> RawSequence {
+        let frame = |t: usize| RawFrame { positions: vec![Vec3::splat(t as f32); 4], ..RawFrame::default() };
+        RawSequence {
+            rest: Some(frame(99)),
+            frames: (0..frames).map(frame).collect(),
+            times_secs: (0..frames).map(|t| 0.5 * t as f64).collect(),
+            ..RawSequence::default()
+        }
+    }
+
+    fn rest_x(raw: &RawSequence) -> Option<f32> {
+        raw.rest.as_ref().map(|rest| rest.positions[0].x)
+    }
+
+    #[test]
+    fn frames_are_cut_and_the_clock_starts_at_zero() {
+        let cut = Input::default().frames(4..7).pick(raw(10)).unwrap();
+        assert_eq!(cut.frames.iter().map(|f| f.positions[0].x).collect::<Vec<_>>(), [4.0, 5.0, 6.0]);
+        assert_eq!(cut.times_secs, [0.0, 0.5, 1.0]);
+        assert_eq!(rest_x(&cut), Some(99.0));
+        let error = Input::default().frames(4..=10).pick(raw(10)).unwrap_err();
+        assert_eq!(error.to_string(), "frames 4..11: the animation has 10 frames (0 to 9)");
+        assert!(Input::default().frames(10..).pick(raw(10)).is_err());
+        assert_eq!(Input::default().frames(..).pick(raw(10)).unwrap().frames.len(), 10);
+    }
+
+    #[test]
+    fn the_rest_pose_can_be_any_frame_of_the_file() {
+        let with = |rest: Rest| Input::default().rest(rest).frames(4..7).pick(raw(10));
+        assert_eq!(rest_x(&with(Rest::Frame(2)).unwrap()), Some(2.0));
+        assert_eq!(rest_x(&with(Rest::First).unwrap()), None);
+        assert_eq!(with(Rest::Frame(10)).unwrap_err().option(), Some("rest"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Bonesmith turns mesh animations into skinned rigs: bones, sparse weights, bone animation.
+//!
+//! This crate is what the command line, Python and batch jobs share: files in, a fit, files out, figures of the file that
+//! was written, a report.
+//!
+//! ```
+//! use bonesmith::{BoneCount, Cancel, FitOptions, Input, Progress, REPORT_BYTES};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # let made = bonesmith_core::synthetic::posed_rig(1, &Default::default()).sequence;
+//! # bonesmith::save(&bonesmith::MeshSequence::try_from(made)?, "walk.npz")?;
+//! let walk = Input::new("walk.npz").frames(0..12).animation()?.value;
+//!
+//! let mut options = FitOptions::default();
+//! options.params.bones = BoneCount::Exact(6);
+//! let cancel = Cancel::new(); // `cancel.cancel()` on any thread ends the fit.
+//! let mut watch = cancel.observe(|p: &Progress| eprintln!("{} {}: {:?}", p.stage, p.step, p.e_rms));
+//! let fit = bonesmith::fit(&walk, &options, &mut watch)?;
+//!
+//! let saved = fit.save("walk.glb", &mut watch)?; // Written, and read back.
+//! let summary = fit.summary(&saved, &walk)?; // Figures of the file.
+//! println!("{} bones, E_RMS {:.3}", summary.bones, summary.e_rms().unwrap_or(0.0));
+//! bonesmith::write_report(&summary.saved_scene(&saved, &walk), "walk.html", REPORT_BYTES)?;
+//! # assert!(std::fs::metadata("walk.html")?.len() > 100_000 && summary.e_rms().unwrap() < 50.0);
+//! # std::env::set_current_dir("/")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | step | here |
+//! |---|---|
+//! | files in | [`Input`]: any format, opened and parsed once; frames, rest pose, mesh and rate are picked |
+//! | work | [`fit()`], [`refit::refit`], [`refit::fit_clips`], [`reduce`], [`compress`], [`ddm()`], [`delta_mush`] |
+//! | files out | [`save`], [`Saved`]: written, and read back |
+//! | figures | [`Summary`], [`Compared`], [`Info`]: data, with one JSON layout |
+//! | report | [`Summary::scene`], [`Simplified::scene`], [`write_report`] |
+//!
+//! Work reports its progress to an [`Observer`], which may be a function, and ends when that says so ([`Cancel`]). Nothing is
+//! changed in place. Every option has the default of the command line. Warnings are data ([`Warning`]) and travel with
+//! the value they are about ([`Noted`]). Errors are one type ([`Error`]).
+//!
+//! Features: `baselines` (published methods, to compare with), `synthetic` (animations made by arithmetic), `gpu` (poses on the GPU).
+
+mod cancel;
+mod compare;
+mod convert;
+mod distance;
+mod error;
+mod fit;
+#[cfg(feature = "gpu")]
+pub mod gpu;
+mod info;
+mod input;
+mod mask;
+mod memory;
+pub mod refit;
+mod saved;
+mod scene;
+mod simplify;
+mod summary;
+mod sweep;
+pub mod text;
+mod warning;
+
+/// Version that files store.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub use bonesmith_core as core;
+#[cfg(feature = "gpu")]
+pub use bonesmith_gpu;
+pub use bonesmith_io as io;
+pub use bonesmith_report as report;
+pub use glam;
+
+pub use bonesmith_core::fit::{BoneCount, Effort, FitParams, Method};
+pub use bonesmith_core::metrics::Metrics;
+#[cfg(feature = "synthetic")]
+pub use bonesmith_core::synthetic;
+pub use bonesmith_core::{BoneKind, MeshSequence, Model, ModelKind, ModelRef, Observer, Progress, Rig, Silent};
+pub use cancel::{Cancel, Observed};
+pub use compare::{COLUMNS, Compared, comparison_json, comparison_scene};
+pub use convert::{ConvertOptions, simplified_for};
+pub use distance::Distance;
+pub use error::{Error, PickError};
+pub use fit::{Fit, FitOptions, fit};
+pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
+pub use input::{FrameRange, Input, Rest, baked, find_clip, fitting_clip};
+pub use memory::Memory;
+pub use saved::{COMMON_INFLUENCES, Layout, Saved, save};
+pub use scene::{REPORT_BYTES, frames_scene, model_scene, write_report};
+pub use simplify::{
+    CompressDetails, DdmDetails, DdmOptions, Details, ReduceDetails, Shape, Simplification, Simplified, SourceRig,
+    WeightBytes, compress, ddm, delta_mush, reduce,
+};
+pub use summary::{ClipPart, FitPart, OutputPart, Seconds, ShapePart, SkeletonPart, SubjectPart, Summary};
+pub use sweep::{Swept, sweep};
+pub use warning::{Noted, Warning};

@@ -1,0 +1,302 @@
+//! The clips of each body, read and matched with the animations of the rig.
+
+use std::path::PathBuf;
+
+use bonesmith_core::mesh::sequence::{Joined, Span};
+use bonesmith_core::refit::Solve;
+use bonesmith_core::refit::resample::{self, Timing};
+use bonesmith_core::{Clip, MeshSequence, Observer, Rig};
+use bonesmith_io::IoError;
+use glam::DAffine3;
+
+use super::{RefitOptions, RigMismatch, SubjectInput, align};
+use crate::error::Error;
+use crate::input::Input;
+use crate::warning::{Noted, Warning};
+
+/// One body to fit: all its clips end to end, in the space of the rig.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Body {
+    /// Its clips, joined.
+    pub sequence: MeshSequence,
+    /// Where each clip is in the sequence.
+    pub spans: Vec<Span>,
+    /// [F, B] how the rig moves in all its clips, where that is known.
+    pub motion: Option<Vec<DAffine3>>,
+    /// Whether its rest pose is another than the rig's.
+    pub own_rest: bool,
+    /// Animations of the rig that its clips replace.
+    pub used: Vec<String>,
+}
+
+impl Body {
+    /// Takes the rest pose of a rig that was fitted to it.
+    pub(super) fn take_rest(&mut self, rig: &Rig) -> Result<(), Error> {
+        if !self.own_rest {
+            self.sequence = self.sequence.clone().with_rest(rig.rest.clone().into())?;
+        }
+        Ok(())
+    }
+
+    /// One clip of all frames as the clips that it was joined from.
+    pub(super) fn split(&self, whole: &Clip, bones: usize) -> Vec<Clip> {
+        let part = |span: &Span| Clip {
+            name: span.name.clone(),
+            times_secs: span.times_secs.clone(),
+            posed_from_rest: whole.posed_from_rest[span.frames.start * bones..span.frames.end * bones].to_vec(),
+        };
+        self.spans.iter().map(part).collect()
+    }
+}
+
+/// One clip as it was read.
+#[derive(Clone, Debug)]
+pub struct ClipInput {
+    /// What messages call it.
+    pub label: String,
+    /// The animation; its name is the clip's.
+    pub sequence: MeshSequence,
+    /// Whether the rest pose is its own, not its first frame.
+    pub own_rest: bool,
+}
+
+/// Reads each clip that `paths` name: one file each, or a folder or pattern of frames. `input` has frames, rest pose and rate; its
+/// own paths are not used.
+pub fn read_clips(paths: &[PathBuf], input: &Input) -> Result<Noted<Vec<ClipInput>>, Error> {
+    Noted::collect(|| {
+        let sources = bonesmith_io::clip_sources(paths)?;
+        let read = |source: &bonesmith_io::ClipSource| {
+            let label = source.inputs.first().map(|path| path.display().to_string()).unwrap_or_default();
+            let raw = bonesmith_io::load_sequence(&source.inputs, &input.load_options())?;
+            let own_rest = raw.rest.is_some();
+            let picked = Input { paths: source.inputs.clone(), ..input.clone() };
+            let sequence = picked.picked(raw)?;
+            let name = source.name.clone().unwrap_or_else(|| sequence.name().to_owned());
+            Ok(ClipInput { label, sequence: sequence.named(name), own_rest })
+        };
+        sources.iter().map(read).collect()
+    })
+}
+
+/// The clips of all subjects, in the space and the frames of the rig.
+pub(super) fn bodies(
+    rig: Option<(&Rig, &RefitOptions)>,
+    subjects: Vec<SubjectInput>,
+    warnings: &mut Vec<Warning>,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Body>, Error> {
+    let mut bodies = Vec::new();
+    for SubjectInput { rest, mut clips } in subjects {
+        Error::unless_cancelled(observer, "comparing with the rig")?;
+        let Some(rest) = rest else {
+            bodies.push(match rig {
+                Some((rig, options)) => with_rig(options, rig, clips, warnings)?,
+                None => joined(clips, false)?,
+            });
+            continue;
+        };
+        for clip in &mut clips {
+            let sequence = clip.sequence.clone().with_rest(rest.clone());
+            clip.sequence = sequence.map_err(|source| of_file(&rest.label, source))?;
+        }
+        let own_rest = rig.is_some() || !bodies.is_empty();
+        let mut body = joined(clips, own_rest)?;
+        if let Some((rig, options)) = rig {
+            same_mesh(rig, &body.sequence, &rest.label)?;
+            let correction = options.correction();
+            if !correction.keeps_space() {
+                body.sequence = body.sequence.placed(correction.rig_from_sequence())?;
+            }
+        }
+        bodies.push(body);
+    }
+    Ok(bodies)
+}
+
+fn of_file(label: &str, source: bonesmith_core::SequenceError) -> Error {
+    IoError::Sequence { path: label.into(), source }.into()
+}
+
+fn joined(clips: Vec<ClipInput>, own_rest: bool) -> Result<Body, Error> {
+    let Joined { sequence, spans } = MeshSequence::join(clips.into_iter().map(|clip| clip.sequence).collect())?;
+    Ok(Body { sequence, spans, motion: None, own_rest, used: Vec::new() })
+}
+
+/// The rig's own body: in its space, in its rest pose, with its motion.
+fn with_rig(
+    options: &RefitOptions,
+    rig: &Rig,
+    clips: Vec<ClipInput>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Body, Error> {
+    let matched = match_clips(options, rig, &clips)?;
+    let (mut sequences, mut motion, mut times) = (Vec::new(), Some(Vec::new()), Vec::new());
+    for (ClipInput { label, sequence, own_rest }, clip) in clips.into_iter().zip(&matched) {
+        same_mesh(rig, &sequence, &label)?;
+        let correction = align::settle(options, rig, *clip, &sequence, own_rest, &label, warnings)?;
+        let offset = correction.frame_offset;
+        let mut sequence = match correction.keeps_space() {
+            true => sequence,
+            false => sequence.placed(correction.rig_from_sequence()).map_err(|source| of_file(&label, source))?,
+        };
+        let Some(clip) = clip else {
+            motion = None;
+            times.push(sequence.times_secs().to_vec());
+            sequences.push(sequence);
+            continue;
+        };
+        // The rig does not move outside its clip: a sequence that was shifted by hand or by fit is cut there.
+        let shifted = options.frame_offset.is_some() || offset != 0;
+        let offset = if shifted { cut(&mut sequence, clip, offset, &label, warnings)? } else { offset };
+        let timing = resample::timing(clip, sequence.times_secs(), offset)
+            .map_err(|source| RigMismatch::Times { input: label.clone(), source })?;
+        let sampled = resample::sample(rig, clip, sequence.times_secs(), timing);
+        if let Some(motion) = motion.as_mut() {
+            motion.extend(sampled);
+        }
+        times.push(own_times(clip, &sequence, timing));
+        if let Timing::Seconds { .. } = timing {
+            warnings.push(Warning::Resampled { input: label, clip: clip.name.clone() });
+        }
+        sequences.push(sequence);
+    }
+    let Joined { sequence, mut spans } = MeshSequence::join(sequences)?;
+    spans.iter_mut().zip(times).for_each(|(span, times)| span.times_secs = times);
+    Ok(Body {
+        sequence: sequence.with_rest(rig.rest.clone().into())?,
+        spans,
+        motion,
+        own_rest: false,
+        used: replaced(rig, &matched),
+    })
+}
+
+/// Animations of the rig that the fitted ones replace: those they were matched with; where nothing was, as with motion
+/// that is fitted, the only one, or all of them when there are as many.
+fn replaced(rig: &Rig, matched: &[Option<&Clip>]) -> Vec<String> {
+    let all = rig.clips.len() == 1 || rig.clips.len() == matched.len();
+    let names = match matched.iter().all(Option::is_none) && all {
+        true => rig.clips.iter().collect(),
+        false => matched.iter().flatten().copied().collect::<Vec<_>>(),
+    };
+    names.into_iter().map(|clip| clip.name.clone()).collect()
+}
+
+/// Frames are the rig's: so are their times.
+fn own_times(clip: &Clip, sequence: &MeshSequence, timing: Timing) -> Vec<f64> {
+    match timing {
+        Timing::Frames { offset } => {
+            let start = usize::try_from(offset).unwrap_or(0);
+            clip.times_secs[start..start + sequence.frame_count()].to_vec()
+        }
+        Timing::Seconds { .. } => sequence.times_secs().to_vec(),
+    }
+}
+
+/// Keeps the frames that the clip covers; returns where they start in it.
+fn cut(
+    sequence: &mut MeshSequence,
+    clip: &Clip,
+    offset: i64,
+    label: &str,
+    warnings: &mut Vec<Warning>,
+) -> Result<i64, RigMismatch> {
+    let frames = sequence.frame_count() as i64;
+    let step =
+        |times: &[f64]| times.last().zip(times.first()).map_or(0.0, |(b, a)| b - a) / (times.len().max(2) - 1) as f64;
+    let (own, theirs) = (step(sequence.times_secs()), step(&clip.times_secs));
+    let covered = match own > 0.0 && theirs > 0.0 && sequence.frame_count() != clip.frame_count() {
+        true => ((clip.frame_count() - 1) as f64 * theirs / own + 1e-3).floor() as i64 + 1,
+        false => clip.frame_count() as i64,
+    };
+    let (first, last) = ((-offset).max(0), (covered - offset).min(frames));
+    if first >= last {
+        return Err(RigMismatch::NoOverlap { offset, input: label.to_owned(), clip: clip.name.clone() });
+    }
+    if (first, last) != (0, frames) {
+        let (first, last, frames) = (first as usize, (last - 1) as usize, frames as usize);
+        warnings.push(Warning::FramesCut { input: label.to_owned(), first, last, frames });
+        *sequence = sequence.clone().with_frames(first..last + 1);
+    }
+    Ok(offset.max(0))
+}
+
+/// The rig's animation for each clip: as chosen, by name, the only one, or in order.
+fn match_clips<'a>(options: &RefitOptions, rig: &'a Rig, clips: &[ClipInput]) -> Result<Vec<Option<&'a Clip>>, Error> {
+    let available = || rig.clips.iter().map(|clip| clip.name.clone()).collect::<Vec<_>>();
+    let chosen = &options.rig_clips;
+    if !chosen.is_empty() {
+        if chosen.len() != clips.len() && chosen.len() != 1 {
+            return Err(RigMismatch::ClipCount { named: chosen.len(), inputs: clips.len() }.into());
+        }
+        let find = |name: &String| match rig.clips.iter().find(|clip| clip.name == *name) {
+            Some(clip) => Ok(Some(clip)),
+            None if name == "none" => Ok(None),
+            None => Err(RigMismatch::NoClip { name: name.clone(), available: available() }.into()),
+        };
+        return (0..clips.len()).map(|at| find(&chosen[at.min(chosen.len() - 1)])).collect();
+    }
+    // A single frame is a pose, not an animation, unless poses are what is fitted.
+    let poses = clips.iter().all(|clip| clip.sequence.frame_count() == 1);
+    let moving: Vec<&Clip> = rig.clips.iter().filter(|clip| clip.frame_count() > 1 || poses).collect();
+    let named = |clip: &ClipInput| {
+        let name = clip.sequence.name();
+        moving.iter().copied().find(|own| own.name.eq_ignore_ascii_case(name))
+    };
+    let by_name: Vec<Option<&Clip>> = clips.iter().map(named).collect();
+    // The motion is what is fitted: an animation of another name is no evidence.
+    if options.params.solve == Solve::Motion && options.lock_bones.is_empty() {
+        let covers = |own: &Clip, clip: &ClipInput| resample::timing(own, clip.sequence.times_secs(), 0).is_ok();
+        let pairs = by_name.into_iter().zip(clips);
+        return Ok(pairs.map(|(own, clip)| own.filter(|own| covers(own, clip))).collect());
+    }
+    if moving.is_empty() || by_name.iter().all(Option::is_some) {
+        return Ok(by_name);
+    }
+    match moving.as_slice() {
+        [only] => Ok(vec![Some(*only); clips.len()]),
+        several if several.len() == clips.len() => Ok(several.iter().copied().map(Some).collect()),
+        several => {
+            let first = clips.first().filter(|clip| clip.sequence.vertex_count() == rig.vertex_count());
+            let best = first.and_then(|clip| align::best_clip(rig, &clip.sequence, clip.own_rest));
+            let moving = several.iter().map(|clip| clip.name.clone()).collect();
+            Err(RigMismatch::WhichClip { available: moving, best }.into())
+        }
+    }
+}
+
+/// Vertices, and faces where both have them, must be the same.
+fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), RigMismatch> {
+    let (n, own) = (rig.vertex_count(), sequence.vertex_count());
+    if n != own {
+        return Err(RigMismatch::VertexCount { input: label.to_owned(), found: own, rig: n });
+    }
+    let (rig_faces, faces) = (rig.surface.topology.vertex_triangles(), sequence.surface().topology.vertex_triangles());
+    if rig_faces.is_empty() || faces.is_empty() {
+        return Ok(());
+    }
+    // Exporters reorder faces; only what they join must be the same.
+    let key = |mut triangles: Vec<[u32; 3]>| {
+        triangles.iter_mut().for_each(|corners| corners.sort_unstable());
+        triangles.sort_unstable();
+        triangles
+    };
+    match rig_faces.len() == faces.len() && key(rig_faces.clone()) == key(faces.clone()) {
+        true => Ok(()),
+        // Quads may be split along the other diagonal: only another number of edges is another mesh.
+        false if shares_edges(&rig_faces, &faces) => Ok(()),
+        false => Err(RigMismatch::Faces { input: label.to_owned() }),
+    }
+}
+
+/// Whether most edges of the smaller are edges of the other.
+fn shares_edges(a: &[[u32; 3]], b: &[[u32; 3]]) -> bool {
+    let edges = |triangles: &[[u32; 3]]| -> std::collections::BTreeSet<(u32, u32)> {
+        let of = |t: &[u32; 3]| [(t[0], t[1]), (t[1], t[2]), (t[2], t[0])].map(|(p, q)| (p.min(q), p.max(q)));
+        triangles.iter().flat_map(of).collect()
+    };
+    let (a, b) = (edges(a), edges(b));
+    let common = a.intersection(&b).count();
+    2 * common > a.len().min(b.len())
+}

@@ -1,0 +1,157 @@
+//! Models into files, and back: figures are those of the file that was written.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use bonesmith_core::metrics::{self, Metrics};
+use bonesmith_core::{MeshSequence, Model, ModelRef, Observer, Rig};
+use bonesmith_io::{Format, LoadOptions};
+use glam::Vec3;
+
+use crate::error::Error;
+use crate::warning::{Noted, Warning};
+
+/// Influences that every engine and viewer evaluates; more need care.
+pub const COMMON_INFLUENCES: usize = 4;
+
+/// How a rig is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Bones of one skin.
+    #[default]
+    Skin,
+    /// A mesh node for each rigid piece, no skin.
+    Nodes,
+}
+
+/// A file that was written, and what is in it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Saved {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size, with files that belong to it.
+    pub file_bytes: u64,
+    /// The model, read back from the file. Pieces that were written as nodes are a mesh animation there: this is then the
+    /// rig that was written.
+    pub model: Model,
+    /// What is not preserved, and what readers of the file may not evaluate.
+    pub warnings: Vec<Warning>,
+    /// Seconds that writing took.
+    pub export_secs: f64,
+    /// Seconds that reading back took.
+    pub read_secs: f64,
+    /// Pieces as nodes, in the order of the rig's vertices.
+    nodes: Option<Nodes>,
+}
+
+#[derive(Clone, Debug)]
+struct Nodes {
+    read: MeshSequence,
+    /// [N] vertex of the rig for each vertex of the file.
+    order: Vec<u32>,
+}
+
+/// Writes a model; the extension chooses the format. What is not preserved is in the warnings.
+pub fn save<'a>(model: impl Into<ModelRef<'a>>, path: impl AsRef<Path>) -> Result<Noted<()>, Error> {
+    let (model, path) = (model.into(), path.as_ref());
+    let mut done = Noted::collect(|| bonesmith_io::save_model(model, path))?;
+    done.warnings.extend(model.rig().and_then(|rig| influence_warning(rig, path)));
+    Ok(done)
+}
+
+impl Saved {
+    /// Writes a model and reads the file back.
+    pub fn write<'a>(
+        model: impl Into<ModelRef<'a>>,
+        path: impl AsRef<Path>,
+        layout: Layout,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let (model, path) = (model.into(), path.as_ref());
+        Error::unless_cancelled(observer, "writing")?;
+        let started = Instant::now();
+        let pieces = model.rig().filter(|_| layout == Layout::Nodes);
+        let mut warnings = match pieces {
+            Some(rig) => {
+                let done = Noted::collect(|| bonesmith_io::save_pieces(rig, path))?;
+                done.warnings.into_iter().chain(influence_warning(rig, path)).collect()
+            }
+            None => save(model, path)?.warnings,
+        };
+        warnings.dedup();
+        let export_secs = started.elapsed().as_secs_f64();
+        Error::unless_cancelled(observer, "measuring the file")?;
+        let started = Instant::now();
+        let order = pieces.and_then(bonesmith_io::piece_order);
+        let (read, nodes) = match (order, pieces) {
+            (Some(order), Some(rig)) => (rig.clone().into(), Some(Nodes { read: read_nodes(path)?, order })),
+            _ => (read_back(model, path)?, None),
+        };
+        Ok(Self {
+            file_bytes: bonesmith_io::file_bytes(path),
+            path: path.to_owned(),
+            model: read,
+            warnings,
+            export_secs,
+            read_secs: started.elapsed().as_secs_f64(),
+            nodes,
+        })
+    }
+
+    /// Figures of the file by its first clip.
+    pub fn measure(&self, sequence: &MeshSequence) -> Result<Metrics, Error> {
+        match &self.nodes {
+            None => Ok(metrics::evaluate(&self.model, 0, sequence)?),
+            Some(nodes) => nodes.measure(sequence),
+        }
+    }
+
+    /// Whether the file holds nodes, so that there is no model to measure.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.nodes.is_some()
+    }
+}
+
+impl Nodes {
+    fn measure(&self, sequence: &MeshSequence) -> Result<Metrics, Error> {
+        let Self { read, order } = self;
+        let (vertices, frames) = (read.vertex_count(), read.frame_count());
+        if (vertices, frames) != (sequence.vertex_count(), sequence.frame_count()) {
+            let what = format!("{vertices} vertices and {frames} frames");
+            return Err(Error::ReadBack(Box::new(Error::Unsupported(what))));
+        }
+        let in_place = |t: usize| {
+            let mut positions = vec![Vec3::ZERO; vertices];
+            order.iter().zip(read.frame(t)).for_each(|(&i, p)| positions[i as usize] = *p);
+            positions
+        };
+        Ok(metrics::compare(sequence, in_place))
+    }
+}
+
+/// What was written there. A rig is one even if nothing moves it.
+fn read_back(written: ModelRef<'_>, path: &Path) -> Result<Model, Error> {
+    let read = match written {
+        ModelRef::Sequence(_) => bonesmith_io::load_model(&[path.to_owned()], &LoadOptions::default()),
+        _ => bonesmith_io::load_rigged(path),
+    };
+    read.map_err(|error| Error::ReadBack(Box::new(error.into())))
+}
+
+fn read_nodes(path: &Path) -> Result<MeshSequence, Error> {
+    let read = || -> Result<MeshSequence, Error> {
+        let raw = bonesmith_io::load_sequence(&[path.to_owned()], &LoadOptions::default())?;
+        Ok(MeshSequence::try_from(raw)?)
+    };
+    read().map_err(|error| Error::ReadBack(Box::new(error)))
+}
+
+/// A rig with more influences than common run times evaluate, in a format that they read.
+pub(crate) fn influence_warning(rig: &Rig, output: &Path) -> Option<Warning> {
+    let influences = rig.weights.max_influences();
+    let played = matches!(Format::from_extension(output), Some(Format::Glb | Format::Gltf));
+    (influences > COMMON_INFLUENCES && played)
+        .then_some(Warning::ManyInfluences { influences, common: COMMON_INFLUENCES })
+}

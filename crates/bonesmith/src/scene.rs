@@ -1,0 +1,220 @@
+//! Results as scenes of a report.
+
+use std::path::Path;
+
+use bonesmith_core::metrics::Metrics;
+use bonesmith_core::{MeshSequence, ModelRef, Rig};
+use bonesmith_report::{ClipSpan, Done, Figure, Iteration, Page, Scene, StorageRow, Subject, Timing, params, render};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::saved::Saved;
+use crate::simplify::{Simplified, SourceRig};
+use crate::summary::{Seconds, Summary};
+use crate::text::{count, figure, file_name};
+
+/// Size of a report at most, in bytes, unless another one is chosen.
+pub const REPORT_BYTES: u64 = 25_000_000;
+
+/// Writes a scene as one html file of at most `max_bytes` ([`REPORT_BYTES`] is the usual); frames are left out evenly where all
+/// would be too much.
+pub fn write_report(scene: &Scene, path: impl AsRef<Path>, max_bytes: u64) -> Result<Page, Error> {
+    let path = path.as_ref();
+    let page = render(scene, max_bytes).map_err(|source| Error::Report { path: path.to_owned(), source })?;
+    bonesmith_io::write_whole(path, page.html.as_bytes())?;
+    Ok(page)
+}
+
+impl Summary {
+    /// The report of a fit of one clip or several, or of a measurement: `model` beside the animation. `name` is what the page calls the
+    /// model.
+    pub fn scene<'a>(
+        &'a self,
+        name: &str,
+        model: ModelRef<'a>,
+        clips: Vec<usize>,
+        sequence: &'a MeshSequence,
+    ) -> Scene<'a> {
+        let fit = self.fit.as_ref();
+        let mut subject = Subject { metrics: self.metrics.as_ref(), ..Subject::new(name, model, clips) };
+        subject.timings = timings(&self.seconds);
+        subject.warnings = self.warnings.iter().map(|warning| warning.remark()).collect();
+        if let Some(fit) = fit {
+            subject.timings.extend(fit.info.profile.iter().map(|(part, secs)| timing(&format!("fit: {part}"), *secs)));
+            let round = |(at, round): (usize, &bonesmith_core::fit::Round)| Iteration {
+                iteration: at + 1,
+                error: round.e_rms,
+                stage: format!("{}, {}", round.stage, count(round.bones, "bone")),
+            };
+            subject.iterations = Some(fit.info.history.iter().enumerate().map(round).collect());
+            if let Some(ratio) = fit.info.jitter_ratio {
+                let meaning = "Mean second difference of the model over that of the original: 1 is as smooth in time.";
+                subject.figures.push(Figure::new("jitter", ratio, "", meaning));
+            }
+        }
+        if let Some(output) = &self.output {
+            subject.storage.push(StorageRow::new(format!("file {name}"), output.bytes));
+        }
+        let clips = self.clips.iter().map(|clip| ClipSpan { name: clip.name.clone(), count: clip.frames }).collect();
+        Scene {
+            title: match fit {
+                Some(_) => format!("{} → {name}", self.name),
+                None => format!("{name} against {}", self.name),
+            },
+            command: self.command.to_owned(),
+            original: Some(sequence),
+            subjects: vec![subject],
+            clips,
+            done: Done { text: self.done(model), params: params(&self.params_json()), seconds: json!(self.seconds) },
+            ..Scene::default()
+        }
+    }
+
+    /// The report of a file that was written: the model as it was read back, beside the animation.
+    pub fn saved_scene<'a>(&'a self, saved: &'a Saved, sequence: &'a MeshSequence) -> Scene<'a> {
+        let model = saved.model.view();
+        let clips = (0..model.clips().len()).take(self.clips.len().max(1)).collect();
+        self.scene(&file_name(&saved.path), model, clips, sequence)
+    }
+
+    fn done(&self, model: ModelRef<'_>) -> String {
+        let Self { name, vertices, frames, bones, influences, .. } = self;
+        let kind = format!("{:?}", self.bone_kind).to_lowercase();
+        let mesh = format!("{name} ({vertices} vertices, {})", count(*frames, "frame"));
+        let rig = match model {
+            ModelRef::Basis(basis) => {
+                format!("{} of {}", count(basis.cluster_count, "cluster"), count(basis.dimension, "column"))
+            }
+            _ => {
+                let shapes = if let ModelRef::Corrective(corrective) = model { corrective.shapes.len() } else { 0 };
+                let more =
+                    if shapes > 0 { format!("{} and ", count(shapes, "corrective shape")) } else { String::new() };
+                format!(
+                    "{more}{} with at most {} per vertex",
+                    count(*bones, &format!("{kind} bone")),
+                    count(*influences, "influence")
+                )
+            }
+        };
+        match &self.fit {
+            Some(fit) => {
+                let secs = figure(self.seconds.prepare + self.seconds.fit);
+                let what = if fit.skeleton.is_some() { "A skeleton of " } else { "" };
+                format!("{what}{rig} fitted to {mesh} in {secs} s and {}.", count(fit.info.iterations, "round"))
+            }
+            None => format!("A model of {rig}, measured against {mesh}."),
+        }
+    }
+}
+
+impl Simplified {
+    /// The report of a simplification: the input and the file as it was read back, side by side.
+    pub fn scene<'a>(&'a self, summary: &'a Summary, saved: &'a Saved, source: &'a SourceRig) -> Scene<'a> {
+        let reference = self.reference(source).filter(|_| summary.metrics.is_some());
+        let name = file_name(&saved.path);
+        let first_clip = |model: ModelRef<'_>| (0..model.clips().len()).take(1).collect::<Vec<_>>();
+        let model = saved.model.view();
+        let mut subject =
+            Subject { metrics: summary.metrics.as_ref(), ..Subject::new(&name, model, first_clip(model)) };
+        let history = self.record.details.history();
+        if !history.is_empty() {
+            let round = |(at, (stage, error)): (usize, (String, f64))| Iteration { iteration: at + 1, error, stage };
+            subject.iterations = Some(history.into_iter().enumerate().map(round).collect());
+        }
+        subject.timings = timings(&summary.seconds);
+        subject.storage.push(StorageRow::new(format!("file {name}"), saved.file_bytes));
+        subject.warnings = summary.warnings.iter().map(|warning| warning.remark()).collect();
+        let own = ModelRef::from(&source.rig);
+        let mut input = Subject::new(format!("{} (input)", source.rig.name), own, first_clip(own));
+        if source.examples.is_some()
+            && let Some(before) = &summary.before
+        {
+            let meaning = "E_RMS of the input, against the same animation.";
+            subject.figures.push(Figure::new("E_RMS before", before.e_rms, "‰ of the radius", meaning));
+            input.metrics = Some(before);
+        }
+        let frames = |model: ModelRef<'_>| model.clips().first().map_or(0, |clip| clip.frame_count());
+        let mut subjects = vec![subject];
+        // Both are shown in the same frames, or the result alone.
+        if frames(own) == frames(model) {
+            subjects.push(input);
+        }
+        let against = match summary.metrics {
+            Some(_) => format!(", compared with {}", summary.against.replace("examples", "the examples")),
+            None => String::new(),
+        };
+        let secs = figure(summary.seconds.prepare + summary.seconds.fit);
+        let facts = summary.simplification.as_ref().map(|part| part.details.facts()).unwrap_or_default();
+        let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name}: {}", squeezed(value))).collect();
+        let (command, method) = (self.command, self.record.method);
+        let text = format!("{command} of {} by {method} in {secs} s{against}. {}.", summary.name, facts.join("; "));
+        Scene {
+            title: format!("{} → {name}", summary.name),
+            command: command.to_owned(),
+            original: reference,
+            subjects,
+            done: Done { text, params: params(&self.record.params), seconds: json!(summary.seconds) },
+            ..Scene::default()
+        }
+    }
+}
+
+/// The report of positions that were computed from a rig: the file as it was read back.
+pub fn frames_scene<'a>(command: &str, saved: &'a Saved, rig: &Rig, text: String) -> Scene<'a> {
+    let name = file_name(&saved.path);
+    let mut subject = Subject::new(name.clone(), &saved.model, vec![0]);
+    subject.storage.push(StorageRow::new(format!("file {name}"), saved.file_bytes));
+    Scene {
+        title: format!("{} → {name}", rig.name),
+        command: command.to_owned(),
+        subjects: vec![subject],
+        done: Done { text, ..Done::default() },
+        ..Scene::default()
+    }
+}
+
+/// The report of a model alone: one clip, or all it has; with figures where there are any.
+pub fn model_scene<'a>(
+    path: &Path,
+    model: ModelRef<'a>,
+    clip: Option<usize>,
+    metrics: Option<&'a Metrics>,
+    sequence: Option<&'a MeshSequence>,
+) -> Scene<'a> {
+    let clips = clip.map_or_else(|| (0..model.clips().len()).collect(), |clip| vec![clip]);
+    let name = file_name(path);
+    let mut subject = Subject { metrics, ..Subject::new(name.clone(), model, clips) };
+    if path.is_file() {
+        subject.storage.push(StorageRow::new(format!("file {name}"), bonesmith_io::file_bytes(path)));
+    }
+    let (what, vertices) = (model.kind().text(), model.vertex_count());
+    let measured = if metrics.is_some() { ", measured against an animation" } else { "" };
+    let stored = serde_json::from_str(model.params_json()).unwrap_or_default();
+    Scene {
+        title: name,
+        command: "view".to_owned(),
+        original: sequence,
+        subjects: vec![subject],
+        done: Done {
+            text: format!("{} is {what} of {vertices} vertices{measured}.", file_name(path)),
+            params: params(&stored),
+            ..Done::default()
+        },
+        ..Scene::default()
+    }
+}
+
+/// Columns of a terminal's table are padded; sentences are not.
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn timing(stage: &str, secs: f64) -> Timing {
+    Timing { stage: stage.to_owned(), secs }
+}
+
+fn timings(seconds: &Seconds) -> Vec<Timing> {
+    let Seconds { load, prepare, fit, export, evaluate, total: _ } = *seconds;
+    let stages = [("load", load), ("prepare", prepare), ("fit", fit), ("export", export), ("evaluate", evaluate)];
+    stages.into_iter().filter(|(_, secs)| *secs > 0.0).map(|(stage, secs)| timing(stage, secs)).collect()
+}

@@ -17,6 +17,7 @@ mod pieces;
 mod report;
 mod report_judge;
 mod rigs;
+mod schema;
 mod skeleton;
 mod sound_results;
 mod usd;

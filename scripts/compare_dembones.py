@@ -135,6 +135,19 @@ def run_dembones(path, bones, threads):
 # --- Bonesmith ---
 
 
+def stored_normals(rig, vertices):
+    """[n,3] rest normals of the file: of every vertex the one that its corners name. None where a vertex has several."""
+    if "normal_values" not in rig:
+        return None
+    corners = (rig["face_indices"] if "face_indices" in rig else rig["faces"]).ravel()
+    values, indices = rig["normal_values"], rig["normal_indices"]
+    normals = np.full((vertices, 3), np.nan)
+    normals[corners] = values[indices]
+    if (normals[corners] != values[indices]).any():
+        return None
+    return np.nan_to_num(normals)
+
+
 def run_bonesmith(binary, path, bones, threads, effort):
     """Fits, reads the file back and measures it with the code that measures Dem Bones."""
     with tempfile.TemporaryDirectory() as folder:
@@ -146,17 +159,19 @@ def run_bonesmith(binary, path, bones, threads, effort):
         with np.load(rig_path, allow_pickle=False) as rig:
             rest, motion = rig["rest"].astype(np.float64), rig["bones"].astype(np.float64)
             slots, values = rig["joint_indices"].astype(np.int64), rig["joint_weights"].astype(np.float64)
+            normals = stored_normals(rig, len(rest))
     weights = np.zeros((len(rest), motion.shape[1]))
     np.add.at(weights, (np.arange(len(rest))[:, None], np.where(values == 0, 0, slots)), values)
-    judged = measure(load_sequence(path), rest, weights, motion)
-    for key in ("e_rms", "rmse_percent", "max_error", "normal_degrees"):
+    judged = measure(load_sequence(path), rest, weights, motion, normals)
+    said["skinned_degrees"] = (said["skinned_normals"] or {}).get("degrees")
+    for key in ("e_rms", "rmse_percent", "max_error", "normal_degrees", "skinned_degrees"):
         if abs(judged[key] - said[key]) > JUDGE_TOLERANCE * judged[key]:
             raise RowError(f"Bonesmith says {key} {said[key]:.6g}, its file gives {judged[key]:.6g}")
     if said["bones"] != bones:
         raise RowError(f"Bonesmith delivered {said['bones']} bones of {bones}")
     if (values > 0).sum(1).max() > SETTINGS["nnz"]:
         raise RowError(f"Bonesmith used {(values > 0).sum(1).max()} influences of {SETTINGS['nnz']}")
-    kept = ("bones", "influences", "e_rms", "rmse_percent", "max_error", "normal_degrees", "iterations", "version")
+    kept = ("bones", "influences", "e_rms", "rmse_percent", "max_error", "normal_degrees", "skinned_degrees", "iterations", "version")
     stages = said["seconds"]
     seconds = stages["prepare"] + stages["fit"]
     # The processor time of the stages is not told apart: they get the whole process's share of a core.
@@ -222,7 +237,7 @@ def compare_row(args, cache, sequence, bones):
     def dembones():
         key = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "threads": args.threads} | SETTINGS
         result = cache.get(label, key)
-        if result:
+        if result and "skinned_degrees" in result:
             return result | {"reused": True}
         result = run_dembones(path, bones, args.threads)
         result["measured"] = datetime.datetime.now().isoformat(timespec="seconds")
@@ -243,34 +258,35 @@ def compare_row(args, cache, sequence, bones):
     if ours and "error" not in dem and "error" not in ours:
         row["error_ratio"] = ours["e_rms"] / dem["e_rms"]
         row["normals_ratio"] = ours["normal_degrees"] / dem["normal_degrees"]
+        row["skinned_ratio"] = ours["skinned_degrees"] / dem["skinned_degrees"]
         row["speedup"] = dem["seconds"] / ours["seconds"]
         row["cpu_speedup"] = dem["cpu_seconds"] / ours["cpu_seconds"]
     return row
 
 
 HEAD = (
-    "| sequence | bones | Dem Bones: bones | E_RMS | normals ° | s | Bonesmith: E_RMS | normals ° | s | error ratio | times faster |",
-    "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    "| sequence | bones | Dem Bones: bones | E_RMS | normals ° | skinned ° | s | Bonesmith: E_RMS | normals ° | skinned ° | s | error ratio | skinned ratio | times faster |",
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
 )
 
 
 def table_line(row):
     def figures(side):
         if side is None:
-            return ["-"] * 3
+            return ["-"] * 4
         if "error" in side:
-            return ["failed"] * 3
-        return [f"{side[key]:.3g}" for key in ("e_rms", "normal_degrees", "seconds")]
+            return ["failed"] * 4
+        return [f"{side[key]:.3g}" for key in ("e_rms", "normal_degrees", "skinned_degrees", "seconds")]
 
     dem = row["dembones"]
-    ratios = [f"{row['error_ratio']:.3f}", f"{row['speedup']:.3g}"] if "speedup" in row else ["-"] * 2
+    ratios = [f"{row['error_ratio']:.3f}", f"{row['skinned_ratio']:.3f}", f"{row['speedup']:.3g}"] if "speedup" in row else ["-"] * 3
     cells = [row["sequence"], str(row["bones"]), str(dem.get("bones", "-")), *figures(dem)]
     return "| " + " | ".join([*cells, *figures(row.get("bonesmith")), *ratios]) + " |"
 
 
 def geometric_means(rows):
     mean = lambda key: math.exp(sum(math.log(row[key]) for row in rows) / len(rows))
-    return {"rows": len(rows)} | {key: mean(key) for key in ("error_ratio", "normals_ratio", "speedup", "cpu_speedup")}
+    return {"rows": len(rows)} | {key: mean(key) for key in ("error_ratio", "normals_ratio", "skinned_ratio", "speedup", "cpu_speedup")}
 
 
 def conclude(rows):
@@ -281,10 +297,10 @@ def conclude(rows):
     means = {name: geometric_means(group) for name, group in groups.items() if group}
     lines = []
     for name, mean in means.items():
-        ratios = f"error {mean['error_ratio']:.3f} x, normals {mean['normals_ratio']:.3f} x"
+        ratios = f"error {mean['error_ratio']:.3f} x, normals {mean['normals_ratio']:.3f} x, skinned normals {mean['skinned_ratio']:.3f} x"
         speed = f"{mean['speedup']:.1f} times faster ({mean['cpu_speedup']:.1f} by processor time)"
         lines.append(f"- Geometric mean, {name} ({mean['rows']}): {ratios}, {speed}")
-    for key, what in (("error_ratio", "Error"), ("normals_ratio", "Normals")):
+    for key, what in (("error_ratio", "Error"), ("normals_ratio", "Normals"), ("skinned_ratio", "Skinned normals")):
         worse = [f"{row['sequence']} {row['bones']} ({row[key]:.2f} x)" for row in done if row[key] >= 1]
         if done:
             lines.append(f"- {what} not below Dem Bones': {', '.join(worse) or 'nowhere'}")

@@ -54,19 +54,28 @@ def angles_between(p, q):
     return np.arctan2(np.linalg.norm(np.cross(p, q), axis=1), (p * q).sum(1))
 
 
-def measure(sequence, rest, weights, bones):
-    """Figures of the rig `rest` [n,3], `weights` [n,b], `bones` [f,b,3,4] (pose from rest) against a sequence."""
+def measure(sequence, rest, weights, bones, rest_normals=None):
+    """Figures of the rig `rest` [n,3], `weights` [n,b], `bones` [f,b,3,4] (pose from rest) against a sequence.
+
+    `rest_normals` [n,3] are those that the rig stores; without them, those of its rest pose, as an exporter writes them.
+    """
     truth, faces = sequence["verts"], sequence["faces"]
     f, n, _ = truth.shape
-    total, worst, angle_sum, angle_count = 0.0, 0.0, 0.0, 0
+    total, worst, angle_sum, angle_count, skinned_sum, skinned_count = 0.0, 0.0, 0.0, 0, 0.0, 0
+    if rest_normals is None:
+        rest_normals = vertex_normals(rest, faces)
     for frame, motion in zip(truth.astype(np.float64), bones):
         blended = (weights @ motion.reshape(len(motion), 12)).reshape(n, 3, 4)
         posed = np.einsum("nij,nj->ni", blended[:, :, :3], rest) + blended[:, :, 3]
         squared = ((posed - frame) ** 2).sum(1)
         total += squared.sum()
         worst = max(worst, squared.max())
-        angles = angles_between(vertex_normals(frame, faces), vertex_normals(posed, faces))
+        true_normals = vertex_normals(frame, faces)
+        angles = angles_between(true_normals, vertex_normals(posed, faces))
         angle_sum, angle_count = angle_sum + angles.sum(), angle_count + len(angles)
+        # As three.js and most engines do: the stored normal times the blended matrix.
+        skinned = angles_between(true_normals, np.einsum("nij,nj->ni", blended[:, :, :3], rest_normals))
+        skinned_sum, skinned_count = skinned_sum + skinned.sum(), skinned_count + len(skinned)
     own_rest = sequence["rest"].astype(np.float64)
     radius = enclosing_radius(own_rest)
     diagonal = np.linalg.norm(own_rest.max(0) - own_rest.min(0))
@@ -75,6 +84,7 @@ def measure(sequence, rest, weights, bones):
         "rmse_percent": 100 * math.sqrt(total / (n * f)) / float(diagonal),
         "max_error": 1000 * math.sqrt(worst) / radius,
         "normal_degrees": math.degrees(angle_sum / angle_count) if angle_count else None,
+        "skinned_degrees": math.degrees(skinned_sum / skinned_count) if skinned_count else None,
         "radius_model_units": radius,
     }
 

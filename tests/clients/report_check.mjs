@@ -102,11 +102,29 @@ async function cutOff(browser, file) {
   if (!shown.includes("cut off")) throw new Error(`the page shows "${shown.slice(0, 80)}"`);
 }
 
+/** Scripts and handlers that are not the page's own do not run, and nothing is loaded. */
+async function foreignScripts(browser, file) {
+  const { page, context } = await open(browser, file);
+  await page.evaluate(() => {
+    const script = document.createElement("script");
+    script.textContent = "window.foreign = 1";
+    const image = document.createElement("img");
+    image.setAttribute("onerror", "window.foreign = 2");
+    image.src = "data:,";
+    document.body.append(script, image);
+    return new Promise((done) => setTimeout(done, 200));
+  });
+  const ran = await page.evaluate(() => window.foreign);
+  await context.close();
+  if (ran !== undefined) throw new Error(`foreign script ${ran} ran`);
+}
+
 if (update) mkdirSync(references, { recursive: true });
 const browser = await launch();
 for (const file of files) await judge(browser, file);
 const whole = files.find((file) => readReport(file).report.blob?.bytes > 0);
 if (whole) await step(basename(whole, ".html"), "a file cut off says so", () => cutOff(browser, whole));
+await step(basename(files[0], ".html"), "scripts of others do not run", () => foreignScripts(browser, files[0]));
 await browser.close();
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed === 0 ? 0 : 1);

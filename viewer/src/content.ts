@@ -26,6 +26,8 @@ export interface ModelContent {
   source: Model;
   name: string;
   rest: Float32Array;
+  /** Stored normals [N, 3]; null where the page does not skin. */
+  normals: Float32Array | null;
   /** Skinned on the GPU when present, else `baked`. */
   skin: (WeightArrays & { joints: number; matrices: Float32Array }) | null;
   baked: Baked | null;
@@ -109,6 +111,7 @@ function modelContent(blobs: Blobs, model: Model): ModelContent {
     source: model,
     name: model.name,
     rest: blobs.f32(model.rest),
+    normals: model.normals ? blobs.f32(model.normals) : null,
     skin,
     baked: model.positions ? baked(blobs, model.positions) : null,
     bones,
@@ -169,8 +172,21 @@ export function influencesOf(model: ModelContent, vertex: number): Influence[] {
   return found.sort((a, b) => b.weight - a.weight);
 }
 
-/** Top of the heat map, one for all models so that they compare. */
-export function heatTop(models: ModelContent[], kind: "rms" | "max" | "frame", top: "p99" | "max"): number {
+/** Top of the absolute scale, in thousandths of the size. */
+export const ABSOLUTE_TOP = 10;
+
+/** Top of the map of shading errors, in degrees. */
+export const SHADING_TOP = 30;
+
+/** The size that thousandths are of; null in reports that do not have it. */
+export function sizeOf(models: ModelContent[]): number | null {
+  return models.map(({ error }) => error?.radius ?? 0).find((radius) => radius > 0) ?? null;
+}
+
+/** Top of the heat map in model units, one for all models so that they compare. */
+export function heatTop(models: ModelContent[], kind: "rms" | "max" | "frame", top: "absolute" | "p99" | "max"): number {
+  const size = sizeOf(models);
+  if (top === "absolute" && size !== null) return (ABSOLUTE_TOP * size) / 1000;
   const tops = models.map(({ error }) => {
     if (!error) return 0;
     if (kind === "rms") return top === "max" ? largest(error.rms) : error.percentiles.p99;

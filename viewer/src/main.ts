@@ -1,6 +1,6 @@
 // Puts the page together: data, picture, panels, text.
 import { api, type Api } from "./api";
-import { influencesOf, unpack, type Content } from "./content";
+import { influencesOf, sizeOf, unpack, type Content } from "./content";
 import { load } from "./data";
 import { View } from "./scene/view";
 import { Store, type State, type Theme } from "./state";
@@ -10,6 +10,7 @@ import { sections } from "./ui/sections";
 import { shortcuts } from "./ui/shortcuts";
 import { overlay } from "./ui/stage";
 import { subtitle } from "./ui/text";
+import { verdict } from "./ui/verdict";
 import { transport } from "./ui/transport";
 
 declare global {
@@ -41,7 +42,7 @@ async function start(): Promise<void> {
   const strongest = (model: number, vertex: number): number | null => influencesOf(content.models[model], vertex)[0]?.bone ?? null;
   const header = headerOf(content, store);
   const main = h("main", {});
-  page.replaceChildren(header.element, main);
+  page.replaceChildren(...[header.element, verdict(content, store), main].filter((part): part is HTMLElement => !!part));
   let view: View | null = null;
   if (content.vertices > 0 && content.models.length > 0) view = stage(content, store, main, header.help);
   main.append(h("div", { class: "sheet" }, ...sections(content, store)));
@@ -59,16 +60,17 @@ function keepPickSound(content: Content, store: Store): void {
 
 function firstState(content: Content): State {
   const several = content.models.length + (content.original ? 1 : 0) > 1;
-  const hasError = content.models.some((model) => model.error);
+  const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   return {
     frame: 0,
-    playing: false,
+    playing: content.frames > 1 && !still,
     speed: 1,
     loop: true,
     layout: several ? "side" : "single",
-    color: hasError ? "error" : "surface",
+    color: "surface",
     errorKind: "rms",
-    errorTop: "p99",
+    errorTop: sizeOf(content.models) === null ? "p99" : "absolute",
+    normals: content.models.some((model) => model.normals) ? "skinned" : "positions",
     contours: true,
     wireframe: false,
     bones: false,

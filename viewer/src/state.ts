@@ -1,9 +1,11 @@
 // What the page shows now. Controls set it; view, plots and text follow by subscription.
 
 export type Layout = "side" | "overlay" | "split" | "single";
-export type ColorMode = "surface" | "error" | "bones" | "weights";
+export type ColorMode = "surface" | "error" | "shading" | "bones" | "weights";
 export type ErrorKind = "rms" | "max" | "frame";
-export type ErrorTop = "p99" | "max";
+export type ErrorTop = "absolute" | "p99" | "max";
+/** Normals of a skinned model: stored ones deformed by the bones, as engines do, or from posed positions. */
+export type Normals = "skinned" | "positions";
 export type Theme = "light" | "dark";
 
 export interface State {
@@ -15,6 +17,7 @@ export interface State {
   color: ColorMode;
   errorKind: ErrorKind;
   errorTop: ErrorTop;
+  normals: Normals;
   contours: boolean;
   wireframe: boolean;
   bones: boolean;

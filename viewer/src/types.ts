@@ -61,6 +61,15 @@ export interface ErrorPart {
   percentiles: { p50: number; p90: number; p95: number; p99: number };
   per_frame: PerFrame;
   histogram: Histogram;
+  /** Radius of the rest pose's smallest enclosing sphere, the size that thousandths are of. */
+  radius?: Maybe<number>;
+}
+
+/** What a viewer notices, as the Rust side words it. Frames are those of the source. */
+export interface Verdict {
+  visibility: "hard_to_see" | "visible" | "obvious";
+  text: string;
+  places: { region: string; cause: "shape" | "shading"; frames: [number, number][]; throughout: boolean; excess: number }[];
 }
 
 export interface Figure {
@@ -82,6 +91,8 @@ export interface Model {
   name: string;
   kind: "lbs" | "two_layer" | "ddm" | "compressed_ddm" | "shaped" | "basis" | "sequence";
   rest: Buf;
+  /** [N, 3] stored unit normals of the rest pose, of a model with a skin. */
+  normals?: Maybe<Buf>;
   skin?: Maybe<Skin>;
   positions?: Maybe<Quantised>;
   bones?: Maybe<Bone[]>;
@@ -89,6 +100,7 @@ export interface Model {
   bone_weights?: Maybe<Weights>;
   virtual_heads?: Maybe<Buf>;
   error?: Maybe<ErrorPart>;
+  verdict?: Maybe<Verdict>;
   plots?: Maybe<Plots>;
   figures?: Maybe<Figure[]>;
   /** `part`: of the entry that follows or precedes it, not a form of its own. */
@@ -107,6 +119,8 @@ export interface Report {
   version: string;
   title: string;
   command: string;
+  /** As it was typed. */
+  command_line?: Maybe<string>;
   up?: Maybe<"y" | "z">;
   blob?: Maybe<{ bytes: number; encoding: "gzip" | "none" }>;
   file?: Maybe<{ limit_bytes?: Maybe<number>; kept_frames_every: number; frames_total: number }>;

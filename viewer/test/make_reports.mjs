@@ -55,7 +55,24 @@ function errors(blob, original, fit) {
   const counts = new Array(bins).fill(0);
   for (const distances of all) for (const d of distances) counts[Math.min(bins - 1, Math.floor((d / max.value) * bins))]++;
   const percentiles = Object.fromEntries([50, 90, 95, 99].map((p) => [`p${p}`, quantile(ordered, p / 100)]));
-  return { per_vertex_rms: blob.add(rms), per_vertex_max: blob.add(worst), max, percentiles, per_frame, histogram: { edges, counts } };
+  return { per_vertex_rms: blob.add(rms), per_vertex_max: blob.add(worst), max, percentiles, per_frame, histogram: { edges, counts }, radius: 1.05 };
+}
+
+/** Unit normals weighted by area. */
+function vertexNormals({ rest, triangles }) {
+  const out = new Float32Array(rest.length);
+  const at = (v) => rest.slice(3 * v, 3 * v + 3);
+  for (let t = 0; t < triangles.length; t += 3) {
+    const [a, b, c] = [0, 1, 2].map((k) => at(triangles[t + k]));
+    const [u, v] = [b, c].map((p) => p.map((x, i) => x - a[i]));
+    const n = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+    for (let k = 0; k < 3; k++) for (let i = 0; i < 3; i++) out[3 * triangles[t + k] + i] += n[i];
+  }
+  for (let i = 0; i < out.length; i += 3) {
+    const length = Math.hypot(out[i], out[i + 1], out[i + 2]) || 1;
+    for (let k = 0; k < 3; k++) out[i + k] /= length;
+  }
+  return out;
 }
 
 function pack(blob, { influences, indices, weights: values }) {
@@ -97,6 +114,7 @@ function model(blob, mesh, original, { name, kind, count, keep }) {
     name,
     kind,
     rest: blob.add(mesh.rest),
+    normals: baked ? null : blob.add(vertexNormals(mesh)),
     skin: baked ? null : { ...pack(blob, skinning), joints, matrices: blob.add(matrices) },
     positions: baked ? quantise(blob, fit, "delta") : null,
     bones,
@@ -104,6 +122,11 @@ function model(blob, mesh, original, { name, kind, count, keep }) {
     bone_weights: kind === "lbs" ? null : pack(blob, weights(mesh.rest, count, Math.min(4, count))),
     virtual_heads: kind === "two_layer" ? blob.add(Float32Array.from({ length: 3 * joints }, (_, i) => (i % 3 === 1 ? (2 * (Math.floor(i / 3) + 0.5)) / joints : 0))) : null,
     error,
+    verdict: {
+      visibility: "visible",
+      text: `visible on ${bones[count - 1].name} in frames 3-9`,
+      places: [{ region: bones[count - 1].name, cause: "shape", frames: [[3, 9]], throughout: false, excess: 1.5 }],
+    },
     plots: {
       iterations: Array.from({ length: 30 }, (_, i) => ({ iteration: i + 1, error: rms * (1 + 3 * Math.exp(-i / 4)), stage: i < 8 ? "first bones" : i < 20 ? "weights and motion" : "polish" })),
       influence_counts: counts,
@@ -147,6 +170,7 @@ function report(title, command, mesh, original, blob, models, more = {}) {
     version: "0.0.0-test",
     title,
     command,
+    command_line: `bonesmith ${command} tentacle.npz`,
     up: "y",
     file: { limit_bytes: 64_000_000, kept_frames_every: 1, frames_total: frames },
     mesh: { vertices: mesh.vertices, triangles: blob.add(mesh.triangles), edges: blob.add(mesh.edges) },

@@ -177,13 +177,13 @@ fn of_pick(pick: &PickError) -> Option<String> {
 
 fn of_mismatch(mismatch: &RigMismatch) -> Option<String> {
     match mismatch {
-        RigMismatch::VertexCount { found, rig, .. } if found > rig => {
+        RigMismatch::VertexCount { .. } => {
             // A glTF has a vertex for each normal and texture coordinate at a place; they are one here.
-            let split = "of a glTF, vertices in one place are one: in Blender, import it with Merge Vertices before the \
-                         animation is exported";
-            Some(format!("{SAME_MESH}; {split}"))
+            let pose = "or vertices at the same places in a pose of both. In Blender: import the glTF with Merge Vertices, or \
+                        let the exported frames start with the rest pose or the start of the rig's clip";
+            Some(format!("{SAME_MESH}, {pose}"))
         }
-        RigMismatch::VertexCount { .. } | RigMismatch::Faces { .. } => Some(SAME_MESH.to_owned()),
+        RigMismatch::Faces { .. } => Some(SAME_MESH.to_owned()),
         RigMismatch::NoClip { available, .. } => Some(format!("it has: {}", available.join(", "))),
         RigMismatch::WhichClip { available, best } => {
             let best = best.as_ref().map(|(name, e_rms)| format!("; {name} explains it best (E_RMS {})", figure(*e_rms)));

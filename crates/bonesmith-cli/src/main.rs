@@ -20,6 +20,7 @@ use crate::session::Session;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    session::fail_on_full_files();
     let mut session = Session::new(&cli.global);
     let result = run(cli, &mut session);
     session.finish_progress();

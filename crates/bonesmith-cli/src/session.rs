@@ -36,6 +36,19 @@ pub struct Session {
     outputs: Vec<PathBuf>,
 }
 
+/// A file that grows beyond the limit of the shell (`ulimit -f`) is an error like a full disk, not the end of the program by a
+/// signal: what was written so far is then removed. To be called before threads start, which inherit it.
+pub fn fail_on_full_files() {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{SigSet, Signal};
+        let mut signals = SigSet::empty();
+        signals.add(Signal::SIGXFSZ);
+        // Without it such a limit leaves a temporary file behind: not worth failing for.
+        let _ = signals.thread_block();
+    }
+}
+
 enum Display {
     Nothing,
     Lines(Lines),

@@ -63,7 +63,11 @@ fn error_rows(table: &mut Table, metrics: &Metrics) {
         "E_RMS",
         format!("{:<9} thousandths of the radius {}", figure(metrics.e_rms), figure(metrics.radius_model_units)),
     );
-    let place = format!("frame {frame}, vertex {vertex}; {} model units", figure(metrics.max_error_model_units));
+    let place = format!(
+        "frame {frame}, vertex {vertex}; {} model units; 99.9 %: {}",
+        figure(metrics.max_error_model_units),
+        figure(metrics.p999_error)
+    );
     table.row("max error", format!("{:<9} {place}", figure(metrics.max_error)));
     table.row("RMSE", format!("{:<9} of the bounding box diagonal", figure(metrics.rmse_percent) + " %"));
     if let Some(degrees) = metrics.normal_degrees {
@@ -77,6 +81,22 @@ fn error_rows(table: &mut Table, metrics: &Metrics) {
         );
         let degrees = figure(skinned.degrees) + "°";
         table.row("shading", format!("{degrees:<9} mean angle, as engines deform them; {others}"));
+    }
+    motion_rows(table, metrics);
+    table.row("verdict", metrics.verdict.to_string());
+}
+
+/// What changes from frame to frame.
+fn motion_rows(table: &mut Table, metrics: &Metrics) {
+    if let Some(velocity) = metrics.velocity_error {
+        let sted = metrics.sted.map_or(String::new(), |sted| format!("; STED {}", figure(sted.total)));
+        let kg = metrics.kg_error.map_or(String::new(), |kg| format!("; KG {} %", figure(kg)));
+        table.row("popping", format!("{:<9} E_RMS of the steps between frames{sted}{kg}", figure(velocity)));
+    }
+    if let Some(contacts) = metrics.contacts {
+        let (frame, vertex) = contacts.max_at;
+        let most = format!("at most {} in frame {frame}, vertex {vertex}", figure(contacts.max_drift));
+        table.row("contacts", format!("{:<9} mean drift of resting vertices; {most}", figure(contacts.mean_drift)));
     }
 }
 
@@ -145,6 +165,7 @@ fn simplified(summary: &Summary, notes: &[String]) -> String {
         if let Some(degrees) = metrics.normal_degrees {
             table.row("normals", format!("{:<9} mean angle", figure(degrees) + "°"));
         }
+        table.row("verdict", metrics.verdict.to_string());
     }
     let Seconds { load, fit, export, total, .. } = summary.seconds;
     let command = summary.command;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bonesmith_core::ddm::DdmMaps;
 use bonesmith_core::mesh::sequence::DEFAULT_FPS;
-use bonesmith_core::{MeshSequence, Model, ModelKind, ModelRef, RawFrame, RawSequence, Rig, Surface};
+use bonesmith_core::{MeshSequence, Model, ModelKind, ModelRef, RawFrame, RawSequence, Rig, SequenceError, Surface};
 
 use crate::inputs::{self, Source};
 use crate::npz::BadWeights;
@@ -83,7 +83,7 @@ impl<'a> Request<'a> {
 
 /// Reads whatever the inputs hold: a rig of any kind where there is one, a basis, else an animation.
 pub fn load_model(inputs: &[PathBuf], options: &LoadOptions) -> Result<Model, IoError> {
-    load_model_with(inputs, options, |raw| checked(inputs, raw))
+    load_model_with(inputs, options, |raw| checked(inputs, raw, MeshSequence::try_from))
 }
 
 /// As [`load_model`]; `check` makes the checked sequence of an animation, and may choose frames and a rest pose first.
@@ -109,7 +109,7 @@ pub fn inspect(inputs: &[PathBuf], options: &LoadOptions) -> Result<Inspection, 
     let FileContent { content, meshes } = read(source, &Request { meshes: true, ..Request::new(options) })?;
     let model = match content {
         Content::Model(model) => model,
-        Content::Sequence(raw) => Model::Sequence(checked(inputs, raw)?),
+        Content::Sequence(raw) => Model::Sequence(checked(inputs, raw, MeshSequence::of_any_size)?),
     };
     Ok(Inspection { model, format, meshes })
 }
@@ -225,9 +225,13 @@ pub(crate) fn load_content(path: &Path) -> Result<Content, IoError> {
     Ok(read(inputs::resolve(&[path.to_owned()])?, &Request::new(&LoadOptions::default()))?.content)
 }
 
-fn checked(inputs: &[PathBuf], raw: RawSequence) -> Result<MeshSequence, IoError> {
+fn checked(
+    inputs: &[PathBuf],
+    raw: RawSequence,
+    check: impl FnOnce(RawSequence) -> Result<MeshSequence, SequenceError>,
+) -> Result<MeshSequence, IoError> {
     let path = inputs.first().cloned().unwrap_or_default();
-    MeshSequence::try_from(raw).map_err(|source| IoError::Sequence { path, source })
+    check(raw).map_err(|source| IoError::Sequence { path, source })
 }
 
 fn read(source: Source, request: &Request<'_>) -> Result<FileContent, IoError> {

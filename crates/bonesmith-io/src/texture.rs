@@ -42,7 +42,7 @@ pub fn warn_of_unwritable(surface: &Surface, path: &Path) {
     for material in &surface.materials {
         let t = &material.textures;
         let all = [t.base_color, t.metallic_roughness, t.normal, t.occlusion, t.emissive];
-        for Texture { image, uv_set } in all.into_iter().flatten() {
+        for Texture { image, uv_set, .. } in all.into_iter().flatten() {
             let picture = surface.images.get(image as usize);
             let name = picture.map_or("", |picture| picture.name.as_str());
             match picture.and_then(|picture| mime_of(&picture.bytes)) {

@@ -1,175 +1,221 @@
-//! Files that are whole as containers and wrong inside: read, written in every format, read back.
+//! Files that are whole as containers and wrong inside: the whole path from reading to writing.
 //!
-//! Mutators know what they change: values and members of JSON, arrays and their headers in a zip, words of records, crates
-//! and Ogawa groups that are copied over each other. No panic; and what is written can be read.
+//! `common/mutate.rs` changes values and members of JSON, arrays and headers in a zip, sections of a USD crate, groups of
+//! Ogawa, records of FBX, words of a text. Each changed file is read; what is read is checked, fitted for a few rounds where
+//! it is a sequence, reduced where it is a rig, written in every format, and read back. No panic, no read over
+//! [`HANG_SECS`], no more memory than [`MAX_GROWTH`] times the file and [`MAX_BESIDES`]; and what is written can be read.
 //!
-//! `BONESMITH_FUZZ=20000 cargo test --release -p bonesmith-io --test fuzz_structure -- --nocapture` is a long run; `scripts/fuzz`.
-//! Deterministic: a failure names the file and the number of the change.
+//! Deterministic: a failure names the file, the seed and the number of the change. `BONESMITH_FUZZ=N` changes each file N
+//! times, `BONESMITH_FUZZ_SEED` draws other changes; `scripts/fuzz` does both for hours.
 
 mod common;
+#[path = "common/counted.rs"]
+mod counted;
 
-use std::io::{Cursor, Read, Write};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use bonesmith_core::{Model, ModelKind};
-use bonesmith_io::{Format, LoadOptions, load_model, load_rig_normalised, save_model, save_rig, save_sequence};
-use serde_json::Value;
+use bonesmith_core::compress::{TwoLayerParams, compress};
+use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
+use bonesmith_core::fit::{BoneCount, FitParams, fit};
+use bonesmith_core::reduce::{ReduceParams, reduce};
+use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
+use bonesmith_core::{MeshSequence, Model, ModelKind, Rig, Silent};
+use bonesmith_io::{Format, LoadOptions, list_meshes, load_model, load_rig_normalised, save_model};
 
+use common::mutate::mutate;
 use common::random::Random;
 
 /// Changes of each file in the short run of every day.
-const TIMES: usize = 60;
+const TIMES: usize = 100;
+/// Most that a reader may hold: this many times the file, and this much besides.
+const MAX_GROWTH: usize = 10;
+const MAX_BESIDES: usize = 16 << 20;
+/// Longer than this hangs, also on a busy machine.
+const HANG_SECS: u64 = 60;
+/// Models with more vertices or frames than this are not fitted: a changed number can make a large one of a small file.
+const MAX_FITTED: usize = 500;
 
-/// Changes one member of a JSON tree: the way down is drawn at random.
-fn change_json(value: &mut Value, random: &mut Random) {
-    let down = random.below(8) > 0;
-    match value {
-        Value::Array(items) if !items.is_empty() => {
-            let at = random.below(items.len());
-            match (down, random.below(3)) {
-                (true, _) => change_json(&mut items[at], random),
-                (false, 0) => _ = items.remove(at),
-                (false, 1) => items.push(items[at].clone()),
-                _ => items.clear(),
-            }
+/// Number of the execution in progress, and what it is.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+static NOW: Mutex<String> = Mutex::new(String::new());
+
+fn variable(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
+fn is_small(rig: &Rig) -> bool {
+    let frames: usize = rig.clips.iter().map(|clip| clip.frame_count()).sum();
+    rig.vertex_count().max(rig.bone_count()).max(frames) <= MAX_FITTED
+}
+
+/// What a stage makes of a model: a rig of a sequence, fewer influences of a rig.
+fn derived(model: &Model) -> Option<Rig> {
+    match model {
+        Model::Sequence(sequence) if sequence.vertex_count().max(sequence.frame_count()) <= MAX_FITTED => {
+            let params = FitParams { bones: BoneCount::Exact(2), max_iterations: Some(3), ..FitParams::default() };
+            fit(sequence, &params, &mut Silent).ok().map(|fitted| fitted.rig)
         }
-        Value::Object(members) if !members.is_empty() => {
-            let key = members.keys().nth(random.below(members.len())).cloned().unwrap_or_default();
-            match down {
-                true => members.get_mut(&key).into_iter().for_each(|member| change_json(member, random)),
-                false => _ = members.remove(&key),
-            }
+        Model::Rig(rig) if is_small(rig) => {
+            let params = ReduceParams { influences: 1, ..ReduceParams::default() };
+            reduce(rig, None, &params, &mut Silent).ok().map(|reduced| reduced.rig)
         }
-        Value::Number(_) => {
-            let numbers = ["0", "-1", "1", "3", "5", "5126", "1e39", "-1e308", "65536", "4294967295", "1e-300"];
-            *value = serde_json::from_str(numbers[random.below(numbers.len())]).unwrap();
-        }
-        Value::String(text) => {
-            let texts = ["", "pointer", "rotation", "VEC3", "MAT4", "SCALAR", "a/../b", "data:,", "\u{1b}[2J"];
-            *text = texts[random.below(texts.len())].into();
-        }
-        other => *other = Value::Null,
+        _ => None,
     }
 }
 
-fn change_glb(bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let end = 20 + word(12);
-    let mut json: Value = serde_json::from_slice(&bytes[20..end]).unwrap();
-    (0..1 + random.below(3)).for_each(|_| change_json(&mut json, random));
-    let mut text = json.to_string().into_bytes();
-    text.resize(text.len().next_multiple_of(4), b' ');
-    let rest = change_words(&bytes[end..], 4, 8, random);
-    let mut out = b"glTF\x02\0\0\0".to_vec();
-    out.extend(((20 + text.len() + rest.len()) as u32).to_le_bytes());
-    out.extend((text.len() as u32).to_le_bytes());
-    out.extend(b"JSON");
-    out.extend(text);
-    out.extend(rest);
-    out
-}
-
-/// Copies words over others, or sets them to extremes; the first `keep` bytes stay.
-fn change_words(bytes: &[u8], width: usize, keep: usize, random: &mut Random) -> Vec<u8> {
-    let mut out = bytes.to_vec();
-    let words = out.len().saturating_sub(keep) / width;
-    if words < 2 {
-        return out;
-    }
-    for _ in 0..random.below(4) {
-        let [from, to] = [0; 2].map(|_| keep + width * random.below(words));
-        match random.below(3) {
-            0 => out.copy_within(from..from + width, to),
-            1 => out[to..to + width].fill(if random.below(2) == 0 { 0xff } else { 0 }),
-            _ => out[to] = out[to].wrapping_add(1),
-        }
-    }
-    out
-}
-
-/// One member of an archive changed, and packed anew with the right checksum.
-fn change_zip(bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
-    let mut out = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    let chosen = random.below(archive.len());
-    let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-    for at in 0..archive.len() {
-        let mut member = archive.by_index(at).unwrap();
-        let name = member.name().unwrap().into_owned();
-        let mut content = Vec::new();
-        member.read_to_end(&mut content).unwrap();
-        if at == chosen {
-            match random.below(6) {
-                0 => continue,
-                1 => content.truncate(random.below(content.len())),
-                2 => content = change_words(&content, 1, 10, random),
-                _ => content = change_words(&content, [4, 8][random.below(2)], 128.min(content.len()), random),
-            }
-        }
-        out.start_file(name, options.with_alignment(64)).unwrap();
-        out.write_all(&content).unwrap();
-    }
-    out.finish().unwrap().into_inner()
-}
-
-fn change(ending: &str, bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    match ending {
-        "glb" => change_glb(bytes, random),
-        "npz" | "usdz" => change_zip(bytes, random),
-        "usda" => change_words(bytes, 1 + random.below(6), 10, random),
-        _ => change_words(bytes, [1, 4, 8][random.below(3)], 32, random),
-    }
-}
-
-/// Reads a file; whatever it is then, it can be written where that is not refused, and read back.
-fn whole_path(path: &Path, folder: &Path) -> bool {
-    let _ = load_rig_normalised(path);
-    let Ok(model) = load_model(&[path.to_owned()], &LoadOptions::default()) else { return false };
-    model.view().check().expect("a reader gives sound models");
+/// Writes a model in every format that takes it, and reads it back.
+fn written(model: &Model, folder: &Path) {
     let kind = if matches!(model, Model::Sequence(_)) { ModelKind::Sequence } else { ModelKind::Rig };
-    let outputs = Format::writing(kind);
-    for format in outputs {
+    for format in Format::writing(kind) {
         let out = folder.join(format!("out.{}", format.ending()));
-        if save_model(&model, &out).is_ok()
+        if save_model(model, &out).is_ok()
             && let Err(error) = load_model(&[out], &LoadOptions::default())
         {
             panic!("what was written as {} cannot be read: {error}", format.ending());
         }
     }
-    true
+}
+
+/// Reads a file; whatever it is then goes the whole path. Whether it was read, and the bytes that reading held.
+fn whole_path(path: &Path, folder: &Path) -> (bool, usize) {
+    // As `compress --normalise` does.
+    if let Ok(rig) = load_rig_normalised(path)
+        && is_small(&rig)
+    {
+        let params = TwoLayerParams { max_rounds: Some(2), ..TwoLayerParams::default() };
+        if let Ok(compressed) = compress(&rig, None, &params, &mut Silent) {
+            compressed.rig.check().expect("a stage gives sound rigs");
+        }
+    }
+    let read = || {
+        let _ = list_meshes(path);
+        load_model(&[path.to_owned()], &LoadOptions::default())
+    };
+    let (model, held) = counted::most_during(read);
+    let model = match model {
+        Ok(model) => model,
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.lines().count() == 1 && text.len() < 4096, "{text:?}");
+            return (false, held);
+        }
+    };
+    model.view().check().expect("a reader gives sound models");
+    written(&model, folder);
+    if let Some(rig) = derived(&model) {
+        rig.check().expect("a stage gives sound rigs");
+        written(&Model::Rig(rig), folder);
+    }
+    (true, held)
+}
+
+/// One of each kind of model in every format that holds it, and the formats that we only read.
+fn corpus(folder: &Path) -> Vec<PathBuf> {
+    let posed = posed_rig(2, &PosedRigParams { bones: 5, influences: 5, frames: 4, detail: 1, ..Default::default() });
+    let two_layers = compress(&posed.rig, None, &TwoLayerParams::default(), &mut Silent).unwrap().rig;
+    let bones = bar(1, &BarParams { bones: 3, rings: 4, ..BarParams::default() });
+    let ddm = precompute(&bones, &DdmParams::default(), &DdmMaps::default(), &mut Silent).unwrap();
+    let sequence = common::sequence(3);
+    let models: [(&str, Model, Vec<Format>); 5] = [
+        ("rig", Model::Rig(common::rig()), Format::writing(ModelKind::Rig)),
+        ("sequence", Model::Sequence(sequence.clone()), Format::writing(ModelKind::Sequence)),
+        ("posed", Model::Sequence(MeshSequence::try_from(posed.sequence).unwrap()), vec![Format::Npz, Format::Usdc]),
+        ("two_layer", Model::TwoLayer(two_layers), Format::writing(ModelKind::TwoLayer)),
+        ("ddm", Model::Ddm(ddm), Format::writing(ModelKind::Ddm)),
+    ];
+    let mut files = Vec::new();
+    for (name, model, formats) in &models {
+        for format in formats {
+            files.push(folder.join(format!("{name}.{}", format.ending())));
+            save_model(model, files.last().unwrap()).unwrap();
+        }
+    }
+    let (mut obj, mut pc2) = (String::from("mtllib a.mtl\no thing\n"), b"POINTCACHE2\0\x01\0\0\0".to_vec());
+    let mut ply = String::from("ply\nformat ascii 1.0\nelement vertex 8\nproperty float x\nproperty float y\n");
+    ply += "property float z\nelement face 2\nproperty list uchar int vertex_indices\nend_header\n";
+    let n = sequence.vertex_count();
+    pc2.extend([n as u32, 0, 1f32.to_bits(), 1].iter().flat_map(|word| word.to_le_bytes()));
+    for p in sequence.frame(0) {
+        obj += &format!("v {} {} {}\nvt {} {}\n", p.x, p.y, p.z, p.x, p.y);
+        ply += &format!("{} {} {}\n", p.x, p.y, p.z);
+        pc2.extend(p.to_array().iter().flat_map(|x| x.to_le_bytes()));
+    }
+    obj += "usemtl a\nf 1/1 2/2 3/3\nf 4 5 6 7\n";
+    ply += "3 0 1 2\n4 3 4 5 6\n";
+    let mut mdd: Vec<u8> = [1u32, n as u32, 0f32.to_bits()].iter().flat_map(|word| word.to_be_bytes()).collect();
+    mdd.extend(sequence.frame(0).iter().flat_map(|p| p.to_array()).flat_map(f32::to_be_bytes));
+    for (name, bytes) in [("a.obj", obj.into_bytes()), ("a.ply", ply.into_bytes()), ("a.pc2", pc2), ("a.mdd", mdd)] {
+        files.push(folder.join(name));
+        std::fs::write(files.last().unwrap(), bytes).unwrap();
+    }
+    files
 }
 
 #[test]
 fn files_that_are_wrong_inside() {
-    let times: usize = std::env::var("BONESMITH_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(TIMES);
+    let (times, seed) = (variable("BONESMITH_FUZZ", TIMES as u64), variable("BONESMITH_FUZZ_SEED", 1));
     let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut files = Vec::new();
-    for format in Format::writing(ModelKind::Rig).iter().filter(|format| **format != Format::Gltf) {
-        files.push(own.path().join(format!("rig.{}", format.ending())));
-        save_rig(&common::rig(), files.last().unwrap()).unwrap();
-    }
-    for format in Format::writing(ModelKind::Sequence).iter().filter(|format| **format != Format::Gltf) {
-        files.push(own.path().join(format!("sequence.{}", format.ending())));
-        save_sequence(&common::sequence(3), files.last().unwrap()).unwrap();
-    }
-    let mut failures = Vec::new();
-    for file in &files {
-        let (bytes, name) = (std::fs::read(file).unwrap(), file.file_name().unwrap().to_string_lossy());
+    std::thread::spawn(watch);
+    let (mut failures, mut total, started) = (Vec::new(), 0, Instant::now());
+    for file in corpus(own.path()) {
+        let (bytes, name) = (std::fs::read(&file).unwrap(), file.file_name().unwrap().to_string_lossy());
         let ending = file.extension().unwrap().to_str().unwrap();
         let path = folder.path().join(&*name);
-        let (started, mut sound) = (Instant::now(), 0);
-        for n in 0..times {
-            let changed = change(ending, &bytes, &mut Random(0x9e37_79b9_7f4a_7c15 ^ ((n as u64 + 1) << 20)));
-            std::fs::write(&path, changed).unwrap();
-            match catch_unwind(AssertUnwindSafe(|| whole_path(&path, folder.path()))) {
-                Ok(read) => sound += usize::from(read),
-                Err(_) => failures.push(format!("{name}, change {n}")),
-            }
+        // The buffer of a .gltf stays as it is, beside the changed file.
+        let buffer = file.with_extension("bin");
+        if ending == "gltf" {
+            std::fs::copy(&buffer, folder.path().join(buffer.file_name().unwrap())).unwrap();
         }
-        let rate = times as f64 / started.elapsed().as_secs_f64();
-        println!("{name}: {times} changed copies, {sound} still read, {rate:.0} per second");
+        let (begun, mut sound, mut most, mut slowest) = (Instant::now(), 0, 0, Duration::ZERO);
+        for n in 0..times {
+            let changed =
+                mutate(ending, &bytes, &mut Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed) ^ ((n + 1) << 20)));
+            let limit = MAX_GROWTH * changed.len().max(bytes.len()) + MAX_BESIDES;
+            std::fs::write(&path, changed).unwrap();
+            let what = format!("{name}, seed {seed}, change {n}");
+            *NOW.lock().unwrap() = what.clone();
+            RUNS.fetch_add(1, Ordering::Relaxed);
+            let execution = Instant::now();
+            match catch_unwind(AssertUnwindSafe(|| whole_path(&path, folder.path()))) {
+                Ok((read, held)) => {
+                    sound += usize::from(read);
+                    most = most.max(held);
+                    if held > limit {
+                        failures.push(format!("{what}: {held} bytes held, {limit} are allowed"));
+                    }
+                }
+                Err(_) => failures.push(what),
+            }
+            slowest = slowest.max(execution.elapsed());
+        }
+        total += times;
+        let rate = times as f64 / begun.elapsed().as_secs_f64();
+        println!(
+            "{name}: {times} changed copies, {sound} still read, at most {most} bytes held, {rate:.0} per second, at most {:.1} s",
+            slowest.as_secs_f64()
+        );
     }
-    assert!(failures.is_empty(), "{failures:?}");
+    println!("{total} executions in {:.0} s, seed {seed}", started.elapsed().as_secs_f64());
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// Ends the run, with the name of the change, where one takes far too long.
+fn watch() {
+    let (mut last, mut since) = (0, Instant::now());
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = RUNS.load(Ordering::Relaxed);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        } else if now > 0 && since.elapsed() > Duration::from_secs(HANG_SECS) {
+            let what = NOW.lock().map(|what| what.clone()).unwrap_or_default();
+            let _ = std::io::stderr().write_all(format!("HANG: {what}\n").as_bytes());
+            std::process::exit(101);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The JSON part of a report, as the page reads it. The layout is described in `docs/formats/report.md`.
 
-use bonesmith_core::metrics::{FrameSpreads, Percentiles};
+use bonesmith_core::metrics::{FrameSpreads, Percentiles, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,6 +16,8 @@ pub struct Document {
     pub version: &'static str,
     pub title: String,
     pub command: String,
+    /// As it was typed.
+    pub command_line: Option<String>,
     /// "y" or "z".
     pub up: &'static str,
     pub blob: BlobInfo,
@@ -78,6 +80,8 @@ pub struct Model {
     pub kind: &'static str,
     /// [N, 3]
     pub rest: Buffer,
+    /// [N, 3] stored unit normals, of a model that the page skins.
+    pub normals: Option<Buffer>,
     pub skin: Option<Skin>,
     pub positions: Option<Positions>,
     pub bones: Vec<BoneRow>,
@@ -87,6 +91,7 @@ pub struct Model {
     /// [J, 3]
     pub virtual_heads: Option<Buffer>,
     pub error: Option<ErrorPart>,
+    pub verdict: Option<Verdict>,
     pub plots: Plots,
     pub figures: Vec<Figure>,
     pub storage: Vec<StorageRow>,
@@ -126,6 +131,8 @@ pub struct ErrorPart {
     /// [F] each
     pub per_frame: FrameSpreads,
     pub histogram: Bars,
+    /// Radius of the rest pose's smallest enclosing sphere.
+    pub radius: f64,
 }
 
 #[derive(Debug, Serialize)]

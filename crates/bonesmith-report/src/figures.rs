@@ -1,7 +1,7 @@
 //! Figures and parameters in plain words. The measures are those of `bonesmith_core::metrics`.
 
 use bonesmith_core::ModelRef;
-use bonesmith_core::metrics::Metrics;
+use bonesmith_core::metrics::{CONTACT_FRAMES, Metrics};
 use serde_json::Value;
 
 use crate::document::{Figure, Param};
@@ -65,6 +65,35 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
         let meaning = "Mean angle between the normals of the original and the stored normals of the rig, deformed by its bones as engines do: \
                        what shading shows in three.js and most games.";
         figures.push(Figure::new("shading", skinned.degrees, "°", meaning));
+    }
+    figures.push(Figure::new(
+        "99.9 %",
+        metrics.p999_error,
+        "‰ of the radius",
+        "999 of 1000 distances, over all vertices and frames, are at most this.",
+    ));
+    if let Some(velocity) = metrics.velocity_error {
+        let meaning = "Root mean square error of the steps from frame to frame, per coordinate: trembling and popping that single frames do not show.";
+        figures.push(Figure::new("popping", velocity, "‰ of the radius per frame", meaning));
+    }
+    if let Some(contacts) = metrics.contacts {
+        let meaning = format!(
+            "Mean distance that vertices move which rest in the original for at least {CONTACT_FRAMES} frames: feet that slide, poles that wobble; at most {}.",
+            figure(contacts.max_drift)
+        );
+        figures.push(Figure::new("drift", contacts.mean_drift, "‰ of the radius", meaning));
+    }
+    if let Some(sted) = metrics.sted {
+        let meaning = "How unevenly edges change their lengths, in space and in time: local stretching and trembling.";
+        figures.push(Figure::new("STED", sted.total, "", meaning));
+    }
+    if let Some(kg) = metrics.kg_error {
+        figures.push(Figure::new(
+            "KG error",
+            kg,
+            "%",
+            "The error over the extent of the frames, as papers on compression give it.",
+        ));
     }
     figures.push(Figure::new(
         "95 % of vertices",

@@ -24,6 +24,8 @@ pub struct Scene<'a> {
     pub title: String,
     /// The command that asked for it.
     pub command: String,
+    /// The whole command line, if there is one.
+    pub command_line: Option<String>,
     /// What the models are held against.
     pub original: Option<&'a MeshSequence>,
     /// Models of one mesh; none for a report of tables.
@@ -144,6 +146,7 @@ impl Scene<'_> {
             version: env!("CARGO_PKG_VERSION"),
             title: self.title.clone(),
             command: self.command.clone(),
+            command_line: self.command_line.clone(),
             up: match surface.and_then(|surface| surface.space.up) {
                 Some(UpAxis::Z) => "z",
                 _ => "y",
@@ -193,6 +196,7 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
     let rest = blob.push(&flat(model.rest().iter().map(|p| p.as_dvec3())));
     let bones = subject.bone_rows();
     let skin = subject.is_skinned().then(|| skin(subject, kept, blob));
+    let normals = skin.as_ref().and_then(|_| subject.normals()).map(|normals| blob.push(&flat(normals.into_iter())));
     let positions = skin.is_none().then(|| Positions::new(&subject.positions(&kept.frames), blob));
     // Where joints are the bones, their motion is there already.
     let is_rig = model.kind() == ModelKind::Rig;
@@ -208,6 +212,7 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
         name: subject.name.clone(),
         kind: model.kind().id(),
         rest,
+        normals,
         skin,
         positions,
         bones,
@@ -215,6 +220,7 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
         bone_weights,
         virtual_heads: heads.map(|heads| blob.push(&flat(heads))),
         error: subject.metrics.map(|metrics| error(metrics, blob)),
+        verdict: subject.metrics.map(|metrics| metrics.verdict.clone()),
         plots: Plots {
             iterations: subject.iterations.clone(),
             influence_counts: model.influence_histogram(),
@@ -265,6 +271,7 @@ fn error(metrics: &Metrics, blob: &mut Blob) -> ErrorPart {
         percentiles: spread.percentiles,
         per_frame: spread.frames.clone(),
         histogram: Bars { edges: spread.histogram.edges(), counts: spread.histogram.counts.clone() },
+        radius: metrics.radius_model_units,
     }
 }
 

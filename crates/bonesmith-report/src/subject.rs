@@ -1,10 +1,11 @@
 //! What a report shows: models of all kinds, and the facts about them that the page lists.
 
 use bonesmith_core::deform::Poser;
+use bonesmith_core::mesh::shading::ShadingVertices;
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::model::StoragePart;
 use bonesmith_core::{Bone, BoneKind, ModelKind, ModelRef};
-use glam::{DAffine3, Vec3};
+use glam::{DAffine3, DVec3, Vec3};
 
 use crate::document::{BoneRow, Figure, Iteration, Remark, StorageRow, Timing};
 
@@ -103,6 +104,18 @@ impl<'a> Subject<'a> {
             tip: bone.tip.map(|tip| tip.to_array()),
         };
         self.model.rig().map_or_else(Vec::new, |rig| rig.bones.iter().map(row).collect())
+    }
+
+    /// [N] stored unit normals, as the faces are turned; the mean where a vertex has several. `None` without faces.
+    pub(crate) fn normals(&self) -> Option<Vec<DVec3>> {
+        let shading = ShadingVertices::new(self.model.surface());
+        let rest = self.model.rest();
+        let mut sums = vec![DVec3::ZERO; rest.len()];
+        let (stored, sides) = (shading.rest_normals(rest), shading.sides(rest));
+        for ((&i, normal), side) in shading.vertices().iter().zip(stored).zip(sides) {
+            sums[i as usize] += normal.normalize_or_zero() * side;
+        }
+        (shading.count() > 0).then(|| sums.into_iter().map(|sum| sum.normalize_or_zero()).collect())
     }
 
     /// Whether the page can skin it: linear weights alone, with few enough influences.

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::input::fitting_clip;
+use crate::summary::add_measures;
 use crate::text::{bytes, count, figure, file_name};
 
 /// Columns: name, unit, what it means.
-pub const COLUMNS: [(&str, &str, &str); 9] = [
+pub const COLUMNS: [(&str, &str, &str); 15] = [
     ("model", "", "The file."),
     (
         "E_RMS",
@@ -24,6 +25,12 @@ pub const COLUMNS: [(&str, &str, &str); 9] = [
     ("max error", "‰ of the radius", "The largest distance of any vertex in any frame."),
     ("RMSE %", "% of the diagonal", "Root mean square distance in percent of the diagonal of the bounding box."),
     ("normals °", "°", "Mean angle between the normals of original and model."),
+    ("shading °", "°", "Mean angle of the stored normals, deformed by the bones as engines do."),
+    ("99.9 %", "‰ of the radius", "The distance that 999 of 1000 vertices and frames stay below."),
+    ("KG %", "%", "Error over the extent of the frames, as papers on compression give it."),
+    ("STED", "", "How unevenly edges change their lengths, in space and in time."),
+    ("popping", "‰ of the radius per frame", "Root mean square error of the steps between frames, per coordinate."),
+    ("drift", "‰ of the radius", "Mean distance that vertices move which rest in the original."),
     ("bones", "", "Bones that carry the motion."),
     ("influences", "", "Bones, or virtual bones, that a vertex blends at most."),
     ("run time", "bytes", "Rest pose, weights and motion as a run time holds them."),
@@ -75,6 +82,12 @@ impl Compared {
             figure(metrics.max_error),
             figure(metrics.rmse_percent),
             or_dash(metrics.normal_degrees.map(figure)),
+            or_dash(metrics.skinned_normals.map(|skinned| figure(skinned.degrees))),
+            figure(metrics.p999_error),
+            or_dash(metrics.kg_error.map(figure)),
+            or_dash(metrics.sted.map(|sted| figure(sted.total))),
+            or_dash(metrics.velocity_error.map(figure)),
+            or_dash(metrics.contacts.map(|contacts| figure(contacts.mean_drift))),
             or_dash(self.bones().map(|n| n.to_string())),
             or_dash(self.bones().map(|_| self.model.view().max_influences().to_string())),
             bytes(self.run_time_bytes()),
@@ -91,6 +104,12 @@ impl Compared {
             json!(metrics.max_error),
             json!(metrics.rmse_percent),
             json!(metrics.normal_degrees),
+            json!(metrics.skinned_normals.map(|skinned| skinned.degrees)),
+            json!(metrics.p999_error),
+            json!(metrics.kg_error),
+            json!(metrics.sted.map(|sted| sted.total)),
+            json!(metrics.velocity_error),
+            json!(metrics.contacts.map(|contacts| contacts.mean_drift)),
             json!(self.bones()),
             json!(self.bones().map(|_| self.model.view().max_influences())),
             json!(self.run_time_bytes()),
@@ -101,7 +120,7 @@ impl Compared {
     fn to_json(&self) -> Value {
         let (metrics, model) = (&self.metrics, self.model.view());
         let (frame, vertex) = metrics.max_error_at;
-        json!({
+        let mut value = json!({
             "file": self.path.to_string_lossy(),
             "kind": model.kind().id(),
             "clip": model.rig().map(|rig| &rig.clips[self.clip].name),
@@ -116,7 +135,9 @@ impl Compared {
             "skinned_normals": metrics.skinned_normals,
             "run_time_bytes": self.run_time_bytes(),
             "file_bytes": file_bytes(&self.path),
-        })
+        });
+        add_measures(&mut value, Some(metrics));
+        value
     }
 }
 

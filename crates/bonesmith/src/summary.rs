@@ -170,6 +170,16 @@ pub struct Summary {
     pub output: Option<OutputPart>,
 }
 
+/// Measures of what people see, under the names that all commands use.
+pub(crate) fn add_measures(value: &mut Value, metrics: Option<&Metrics>) {
+    value["p999_error"] = json!(metrics.map(|m| m.p999_error));
+    value["kg_error"] = json!(metrics.and_then(|m| m.kg_error));
+    value["sted"] = json!(metrics.and_then(|m| m.sted));
+    value["velocity_error"] = json!(metrics.and_then(|m| m.velocity_error));
+    value["contacts"] = json!(metrics.and_then(|m| m.contacts));
+    value["verdict"] = json!(metrics.map(|m| &m.verdict));
+}
+
 impl Summary {
     /// Measures one clip of a model; a rig with corrective shapes without them too.
     pub fn measured<'a>(
@@ -293,6 +303,7 @@ impl Summary {
             "warnings": self.warnings.iter().map(Warning::to_json).collect::<Vec<_>>(),
             "params": self.params_json(),
         });
+        add_measures(&mut value, self.metrics.as_ref());
         let details = self.simplification.as_ref().map(|part| part.details.to_json());
         if let Some(value) = value.as_object_mut() {
             for part in [Some(self.work_json()), details].into_iter().flatten() {

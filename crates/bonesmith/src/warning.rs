@@ -48,6 +48,17 @@ pub enum Warning {
         /// The rig's clip.
         clip: String,
     },
+    /// The vertices of an input were split, merged or reordered, and matched with the rig's by position.
+    MatchedVertices {
+        /// The input.
+        input: String,
+        /// Vertices of the input.
+        found: usize,
+        /// Vertices of the rig.
+        rig: usize,
+        /// Vertices of the input that are at no vertex of the rig: left out.
+        unused: usize,
+    },
     /// Frames that the rig's clip does not cover were left out.
     FramesCut {
         /// The input.
@@ -103,6 +114,13 @@ impl std::fmt::Display for Warning {
             ),
             Self::StillImproving { iterations } => write!(f, "stopped after {iterations} iterations, still improving"),
             Self::OneBonePerVertex => write!(f, "every vertex of the rig has one bone only"),
+            Self::MatchedVertices { input, found, rig, unused } => {
+                write!(f, "{input}: its {found} vertices were matched with the rig's {rig} by position")?;
+                match unused {
+                    0 => Ok(()),
+                    n => write!(f, "; {n} vertices that the rig does not have are left out"),
+                }
+            }
             Self::Resampled { input, clip } => {
                 write!(f, "{input}: the rig's clip {clip:?} was resampled at its times")
             }

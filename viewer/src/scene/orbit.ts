@@ -20,11 +20,14 @@ export function startPose(): Pose {
   return { yaw: 0.62, pitch: 0.24, distance: 1, shift: new THREE.Vector3() };
 }
 
-/** What the camera must show: the box's half extents, and its half diagonal. */
+/** What the camera must show: vertices of sampled frames as offsets from the middle, [x, y, z] each, and the half diagonal of their box. */
 export interface Extent {
-  half: THREE.Vector3;
+  offsets: Float32Array;
   radius: number;
 }
+
+/** Distances by aspect: the offsets are many, the panes few. */
+const fitted = new WeakMap<Extent, Map<string, number>>();
 
 /** Direction from the target to the eye. */
 function outward({ yaw, pitch }: Pose, zUp: boolean): THREE.Vector3 {
@@ -32,20 +35,31 @@ function outward({ yaw, pitch }: Pose, zUp: boolean): THREE.Vector3 {
   return zUp ? v.set(v.x, -v.z, v.y) : v;
 }
 
-/** Distance at which the box just fits, seen in the first pose. */
-function fitting({ half }: Extent, aspect: number, zUp: boolean): number {
+/** Distance at which all offsets just fit, seen in the first pose. */
+function fitting(extent: Extent, aspect: number, zUp: boolean): number {
+  const known = fitted.get(extent) ?? new Map<string, number>();
+  fitted.set(extent, known);
+  const key = aspect.toFixed(4);
+  const found = known.get(key) ?? fittingAnew(extent, aspect, zUp);
+  known.set(key, found);
+  return found;
+}
+
+function fittingAnew({ offsets, radius }: Extent, aspect: number, zUp: boolean): number {
   const out = outward(startPose(), zUp);
   const right = new THREE.Vector3(0, zUp ? 0 : 1, zUp ? 1 : 0).cross(out).normalize();
   const up = out.clone().cross(right);
   const slope = Math.tan((FIELD_OF_VIEW * Math.PI) / 360) * FILL;
   let most = 0;
-  for (let corner = 0; corner < 8; corner++) {
-    const c = new THREE.Vector3(corner & 1 ? half.x : -half.x, corner & 2 ? half.y : -half.y, corner & 4 ? half.z : -half.z);
+  const c = new THREE.Vector3();
+  for (let i = 0; i < offsets.length; i += 3) {
+    c.fromArray(offsets, i);
     const wide = Math.abs(c.dot(right)) / (slope * aspect);
     const high = Math.abs(c.dot(up)) / slope;
     most = Math.max(most, Math.max(wide, high) + c.dot(out));
   }
-  return most;
+  // A single point has no size.
+  return most || radius;
 }
 
 /** Places `camera` of the given aspect. */

@@ -18,6 +18,9 @@ export function paint(source: Source, state: Readonly<State>): void {
     source.uniforms["frameError"].value = state.errorKind === "frame" ? 1 : 0;
     (source.value.array as Float32Array).set(state.errorKind === "max" ? model.error.worst : model.error.rms);
     source.value.needsUpdate = true;
+  } else if (state.color === "shading" && source.hasStoredNormals && model.error) {
+    source.uniforms["mode"].value = MAP;
+    source.uniforms["frameError"].value = 2;
   } else if (state.color === "bones" && model.weights) {
     source.uniforms["mode"].value = TINT;
     blendColors(model, model.weights, source.tint.array as Uint8Array);

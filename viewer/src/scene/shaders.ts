@@ -11,12 +11,13 @@ vec3 placed(out vec3 turned) {
   return boxMin + position * boxSize;
 }`;
 
-/** Rows of the blended matrix; normals turn by its cofactors, which are right under scale and shear too. */
+/** Rows of the blended matrix. Stored normals are multiplied by it, as three.js and most engines do; others are of the posed surface already. */
 function skinned(quads: number): string {
   const groups = Array.from({ length: quads }, (_, i) => i);
   return `
 ${groups.map((i) => `in vec4 joints${i};\nin vec4 weights${i};`).join("\n")}
 uniform sampler2D matrices;
+uniform highp int storedNormals;
 vec4 rowOf(int joint, int row) {
   int texel = 3 * joint + row;
   return texelFetch(matrices, ivec2(texel % ${MATRIX_WIDTH}, texel / ${MATRIX_WIDTH}), 0);
@@ -31,8 +32,7 @@ void add(float joint, float weight, inout vec4 x, inout vec4 y, inout vec4 z) {
 vec3 placed(out vec3 turned) {
   vec4 x = vec4(0.0), y = vec4(0.0), z = vec4(0.0);
 ${groups.flatMap((i) => ["x", "y", "z", "w"].map((c) => `  add(joints${i}.${c}, weights${i}.${c}, x, y, z);`)).join("\n")}
-  mat3 cofactors = mat3(cross(y.xyz, z.xyz), cross(z.xyz, x.xyz), cross(x.xyz, y.xyz));
-  turned = normalize(transpose(cofactors) * normal);
+  turned = storedNormals == 1 ? normalize(vec3(dot(x.xyz, normal), dot(y.xyz, normal), dot(z.xyz, normal))) : normal;
   vec4 rest = vec4(position, 1.0);
   return vec3(dot(x, rest), dot(y, rest), dot(z, rest));
 }`;
@@ -50,6 +50,7 @@ precision highp sampler2D;
 in vec3 position;
 in vec3 normal;
 in vec3 other;
+in vec3 otherNormal;
 in float value;
 in vec3 tint;
 uniform mat4 viewMatrix;
@@ -75,6 +76,8 @@ void main() {
   vView = seen.xyz;
   vNormal = mat3(viewMatrix) * turned;
   vValue = frameError == 1 ? distance(place, otherMin + other * otherSize) : value;
+  // The angle to the original's normal in degrees; the chord keeps small angles exact.
+  if (frameError == 2) vValue = degrees(2.0 * asin(min(0.5 * distance(turned, otherNormal), 1.0)));
   vTint = tint;${readback ? readPosition : "\n  gl_Position = projectionMatrix * seen;\n  gl_PointSize = pointSize;"}
 }`;
 }
@@ -101,6 +104,7 @@ in vec3 vTint;
 uniform int mode;
 uniform int contours;
 uniform int facets;
+uniform highp int storedNormals;
 uniform int cloud;
 uniform float top;
 uniform float ghost;
@@ -131,7 +135,8 @@ void main() {
   vec3 n = facets == 1 ? normalize(cross(dFdx(vView), dFdy(vView))) : normalize(vNormal);
   vec3 toEye = normalize(-vView);
   if (facets == 0 && !gl_FrontFacing) n = -n;
-  if (dot(n, toEye) < 0.0) n = normalize(n - 2.0 * dot(n, toEye) * toEye);
+  // An engine lights what a stored normal says, also where it points away from the eye.
+  if (dot(n, toEye) < 0.0 && (storedNormals == 0 || facets == 1)) n = normalize(n - 2.0 * dot(n, toEye) * toEye);
   float key = max(dot(n, normalize(vec3(-0.45, 0.7, 0.6))), 0.0);
   float fill = 0.5 + 0.5 * dot(n, normalize(vec3(0.7, -0.1, 0.4)));
   float sky = 0.5 + 0.5 * n.y;

@@ -26,6 +26,8 @@ export class Source {
   readonly value: THREE.BufferAttribute;
   readonly uniforms: Uniforms;
   frame = -1;
+  /** Frame whose posed positions gave the normals of a skinned source. */
+  private normalsFrame = -1;
   private readonly position: THREE.BufferAttribute;
   private readonly normal: THREE.BufferAttribute;
   private readonly matrices: THREE.DataTexture | null;
@@ -35,7 +37,7 @@ export class Source {
     private readonly content: Content,
     readonly model: ModelContent | null,
     private readonly baked: Baked | null,
-    other: THREE.BufferAttribute | null,
+    other: Source | null,
     shared: Shared,
   ) {
     const n = content.vertices;
@@ -43,8 +45,8 @@ export class Source {
     const rest = model ? model.rest : new Float32Array(3 * n);
     this.position = baked ? dynamic(new THREE.BufferAttribute(new Uint16Array(3 * n), 3, true)) : new THREE.BufferAttribute(rest, 3);
     this.normal = new THREE.BufferAttribute(new Float32Array(3 * n), 3);
-    if (baked) dynamic(this.normal);
-    else normals(rest, content.triangles, this.normal.array as Float32Array);
+    dynamic(this.normal);
+    if (!baked) normals(rest, content.triangles, this.normal.array as Float32Array);
     this.value = new THREE.BufferAttribute(new Float32Array(n), 1);
     this.tint = new THREE.BufferAttribute(new Uint8Array(3 * n).fill(255), 3, true);
     this.matrices = skin ? matrixTexture(skin.joints) : null;
@@ -56,6 +58,7 @@ export class Source {
       otherMin: { value: new THREE.Vector3() },
       otherSize: { value: new THREE.Vector3(1, 1, 1) },
       frameError: { value: 0 },
+      storedNormals: { value: 0 },
       readRows: { value: readRows(n) },
       pointSize: shared.pointSize,
       cloud: { value: content.triangles.length === 0 ? 1 : 0 },
@@ -66,7 +69,8 @@ export class Source {
     const attributes: Record<string, THREE.BufferAttribute> = {
       position: this.position,
       normal: this.normal,
-      other: other ?? this.position,
+      other: other?.position ?? this.position,
+      otherNormal: other?.normal ?? this.normal,
       value: this.value,
       tint: this.tint,
       ...(skin ? influences(skin, n) : {}),
@@ -80,9 +84,27 @@ export class Source {
     for (const object of [this.surface, this.wire, this.points]) object.frustumCulled = false;
   }
 
-  /** The attribute that other sources measure their distance to. */
-  get positions(): THREE.BufferAttribute {
-    return this.position;
+  /** Whether it is skinned here and has normals to deform. */
+  get hasStoredNormals(): boolean {
+    return !this.baked && !!this.model?.skin && !!this.model.normals;
+  }
+
+  /** Shades with the stored normals, deformed by the bones. */
+  useStoredNormals(): void {
+    if (!this.hasStoredNormals || this.uniforms["storedNormals"].value === 1) return;
+    (this.normal.array as Float32Array).set(this.model!.normals!);
+    this.normal.needsUpdate = true;
+    this.uniforms["storedNormals"].value = 1;
+    this.normalsFrame = -1;
+  }
+
+  /** Shades with the normals of posed positions in the frame shown. */
+  useNormalsOf(posed: () => Float32Array): void {
+    if (this.baked || this.normalsFrame === this.frame) return;
+    normals(posed(), this.content.triangles, this.normal.array as Float32Array);
+    this.normal.needsUpdate = true;
+    this.uniforms["storedNormals"].value = 0;
+    this.normalsFrame = this.frame;
   }
 
   setFrame(frame: number): void {

@@ -1,7 +1,7 @@
 // The 3D part: one WebGL canvas, cut into panes. Draws only when something changed.
 import * as THREE from "three";
 import { fromHex, heat, toSrgb, type Rgb } from "../color";
-import { heatTop, type Content } from "../content";
+import { heatTop, SHADING_TOP, type Content } from "../content";
 import type { State, Store } from "../state";
 import { Floor } from "./floor";
 import { aim, startPose, type Extent, type Pose } from "./orbit";
@@ -66,7 +66,7 @@ export class View {
     const original = content.original ? new Source("original", content, null, content.original, null, this.shared) : null;
     if (original) this.sources.set(-1, original);
     content.models.forEach((model, i) => {
-      this.sources.set(i, new Source(model.name, content, model, model.baked, original?.positions ?? null, this.shared));
+      this.sources.set(i, new Source(model.name, content, model, model.baked, original, this.shared));
       if (model.bones.length > 0 || model.virtualHeads) this.skeletons.set(i, new Skeleton(model, this.rim, this.ratio));
     });
     this.readback = new Readback(this.renderer, content.vertices);
@@ -80,29 +80,35 @@ export class View {
     this.resize();
   }
 
-  /** Radius and middle from sampled frames as the GPU places them. */
+  /** Radius, middle and vertices from sampled frames as the GPU places them. */
   private measure(): { extent: Extent; floor: number; travels: boolean } {
     const source = this.sources.get(-1) ?? this.sources.get(0)!;
     const whole = new THREE.Box3();
     const half = new THREE.Vector3();
     let path = 0;
-    const first = new THREE.Vector3();
     const samples = Math.min(this.content.frames, 9);
-    for (let s = 0; s < samples; s++) {
+    const shots = Array.from({ length: samples }, (_, s) => {
       const frame = Math.round((s * (this.content.frames - 1)) / Math.max(samples - 1, 1));
-      const box = new THREE.Box3().setFromArray(this.readback.positions(source, frame));
-      const centre = box.getCenter(new THREE.Vector3());
-      if (s === 0) first.copy(centre);
+      const positions = this.readback.positions(source, frame);
+      const box = new THREE.Box3().setFromArray(positions);
       half.max(box.getSize(new THREE.Vector3()).divideScalar(2));
-      path = Math.max(path, centre.distanceTo(first));
       whole.union(box);
-    }
+      return { positions, centre: box.getCenter(new THREE.Vector3()), mean: source.centre(frame, new THREE.Vector3()) };
+    });
+    for (const { centre } of shots) path = Math.max(path, centre.distanceTo(shots[0].centre));
     whole.getCenter(this.home);
     const travels = path > 0.5 * half.length();
+    const step = Math.max(1, Math.floor(this.content.vertices / 1000));
+    const offsets: number[] = [];
+    for (const { positions, mean } of shots) {
+      // A camera that follows has the mean in its middle, at the same height always.
+      const middle = travels ? mean.clone().setComponent(this.upAxis, this.home.getComponent(this.upAxis)) : this.home;
+      for (let v = 0; 3 * v < positions.length; v += step) for (let c = 0; c < 3; c++) offsets.push(positions[3 * v + c] - middle.getComponent(c));
+    }
     const all = whole.getSize(new THREE.Vector3()).divideScalar(2);
     if (!travels) half.copy(all);
     else half.setComponent(this.upAxis, all.getComponent(this.upAxis));
-    return { extent: { half, radius: half.length() || 1 }, floor: this.zUp ? whole.min.z : whole.min.y, travels };
+    return { extent: { offsets: Float32Array.from(offsets), radius: half.length() || 1 }, floor: this.zUp ? whole.min.z : whole.min.y, travels };
   }
 
   private get upAxis(): number {
@@ -113,7 +119,8 @@ export class View {
     this.store.on(["color", "errorKind", "errorTop", "bone", "model"], (state) => {
       for (const source of this.sources.values()) paint(source, state);
       for (const [i, skeleton] of this.skeletons) skeleton.paint(i === state.model ? state.bone : null);
-      const top = state.color === "weights" ? 1 : heatTop(this.content.models, state.errorKind, state.errorTop);
+      const fixed = { weights: 1, shading: SHADING_TOP }[state.color as string];
+      const top = fixed ?? heatTop(this.content.models, state.errorKind, state.errorTop);
       this.shared.top.value = top;
     });
     this.store.on(["theme"], (state) => this.setTheme(state.theme));
@@ -172,6 +179,7 @@ export class View {
     const state = this.store.get();
     for (const source of this.sources.values()) source.setFrame(state.frame);
     for (const skeleton of this.skeletons.values()) skeleton.setFrame(state.frame);
+    this.setNormals(state);
     this.middle.copy(this.home);
     if (state.follow) {
       (this.sources.get(-1) ?? this.sources.get(state.model))?.centre(state.frame, this.middle);
@@ -188,6 +196,15 @@ export class View {
       return { pane, camera };
     });
     this.onDraw?.();
+  }
+
+  /** The map of shading errors is about stored normals, whatever the switch says. */
+  private setNormals(state: Readonly<State>): void {
+    for (const source of this.sources.values()) {
+      const stored = state.normals === "skinned" || state.color === "shading";
+      if (stored && source.hasStoredNormals) source.useStoredNormals();
+      else source.useNormalsOf(() => this.readback.positions(source, state.frame));
+    }
   }
 
   private drawPane({ rect, clip, sources }: Pane, camera: THREE.Camera, width: number, height: number): void {

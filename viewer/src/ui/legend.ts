@@ -1,6 +1,6 @@
 // The key of the colours: the heat map with numbers and percentiles and how many vertices lie where, weights, or bones by name.
 import { css, heatGradient } from "../color";
-import { heatTop, largest, type Content, type ErrorArrays } from "../content";
+import { heatTop, largest, SHADING_TOP, sizeOf, type Content, type ErrorArrays } from "../content";
 import type { State, Store } from "../state";
 import { choices, toggle } from "./controls";
 import { h, num, svg } from "./dom";
@@ -18,6 +18,7 @@ export function legend(content: Content, store: Store): HTMLElement {
       ...(content.original ? [{ value: "frame" as const, label: "Frame", hint: "In the frame shown" }] : []),
     ]),
     choices(store, "errorTop", "Scale up to", [
+      ...(sizeOf(content.models) === null ? [] : [{ value: "absolute" as const, label: "10 ‰", hint: "10 thousandths of the model's size, in every report" }]),
       { value: "p99", label: "99 %", hint: "99 % of the vertices lie below the top" },
       { value: "max", label: "Largest", hint: "Top of the scale is the largest value" },
     ]),
@@ -37,6 +38,12 @@ function bodyOf(content: Content, state: Readonly<State>): Node[] {
   if (!model) return [];
   if (state.color === "error" && model.error) return errorKey(content, model.error, state);
   if (state.color === "error") return [h("p", { class: "soft" }, "This report has no original to measure the error against.")];
+  if (state.color === "shading" && model.normals && model.error) {
+    const ends = [0, 0.5, 1].map((x): [number, string] => [x, `${x * SHADING_TOP}°`]);
+    const what = "Angle between the original's normals in this frame and the stored normals, deformed by the bones as engines do.";
+    return [h("h3", {}, "Skinned normals in this frame"), bar(), ticks(ends), h("p", { class: "soft" }, what)];
+  }
+  if (state.color === "shading") return [h("p", { class: "soft" }, "This model stores no normals that the page could deform.")];
   if (state.color === "weights" && model.weights) {
     const name = model.bones[state.bone ?? 0]?.name ?? "";
     return [h("h3", {}, "Weight of ", h("b", {}, name)), bar(), ticks([0, 0.5, 1].map((x) => [x, `${Math.round(100 * x)} %`]))];
@@ -53,10 +60,13 @@ function errorKey(content: Content, error: ErrorArrays, state: Readonly<State>):
   const values = state.errorKind === "rms" ? error.rms : error.worst;
   const title = { rms: "RMS error per vertex", max: "Worst error per vertex", frame: "Error in this frame" }[state.errorKind];
   if (top === 0) return [h("h3", {}, title), h("p", { class: "soft" }, "There is none: every vertex lies where the original has it.")];
-  const nodes: Node[] = [h("h3", {}, title, h("span", { class: "unit" }, "model units"))];
+  const size = sizeOf(content.models);
+  const absolute = state.errorTop === "absolute" && size !== null;
+  const unit = absolute ? "‰ of the size" : "model units";
+  const nodes: Node[] = [h("h3", {}, title, h("span", { class: "unit" }, unit))];
   if (state.errorKind !== "frame") nodes.push(distribution(values, top));
-  nodes.push(bar(), ticks([0, 0.5, 1].map((x) => [x, num(x * top, 3)])));
-  if (state.errorKind !== "frame") nodes.push(percentiles(values, error, state));
+  nodes.push(bar(), ticks([0, 0.5, 1].map((x) => [x, num(absolute ? (1000 * x * top) / size : x * top, 3)])));
+  if (state.errorKind !== "frame") nodes.push(percentiles(values, error, state, absolute ? 1000 / size : 1));
   return nodes;
 }
 
@@ -82,7 +92,7 @@ function distribution(values: Float32Array, top: number): SVGSVGElement {
   );
 }
 
-function percentiles(values: Float32Array, error: ErrorArrays, state: Readonly<State>): HTMLElement {
+function percentiles(values: Float32Array, error: ErrorArrays, state: Readonly<State>, scale: number): HTMLElement {
   const sorted = values.slice().sort();
   const at = (q: number): number => sorted[Math.round(q * (sorted.length - 1))] ?? 0;
   const given = error.percentiles;
@@ -90,7 +100,7 @@ function percentiles(values: Float32Array, error: ErrorArrays, state: Readonly<S
     state.errorKind === "rms"
       ? [["half", given.p50], ["90 %", given.p90], ["95 %", given.p95], ["99 %", given.p99], ["all", at(1)]]
       : [["half", at(0.5)], ["90 %", at(0.9)], ["95 %", at(0.95)], ["99 %", at(0.99)], ["all", error.max.value]];
-  const cells = rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, num(value, 3))));
+  const cells = rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, num(scale * value, 3))));
   return h("dl", { class: "percentiles", "aria-label": "Share of the vertices whose error is at most" }, ...cells);
 }
 

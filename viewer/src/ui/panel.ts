@@ -14,21 +14,31 @@ export function panel(content: Content, store: Store): HTMLElement {
     "aside",
     { class: "panel", "aria-label": "What the picture shows" },
     sources > 1 ? layoutPart(content, store) : null,
-    hasError || hasWeights ? colorPart(store, hasError, hasWeights) : null,
+    hasError || hasWeights ? colorPart(content, store, hasError, hasWeights) : null,
     legend(content, store),
+    content.models.some((model) => model.normals) ? normalsPart(store) : null,
     showPart(content, store, sources),
     inspector(content, store),
   );
   return element;
 }
 
-function colorPart(store: Store, hasError: boolean, hasWeights: boolean): HTMLElement {
+function colorPart(content: Content, store: Store, hasError: boolean, hasWeights: boolean): HTMLElement {
+  const hasShading = !!content.original && content.models.some((model) => model.normals && model.error);
+  const shading: Choice<State["color"]>[] = [{ value: "shading", label: "Shading", key: "G", hint: "How far the skinned normals are off" }];
   const error: Choice<State["color"]>[] = [{ value: "error", label: "Error", key: "E" }];
   const weights: Choice<State["color"]>[] = [
     { value: "bones", label: "Bones", key: "B" },
     { value: "weights", label: "Weights", key: "W", hint: "Weights of the picked bone" },
   ];
-  return choices(store, "color", "Colours", [{ value: "surface", label: "Plain", key: "S" }, ...(hasError ? error : []), ...(hasWeights ? weights : [])]);
+  return choices(store, "color", "Colours", [{ value: "surface", label: "Plain", key: "S" }, ...(hasError ? error : []), ...(hasShading ? shading : []), ...(hasWeights ? weights : [])]);
+}
+
+function normalsPart(store: Store): HTMLElement {
+  return choices(store, "normals", "Normals", [
+    { value: "skinned", label: "Skinned", key: "I", hint: "Stored normals deformed by the bones, as engines do" },
+    { value: "positions", label: "Positions", key: "I", hint: "Computed from the posed vertices" },
+  ]);
 }
 
 function layoutPart(content: Content, store: Store): HTMLElement {

@@ -61,6 +61,8 @@ function bindings(content: Content, store: Store, view: View, help: () => void):
     ["Colours", [
       color("s", "surface", "plain surface"),
       color("e", "error", "error"),
+      color("g", "shading", "error of the skinned normals"),
+      { keys: ["i"], show: "I", what: "skinned normals, or from positions", run: () => store.set({ normals: store.get().normals === "skinned" ? "positions" : "skinned" }) },
       color("b", "bones", "bones"),
       color("w", "weights", "weights of the picked bone"),
       { keys: ["n"], show: "N", what: "next bone", run: () => nextBone(1) },

@@ -98,7 +98,7 @@ export function timings(model: ModelContent): HTMLElement | null {
 
 export function done(report: Report): HTMLElement | null {
   const part = report.done;
-  if (!part || !(part.text || part.params?.length)) return null;
+  if (!part || !(part.text || part.params?.length || report.command_line)) return null;
   const rows = (part.params ?? []).map((p) =>
     h("div", {}, h("dt", {}, p.name), h("dd", {}, h("code", {}, typeof p.value === "number" ? num(p.value, 6) : (p.value ?? "–"))), p.meaning ? h("dd", { class: "meaning" }, p.meaning) : null),
   );
@@ -109,6 +109,7 @@ export function done(report: Report): HTMLElement | null {
     h("h2", {}, "What was done"),
     h("p", { class: "lead" }, part.text),
     rows.length > 0 ? h("dl", { class: "params" }, ...rows) : null,
+    report.command_line ? h("p", { class: "command" }, h("span", {}, "Command "), h("code", {}, report.command_line)) : null,
     times.length > 0 ? h("p", { class: "soft" }, `Time: ${times.join(", ")}.`) : null,
   );
 }

@@ -28,6 +28,9 @@ pub struct RigArgs {
     /// Add N bones where the error is largest: helper_001, ... each a child of the bone it follows best
     #[arg(long, value_name = "N", requires = "rig")]
     pub add_bones: Option<usize>,
+    /// Keep the rig's rest normals instead of solving for those that shade best in the animation
+    #[arg(long, requires = "rig")]
+    pub keep_normals: bool,
     /// Which of the rig's animations each INPUT is, in order; none: as if the rig had none [default: by name, else order]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "rig")]
     pub rig_clip: Vec<String>,

@@ -48,6 +48,7 @@ pub fn report(
 /// Writes the page; returns in words what was written.
 pub fn write_page(scene: &Scene, target: &ReportTarget, session: &mut Session) -> anyhow::Result<String> {
     session.stage("writing the report")?;
+    let scene = &Scene { command_line: Some(command_line()), ..scene.clone() };
     let page = bonesmith::write_report(scene, &target.path, target.max_bytes)?;
     session.finish_progress();
     let left_out = match page.kept_every {
@@ -55,6 +56,17 @@ pub fn write_page(scene: &Scene, target: &ReportTarget, session: &mut Session) -
         every => format!(", one frame in {every}"),
     };
     Ok(format!("{}, {}{left_out}", target.path.display(), bytes(page.html.len() as u64)))
+}
+
+/// The command as it was typed, its words quoted where a shell needs that.
+pub fn command_line() -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("bonesmith".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the page and prints what was written, unless stdout belongs to the JSON.

@@ -41,6 +41,7 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage("writing")?;
     let mut scene = model_scene(path, model, clip, metrics.as_ref(), sequence.as_ref());
+    scene.command_line = Some(super::command_line());
     if let Some(original) = against.paths.first() {
         scene.title += &format!(" against {}", file_name(original));
     }

@@ -147,3 +147,16 @@ fn completions_and_manual_come_from_the_definitions() {
     let page = bonesmith(dir.path(), "man").fine().stdout;
     assert!(page.starts_with(".ie") && page.contains("BONESMITH CONVERT") && page.contains("target\\-error"));
 }
+
+/// `info` describes a mesh that is too small for a fit: a triangle, two points.
+#[test]
+fn info_of_a_triangle() {
+    let dir = folder();
+    for (name, text) in [("tri.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"), ("two.obj", "v 0 0 0\nv 1 2 3\n")] {
+        std::fs::write(dir.path().join(name), text).unwrap();
+        let info = bonesmith(dir.path(), &format!("info -q {name} --json -")).fine().json();
+        assert_eq!(info["vertices"].as_u64(), Some(text.matches('v').count() as u64));
+        assert_eq!(info["faces"].as_u64(), Some(text.matches('f').count() as u64));
+        bonesmith(dir.path(), &format!("fit -q {name} -o out.glb")).refused(&[name, "at least 4"]);
+    }
+}

@@ -17,6 +17,7 @@ mod pieces;
 mod report;
 mod report_judge;
 mod rigs;
+mod same_bytes;
 mod schema;
 mod skeleton;
 mod sound_results;

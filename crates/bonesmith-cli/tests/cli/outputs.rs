@@ -174,3 +174,17 @@ fn what_fails_after_the_fit_leaves_the_old_files() {
     assert!(contents(at).iter().all(|(_, bytes)| bytes != b"old"));
     assert_eq!(names(at), ["out.bin", "out.gltf", "out.html", "out.json", "walk.npz"]);
 }
+
+/// A file that the shell does not let grow any further: an error as on a full disk, no file left behind.
+#[cfg(unix)]
+#[test]
+fn a_limit_on_file_sizes_leaves_nothing_behind() {
+    let dir = folder();
+    walk(dir.path());
+    let line = format!("ulimit -f 8; exec {} convert -q walk.npz out.glb", env!("CARGO_BIN_EXE_bonesmith"));
+    let run = std::process::Command::new("sh").current_dir(dir.path()).args(["-c", &line]).output().unwrap();
+    let message = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{message}");
+    assert!(message.contains("out.glb"), "{message}");
+    assert_eq!(names(dir.path()), ["walk.npz"]);
+}

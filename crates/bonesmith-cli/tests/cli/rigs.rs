@@ -288,3 +288,40 @@ fn a_cache_with_split_vertices_is_answered_with_advice() {
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("Merge Vertices"), "{}", run.stderr);
 }
+
+/// A cache whose vertices an exporter split, one for each corner of a face, and wrote from the last to the first, beside
+/// another object: vertices are matched by position, with a warning.
+#[test]
+fn a_cache_with_split_vertices_is_matched() {
+    let dir = folder();
+    let (rig, walk) = character(dir.path());
+    forget_weights(&rig, &dir.path().join("bare.glb"));
+    let corners: Vec<u32> = rig.surface.topology.vertex_triangles().into_iter().rev().flatten().collect();
+    let mut topology = bonesmith_core::Topology::empty();
+    (0..corners.len() as u32 / 3).for_each(|t| topology.push_face(&[3 * t, 3 * t + 1, 3 * t + 2]));
+    let frame = |positions: &[Vec3]| {
+        let mut split: Vec<Vec3> = corners.iter().map(|&v| positions[v as usize]).collect();
+        split.push(Vec3::splat(50.0));
+        bonesmith_core::RawFrame::from(split)
+    };
+    let raw = bonesmith_core::RawSequence {
+        frames: (0..walk.frame_count()).map(|t| frame(walk.frame(t))).collect(),
+        times_secs: walk.times_secs().to_vec(),
+        surface: bonesmith_core::Surface { topology, ..Default::default() },
+        ..Default::default()
+    };
+    crate::harness::write_npz(raw, &dir.path().join("soup.npz"));
+    let summary = bonesmith(dir.path(), "fit soup.npz --rig rig.glb --solve motion -o m.glb -q --json -").fine().json();
+    assert!(summary["e_rms"].as_f64().unwrap() < 0.2, "{summary}");
+    let text = summary["warnings"].to_string();
+    assert!(text.contains("matched") && text.contains("1 vertices that the rig does not have"), "{text}");
+    let found = load_rig(&dir.path().join("m.glb")).unwrap();
+    assert_eq!(found.rest, rig.rest);
+    // Nothing in common, nothing to match by.
+    let mut other = load_sequence(&[dir.path().join("soup.npz")], &LoadOptions::default()).unwrap();
+    other.frames.iter_mut().for_each(|frame| frame.positions.iter_mut().for_each(|p| *p *= 1.05));
+    crate::harness::write_npz(other, &dir.path().join("other.npz"));
+    let refused = bonesmith(dir.path(), "fit -q other.npz --rig rig.glb --solve motion -o m.glb");
+    assert!(refused.stderr.contains("Merge Vertices"), "{}", refused.stderr);
+    refused.refused(&["vertices, the rig"]);
+}

@@ -67,7 +67,7 @@ pub fn blended_matrix(weights: &SparseWeights, posed_from_rest: &[DAffine3], i: 
 }
 
 /// Rest normals for which the normals of `rig`'s clips come closest to those of the sequences, one sequence for each clip; `None` without
-/// faces or frames.
+/// faces or frames. Faces and hard edges are those of the rig.
 pub fn solve_rest_normals(rig: &Rig, sequences: &[&MeshSequence]) -> Option<CornerAttribute<3>> {
     solve_rest_normals_from(rig, sequences, None)
 }
@@ -78,14 +78,16 @@ pub(crate) fn solve_rest_normals_from(
     sequences: &[&MeshSequence],
     of_vertices: Option<&NormalRows>,
 ) -> Option<CornerAttribute<3>> {
-    let first = sequences.first()?;
-    let shading = ShadingVertices::new(first.surface());
+    if sequences.is_empty() {
+        return None;
+    }
+    let shading = ShadingVertices::new(&rig.surface);
     if shading.count() == 0 {
         return None;
     }
     let clips: Vec<ClipRows> = rig.clips.iter().zip(sequences).map(|(clip, s)| ClipRows::new(clip, s)).collect();
     let start: Vec<DVec3> = shading.rest_normals(&rig.rest).iter().map(|n| n.normalize_or_zero()).collect();
-    let sides = shading.sides(first.rest());
+    let sides = shading.sides(&rig.rest);
     let of_vertices = of_vertices.filter(|_| shading.is_smooth());
     let most_frames = sequences.iter().map(|sequence| sequence.frame_count()).max().unwrap_or(0);
     let held = of_vertices.map_or((HELD / most_frames.max(1)).max(1), |_| shading.count());
@@ -110,7 +112,7 @@ pub(crate) fn solve_rest_normals_from(
         });
     }
     let values = normals.iter().map(|n| n.normalize_or(DVec3::Z).as_vec3().to_array()).collect();
-    let name = first.surface().normals.as_ref().map_or_else(|| "normals".to_owned(), |own| own.name.clone());
+    let name = rig.surface.normals.as_ref().map_or_else(|| "normals".to_owned(), |own| own.name.clone());
     Some(CornerAttribute { name, values, indices: shading.of_corner().to_vec() })
 }
 

@@ -41,6 +41,7 @@ use crate::skinning::limits::{self, Beyond};
 use crate::skinning::loss::Loss;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
+use crate::skinning::near::MANY_BONES;
 use crate::skinning::norm;
 use crate::skinning::normals::Normals;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
@@ -311,7 +312,7 @@ impl<'a> Fit<'a> {
         }
         let Some((_, state)) = best else { unreachable!("at least one search is made") };
         drop(coarse);
-        let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
+        let mut state = run.observed("lift", |run| sample.lift(problem, sequence, state, &mut || run.report()))?;
         let refined = self.refine(&mut state, vertices, run)?;
         Ok((state, refined))
     }
@@ -341,7 +342,7 @@ impl<'a> Fit<'a> {
         let weight = part.normals.as_ref().map(|normals| self.weight(&descent.moments, normals.weight));
         drop(descent);
         drop(part);
-        *state = run.timed("lift", || middle.lift(problem, sequence, seen));
+        *state = run.observed("lift", |run| middle.lift(problem, sequence, seen, &mut || run.report()))?;
         self.polish(state, plan.last_rounds, vertices, weight, run)
     }
 
@@ -460,8 +461,10 @@ impl<'a> Fit<'a> {
         vertices: VertexParams,
         run: &mut Run<'_>,
     ) -> Result<StopReason, Cancelled> {
-        run.stage("weights and bones", Some(rounds))?;
         let Self { sequence, params, plan, .. } = self;
+        let many = state.bones() > MANY_BONES && params.max_iterations.is_none();
+        let rounds = if many { 2 * rounds } else { rounds };
+        run.stage("weights and bones", Some(rounds))?;
         let step = match params.smooth > 0.0 {
             true => {
                 let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());

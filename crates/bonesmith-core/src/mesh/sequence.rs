@@ -56,7 +56,7 @@ pub struct RawSequence {
 /// A checked mesh animation.
 ///
 /// Invariants (established by `try_from`, relied on everywhere):
-/// 1. N >= 4 vertices, F >= 1 frames; every frame and the rest pose have N positions.
+/// 1. N >= 4 vertices (N >= 1 by [`MeshSequence::of_any_size`]), F >= 1 frames; every frame and the rest pose have N positions.
 /// 2. All positions are finite.
 /// 3. Faces name existing vertices; corner attributes fit the faces.
 /// 4. Times are finite and rise strictly.
@@ -77,8 +77,8 @@ pub struct MeshSequence {
 pub enum SequenceError {
     #[error("the sequence has no frames")]
     NoFrames,
-    #[error("the mesh has {vertices} vertices, at least {MIN_VERTICES} are needed")]
-    TooFewVertices { vertices: usize },
+    #[error("the mesh has {vertices} vertices, at least {least} {} needed", if *least == 1 { "is" } else { "are" })]
+    TooFewVertices { vertices: usize, least: usize },
     #[error("{place} has {found} vertices, but the first frame has {expected}")]
     VertexCount { place: String, found: usize, expected: usize },
     /// The first face that differs; `None` when only the counts do.
@@ -101,11 +101,23 @@ impl TryFrom<RawSequence> for MeshSequence {
     type Error = SequenceError;
 
     fn try_from(raw: RawSequence) -> Result<Self, SequenceError> {
+        Self::with_vertices(raw, MIN_VERTICES)
+    }
+}
+
+impl MeshSequence {
+    /// As `try_from`, for meshes that are only shown: a single triangle or point will do.
+    pub fn of_any_size(raw: RawSequence) -> Result<Self, SequenceError> {
+        Self::with_vertices(raw, 1)
+    }
+
+    /// Checks everything; at least `least` vertices are needed.
+    fn with_vertices(raw: RawSequence, least: usize) -> Result<Self, SequenceError> {
         let first = raw.frames.first().ok_or(SequenceError::NoFrames)?;
         let n = first.positions.len();
         let faces = &raw.surface.topology;
-        if n < MIN_VERTICES {
-            return Err(SequenceError::TooFewVertices { vertices: n });
+        if n < least {
+            return Err(SequenceError::TooFewVertices { vertices: n, least });
         }
         if let Some(rest) = &raw.rest {
             check_frame(rest, "the rest pose", n, faces)?;

@@ -1,6 +1,7 @@
 //! Corner attributes and materials of a mesh, passed through unchanged.
 
 use glam::{DMat3, DVec3};
+use serde::{Deserialize, Serialize};
 
 use crate::mesh::space::Space;
 use crate::mesh::topology::{Topology, TopologyError};
@@ -119,6 +120,21 @@ pub struct Texture {
     pub image: u32,
     /// Index into `Surface::uv_sets`.
     pub uv_set: u32,
+    /// What is outside the image, along u and v.
+    pub wrap: [Wrap; 2],
+}
+
+/// What a texture shows outside its image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wrap {
+    /// The image again.
+    #[default]
+    Repeat,
+    /// Its border.
+    Clamp,
+    /// The image mirrored.
+    Mirror,
 }
 
 /// An encoded image, passed through as bytes.

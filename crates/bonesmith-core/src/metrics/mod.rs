@@ -7,9 +7,21 @@
 //! | `max_error` | largest vertex distance, in thousandths of the sphere radius and in model units |
 //! | `normal_degrees` | mean angle between true and reconstructed vertex normals, both from positions |
 //! | `skinned_normals` | mean angle between true normals and stored ones deformed as engines do (`skinned`) |
+//! | `p999_error` | distance that 99.9 % of all vertices and frames stay below (`tail`) |
+//! | `kg_error` | `100 |A - A~|_F / |A - E(A)|_F`, `E` the mean of each frame [Karni2004 s.4] |
+//! | `sted` | relative differences of edge lengths in space and in time (`edges`) [Vasa2011] |
+//! | `velocity_error` | E_RMS of the steps from frame to frame (`motion`) |
+//! | `contacts` | how far vertices move that rest in the original (`motion`) |
+//! | `verdict` | which regions are visibly off in which frames (`verdict`) |
 
+mod angle;
+mod edges;
+mod motion;
+mod regions;
 mod skinned;
 mod spread;
+mod tail;
+mod verdict;
 
 use glam::{DVec3, Vec3};
 use rayon::prelude::*;
@@ -21,10 +33,21 @@ use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::unit_radius;
 use crate::model::{ModelError, ModelRef};
 
+use angle::sum_of_angles;
+use edges::Edges;
+pub use edges::{STED_C, STED_DT, Sted};
+use motion::Motion;
+pub use motion::{CONTACT_FRAMES, CONTACT_RADIUS, Contacts};
+use regions::Regions;
 pub use skinned::SkinnedNormals;
 use skinned::{Angles, Skinned};
 use spread::FrameSpread;
 pub use spread::{FrameSpreads, Histogram, Percentiles, Spread};
+use tail::Tail;
+use verdict::Seen;
+pub use verdict::{
+    Cause, OBVIOUS, VISIBLE_DEGREES, VISIBLE_DISTANCE, VISIBLE_SPIKE, Verdict, Visibility, VisiblePlace,
+};
 
 /// Frames read and compared at once.
 const FRAME_BLOCK: usize = 16;
@@ -42,6 +65,18 @@ pub struct Metrics {
     pub max_error_model_units: f64,
     /// Where it is: (frame, vertex).
     pub max_error_at: (usize, usize),
+    /// 99.9 % of all distances are at most this, thousandths of the sphere radius; exact to 1 part in 2000.
+    pub p999_error: f64,
+    /// KG error in percent; `None` where every frame is a single point.
+    pub kg_error: Option<f64>,
+    /// Edge lengths in space and time; `None` without faces.
+    pub sted: Option<Sted>,
+    /// E_RMS of the steps from frame to frame, thousandths of the sphere radius per frame; `None` with one frame.
+    pub velocity_error: Option<f64>,
+    /// Contacts that slide; `None` where nothing rests.
+    pub contacts: Option<Contacts>,
+    /// What a viewer notices.
+    pub verdict: Verdict,
     /// Mean angle between vertex normals, in degrees; `None` for a point cloud.
     pub normal_degrees: Option<f64>,
     /// Normals as engines compute them; `None` without faces, and for models other than rigs.
@@ -77,48 +112,96 @@ pub fn evaluate<'a>(
     clip: usize,
     sequence: &MeshSequence,
 ) -> Result<Metrics, MetricsError> {
+    evaluate_clips(model, &[clip], sequence)
+}
+
+/// As [`evaluate`], of several clips: the frames of the sequence are theirs, one clip after the other.
+pub fn evaluate_clips<'a>(
+    model: impl Into<ModelRef<'a>>,
+    clips: &[usize],
+    sequence: &MeshSequence,
+) -> Result<Metrics, MetricsError> {
     let model = model.into();
-    let clips = model.clips();
-    let of_model = clips.get(clip).ok_or(MetricsError::NoClip)?;
+    let all = model.clips();
     let (n, f) = (sequence.vertex_count(), sequence.frame_count());
+    if clips.is_empty() || clips.iter().any(|&clip| clip >= all.len()) {
+        return Err(MetricsError::NoClip);
+    }
     if model.vertex_count() != n {
         return Err(MetricsError::VertexCount { rig: model.vertex_count(), sequence: n });
     }
-    if of_model.frame_count() != f {
-        let clip = of_model.name.to_owned();
-        return Err(MetricsError::FrameCount { clip, rig: of_model.frame_count(), sequence: f });
+    let frames = |&clip: &usize| (0..all[clip].frame_count()).map(move |t| (clip, t));
+    let places: Vec<(usize, usize)> = clips.iter().flat_map(frames).collect();
+    if places.len() != f {
+        let clip = clips.iter().map(|&clip| all[clip].name).collect::<Vec<_>>().join(", ");
+        return Err(MetricsError::FrameCount { clip, rig: places.len(), sequence: f });
     }
     model.check()?;
-    Ok(compare_shaded(sequence, |t| posed(model, clip, t), Skinned::new(model, clip, sequence).as_ref()))
+    let cuts = (0..f).filter(|&t| places[t].1 == 0).collect();
+    let skinned = Skinned::new(model, places.clone());
+    let comparison = Comparison { sequence, regions: Regions::new(Some(model), sequence), cuts, skinned };
+    Ok(comparison.run(|t| posed(model, places[t].0, places[t].1)))
 }
 
 /// Compares a sequence with reconstructed frames.
 pub fn compare(sequence: &MeshSequence, reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync) -> Metrics {
-    compare_shaded(sequence, reconstruct, None)
+    let regions = Regions::new(None, sequence);
+    Comparison { sequence, regions, cuts: Vec::new(), skinned: None }.run(reconstruct)
 }
 
-fn compare_shaded(
-    sequence: &MeshSequence,
-    reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync,
-    skinned: Option<&Skinned<'_>>,
-) -> Metrics {
-    let (n, f) = (sequence.vertex_count(), sequence.frame_count());
-    let triangles = sequence.surface().topology.vertex_triangles();
-    let radius = unit_radius(sequence.rest());
-    let source = sequence.frames();
-    // A block of frames at a time, reduced in frame order: the same sums with any number of threads.
-    let mut total = Sums::new(n);
-    for block in (0..f as u32).collect::<Vec<_>>().chunks(FRAME_BLOCK) {
-        let mut truth = Vec::with_capacity(block.len());
-        source.read(block, 0..n, &mut |_, positions| truth.push(positions.to_vec()));
-        let frame = |(&t, truth): (&u32, &Vec<Vec3>)| {
-            let angles = skinned.map(|skinned| skinned.angles(t as usize, truth)).unwrap_or_default();
-            FrameErrors { angles, ..FrameErrors::new(t as usize, truth, &reconstruct(t as usize), &triangles) }
-        };
-        let frames: Vec<FrameErrors> = block.par_iter().zip(&truth).map(frame).collect();
-        frames.into_iter().for_each(|frame| total.add(frame));
+/// What is compared.
+struct Comparison<'a> {
+    sequence: &'a MeshSequence,
+    regions: Regions,
+    /// Frames that do not follow the one before.
+    cuts: Vec<usize>,
+    skinned: Option<Skinned<'a>>,
+}
+
+impl Comparison<'_> {
+    fn run(self, reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync) -> Metrics {
+        let Self { sequence, regions, cuts, skinned } = self;
+        let (n, f) = (sequence.vertex_count(), sequence.frame_count());
+        let topology = &sequence.surface().topology;
+        let (triangles, edges) = (topology.vertex_triangles(), Edges::new(topology, n));
+        let unit = Unit::new(sequence.rest());
+        let source = sequence.frames();
+        let mut total = Sums::new(n, Seen::new(regions, unit.radius));
+        let mut motion = Motion::new(n, unit.radius, unit.diagonal);
+        let pieces = motion::pieces(f, &cuts);
+        // A block of frames at a time, reduced in frame order: the same sums with any number of threads.
+        for piece in &pieces {
+            motion.cut();
+            for block in piece.clone().map(|t| t as u32).collect::<Vec<_>>().chunks(FRAME_BLOCK) {
+                let mut truth = Vec::with_capacity(block.len());
+                source.read(block, 0..n, &mut |_, positions| truth.push(positions.to_vec()));
+                let frame = |(&t, truth): (&u32, &Vec<Vec3>)| {
+                    let posed = reconstruct(t as usize);
+                    let angles = skinned.as_ref().map(|skinned| skinned.angles(t as usize, truth)).unwrap_or_default();
+                    (FrameErrors::new(t as usize, truth, &posed, &triangles, &edges, angles), posed)
+                };
+                let found: Vec<(FrameErrors, Vec<Vec3>)> = block.par_iter().zip(&truth).map(frame).collect();
+                let (frames, posed): (Vec<FrameErrors>, Vec<Vec<Vec3>>) = found.into_iter().unzip();
+                let shaded = skinned.as_ref().map_or(&[][..], Skinned::vertices);
+                frames.into_iter().for_each(|frame| total.add(frame, shaded));
+                motion.add(truth, posed);
+            }
+        }
+        total.finish(f, &unit, !triangles.is_empty(), motion, f - pieces.len().min(f))
     }
-    total.finish(f, radius, diagonal(sequence.rest()), !triangles.is_empty())
+}
+
+/// Sizes of the rest pose.
+struct Unit {
+    radius: f64,
+    diagonal: f64,
+}
+
+impl Unit {
+    fn new(rest: &[Vec3]) -> Self {
+        let diagonal = diagonal(rest);
+        Self { radius: unit_radius(rest), diagonal: if diagonal > 0.0 { diagonal } else { 1.0 } }
+    }
 }
 
 /// Squared errors of one frame.
@@ -128,15 +211,26 @@ struct FrameErrors {
     squared: Vec<f32>,
     sum: f64,
     worst: (f64, usize),
+    /// Of squared distances from the mean of the frame.
+    extent: f64,
     angle_sum: f64,
     angle_count: usize,
     angles: Angles,
+    /// Sum of deviations of edges, and of how many vertices.
+    edges: (f64, usize),
     spread: FrameSpread,
     histogram: Histogram,
 }
 
 impl FrameErrors {
-    fn new(frame: usize, truth: &[Vec3], posed: &[Vec3], triangles: &[[u32; 3]]) -> Self {
+    fn new(
+        frame: usize,
+        truth: &[Vec3],
+        posed: &[Vec3],
+        triangles: &[[u32; 3]],
+        edges: &Edges,
+        angles: Angles,
+    ) -> Self {
         let mut worst = (0.0, 0);
         let mut sum = 0.0;
         let squared = truth.iter().zip(posed).enumerate().map(|(i, (a, b))| {
@@ -148,12 +242,19 @@ impl FrameErrors {
             d as f32
         });
         let squared: Vec<f32> = squared.collect();
-        let (angle_sum, angle_count) = angles(&vertex_normals(truth, triangles), &vertex_normals(posed, triangles));
+        let (angle_sum, angle_count) =
+            sum_of_angles(&vertex_normals(truth, triangles), &vertex_normals(posed, triangles));
         let spread = FrameSpread::new(&squared, sum, worst.0);
         let histogram = Histogram::of_roots(&squared, worst.0);
-        let angles = Angles::default();
-        Self { frame, squared, sum, worst, angle_sum, angle_count, angles, spread, histogram }
+        let (extent, edges) = (extent(truth), edges.deviation(truth, posed));
+        Self { frame, squared, sum, worst, extent, angle_sum, angle_count, angles, edges, spread, histogram }
     }
+}
+
+/// Sum of squared distances from the mean position.
+fn extent(positions: &[Vec3]) -> f64 {
+    let mean = positions.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / positions.len().max(1) as f64;
+    positions.iter().map(|p| p.as_dvec3().distance_squared(mean)).sum()
 }
 
 /// Errors of all frames so far.
@@ -163,30 +264,43 @@ struct Sums {
     /// [N] largest squared distance.
     largest: Vec<f32>,
     worst: (f64, usize, usize),
+    extent: f64,
     angle_sum: f64,
     angle_count: usize,
     angles: Angles,
+    edges: (f64, usize),
     frames: FrameSpreads,
     histogram: Histogram,
+    tail: Tail,
+    seen: Seen,
 }
 
 impl Sums {
-    fn new(n: usize) -> Self {
+    fn new(n: usize, seen: Seen) -> Self {
         Self {
             per_frame: Vec::new(),
             per_vertex: vec![0.0; n],
             largest: vec![0.0; n],
             worst: (0.0, 0, 0),
+            extent: 0.0,
             angle_sum: 0.0,
             angle_count: 0,
             angles: Angles::default(),
+            edges: (0.0, 0),
             frames: FrameSpreads::default(),
             histogram: Histogram::default(),
+            tail: Tail::new(),
+            seen,
         }
     }
 
-    fn add(&mut self, frame: FrameErrors) {
+    /// Adds a frame; `shaded` has the vertices of its skinned normals.
+    fn add(&mut self, frame: FrameErrors, shaded: &[u32]) {
         self.per_frame.push(frame.sum);
+        self.tail.add(&frame.squared);
+        self.seen.add(&frame.squared, shaded, &frame.angles.each);
+        self.extent += frame.extent;
+        self.edges = (self.edges.0 + frame.edges.0, self.edges.1 + frame.edges.1);
         for ((sum, largest), d) in self.per_vertex.iter_mut().zip(&mut self.largest).zip(&frame.squared) {
             *sum += f64::from(*d);
             *largest = largest.max(*d);
@@ -201,11 +315,12 @@ impl Sums {
         self.histogram.add(frame.histogram);
     }
 
-    fn finish(self, f: usize, radius: f64, diagonal: f64, has_faces: bool) -> Metrics {
-        let n = self.per_vertex.len();
+    /// With `steps` pairs of frames that follow each other.
+    fn finish(self, f: usize, unit: &Unit, has_faces: bool, motion: Motion, steps: usize) -> Metrics {
+        let (n, radius) = (self.per_vertex.len(), unit.radius);
         let e_rms = |sum: f64, points: usize| 1000.0 / radius * (sum / (3 * points) as f64).sqrt();
         let total: f64 = self.per_frame.iter().sum();
-        let diagonal = if diagonal > 0.0 { diagonal } else { 1.0 };
+        let largest = self.worst.0.sqrt();
         let vertex_rms: Vec<f32> = self.per_vertex.iter().map(|&s| (s / f as f64).sqrt() as f32).collect();
         let spread = Spread {
             percentiles: Percentiles::of(&vertex_rms),
@@ -216,10 +331,16 @@ impl Sums {
         };
         Metrics {
             e_rms: e_rms(total, n * f),
-            rmse_percent: 100.0 * (total / (n * f) as f64).sqrt() / diagonal,
-            max_error: 1000.0 * self.worst.0.sqrt() / radius,
-            max_error_model_units: self.worst.0.sqrt(),
+            rmse_percent: 100.0 * (total / (n * f) as f64).sqrt() / unit.diagonal,
+            max_error: 1000.0 * largest / radius,
+            max_error_model_units: largest,
             max_error_at: (self.worst.1, self.worst.2),
+            p999_error: 1000.0 * self.tail.quantile(0.999, largest) / radius,
+            kg_error: (self.extent > 0.0).then(|| 100.0 * (total / self.extent).sqrt()),
+            sted: (self.edges.1 > 0).then(|| Sted::new(self.edges.0 / self.edges.1 as f64, motion.time_edges(steps))),
+            velocity_error: motion.velocity_error(steps).map(|error| 1000.0 * error / radius),
+            contacts: motion.contacts(radius),
+            verdict: self.seen.finish(),
             normal_degrees: (has_faces && self.angle_count > 0)
                 .then(|| (self.angle_sum / self.angle_count as f64).to_degrees()),
             skinned_normals: self.angles.finish(),
@@ -235,13 +356,6 @@ fn diagonal(rest: &[Vec3]) -> f64 {
     let low = rest.iter().fold(Vec3::INFINITY, |a, b| a.min(*b));
     let high = rest.iter().fold(Vec3::NEG_INFINITY, |a, b| a.max(*b));
     high.as_dvec3().distance(low.as_dvec3())
-}
-
-/// Sum of angles in radians, and how many vertices have a normal in both.
-fn angles(a: &[DVec3], b: &[DVec3]) -> (f64, usize) {
-    let pairs = a.iter().zip(b).filter(|(a, b)| a.length_squared() > 0.0 && b.length_squared() > 0.0);
-    // atan2 keeps full precision near 0, where acos of a dot product loses half the digits.
-    pairs.fold((0.0, 0), |(sum, count), (a, b)| (sum + a.cross(*b).length().atan2(a.dot(*b)), count + 1))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! axes or frames, `subjects` moves the joints of a rig into another body.
 
 pub mod align;
+pub mod correspondence;
 mod fitting;
 mod helpers;
 mod params;
@@ -57,7 +58,12 @@ pub fn refit(
         0 => stop,
         count => helpers::add(&mut fitting, count, params, &mut run)?,
     };
-    let rigs = space::rigs(rig, subjects, locks, &mut fitting);
+    let mut rigs = space::rigs(rig, subjects, locks, &mut fitting);
+    if !params.keep_normals {
+        for (rig, subject) in rigs.iter_mut().zip(subjects) {
+            run.timed("normals", || finish::shade(rig, subject.sequence, None));
+        }
+    }
     let moves = fitting.problems.iter().any(|problem| problem.moves());
     let warnings = if moves { Vec::new() } else { vec![Warning::NoMotion] };
     // As in a fit from nothing, of the first subject.

@@ -40,6 +40,8 @@ pub struct RefitParams {
     pub tolerance: f64,
     /// Stop after this many seconds with the present result; `None`: no limit.
     pub max_seconds: Option<f64>,
+    /// Whether the rig keeps its rest normals; otherwise they are those that fit the motion best.
+    pub keep_normals: bool,
 }
 
 impl Default for RefitParams {
@@ -53,6 +55,7 @@ impl Default for RefitParams {
             max_iterations: None,
             tolerance: 1e-3,
             max_seconds: None,
+            keep_normals: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use glam::DVec3;
 
 use crate::mesh::sequence::MeshSequence;
+use crate::observer::{Cancelled, Check};
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
 use crate::skinning::normals::Normals;
@@ -73,10 +74,16 @@ impl Sample {
     }
 
     /// A state for the whole problem from one for the sample.
-    pub fn lift(&self, problem: &Problem, sequence: &MeshSequence, mut state: State) -> State {
-        self.all_frames(problem, sequence, &mut state);
+    pub fn lift(
+        &self,
+        problem: &Problem,
+        sequence: &MeshSequence,
+        mut state: State,
+        check: Check<'_>,
+    ) -> Result<State, Cancelled> {
+        self.all_frames(problem, sequence, &mut state, check)?;
         state.skin = self.all_vertices(problem, &state.skin);
-        state
+        Ok(state)
     }
 
     /// The part of a state for the whole problem that this sample sees.
@@ -91,9 +98,15 @@ impl Sample {
 
     /// Bones in all frames: those outside the sample start from the nearest one in it and are fitted to the
     /// sampled vertices.
-    fn all_frames(&self, problem: &Problem, sequence: &MeshSequence, state: &mut State) {
+    fn all_frames(
+        &self,
+        problem: &Problem,
+        sequence: &MeshSequence,
+        state: &mut State,
+        check: Check<'_>,
+    ) -> Result<(), Cancelled> {
         if self.frames.len() == problem.frames() {
-            return;
+            return Ok(());
         }
         let every: Vec<u32> = (0..problem.frames() as u32).collect();
         // A few vertices per bone are enough to place it: a sample of the sample saves memory.
@@ -116,6 +129,7 @@ impl Sample {
                 (0..part.bones).for_each(|j| part.set(j, at, &state.motion.get(j, from)));
             }
             for _ in 0..3 {
+                check()?;
                 let moments = pass::gather(&dense, &part, &skin);
                 bone_step::update(&mut part, &moments, &state.model);
             }
@@ -124,6 +138,7 @@ impl Sample {
             }
         }
         state.motion = motion;
+        Ok(())
     }
 
     /// Weights for all vertices: each starts with those of its stand-in; rest positions start with its correction.

@@ -10,6 +10,7 @@ use crate::observer::Cancelled;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::motion::Motion;
+use crate::skinning::near::MANY_BONES;
 use crate::skinning::params::Effort;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
@@ -68,6 +69,13 @@ const PATCH: f64 = 0.35;
 
 /// Share of the excess bones removed at a time.
 const BATCH: f64 = 0.6;
+
+/// Of many bones, one in so many may go at a time in any case.
+const MANY_AT_ONCE: usize = 40;
+
+/// A search for many bones ends with a cycle that leaves more than this share of the squared error: rounds on everything gain more in
+/// the same time.
+const MANY_STALL: f64 = 0.98;
 
 /// How adding bones ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,8 +142,12 @@ impl<'a> Explorer<'a> {
             let extra = (count as f64 * self.plan.extra).ceil() as usize;
             self.plant(extra, run)?;
             self.thin_out(count, run)?;
+            let before = best.0;
             if self.descent.squared_error < best.0 {
                 best = (self.descent.squared_error, self.state.clone());
+            }
+            if count > MANY_BONES && best.0 > MANY_STALL * before {
+                break;
             }
         }
         (self.descent.squared_error, self.state) = best;
@@ -213,6 +225,7 @@ impl<'a> Explorer<'a> {
         let patch = ((share * PATCH) as usize).max(4);
         let errors = self.weighed_errors();
         run.timed("plant", || self.state.plant(problem, &errors, extra, patch));
+        run.report()?;
         self.descent.restart();
         self.descend(self.plan.settle, run)
     }
@@ -231,12 +244,14 @@ impl<'a> Explorer<'a> {
         let (problem, local) = (self.descent.problem, self.descent.params);
         while self.state.bones() > count {
             let excess = self.state.bones() - count;
-            let batch = (excess as f64 * BATCH).ceil() as usize;
+            let least = if count > MANY_BONES { count / MANY_AT_ONCE } else { 1 };
+            let batch = ((excess as f64 * BATCH).ceil() as usize).max(least).min(excess);
             run.timed("removal costs", || {
                 let costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
                 let gone = plant::least_useful(&costs, &self.descent.moments.second, batch);
                 self.state.remove(&gone);
             });
+            run.report()?;
             self.descent.restart();
             let last = self.state.bones() == count;
             self.descend(if last { self.plan.settle } else { 1 }, run)?;

@@ -17,6 +17,10 @@ use crate::IoError;
 
 /// Deflate cannot pack more than 1032 bytes into one.
 const MAX_INFLATION: u64 = 1032;
+/// Arrays up to this size may be packed as tightly as they can.
+const MAX_PACKED: u64 = 256 << 20;
+/// Larger ones may be at most this many times as large as in the file: positions pack to about a half.
+const MAX_GROWTH: u64 = 100;
 /// Bytes decoded at a time.
 const BLOCK: usize = 1 << 16;
 
@@ -77,6 +81,12 @@ impl Archive {
         let (inflated, deflated) = (reader.size(), reader.compressed_size());
         if deflated > self.file_bytes || inflated > deflated.saturating_mul(MAX_INFLATION).saturating_add(64) {
             return Err(bad(format!("claims {inflated} bytes, which cannot be in this file")));
+        }
+        if inflated > MAX_PACKED && inflated > deflated.saturating_mul(MAX_GROWTH) {
+            let (from, to) = (deflated as f64 / 1e6, inflated as f64 / 1e6);
+            let what =
+                format!("{from:.1} MB in the file would become {to:.0} MB, more than {MAX_GROWTH} times as much");
+            return Err(bad(what));
         }
         let (header, header_bytes) = Header::read(&mut reader).map_err(|e| bad(e.to_string()))?;
         let bytes = header.count().and_then(|n| n.checked_mul(header.dtype.size)).map(|n| n as u64);

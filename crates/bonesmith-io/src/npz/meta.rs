@@ -1,6 +1,6 @@
 //! The small print of an archive: names and materials, as JSON in the array `bonesmith`.
 
-use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures, Wrap};
 use bonesmith_core::{BoneKind, Space};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,13 @@ pub struct MaterialMeta {
     alpha: AlphaMeta,
     /// Base colour, metallic-roughness, normal, occlusion, emissive: image and UV set of each.
     textures: [Option<(u32, u32)>; 5],
+    /// What each shows outside its image; left out where all repeat.
+    #[serde(default, skip_serializing_if = "repeat")]
+    wraps: [[Wrap; 2]; 5],
+}
+
+fn repeat(wraps: &[[Wrap; 2]; 5]) -> bool {
+    wraps.as_flattened().iter().all(|wrap| *wrap == Wrap::Repeat)
 }
 
 /// How alpha is used.
@@ -78,13 +85,18 @@ impl From<&Material> for MaterialMeta {
                 AlphaMode::Blend => AlphaMeta::Blend,
             },
             textures: material.textures.all().map(|texture| texture.map(|t| (t.image, t.uv_set))),
+            wraps: material.textures.all().map(|texture| texture.map(|t| t.wrap).unwrap_or_default()),
         }
     }
 }
 
 impl From<MaterialMeta> for Material {
     fn from(meta: MaterialMeta) -> Self {
-        let textures = meta.textures.map(|t| t.map(|(image, uv_set)| Texture { image, uv_set }));
+        let mut wraps = meta.wraps.into_iter();
+        let textures = meta.textures.map(|t| {
+            let wrap = wraps.next().unwrap_or_default();
+            t.map(|(image, uv_set)| Texture { image, uv_set, wrap })
+        });
         let [base_color, metallic_roughness, normal, occlusion, emissive] = textures;
         Self {
             name: meta.name,

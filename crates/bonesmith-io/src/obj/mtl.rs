@@ -89,7 +89,7 @@ fn statement(material: &mut Material, line: &[u8], obj: &Path, has_uvs: bool, im
             let image = if has_uvs { read_image(obj, &name, images) } else { Err(NO_UVS.into()) };
             let lost = |why: String| warning::texture(obj, &material.name, &name, why);
             if let Ok(image) = image.map_err(lost) {
-                material.textures.base_color = Some(Texture { image, uv_set: 0 });
+                material.textures.base_color = Some(Texture { image, uv_set: 0, wrap: Default::default() });
             }
         }
         _ if OTHER_PICTURES.contains(&keyword) => {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod mutate;
 pub mod random;
 pub mod truth;
 
@@ -9,7 +10,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Image, Material, Texture, Wrap};
 use bonesmith_core::{
     Bone, BoneKind, Clip, MeshSequence, RawFrame, RawSequence, Rig, Space, SparseWeights, Surface, Topology, UpAxis,
 };
@@ -44,8 +45,8 @@ pub fn surface() -> Surface {
     let mut shiny = Material { name: "shiny \"é\"".into(), metallic: 0.1, roughness: 0.3, ..Material::default() };
     (shiny.base_color, shiny.emissive) = ([0.1, 0.2, 0.3, 0.7], [0.0, 1.0 / 3.0, 5.0]);
     (shiny.alpha, shiny.double_sided) = (AlphaMode::Mask(0.3), true);
-    shiny.textures.base_color = Some(Texture { image: 0, uv_set: 1 });
-    shiny.textures.emissive = Some(Texture { image: 1, uv_set: 0 });
+    shiny.textures.base_color = Some(Texture { image: 0, uv_set: 1, wrap: [Wrap::Clamp, Wrap::Repeat] });
+    shiny.textures.emissive = Some(Texture { image: 1, uv_set: 0, wrap: Default::default() });
     Surface {
         uv_sets: vec![uv("map1", 5), uv("", corners)],
         normals: Some(CornerAttribute { name: "n".into(), values: vec![[0.0, 0.0, 1.0]], indices: vec![0; 12] }),

@@ -156,7 +156,7 @@ fn seamed_surface() -> Surface {
     uv2.name = "TEXCOORD_1".into();
     normals.name = "NORMAL".into();
     colors.name = "COLOR_0".into();
-    let texture = |uv_set| Some(Texture { image: 0, uv_set });
+    let texture = |uv_set| Some(Texture { image: 0, uv_set, wrap: Default::default() });
     let material = |name: &str, textures| Material { name: name.into(), textures, ..Material::default() };
     Surface {
         topology,

@@ -1,5 +1,6 @@
 //! Archives as others write them: every type and order, only the arrays of DESIGN.md, odd weights.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use bonesmith_core::{BoneKind, RawSequence, Rig};
@@ -184,4 +185,22 @@ fn broken_sequences_are_refused_by_name() {
     let polygons = with(sequence_arrays(), "face_counts", i32s(&[1], &[5]));
     let polygons = with(polygons, "face_indices", i32s(&[4], &[0, 1, 2, 3]));
     assert!(sequence(&polygons).unwrap_err().to_string().contains("add up to 5"));
+}
+
+/// A few hundred kilobytes that would become hundreds of megabytes are refused before they are read.
+#[test]
+fn zeros_that_pack_very_tightly_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.npz");
+    let (frames, vertices) = (25usize, 1_000_000usize);
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+    let options = zip::write::SimpleFileOptions::default().compression_level(Some(1));
+    zip.start_file("verts.npy", options).unwrap();
+    zip.write_all(&npy("<f4", false, &[frames, vertices, 3], &[])).unwrap();
+    let frame = vec![0u8; 12 * vertices];
+    (0..frames).for_each(|_| zip.write_all(&frame).unwrap());
+    zip.finish().unwrap();
+    assert!(std::fs::metadata(&path).unwrap().len() < 3_000_000);
+    let error = load_sequence(&[path], &LoadOptions::default()).unwrap_err().to_string();
+    assert!(["\"verts\"", "300 MB", "100 times"].iter().all(|word| error.contains(word)), "{error}");
 }

@@ -175,3 +175,28 @@ fn pictures_travel() {
         assert_eq!(back.surface.materials[0].textures.normal, rig.surface.materials[0].textures.normal);
     }
 }
+
+/// Clips without a common rate: the one that plays has whole time codes, the others keep their times. Prims have names of the
+/// rig.
+#[test]
+fn clips_of_mixed_rates_keep_their_times() {
+    let mut rig = common::rig();
+    let times = |fps: f64| (0..rig.clips[0].frame_count()).map(|t| t as f64 / fps).collect::<Vec<_>>();
+    let (first, second) = (times(24.0), times(24.7));
+    let mut other = rig.clips[0].clone();
+    rig.clips.truncate(1);
+    rig.clips[0].times_secs = first;
+    (other.name, other.times_secs) = ("other".into(), second);
+    rig.clips.push(other);
+    rig.name = "walk".into();
+    for ending in ENDINGS {
+        assert_same_motion(&rig, &through(&rig, ending), 1e-5);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.usda");
+    save_rig(&rig, &path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    for expected in ["timeCodesPerSecond = 24\n", "def Mesh \"walk_mesh\"", "def Skeleton \"walk_skeleton\""] {
+        assert!(text.contains(expected), "{expected}");
+    }
+}

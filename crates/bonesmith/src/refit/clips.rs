@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use bonesmith_core::mesh::sequence::{Joined, Span};
-use bonesmith_core::refit::Solve;
 use bonesmith_core::refit::resample::{self, Timing};
+use bonesmith_core::refit::{Solve, correspondence};
 use bonesmith_core::{Clip, MeshSequence, Observer, Rig};
 use bonesmith_io::IoError;
 use glam::DAffine3;
@@ -133,7 +133,7 @@ fn with_rig(
     let matched = match_clips(options, rig, &clips)?;
     let (mut sequences, mut motion, mut times) = (Vec::new(), Some(Vec::new()), Vec::new());
     for (ClipInput { label, sequence, own_rest }, clip) in clips.into_iter().zip(&matched) {
-        same_mesh(rig, &sequence, &label)?;
+        let sequence = in_rig_order(options, rig, *clip, sequence, own_rest, &label, warnings)?;
         let correction = align::settle(options, rig, *clip, &sequence, own_rest, &label, warnings)?;
         let offset = correction.frame_offset;
         let mut sequence = match correction.keeps_space() {
@@ -264,6 +264,31 @@ fn match_clips<'a>(options: &RefitOptions, rig: &'a Rig, clips: &[ClipInput]) ->
             Err(RigMismatch::WhichClip { available: moving, best }.into())
         }
     }
+}
+
+/// A sequence in the vertices of the rig. Where an exporter split, merged or reordered them, they are matched by position.
+fn in_rig_order(
+    options: &RefitOptions,
+    rig: &Rig,
+    clip: Option<&Clip>,
+    sequence: MeshSequence,
+    own_rest: bool,
+    label: &str,
+    warnings: &mut Vec<Warning>,
+) -> Result<MeshSequence, Error> {
+    let Err(refused) = same_mesh(rig, &sequence, label) else { return Ok(sequence) };
+    // Compared in the space that the options give; the caller corrects it.
+    let (given, found) = (options.correction(), sequence.vertex_count());
+    let to_rig = given.rig_from_sequence();
+    let placed = |sequence: MeshSequence, m| sequence.placed(m).map_err(|source| of_file(label, source));
+    let sequence = if given.keeps_space() { sequence } else { placed(sequence, to_rig)? };
+    let clips: Vec<&Clip> = clip.map_or_else(|| rig.clips.iter().collect(), |clip| vec![clip]);
+    let Some((matched, how)) = correspondence::in_rig_order(rig, &clips, &sequence, own_rest) else {
+        return Err(refused.into());
+    };
+    let (input, rig) = (label.to_owned(), rig.vertex_count());
+    warnings.push(Warning::MatchedVertices { input, found, rig, unused: how.unused });
+    if given.keeps_space() { Ok(matched) } else { placed(matched, to_rig.inverse()) }
 }
 
 /// Vertices, and faces where both have them, must be the same.

@@ -284,10 +284,8 @@ fn measure(saved: &Saved, body: &Body) -> Result<Summary, Error> {
         let what = format!("{}: other clips than those that were written", saved.path.display());
         return Err(Error::ReadBack(Box::new(Error::Unsupported(what))));
     }
-    // The clip and the frame in it of each frame of the body.
-    let place: Vec<(usize, usize)> =
-        body.spans.iter().enumerate().flat_map(|(c, span)| (0..span.frames.len()).map(move |t| (c, t))).collect();
-    let metrics = metrics::compare(&body.sequence, |t| model.posed(place[t].0, place[t].1));
+    let spans: Vec<usize> = (0..body.spans.len()).collect();
+    let metrics = metrics::evaluate_clips(model, &spans, &body.sequence)?;
     let clips = if body.spans.len() > 1 { clip_parts(&metrics, body) } else { Vec::new() };
     let mut summary = Summary::new(model, &body.sequence, Some(metrics));
     summary.command = "fit";

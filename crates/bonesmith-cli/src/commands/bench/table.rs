@@ -49,6 +49,10 @@ impl Measured {
             or_dash(best.map(|(_, e)| format!("{:.2}", self.e_rms / e))),
             or_dash(self.number("/normal_degrees").map(|d| format!("{d:.2}"))),
             or_dash(self.number("/skinned_normals/degrees").map(|d| format!("{d:.2}"))),
+            or_dash(self.number("/p999_error").map(figure)),
+            or_dash(self.number("/max_error").map(figure)),
+            or_dash(self.number("/velocity_error").map(figure)),
+            or_dash(self.number("/sted/total").map(figure)),
             or_dash(self.number("/iterations").map(|n| n.to_string())),
             secs("load"),
             secs("prepare"),
@@ -59,7 +63,7 @@ impl Measured {
     }
 }
 
-const HEADER: [&str; 14] = [
+const HEADER: [&str; 18] = [
     "sequence",
     "bones",
     "kind",
@@ -68,6 +72,10 @@ const HEADER: [&str; 14] = [
     "ratio",
     "normals °",
     "skinned °",
+    "99.9 %",
+    "max",
+    "popping",
+    "STED",
     "iterations",
     "load s",
     "prepare s",
@@ -84,6 +92,7 @@ pub fn sheet(rows: &[Measured], remark: &str) -> Sheet {
     text += "Published: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
     text +=
         "Normals: recomputed from posed positions; skinned: stored ones deformed as three.js and most engines do.\n";
+    text += "99.9 %, max: distances in thousandths of the radius; popping: E_RMS of the steps between frames; STED: edge lengths.\n";
     text += "Peak memory: resident high-water mark of the process after the fit, and over the size of the positions;\n";
     text +=
         "without program: less the pages of the program file and its libraries, which the system can drop and share.\n";

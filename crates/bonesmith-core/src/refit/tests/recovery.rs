@@ -7,12 +7,14 @@ use glam::{DAffine3, DVec3, Vec3};
 use crate::deform::lbs;
 use crate::mesh::sequence::{MeshSequence, RawFrame, RawSequence};
 use crate::mesh::sphere::unit_radius;
+use crate::mesh::surface::CornerAttribute;
 use crate::metrics::evaluate;
 use crate::model::rig::{BoneKind, Rig};
 use crate::observer::{Cancelled, Observer, Progress, Silent};
 use crate::refit::subjects::transferred_binds;
 use crate::refit::tests::{forgotten, known, weight_difference};
 use crate::refit::{Locks, RefitError, RefitParams, Solve, Subject, refit};
+use crate::synthetic::{PosedRigParams, posed_rig};
 
 const KINDS: [BoneKind; 3] = [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine];
 
@@ -212,4 +214,26 @@ fn every_report_can_cancel() {
             assert_eq!((result.err(), count), (Some(RefitError::Cancelled(Cancelled)), last), "{solve:?}");
         }
     }
+}
+
+/// Rest normals are solved for the motion, over the rig's own faces, unless they are to be kept.
+#[test]
+fn rest_normals_are_solved_unless_kept() {
+    let made = posed_rig(7, &PosedRigParams::default());
+    let sequence = MeshSequence::try_from(made.sequence).unwrap();
+    let mut rig = made.rig;
+    let corners = rig.surface.topology.corners().to_vec();
+    let wrong =
+        CornerAttribute { name: "wrong".into(), values: vec![[0.0, 0.0, 1.0]; rig.vertex_count()], indices: corners };
+    std::sync::Arc::make_mut(&mut rig.surface).normals = Some(wrong);
+    let motion = rig.clips[0].posed_from_rest.clone();
+    let subject = Subject { sequence: &sequence, motion: Some(&motion), binds: None };
+    let degrees = |keep_normals: bool| {
+        let params = RefitParams { solve: Solve::Weights, keep_normals, ..RefitParams::default() };
+        let found = refit(&rig, &[subject], &Locks::default(), &params, &mut Silent).unwrap().rigs.remove(0);
+        assert_eq!(found.surface.normals == rig.surface.normals, keep_normals);
+        evaluate(&found, 0, &sequence).unwrap().skinned_normals.unwrap().degrees
+    };
+    let (kept, solved) = (degrees(true), degrees(false));
+    assert!(kept > 20.0 && solved < 5.0, "{kept} {solved}");
 }

@@ -10,6 +10,7 @@ mod known_motion;
 mod limits;
 mod loss;
 mod naive;
+mod near;
 mod normals;
 mod pass;
 mod plant;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Image, Material, Texture, Wrap};
 use bonesmith_core::{Surface, Topology};
 use glam::{DMat3, DVec3};
 use ufbx::{MaterialMap, Mesh, Node, ShaderType};
@@ -166,6 +166,10 @@ fn file_of(texture: &ufbx::Texture) -> String {
 fn read_texture(path: &Path, texture: &ufbx::Texture, surface: &mut Surface) -> Result<Texture, String> {
     let name = file_of(texture);
     let uv_set = surface.uv_sets.iter().position(|set| set.name == texture.uv_set.as_ref()).unwrap_or(0) as u32;
+    let wrap = [texture.wrap_u, texture.wrap_v].map(|mode| match mode {
+        ufbx::WrapMode::Repeat => Wrap::Repeat,
+        ufbx::WrapMode::Clamp => Wrap::Clamp,
+    });
     if surface.uv_sets.is_empty() {
         return Err(NO_UVS.into());
     }
@@ -176,10 +180,10 @@ fn read_texture(path: &Path, texture: &ufbx::Texture, surface: &mut Surface) -> 
     let mime = mime_of(&bytes).ok_or(NO_PICTURE)?.into();
     // A name alone is not enough: each machine has its own "skin.png".
     if let Some(known) = surface.images.iter().position(|image| image.name == name && image.bytes == bytes) {
-        return Ok(Texture { image: known as u32, uv_set });
+        return Ok(Texture { image: known as u32, uv_set, wrap });
     }
     surface.images.push(Image { name, mime, bytes });
-    Ok(Texture { image: surface.images.len() as u32 - 1, uv_set })
+    Ok(Texture { image: surface.images.len() as u32 - 1, uv_set, wrap })
 }
 
 /// Where the file says it is, else right beside it: paths are those of another machine as a rule.

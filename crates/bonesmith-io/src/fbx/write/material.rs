@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Wrap};
 
 use super::Scene;
 use super::binary::{Properties, Record};
@@ -121,11 +121,18 @@ fn write_texture(
 ) {
     let Some((video, name)) = videos.get(texture.image as usize) else { return };
     let id = scene.id();
+    // FBX repeats or clamps; a mirrored image is repeated.
+    let mut properties = Properties::new();
+    for (name, wrap) in ["WrapModeU", "WrapModeV"].into_iter().zip(texture.wrap) {
+        if wrap == Wrap::Clamp {
+            properties = properties.int(name, 1);
+        }
+    }
     let record = Record::new("Texture").i64(id).object(name, "Texture").text("").children([
         Record::new("Type").text("TextureVideoClip"),
         Record::new("Version").i32(202),
         Record::new("TextureName").object(name, "Texture"),
-        Properties::new().string("UVSet", &uv_name(surface, texture.uv_set as usize)).int("UseMaterial", 1).done(),
+        properties.string("UVSet", &uv_name(surface, texture.uv_set as usize)).int("UseMaterial", 1).done(),
         Record::new("Media").object(name, "Video"),
         Record::new("FileName").text(name),
         Record::new("RelativeFilename").text(name),

@@ -1,8 +1,8 @@
 //! Materials, textures and images.
 
-use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures, Wrap};
 use gltf_json::material::{AlphaMode as JsonAlphaMode, Material as JsonMaterial};
-use gltf_json::texture::Texture as JsonTexture;
+use gltf_json::texture::{Sampler, Texture as JsonTexture, WrappingMode};
 use gltf_json::validation::Checked;
 use gltf_json::{Image as JsonImage, Index};
 
@@ -33,13 +33,16 @@ impl Materials {
             out.places.push((!placeholder).then_some(out.list.len() as u32));
             if !placeholder {
                 let find = |texture: Index<JsonTexture>, uv_set: u32| {
-                    let source = document.root.textures.get(texture.value()).map(|texture| texture.source.value());
+                    let json = document.root.textures.get(texture.value());
+                    let source = json.map(|texture| texture.source.value());
+                    let sampler = json.and_then(|texture| texture.sampler);
+                    let wrap = sampler.and_then(|sampler| document.root.samplers.get(sampler.value())).map(wrap_of);
                     let place = source.and_then(|source| places.get(source).cloned());
                     let place = place.unwrap_or_else(|| Err("it names no picture that is read".into()));
                     let name = source.and_then(|source| images.get(source)).map_or("", image_name);
                     let lost =
                         |why| warning::texture(document.path(), material.name.as_deref().unwrap_or(""), name, why);
-                    place.map_err(lost).ok().map(|image| Texture { image, uv_set })
+                    place.map_err(lost).ok().map(|image| Texture { image, uv_set, wrap: wrap.unwrap_or_default() })
                 };
                 out.list.push(from_json(material, &find));
             }
@@ -59,6 +62,15 @@ impl Materials {
         self.images.push(Image { name: image.name.clone().unwrap_or_default(), mime, bytes });
         Ok(self.images.len() as u32 - 1)
     }
+}
+
+/// Along u and v; unknown modes repeat, which is the default.
+fn wrap_of(sampler: &Sampler) -> [Wrap; 2] {
+    [sampler.wrap_s, sampler.wrap_t].map(|mode| match mode {
+        Checked::Valid(WrappingMode::ClampToEdge) => Wrap::Clamp,
+        Checked::Valid(WrappingMode::MirroredRepeat) => Wrap::Mirror,
+        _ => Wrap::Repeat,
+    })
 }
 
 /// What a user knows it by.

@@ -1,12 +1,12 @@
 //! Materials, textures and images.
 
 use bonesmith_core::Surface;
-use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Wrap};
 use gltf_json::material::{
     AlphaCutoff, AlphaMode as JsonAlphaMode, EmissiveFactor, NormalTexture, OcclusionTexture, PbrBaseColorFactor,
     PbrMetallicRoughness, StrengthFactor,
 };
-use gltf_json::texture::{Info, MagFilter, MinFilter, Sampler};
+use gltf_json::texture::{Info, MagFilter, MinFilter, Sampler, WrappingMode};
 use gltf_json::validation::Checked;
 use gltf_json::{Index, image::MimeType, texture};
 
@@ -16,11 +16,19 @@ use crate::texture::mime_of;
 
 /// Writes all materials in order, so that material indices stay; one placeholder when there are none.
 pub fn write_materials(builder: &mut Builder, surface: &Surface) {
-    let textures: Vec<Option<Index<texture::Texture>>> =
-        surface.images.iter().map(|image| write_image(builder, image)).collect();
+    let used = |image: usize| {
+        let all = surface.materials.iter().flat_map(|material| material.textures.all()).flatten();
+        let mut wraps: Vec<[Wrap; 2]> = all.filter(|t| t.image as usize == image).map(|t| t.wrap).collect();
+        wraps.sort_unstable();
+        wraps.dedup();
+        if wraps.is_empty() { vec![Default::default()] } else { wraps }
+    };
+    // [images] a texture for each way to show it.
+    let textures: Vec<Vec<([Wrap; 2], Index<texture::Texture>)>> =
+        surface.images.iter().enumerate().map(|(i, image)| write_image(builder, image, &used(i))).collect();
     // A texture that cannot be shown (unknown encoding, no texture coordinates) is left out.
     let place = |t: Texture| {
-        let index = textures.get(t.image as usize).copied().flatten();
+        let index = textures.get(t.image as usize)?.iter().find(|(wrap, _)| *wrap == t.wrap).map(|(_, index)| *index);
         index.filter(|_| (t.uv_set as usize) < surface.uv_sets.len()).map(|index| (index, t.uv_set))
     };
     for material in &surface.materials {
@@ -34,8 +42,9 @@ pub fn write_materials(builder: &mut Builder, surface: &Surface) {
     }
 }
 
-fn write_image(builder: &mut Builder, image: &Image) -> Option<Index<texture::Texture>> {
-    let mime = mime_of(&image.bytes)?;
+/// An image, and a texture of it for each of `wraps`; none where its encoding is unknown.
+fn write_image(builder: &mut Builder, image: &Image, wraps: &[[Wrap; 2]]) -> Vec<([Wrap; 2], Index<texture::Texture>)> {
+    let Some(mime) = mime_of(&image.bytes) else { return Vec::new() };
     let view = builder.view(&image.bytes, None, None);
     let source = builder.root.push(gltf_json::Image {
         buffer_view: Some(view),
@@ -45,15 +54,33 @@ fn write_image(builder: &mut Builder, image: &Image) -> Option<Index<texture::Te
         extensions: None,
         extras: None,
     });
-    if builder.root.samplers.is_empty() {
-        builder.root.push(Sampler {
-            mag_filter: Some(Checked::Valid(MagFilter::Linear)),
-            min_filter: Some(Checked::Valid(MinFilter::LinearMipmapLinear)),
-            ..Sampler::default()
-        });
+    let texture = |&wrap: &[Wrap; 2]| {
+        let sampler = Some(sampler(builder, wrap));
+        (wrap, builder.root.push(texture::Texture { name: None, sampler, source, extensions: None, extras: None }))
+    };
+    wraps.iter().map(texture).collect()
+}
+
+/// The sampler that wraps so, written once.
+fn sampler(builder: &mut Builder, wrap: [Wrap; 2]) -> Index<Sampler> {
+    let [wrap_s, wrap_t] = wrap.map(|wrap| {
+        Checked::Valid(match wrap {
+            Wrap::Repeat => WrappingMode::Repeat,
+            Wrap::Clamp => WrappingMode::ClampToEdge,
+            Wrap::Mirror => WrappingMode::MirroredRepeat,
+        })
+    });
+    let samplers = &builder.root.samplers;
+    if let Some(known) = samplers.iter().position(|own| own.wrap_s == wrap_s && own.wrap_t == wrap_t) {
+        return Index::new(known as u32);
     }
-    let sampler = Some(Index::new(0));
-    Some(builder.root.push(texture::Texture { name: None, sampler, source, extensions: None, extras: None }))
+    builder.root.push(Sampler {
+        mag_filter: Some(Checked::Valid(MagFilter::Linear)),
+        min_filter: Some(Checked::Valid(MinFilter::LinearMipmapLinear)),
+        wrap_s,
+        wrap_t,
+        ..Sampler::default()
+    })
 }
 
 fn to_json(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures};
+use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures, Wrap};
 
 use crate::texture::{MAX_BYTES, NO_PICTURE, mime_of};
 use crate::usd::stage::Stage;
@@ -131,6 +131,15 @@ impl Materials {
         let reader = stage.connection(texture, "inputs:st").map(|(reader, _)| reader);
         let varname = reader.and_then(|r| stage.attribute(r, "inputs:varname").ok().flatten()?.texts().ok());
         let set = varname.and_then(|names| uv_sets.iter().position(|set| Some(set) == names.first()));
-        Some(Texture { image, uv_set: set.unwrap_or(0) as u32 })
+        let wrap = ["inputs:wrapS", "inputs:wrapT"].map(|input| {
+            let mode = stage.attribute(texture, input).ok().flatten().and_then(|mode| mode.texts().ok());
+            match mode.as_ref().and_then(|mode| mode.first()).map(String::as_str) {
+                // Black outside has no counterpart; a border is nearest to it.
+                Some("clamp" | "black") => Wrap::Clamp,
+                Some("mirror") => Wrap::Mirror,
+                _ => Wrap::Repeat,
+            }
+        });
+        Some(Texture { image, uv_set: set.unwrap_or(0) as u32, wrap })
     }
 }

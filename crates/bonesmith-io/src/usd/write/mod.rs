@@ -41,7 +41,7 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     skeleton::check_shapes(rig, shapes).map_err(unsupported)?;
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
-    let clock = Clock::new(rig.clips.iter().flat_map(|clip| clip.times_secs.iter().copied()));
+    let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice()));
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
     let mut root = skeleton::root_prim(rig, shapes, &clock, &pictures).map_err(unsupported)?;
@@ -58,11 +58,11 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
 /// Writes a mesh animation as points with time samples over the rest pose.
 pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
     let surface = sequence.surface();
-    let clock = Clock::new(sequence.times_secs().iter().copied());
+    let clock = Clock::new(std::iter::once(sequence.times_secs()));
     texture::warn_of_unwritable(surface, path);
     let pictures = pictures(surface, path);
     let name = Names::default().unique(sequence.name(), "animation");
-    let mut mesh = mesh_prim("mesh".into(), sequence.name(), surface, sequence.rest(), Normals::Kept);
+    let mut mesh = mesh_prim(format!("{name}_mesh"), sequence.name(), surface, sequence.rest(), Normals::Kept);
     let codes: Vec<f64> = sequence.times_secs().iter().map(|t| clock.code(*t)).collect();
     let points = codes.iter().enumerate().map(|(t, code)| (*code, Value::Points(sequence.frame(t)))).collect();
     let boxes = codes.iter().enumerate().map(|(t, code)| (*code, Value::Float3s(extent(sequence.frame(t))))).collect();
@@ -92,16 +92,22 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The rate at which all times are whole numbers, or 24.
-    fn new(times_secs: impl Iterator<Item = f64> + Clone) -> Self {
+    /// The rate at which the times of all clips are whole numbers; where there is none, that of the first clip, which is
+    /// the one that plays; or 24.
+    fn new<'a>(mut clips: impl Iterator<Item = &'a [f64]> + Clone) -> Self {
+        let common = Self::rate(clips.clone().flatten().copied());
+        let rate = common.or_else(|| Self::rate(clips.next()?.iter().copied()));
+        Self { codes_per_sec: rate.unwrap_or(24.0) }
+    }
+
+    fn rate(times_secs: impl Iterator<Item = f64> + Clone) -> Option<f64> {
         let whole = |rate: f64| times_secs.clone().all(|t| (t * rate - (t * rate).round()).abs() < NEAR_WHOLE);
         let any = (1..=240).map(f64::from);
         // Rates like 29.97: from the first step, without the rounding of its division.
         let mut first = times_secs.clone().take(2);
         let step = first.next().zip(first.next()).map(|(a, b)| (1e6 / (b - a)).round() / 1e6);
         let own = step.filter(|rate| rate.is_finite() && *rate > 0.0);
-        let rate = USUAL_RATES.into_iter().chain(any).chain(own).find(|rate| whole(*rate));
-        Self { codes_per_sec: rate.unwrap_or(24.0) }
+        USUAL_RATES.into_iter().chain(any).chain(own).find(|rate| whole(*rate))
     }
 
     /// The time code of a time.

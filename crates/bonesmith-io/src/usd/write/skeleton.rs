@@ -59,9 +59,10 @@ pub fn root_prim<'a>(
     let root_name = names.unique(&rig.name, "rig");
     let root_path = format!("/{root_name}");
     let mut siblings = Names::default();
-    let skeleton_name = siblings.unique("skeleton", "skeleton");
+    // Programs show the names of prims: which rig it is should be among them.
+    let skeleton_name = siblings.unique(&format!("{root_name}_skeleton"), "skeleton");
     siblings.unique("materials", "materials");
-    let mesh_name = siblings.unique("mesh", "mesh");
+    let mesh_name = siblings.unique(&format!("{root_name}_mesh"), "mesh");
     let shape_names: Vec<String> = {
         let mut names = Names::default();
         shapes.iter().map(|shape| names.unique(&shape.name, "shape")).collect()

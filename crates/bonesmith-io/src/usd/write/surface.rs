@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::Surface;
-use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Material, Texture};
+use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Material, Texture, Wrap};
 use glam::Vec3;
 
 use crate::texture::mime_of;
@@ -199,7 +199,7 @@ fn material_prim<'a>(
     let file = |t: Option<Texture>| {
         let texture = t.filter(|t| (t.uv_set as usize) < surface.uv_sets.len())?;
         let picture = pictures.get(texture.image as usize)?.as_ref()?;
-        Some((picture.name.clone(), texture.uv_set as usize))
+        Some((picture.name.clone(), texture))
     };
     let color = |name: &str, [r, g, b]: [f32; 3]| Property::of("color3f", name, Value::Float3([r, g, b]));
     let number = |name: &str, x: f32| Property::of("float", name, Value::Float(x));
@@ -221,10 +221,10 @@ fn material_prim<'a>(
     ];
     for (role, type_name, channel, texture, plain) in roles {
         match file(texture) {
-            Some((picture, set)) => {
+            Some((picture, texture)) => {
                 let source = format!("{path}/{role}_texture.outputs:{channel}");
                 shader = shader.with(Property::connected(type_name, format!("inputs:{role}"), source));
-                nodes.extend(texture_prims(role, channel, picture, set, path));
+                nodes.extend(texture_prims(role, channel, picture, texture, path));
             }
             None => shader.properties.extend(plain),
         }
@@ -246,7 +246,12 @@ fn material_prim<'a>(
     prim
 }
 
-fn texture_prims<'a>(role: &str, channel: &str, picture: String, set: usize, path: &str) -> [Prim<'a>; 2] {
+fn texture_prims<'a>(role: &str, channel: &str, picture: String, own: Texture, path: &str) -> [Prim<'a>; 2] {
+    let [wrap_s, wrap_t] = own.wrap.map(|wrap| match wrap {
+        Wrap::Repeat => "repeat",
+        Wrap::Clamp => "clamp",
+        Wrap::Mirror => "mirror",
+    });
     let reader_name = format!("{role}_st");
     let linear = role != "diffuseColor" && role != "emissiveColor";
     let mut texture = Prim::new("Shader", format!("{role}_texture"))
@@ -257,8 +262,8 @@ fn texture_prims<'a>(role: &str, channel: &str, picture: String, set: usize, pat
             "inputs:sourceColorSpace",
             Value::Token(if linear { "raw" } else { "sRGB" }.into()),
         ))
-        .with(Property::of("token", "inputs:wrapS", Value::Token("repeat".into())))
-        .with(Property::of("token", "inputs:wrapT", Value::Token("repeat".into())))
+        .with(Property::of("token", "inputs:wrapS", Value::Token(wrap_s.into())))
+        .with(Property::of("token", "inputs:wrapT", Value::Token(wrap_t.into())))
         .with(Property::connected("float2", "inputs:st", format!("{path}/{reader_name}.outputs:result")));
     if role == "normal" {
         // From the picture's 0 to 1 to -1 to 1.
@@ -270,7 +275,7 @@ fn texture_prims<'a>(role: &str, channel: &str, picture: String, set: usize, pat
     texture = texture.with(Property::new(output, format!("outputs:{channel}")));
     let reader = Prim::new("Shader", reader_name)
         .with(Property::uniform("token", "info:id", Value::Token("UsdPrimvarReader_float2".into())))
-        .with(Property::of("string", "inputs:varname", Value::Text(uv_name(set))))
+        .with(Property::of("string", "inputs:varname", Value::Text(uv_name(own.uv_set as usize))))
         .with(Property::new("float2", "outputs:result"));
     [texture, reader]
 }

@@ -1,0 +1,117 @@
+//! Every command writes the same bytes with one thread and with three, and again in a second run.
+
+use std::path::Path;
+
+use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+
+use crate::harness::{bonesmith, folder, walk, write_npz};
+
+/// Commands that write files or print results: what they write, and `-q --json -` where they print.
+const COMMANDS: [&str; 25] = [
+    "fit walk.npz --bones 3 -o out.glb",
+    "fit walk.npz -o out.usdc",
+    "fit walk.npz --bones 3 --bone-type affine --smooth 0.3 -o out.npz",
+    "fit walk.npz --bones 3 --bone-type trs --effort best -o out.fbx",
+    "fit walk.npz --target-error 5 -o out.npz",
+    "fit walk.npz --bones 2 --eigenskin 2 -o out.glb",
+    "fit walk.npz --method fsd --bones 3 -o out.npz",
+    "fit walk.npz --method ssdr --bones 3 -o out.npz",
+    "fit walk.npz --method sma --bones 3 -o out.npz",
+    "fit walk.npz --method sad --bones 3 -o out.npz",
+    "fit walk.npz --method lssp --bones 3 -o out.npz",
+    "fit walk.npz --method cpca --bones 3 -o out.npz",
+    "fit walk.npz --method svd --bones 3 -o out.npz",
+    "fit walk.npz --skeleton --bones 4 -o out.glb",
+    "fit walk.npz --skeleton --skeleton-method schaefer --bones 4 -o out.glb",
+    "fit walk.npz --rig rig.npz --solve both -o out.glb",
+    "fit wall.npz --pieces nodes -o out.glb",
+    "reduce rig.npz --influences 2 -o out.glb",
+    "reduce rig.npz --influences 2 --method poisson -o out.npz",
+    "compress rig.npz -o out.glb",
+    "ddm rig.npz --rigid-bind -o out.npz",
+    "convert rig.npz out.usda",
+    "convert rig.npz out.abc --bake",
+    "eval rig.npz walk.npz",
+    "compare rig.npz rig.npz --against walk.npz",
+];
+
+/// Files and printed results of one run; seconds left out.
+fn outcome(folder: &Path, line: &str, threads: usize) -> Vec<(String, Vec<u8>)> {
+    let prints = !line.contains(" -o ") && !line.starts_with("convert");
+    let json = if prints { " --json -" } else { "" };
+    let run = bonesmith(folder, &format!("{line} -q --threads {threads}{json}"));
+    assert!(matches!(run.code, Some(0 | 1)), "{line}: {}", run.stderr);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("out.") {
+            found.push((name, std::fs::read(&path).unwrap()));
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    if prints {
+        let mut json = run.json();
+        without_seconds(&mut json);
+        found.push(("json".into(), json.to_string().into_bytes()));
+    }
+    assert!(!found.is_empty(), "{line} wrote nothing");
+    found.sort();
+    found
+}
+
+fn without_seconds(json: &mut serde_json::Value) {
+    match json {
+        serde_json::Value::Object(members) => {
+            members.retain(|key, _| !key.contains("secs") && !key.contains("seconds"));
+            members.values_mut().for_each(without_seconds);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(without_seconds),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_command_with_any_number_of_threads() {
+    let dir = folder();
+    walk(dir.path());
+    let dense = posed_rig(11, &PosedRigParams { bones: 4, influences: 4, frames: 12, detail: 2, ..Default::default() });
+    bonesmith_io::save_rig(&dense.rig, &dir.path().join("rig.npz")).unwrap();
+    write_npz(dense.sequence, &dir.path().join("walk.npz"));
+    bonesmith(dir.path(), "demo -q --scene wall -o scene").fine();
+    bonesmith(dir.path(), "convert -q scene/demo.glb wall.npz --bake").fine();
+    let mut differing = Vec::new();
+    for line in COMMANDS {
+        let one = outcome(dir.path(), line, 1);
+        if one != outcome(dir.path(), line, 3) {
+            differing.push(format!("{line}: 3 threads"));
+        }
+        if one != outcome(dir.path(), line, 1) {
+            differing.push(format!("{line}: a second run"));
+        }
+    }
+    assert!(differing.is_empty(), "{differing:#?}");
+}
+
+/// A report differs between runs in the seconds that the work took, and in nothing else.
+#[test]
+fn reports_differ_in_their_seconds_only() {
+    let dir = folder();
+    walk(dir.path());
+    let report = |threads: usize| {
+        bonesmith(dir.path(), &format!("fit -q walk.npz --bones 3 -o out.glb --report out.html --threads {threads}"))
+            .fine();
+        let text = std::fs::read_to_string(dir.path().join("out.html")).unwrap();
+        // "secs":0.0123 and "fitted to walk in 0.01 s".
+        let mut parts = text.split("\"secs\":");
+        let first = parts.next().unwrap().to_owned();
+        let rest = parts.map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || ".e-".contains(c)));
+        let whole: String = std::iter::once(first.as_str()).chain(rest).collect();
+        let seconds = |word: &str| word.parse::<f64>().is_ok();
+        let words: Vec<&str> = whole.split(' ').collect();
+        let kept = (0..words.len()).filter(|&w| !(seconds(words[w]) && words.get(w + 1) == Some(&"s")));
+        kept.map(|w| words[w]).collect::<Vec<_>>().join(" ")
+    };
+    let one = report(1);
+    assert!(one == report(1) && one == report(3));
+}

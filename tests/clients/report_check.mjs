@@ -78,10 +78,11 @@ async function looks(browser, file, name, is3d) {
   for (const [shape, settings, size] of shots) {
     const { page, context } = await open(browser, file, settings);
     if (is3d) await page.evaluate((dark) => window.bonesmith.set(dark ? { color: "bones", bones: true } : {}), shape === "dark");
-    await step(name, `fits and looks as it did, ${shape}`, async () => {
-      await checks.fits({ page });
-      return comparePicture(page, join(references, `${name}-${shape}.png`), size, update);
-    });
+    await step(name, `fits, ${shape}`, () => checks.fits({ page }));
+    // What has no reference picture is not compared, and does not count as passed.
+    const reference = join(references, `${name}-${shape}.png`);
+    if (update || existsSync(reference)) await step(name, `looks as it did, ${shape}`, () => comparePicture(page, reference, size, update));
+    else console.log(`not compared: ${name}, ${shape}: no reference picture`);
     await context.close();
   }
 }

@@ -16,7 +16,7 @@ export async function comparePicture(page, file, [width, height], update) {
     writeFileSync(file, Buffer.from(small.png, "base64"));
     return "picture written";
   }
-  if (!existsSync(file)) return "no picture kept to compare with";
+  if (!existsSync(file)) throw new Error(`no reference picture ${basename(file)}: --update writes it`);
   const kept = await page.evaluate(shrink, { png: readFileSync(file).toString("base64"), width, height });
   const { mean, worst } = difference(small.pixels, kept.pixels, width, height);
   const most = basename(file).startsWith("synthetic-") ? BLOCK : FITTED_BLOCK;

@@ -143,8 +143,8 @@ export async function heat({ page, report, buffer, reference }) {
   const shown = await page.evaluate(() => window.bonesmith.errorMax());
   must(Math.abs(shown - wanted) <= 1e-5 * wanted, `the map's largest is ${shown}, the report's ${wanted}`);
   for (const [m, model] of (reference?.models ?? []).entries()) {
-    const told = report.models[m].error?.max.value;
-    if (model.max && told !== undefined) must(Math.abs(model.max.value - told) <= 1e-4 * told + 1e-6 * reference.size, `model ${m}: the report's largest is ${told}, the core's ${model.max.value}`);
+    const reported = report.models[m].error?.max.value;
+    if (model.max && reported !== undefined) must(Math.abs(model.max.value - reported) <= 1e-4 * reported + 1e-6 * reference.size, `model ${m}: the report's largest is ${reported}, the core's ${model.max.value}`);
   }
   await set(page, { color: "error", errorKind: "max", errorTop: "max", model: 0 });
   if (wanted === 0) return "no error at all";

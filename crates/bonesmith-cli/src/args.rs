@@ -40,12 +40,12 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   bonesmith demo                                    make an animation, fit it, write demo/demo.glb
-  bonesmith fit walk.npz -o walk.glb                a rig with as many bones as it takes
+  bonesmith fit walk.npz -o walk.glb                a rig with as many bones as the motion needs
   bonesmith fit frames/ --bones 30 -o walk.glb      a folder of OBJ or PLY files, 30 bones
   bonesmith reduce dense.npz -o light.glb           at most 4 bones per vertex
   bonesmith compress dense.npz -o light.glb         two layers of 2: the quality of dense weights
-  bonesmith ddm character.glb --rigid-bind -o d.glb Delta Mush without its price
-  bonesmith eval walk.glb walk.npz                  how far the rig is from the animation
+  bonesmith ddm character.glb --rigid-bind -o d.glb Direct Delta Mush: smooth joints
+  bonesmith eval walk.glb walk.npz                  measure the rig against the animation
   bonesmith view walk.glb --against walk.npz        the same in the browser
   bonesmith info walk.glb                           what a file holds
 
@@ -57,10 +57,10 @@ pub struct GlobalArgs {
     /// Threads to use [default: all cores]. The result does not depend on it
     #[arg(long, global = true, value_name = "T")]
     pub threads: Option<usize>,
-    /// Say nothing but errors and what was asked for
+    /// Print only errors and the output that was asked for
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more: every iteration, and where the time went
+    /// Print more: every iteration, and the time of each part
     #[arg(short, long, global = true)]
     pub verbose: bool,
 }
@@ -74,7 +74,7 @@ pub enum Command {
     Fit(FitArgs),
     /// Error against the number of bones, in one run
     Sweep(SweepArgs),
-    /// Take influences away: fewer bones per vertex, the same bones
+    /// Remove influences: fewer bones per vertex, the same bones
     Reduce(ReduceArgs),
     /// Compress weights to two layers: few influences with the quality of many
     Compress(CompressArgs),
@@ -116,10 +116,10 @@ pub struct SolverArgs {
     /// 0.01m, 3u (model units); instead of --bones
     #[arg(long, value_name = "E|LENGTH", allow_negative_numbers = true)]
     pub target_error: Option<TargetArg>,
-    /// Most bones that move one vertex, 1 to 16, or all [default: 4]
+    /// Maximum number of bones per vertex, 1 to 16, or all [default: 4]
     #[arg(long, value_name = "K|all")]
     pub influences: Option<InfluencesArg>,
-    /// What a bone may do [default: rigid; affine with --method fsd, sma and sad]
+    /// Kind of the bones: what their transforms may do [default: rigid; affine with --method fsd, sma and sad]
     #[arg(long, value_enum)]
     pub bone_kind: Option<BoneKindArg>,
     /// Smoothness of the weights, 0 (off) to about 1 [default: 0]
@@ -153,16 +153,16 @@ pub struct SolverArgs {
     /// asked for]
     #[arg(long, value_name = "H", allow_negative_numbers = true)]
     pub bandwidth: Option<f64>,
-    /// How much work to put in: more of it finds lower errors
+    /// Amount of work: more of it finds lower errors
     #[arg(long, value_enum, default_value_t)]
     pub effort: EffortArg,
     /// Seed of all random choices; the same seed gives the same bytes
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
-    /// Stop after this many seconds with what is there
+    /// Stop after this many seconds with the present result
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub max_seconds: Option<f64>,
-    /// Most rounds over weights and bones [default: by --effort; 15 with --method fsd]
+    /// Maximum number of rounds over weights and bones [default: by --effort; 15 with --method fsd]
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<usize>,
     /// Stop when rounds lower the error by less than this fraction [default: 0.001, 1e-5 with --effort best, 0 with --method fsd]
@@ -389,10 +389,10 @@ pub struct BenchFitArgs {
     /// The method: Bonesmith's own, or a published one
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
-    /// How much work to put in: more of it finds lower errors
+    /// Amount of work: more of it finds lower errors
     #[arg(long, value_enum, default_value_t)]
     pub effort: EffortArg,
-    /// Most rounds over weights and bones
+    /// Maximum number of rounds over weights and bones
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<usize>,
     /// Stop when a round lowers the error by less than this fraction
@@ -407,12 +407,14 @@ pub struct BenchFitArgs {
 The demo animation, made larger: midpoints of edges as vertices, frames in between, more bones.
 Seconds are the least of a few fits, on one thread where nothing else is said.")]
 pub struct BenchLimitsArgs {
-    /// How much work to put in: more of it finds lower errors
+    /// Amount of work: more of it finds lower errors
     #[arg(long, value_enum, default_value_t)]
     pub effort: EffortArg,
     /// Fits of which the fastest counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repeats: usize,
+    #[command(flatten)]
+    pub json: JsonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -556,7 +558,7 @@ impl FromStr for FramesArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BoneKindArg {
-    /// Rotation and translation: what engines like best
+    /// Rotation and translation: plays in every engine
     Rigid,
     /// Rotation, translation and scale
     Trs,
@@ -576,7 +578,7 @@ impl From<BoneKindArg> for BoneKind {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum MethodArg {
-    /// Our best
+    /// Bonesmith's own
     #[default]
     Bonesmith,
     /// Kavan, Sloan & O'Sullivan 2010: affine bones, 15 rounds
@@ -613,7 +615,7 @@ impl From<MethodArg> for Method {
 /// `--effort`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum EffortArg {
-    /// A quick look
+    /// Least work
     Fast,
     /// The usual
     #[default]

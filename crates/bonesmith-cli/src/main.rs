@@ -6,6 +6,7 @@ mod errors;
 mod output;
 mod session;
 mod settings;
+mod sheet;
 mod tables;
 
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ use crate::args::GlobalArgs;
 use crate::errors::{self, Usage};
 use crate::output::tell;
 use crate::settings::{self, JsonTarget, ReportTarget};
+use crate::sheet::Sheet;
 
 /// Lines on a pipe come no faster than this within a stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
@@ -23,8 +24,8 @@ const LINE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Session {
     pub quiet: bool,
     pub verbose: bool,
-    /// What a bench has shown so far, for its report.
-    pub shown: String,
+    /// Tables that a bench has shown so far, for its report.
+    pub shown: Vec<Sheet>,
     /// Warnings about files, shown already.
     pub losses: Vec<Warning>,
     stop: Cancel,
@@ -77,7 +78,7 @@ impl Session {
         Self {
             quiet: global.quiet,
             verbose,
-            shown: String::new(),
+            shown: Vec::new(),
             losses: Vec::new(),
             stop,
             display,

@@ -119,7 +119,7 @@ pub(crate) fn of_model(model: ModelRef<'_>, frames: usize) -> Vec<Figure> {
         format!("Bones that carry the motion; they are {kind}."),
     )];
     if model.virtual_bone_count() > 0 {
-        let meaning = "Blends of bones that are computed once per frame; vertices hang on them instead of on bones.";
+        let meaning = "Blends of bones that are computed once per frame; vertices blend them instead of bones.";
         figures.push(Figure::new("virtual bones", model.virtual_bone_count() as f64, "", meaning));
     }
     if let ModelRef::Corrective(shaped) = model {
@@ -144,25 +144,28 @@ const PARAMS: &[(&str, &str)] = &[
     ("bone_kind", "What a bone may do: turn and move (rigid), scale too (trs), or any 3x4 matrix (affine)."),
     ("smooth", "How smooth weights or errors should be from vertex to vertex; 0 is off."),
     ("shading", "How much the normals counted that an engine computes from stored ones and bones; 0 is off."),
-    ("prune", "Influences that buy little were removed as long as the error rose by at most this fraction; 0 is off."),
+    (
+        "prune",
+        "Influences that change little were removed as long as the error rose by at most this fraction; 0 is off.",
+    ),
     ("keep_rest", "Whether the rest pose stays as it is; otherwise its vertices move to where they fit best."),
     ("effort", "How much work was put in."),
     ("max_iterations", "The most rounds over weights and bones."),
     ("tolerance", "Rounds stop when they lower the error by less than this fraction."),
     ("max_seconds", "The fit stops after this long with what is there."),
     ("seed", "Seed of all random choices; the same seed gives the same bytes."),
-    ("method", "Who did the work: our best, or a published method."),
+    ("method", "The method: Bonesmith's own, or a published one."),
     ("detail", "How fine the skeleton is: more of it keeps more joints."),
     ("symmetry", "Whether mirror pairs of bones are looked for."),
     ("laplacian", "Weights of the mesh edges for smoothing."),
     ("refit_motion", "Whether bones moved to suit the fewer weights."),
-    ("size", "How many virtual bones: a number, a price in influences, or a target error."),
+    ("size", "How many virtual bones: a number, a cost in influences, or a target error."),
     ("master_influences", "The most bones that a virtual bone blends."),
     ("weights_only", "Whether only the weights counted, not the poses."),
     ("thorough", "Whether more rounds were spent for a few percent less error."),
     ("rotation_smooth", "How far rotations are smoothed over the surface."),
     ("translation_smooth", "How far translations are smoothed over the surface."),
-    ("alpha", "How much of the volume that smoothing takes is given back, 0 to 1."),
+    ("alpha", "How much of the volume that smoothing removes is restored, 0 to 1."),
     ("steps", "Smoothing steps."),
     ("threshold", "Multi-weights below this are dropped."),
     ("rigid_bind", "Whether each vertex was first bound to its one strongest bone."),

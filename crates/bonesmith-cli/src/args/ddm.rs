@@ -48,7 +48,7 @@ pub struct DdmArgs {
     /// Influences below this are dropped [default: 0.0001]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
-    /// Most bones of one vertex [default: 32]
+    /// Maximum number of bones per vertex [default: 32]
     #[arg(long, value_name = "K")]
     pub max_influences: Option<usize>,
     /// Treat vertices at one place as separate: seams may open
@@ -74,10 +74,10 @@ pub struct DdmCompressArgs {
     /// Compress to this many virtual bones
     #[arg(long, value_name = "M", conflicts_with = "variant")]
     pub compress: Option<usize>,
-    /// Most virtual bones of a vertex, 1 to 8 [default: 4]
+    /// Maximum number of virtual bones per vertex, 1 to 8 [default: 4]
     #[arg(long, value_name = "Z", requires = "compress")]
     pub layer_influences: Option<usize>,
-    /// Most bones of a virtual bone [default: 24]
+    /// Maximum number of bones per virtual bone [default: 24]
     #[arg(long, value_name = "C", requires = "compress")]
     pub master_influences: Option<usize>,
     /// How far joints turn: degrees for all alike, or an npz with `range_of_motion` [B] in degrees or [B, 2] with units
@@ -93,7 +93,7 @@ pub struct DdmCompressArgs {
     /// How much neighbours should have like weights [default: 0.01]
     #[arg(long, value_name = "S", requires = "compress", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
-    /// Most rounds over both layers
+    /// Maximum number of rounds over both layers
     #[arg(long, value_name = "N", requires = "compress")]
     pub max_rounds: Option<usize>,
 }
@@ -103,7 +103,7 @@ pub struct DdmCompressArgs {
 pub enum MapArg {
     /// Multi-weights as they are, not made linear
     Linearisation,
-    /// Joints move alone, not with what hangs on them
+    /// Joints move alone, not with their descendants
     Hierarchy,
     /// Joints turn about the origin, not about their own place
     Coordinates,

@@ -12,7 +12,7 @@ pub struct ReportArgs {
     /// Write a report: one html file with a viewer, plots and what the figures mean
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<PathBuf>,
-    /// Size of the report at most, in MB; frames are left out evenly where all would be too much
+    /// Maximum size of the report in MB; frames are left out evenly where all would be too much
     #[arg(long, value_name = "MB", default_value_t = 25.0, help_heading = "Output", allow_negative_numbers = true)]
     pub report_max_mb: f64,
 }
@@ -27,7 +27,7 @@ Examples:
 pub struct ViewArgs {
     /// A rig or an animation: any file that can be read, or a folder of OBJ or PLY files
     pub file: PathBuf,
-    /// The animation to hold it against, as for `fit`
+    /// The animation to compare it with, as for `fit`
     #[arg(long, value_name = "SEQUENCE", num_args = 1..)]
     pub against: Vec<PathBuf>,
     /// Which of the rig's animations [default: all; its first with --against]
@@ -39,7 +39,7 @@ pub struct ViewArgs {
     /// Do not open the browser; print where the page is
     #[arg(long, help_heading = "Output")]
     pub no_open: bool,
-    /// Size of the page at most, in MB; frames are left out evenly where all would be too much
+    /// Maximum size of the page in MB; frames are left out evenly where all would be too much
     #[arg(long, value_name = "MB", default_value_t = 25.0, help_heading = "Output", allow_negative_numbers = true)]
     pub report_max_mb: f64,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub struct CompareArgs {
     /// Rigs of any kind, or animations, of one mesh
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// The animation to hold them against, as for `fit`
+    /// The animation to compare them with, as for `fit`
     #[arg(long, required = true, value_name = "SEQUENCE", num_args = 1..)]
     pub against: Vec<PathBuf>,
     #[command(flatten)]

@@ -25,7 +25,7 @@ pub struct RigArgs {
     /// (red). 1 keeps, 0 fits, between blends
     #[arg(long, value_name = "color|FILE", requires = "rig")]
     pub lock_vertices: Option<PathBuf>,
-    /// Plant so many new bones where the error is: helper_001, ... each below the bone it follows best
+    /// Add N bones where the error is largest: helper_001, ... each a child of the bone it follows best
     #[arg(long, value_name = "N", requires = "rig")]
     pub add_bones: Option<usize>,
     /// Keep the rig's rest normals instead of solving for those that shade best in the animation

@@ -30,16 +30,16 @@ pub struct ReduceArgs {
     pub examples: Vec<PathBuf>,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
-    /// Our method: how much neighbours should err alike, 0 to about 10; more of it for better normals [default: 3]
+    /// Bonesmith's method: how similar the errors of neighbours are, 0 to about 10; raised: better normals [default: 3]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
-    /// Our method: let the bones move too, to suit the fewer weights. For loose bones that a fit made
+    /// Bonesmith's method: fit the bones' motion to the fewer weights too. For free bones that a fit made
     #[arg(long)]
     pub refit_motion: bool,
     /// Smooth and Poisson reduction: weights of the mesh edges
     #[arg(long, value_enum, default_value_t)]
     pub laplacian: LaplacianArg,
-    /// Accept weights of an npz that are negative or do not sum to 1, and make them sound
+    /// Accept weights of an npz that are negative or do not sum to 1, and correct them
     #[arg(long)]
     pub normalise: bool,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub struct CompressArgs {
     /// More rounds: a few percent less error for several times the work. Always on with examples
     #[arg(long)]
     pub thorough: bool,
-    /// Accept weights of an npz that are negative or do not sum to 1, and make them sound
+    /// Accept weights of an npz that are negative or do not sum to 1, and correct them
     #[arg(long)]
     pub normalise: bool,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub struct BenchWeightsArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReduceMethodArg {
-    /// Our best: bones chosen for the poses, neighbours asked to err alike
+    /// Bonesmith's own: bones chosen for the poses, similar errors at neighbouring vertices
     #[default]
     Bonesmith,
     /// The largest weights

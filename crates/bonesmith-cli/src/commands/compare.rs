@@ -2,12 +2,12 @@
 
 use bonesmith::{COLUMNS, Compared, comparison_json, comparison_scene};
 
-use super::bench::table::lines;
 use crate::args::CompareArgs;
 use crate::errors::Outcome;
 use crate::output::{print, write_json};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget};
+use crate::sheet::lines;
 
 pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let files = settings::input(args.files, Default::default())?;

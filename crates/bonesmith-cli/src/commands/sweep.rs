@@ -3,12 +3,12 @@
 use bonesmith::core::fit::SWEEP_COUNTS;
 use serde_json::json;
 
-use super::bench::table::lines;
 use crate::args::SweepArgs;
 use crate::errors::{Outcome, Usage};
 use crate::output::{figure, print, write_json};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget};
+use crate::sheet::lines;
 
 pub fn run(args: SweepArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     if args.solver.bones.is_some() || args.solver.target_error.is_some() {

@@ -18,6 +18,7 @@ mod report;
 mod report_judge;
 mod rigs;
 mod same_bytes;
+mod schema;
 mod skeleton;
 mod sound_results;
 mod usd;

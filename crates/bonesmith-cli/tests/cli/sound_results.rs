@@ -1,6 +1,7 @@
 //! Odd but sound animations give a sound rig.
 
 use bonesmith_core::synthetic::awkward;
+use bonesmith_core::{MeshSequence, RawSequence, metrics};
 
 use crate::harness::{bonesmith, folder, write_npz, write_objs};
 
@@ -10,11 +11,14 @@ fn awkward_meshes_are_fitted() {
     for (name, raw) in awkward::all() {
         let dir = folder();
         write_objs(&raw, &dir.path().join("in"));
+        let sequence = MeshSequence::try_from(RawSequence { rest: None, ..raw.clone() }).unwrap();
+        let still = metrics::compare(&sequence, |_| sequence.rest().to_vec()).e_rms;
         for (kind, ending) in [("rigid", "glb"), ("affine", "npz"), ("trs", "gltf")] {
             let line = format!("fit -q in --bones 2 --bone-kind {kind} -o out.{ending} --json -");
             let summary = bonesmith(dir.path(), &line).fine().json();
             let e_rms = summary["e_rms"].as_f64().unwrap_or(f64::NAN);
-            assert!((0.0..200.0).contains(&e_rms), "{name} {kind}: E_RMS {e_rms}");
+            // Bones that do nothing leave the motion itself.
+            assert!(e_rms <= still + 1e-3, "{name} {kind}: E_RMS {e_rms}, {still} without any bones");
             assert_eq!(summary["vertices"], raw.frames[0].positions.len(), "{name} {kind}");
             assert_eq!(summary["frames"], raw.frames.len(), "{name} {kind}");
         }

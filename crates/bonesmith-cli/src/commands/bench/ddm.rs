@@ -18,6 +18,7 @@ use crate::errors::{Outcome, Usage};
 use crate::output::{bytes, write_json};
 use crate::session::Session;
 use crate::settings;
+use crate::sheet::Sheet;
 
 /// Passes over all frames; of each frame the fastest counts, since others on the machine only ever slow one down.
 const PASSES: usize = 15;
@@ -25,11 +26,12 @@ const PASSES: usize = 15;
 pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json.clone())?;
     let input = settings::input(args.rigs, Default::default())?;
-    let mut text = format!(
-        "Version {}. Rigid bind, default parameters. Nanoseconds per vertex and frame, on {} thread(s).\n",
+    let about = format!(
+        "Version {}. Rigid bind, default parameters. Nanoseconds per vertex and frame, on {} thread(s).",
         env!("CARGO_PKG_VERSION"),
         rayon::current_num_threads()
     );
+    let mut sheets: Vec<Sheet> = Vec::new();
     let mut all = Vec::new();
     for path in &input.paths {
         let rig = bonesmith_io::load_rig(path)?;
@@ -39,44 +41,60 @@ pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome>
         if !session.quiet {
             crate::output::tell(&rig.name);
         }
-        let (rows, value) = measure(&rig, &args.virtual_bones, session)?;
-        text += &rows;
+        let (mut sheet, value) = measure(&rig, &args.virtual_bones, session)?;
+        if sheets.is_empty() {
+            sheet.remark = format!("{about}\n\n{}", sheet.remark);
+        }
+        sheets.push(sheet);
         all.push(value);
     }
     if let Some(target) = &json_target {
         write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rigs": all }))?;
     }
-    show(&text, json_target.as_ref(), session)?;
+    show(sheets, json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 
-fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Result<(String, Value)> {
+fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Result<(Sheet, Value)> {
     let started = Instant::now();
     let full = precompute(&rigid_bind(given), &DdmParams::default(), &DdmMaps::default(), session)?;
     let precompute_secs = started.elapsed().as_secs_f64();
     let n = full.vertex_count();
     let truth: Vec<Vec<Vec3>> = frames(&full).map(|pose| ddm_f64(&full, pose)).collect();
     let per_vertex = full.weights.influences() as f64 / n as f64;
-    let mut text = format!(
-        "\n**{}**: {n} vertices, {} bones, {} frames; {per_vertex:.2} multi-weights per vertex, precomputed in {precompute_secs:.2} s.\n\n\
-         | model | size | of variant 0 | ns per vertex | faster than variant 0 | RMS % of height | max % | made in s |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|\n",
+    let remark = format!(
+        "**{}**: {n} vertices, {} bones, {} frames; {per_vertex:.2} multi-weights per vertex, precomputed in {precompute_secs:.2} s.",
         given.name,
         given.bone_count(),
         truth.len()
     );
+    let header = [
+        "model",
+        "size",
+        "of variant 0",
+        "ns per vertex",
+        "faster than variant 0",
+        "RMS % of height",
+        "max %",
+        "made in s",
+    ];
+    let mut sheet = Sheet::new(remark, &header);
     let mut rows = Vec::new();
     let base = full.bytes();
     let reference = nanoseconds(&full);
     let mut row = |name: String, size: usize, speed: f64, off: (f64, f64), secs: Option<f64>| {
         let (ratio, faster) = (base as f64 / size as f64, reference / speed);
         let made = secs.map_or(String::new(), |secs| format!("{secs:.1}"));
-        text += &format!(
-            "| {name} | {} | {ratio:.1} x smaller | {speed:.1} | {faster:.1} x | {:.3} | {:.2} | {made} |\n",
+        sheet.row(vec![
+            name.clone(),
             bytes(size as u64),
-            off.0,
-            off.1
-        );
+            format!("{ratio:.1} x smaller"),
+            format!("{speed:.1}"),
+            format!("{faster:.1} x"),
+            format!("{:.3}", off.0),
+            format!("{:.2}", off.1),
+            made,
+        ]);
         rows.push(json!({ "model": name, "bytes": size, "ratio": ratio, "ns_per_vertex": speed, "faster": faster,
             "rms_percent": off.0, "max_percent": off.1, "seconds": secs }));
     };
@@ -97,7 +115,7 @@ fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Resul
     let posed = |pose: &[glam::DAffine3]| bonesmith_core::deform::lbs(&given.rest, &given.weights, pose);
     let plain = distance(&truth, given, frames(&full).map(posed));
     row("linear blending, given weights".into(), 4 * (n + 1) + 6 * used, lbs, plain, None);
-    Ok((text, json!({ "name": given.name, "vertices": n, "precompute_secs": precompute_secs, "rows": rows })))
+    Ok((sheet, json!({ "name": given.name, "vertices": n, "precompute_secs": precompute_secs, "rows": rows })))
 }
 
 fn name(small: &DdmRig, info: &DdmCompressInfo) -> String {

@@ -1,6 +1,5 @@
 //! `bonesmith bench files`: how fast animations are read, from a file that the system has in memory already.
 
-use std::fmt::Write;
 use std::time::Instant;
 
 use bonesmith_io::LoadOptions;
@@ -12,6 +11,7 @@ use crate::errors::Outcome;
 use crate::output::write_json;
 use crate::session::Session;
 use crate::settings;
+use crate::sheet::Sheet;
 use bonesmith::MeshSequence;
 
 /// One file.
@@ -55,15 +55,22 @@ pub fn run(args: BenchFilesArgs, session: &mut Session) -> anyhow::Result<Outcom
         };
         write_json(target, &json!({ "files": rows.iter().map(row).collect::<Vec<_>>() }))?;
     }
-    show(&markdown(&rows), json.as_ref(), session)?;
+    show(vec![sheet(&rows)], json.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 
-fn markdown(rows: &[Row]) -> String {
-    let mut text = String::from("| file | MB | frames | vertices | ms | MB/s |\n|---|---|---|---|---|---|\n");
+fn sheet(rows: &[Row]) -> Sheet {
+    let mut sheet = Sheet::new("", &["file", "MB", "frames", "vertices", "ms", "MB/s"]);
     for Row { name, megabytes, frames, vertices, secs } in rows {
         let (ms, rate) = (secs * 1e3, megabytes / secs);
-        let _ = writeln!(text, "| {name} | {megabytes:.2} | {frames} | {vertices} | {ms:.1} | {rate:.0} |");
+        let numbers = [
+            format!("{megabytes:.2}"),
+            frames.to_string(),
+            vertices.to_string(),
+            format!("{ms:.1}"),
+            format!("{rate:.0}"),
+        ];
+        sheet.row(std::iter::once(name.clone()).chain(numbers).collect());
     }
-    text
+    sheet
 }

@@ -14,11 +14,13 @@ use bonesmith_gpu::{Bones, Gpu, GpuModel, Tuning};
 use glam::{DAffine3, Vec3};
 use serde_json::{Value, json};
 
+use super::report::show;
 use crate::args::BenchGpuArgs;
 use crate::errors::{Outcome, Usage};
-use crate::output::{bytes, figure, print, write_json};
+use crate::output::{bytes, figure, write_json};
 use crate::session::Session;
-use crate::settings::{self, JsonTarget};
+use crate::settings;
+use crate::sheet::Sheet;
 use bonesmith::gpu;
 
 /// The built-in body.
@@ -51,20 +53,18 @@ pub fn run(args: BenchGpuArgs, session: &mut Session) -> anyhow::Result<Outcome>
     // All models are posed by the rig's animation, whatever their own files hold.
     let bones = Bones::of(&cast.rig);
     let device = device.with_bones(Some(bones));
-    let (mut text, mut value) = heading(&device, &cast, bones, &bandwidth, args.instances);
-    let (rows, figures) = match args.sweep {
+    let (heading, mut value) = heading(&device, &cast, bones, &bandwidth, args.instances);
+    let (mut sheet, figures) = match args.sweep {
         true => sweep(&device, &cast, args.instances, session)?,
         false => table(&device, &cast, &bandwidth, args.instances, session)?,
     };
-    text += &rows;
+    sheet.remark = [heading, sheet.remark].concat().trim_end().to_owned();
     value[if args.sweep { "sweep" } else { "rows" }] = figures;
     session.finish_progress();
     if let Some(target) = &json_target {
         write_json(target, &value)?;
     }
-    if json_target != Some(JsonTarget::Stdout) {
-        print(&text)?;
-    }
+    show(vec![sheet], json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 
@@ -221,7 +221,7 @@ fn table(
     bandwidth: &Bandwidth,
     instances: usize,
     session: &mut Session,
-) -> anyhow::Result<(String, Value)> {
+) -> anyhow::Result<(Sheet, Value)> {
     let mut models = vec![
         ("LBS".to_owned(), GpuModel::lbs(gpu, &cast.rig)?),
         ("two-layer".to_owned(), GpuModel::two_layer(gpu, &cast.two)?),
@@ -237,9 +237,16 @@ fn table(
             GpuModel::lbs(&gpu.with_bones(Some(Bones::Affine)), &cast.rig)?,
         ));
     }
-    let mut text = "| model | microseconds | ns per vertex | GB/s | x time of its bytes at copy speed | x LBS | faster than variant 0 |\n\
-                    |---|---:|---:|---:|---:|---:|---:|\n"
-        .to_owned();
+    let header = [
+        "model",
+        "microseconds",
+        "ns per vertex",
+        "GB/s",
+        "x time of its bytes at copy speed",
+        "x LBS",
+        "faster than variant 0",
+    ];
+    let mut sheet = Sheet::new("", &header);
     let frames = cast.frames();
     let mut speeds: Vec<(String, Speed)> = Vec::new();
     for (name, model) in models {
@@ -251,25 +258,21 @@ fn table(
     for (name, speed) in &speeds {
         let seconds = speed.timing.seconds;
         let over_copy = seconds * 1e9 * bandwidth.best() / speed.bytes as f64;
-        text += &format!(
-            "| {name} | {:.1} | {:.4} | {} | {over_copy:.2} | {:.2} | {:.2} |\n",
-            1e6 * seconds,
-            speed.ns_per_vertex,
-            figure(speed.gb_per_second),
-            seconds / lbs,
-            full / seconds
-        );
+        let ratios = [over_copy, seconds / lbs, full / seconds].map(|ratio| format!("{ratio:.2}"));
+        let speeds =
+            [format!("{:.1}", 1e6 * seconds), format!("{:.4}", speed.ns_per_vertex), figure(speed.gb_per_second)];
+        sheet.row(std::iter::once(name.clone()).chain(speeds).chain(ratios).collect());
         rows.push(json!({ "model": name, "speed": speed, "over_copy": over_copy, "over_lbs": seconds / lbs,
             "faster_than_v0": full / seconds }));
     }
-    text += &method(&speeds[0].1);
-    Ok((text, json!(rows)))
+    sheet.notes = method(&speeds[0].1);
+    Ok((sheet, json!(rows)))
 }
 
 /// In one line, how the figures came about.
 fn method(speed: &Speed) -> String {
     let clock = if speed.timing.by_device { "the device's timers" } else { "the clock around submissions" };
-    format!("\nMedian by {clock} over {} passes of {} runs.\n", speed.timing.passes, speed.timing.repeats)
+    format!("Median by {clock} over {} passes of {} runs.", speed.timing.passes, speed.timing.repeats)
 }
 
 /// Everything that can be tuned.
@@ -279,11 +282,10 @@ fn tunings() -> impl Iterator<Item = Tuning> {
 }
 
 /// Nanoseconds per vertex of every tuning: first of the kernels that make vertices, then of those that make virtual bones.
-fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> anyhow::Result<(String, Value)> {
+fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> anyhow::Result<(Sheet, Value)> {
     let frames = cast.frames();
-    let mut text = "Nanoseconds per vertex.\n\n| kernels | workgroup | tile | staged | LBS | two-layer | DDM variant 0 | DDM compressed |\n\
-                    |---|---:|---:|---|---:|---:|---:|---:|\n"
-        .to_owned();
+    let header = ["kernels", "workgroup", "tile", "staged", "LBS", "two-layer", "DDM variant 0", "DDM compressed"];
+    let mut sheet = Sheet::new("Nanoseconds per vertex.", &header);
     let mut rows = Vec::new();
     for (bones, tuning) in [false, true].into_iter().flat_map(|bones| tunings().map(move |tuning| (bones, tuning))) {
         session.stage("measuring kernels")?;
@@ -306,9 +308,10 @@ fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> any
             [plain[0], plain[1], two, small].map(|ns| ns.map_or(String::new(), |ns| format!("{ns:.4}")));
         let kernels = if bones { "virtual bones" } else { "vertices" };
         let Tuning { workgroup, tile, staged } = tuning;
-        text += &format!("| {kernels} | {workgroup} | {tile} | {staged} | {lbs} | {pair} | {full} | {layer} |\n");
+        let shape = [kernels.to_owned(), workgroup.to_string(), tile.to_string(), staged.to_string()];
+        sheet.row(shape.into_iter().chain([lbs, pair, full, layer]).collect());
         rows.push(json!({ "kernels": kernels, "tuning": tuning, "lbs": plain[0], "ddm": plain[1], "two_layer": two,
             "compressed": small }));
     }
-    Ok((text, json!(rows)))
+    Ok((sheet, json!(rows)))
 }

@@ -5,12 +5,15 @@ use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, kernel_rates};
 use bonesmith_core::methods::fit;
 use bonesmith_core::{Adjacency, MeshSequence, RawSequence, Surface, synthetic};
 use glam::Vec3;
+use serde_json::json;
 
 use super::report::show;
-use super::table::lines;
 use crate::args::BenchLimitsArgs;
 use crate::errors::Outcome;
+use crate::output::write_json;
 use crate::session::Session;
+use crate::settings;
+use crate::sheet::Sheet;
 
 /// Bones of the fits whose size is not varied in bones.
 const BONES: usize = 16;
@@ -25,16 +28,15 @@ struct Bench<'a> {
 }
 
 pub fn run(args: BenchLimitsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    let json = settings::json(args.json.clone())?;
     let demo = MeshSequence::try_from(synthetic::clownfish())?;
     let mut bench = Bench { args: &args, session };
-    let mut text = bench.growth(&demo)?;
-    text += "\n";
-    text += &bench.many_bones(&demo)?;
-    text += "\n";
-    text += &bench.threads(&demo)?;
-    text += "\n";
-    text += &rates();
-    show(&text, None, session)?;
+    let sheets = vec![bench.growth(&demo)?, bench.many_bones(&demo)?, bench.threads(&demo)?, rates()];
+    if let Some(target) = &json {
+        let tables: Vec<_> = sheets.iter().map(Sheet::to_json).collect();
+        write_json(target, &json!({ "version": bonesmith::VERSION, "tables": tables }))?;
+    }
+    show(sheets, json.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 
@@ -59,7 +61,7 @@ impl Bench<'_> {
         best.context("no fit was made")
     }
 
-    fn growth(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
+    fn growth(&mut self, demo: &MeshSequence) -> anyhow::Result<Sheet> {
         let mut rows = Vec::new();
         for what in ["vertices", "frames", "bones"] {
             let mut cells = vec![what.to_owned()];
@@ -78,15 +80,15 @@ impl Bench<'_> {
             rows.push(cells);
         }
         let title = format!(
-            "Growth: {} vertices, {} frames, {BONES} bones are 1x; one thread.\n\n",
+            "Growth: {} vertices, {} frames, {BONES} bones are 1x; one thread.",
             demo.vertex_count(),
             demo.frame_count()
         );
-        Ok(title + &lines(&["of what", "1x", "2x", "4x"], &rows))
+        Ok(Sheet { rows, ..Sheet::new(title, &["of what", "1x", "2x", "4x"]) })
     }
 
     /// Seconds for a few bones, and for very many: one fit each.
-    fn many_bones(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
+    fn many_bones(&mut self, demo: &MeshSequence) -> anyhow::Result<Sheet> {
         let mut rows = Vec::new();
         let mut first = 0.0;
         for bones in MANY_BONES {
@@ -105,12 +107,12 @@ impl Bench<'_> {
             ]);
         }
         let title =
-            format!("Many bones: {} vertices, {} frames; one thread.\n\n", demo.vertex_count(), demo.frame_count());
-        Ok(title + &lines(&["bones", "time", "growth", "per bone", "E_RMS of the last round"], &rows))
+            format!("Many bones: {} vertices, {} frames; one thread.", demo.vertex_count(), demo.frame_count());
+        Ok(Sheet { rows, ..Sheet::new(title, &["bones", "time", "growth", "per bone", "E_RMS of the last round"]) })
     }
 
     /// Seconds of each part for 1, 2, 4... threads, and the speed-up of the whole.
-    fn threads(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
+    fn threads(&mut self, demo: &MeshSequence) -> anyhow::Result<Sheet> {
         let sequence = denser(demo, 4)?;
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let counts: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n <= cores).collect();
@@ -126,7 +128,7 @@ impl Bench<'_> {
         let mut rows: Vec<_> = names.into_iter().map(|name| row(name, &|info| part(info, name))).collect();
         rows.push(row("all", &seconds));
         let title = format!(
-            "Where the time goes, and threads: {} vertices, {} frames, {} bones.\n\n",
+            "Where the time goes, and threads: {} vertices, {} frames, {} bones.",
             sequence.vertex_count(),
             sequence.frame_count(),
             2 * BONES
@@ -135,7 +137,7 @@ impl Bench<'_> {
             counts.iter().map(|n| if *n == 1 { "1 thread".into() } else { format!("{n} threads") }).collect();
         let mut head = vec!["part", "share"];
         head.extend(threads.iter().map(String::as_str));
-        Ok(title + &lines(&head, &rows))
+        Ok(Sheet { rows, ..Sheet::new(title, &head) })
     }
 }
 
@@ -152,7 +154,7 @@ fn part(info: &FitInfo, name: &str) -> f64 {
 }
 
 /// Speeds of the inner loops.
-fn rates() -> String {
+fn rates() -> Sheet {
     let row = |rate: &bonesmith_core::fit::Rate| {
         vec![
             rate.name.to_owned(),
@@ -162,8 +164,8 @@ fn rates() -> String {
         ]
     };
     let rows: Vec<Vec<String>> = kernel_rates().iter().map(row).collect();
-    let title = "Inner loops against a large matrix product of the same precision, GFLOP/s, one thread.\n\n";
-    title.to_owned() + &lines(&["loop", "GFLOP/s", "peak", "of peak"], &rows)
+    let title = "Inner loops against a large matrix product of the same precision, GFLOP/s, one thread.";
+    Sheet { rows, ..Sheet::new(title, &["loop", "GFLOP/s", "peak", "of peak"]) }
 }
 
 fn seconds(info: &FitInfo) -> f64 {

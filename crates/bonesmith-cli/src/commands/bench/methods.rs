@@ -11,11 +11,12 @@ use bonesmith_core::corrective;
 use serde_json::{Value, json};
 
 use super::methods_published::{KAVAN2, Published, Row, SSDR1};
-use super::sheet::{Ledger, Sheet, jobs, publish};
+use super::sheet::{Ledger, jobs, publish};
 use crate::args::BenchTableArgs;
 use crate::errors::Outcome;
 use crate::output::{bytes, figure};
 use crate::session::Session;
+use crate::sheet::Sheet;
 use bonesmith::MeshSequence;
 use bonesmith_core::observer::Cancelled;
 
@@ -120,7 +121,7 @@ fn run(
         values.push(row_json(row, &of_row));
     }
     sheet.notes = format!("Ours has the lowest E_RMS of all rigs, printed and measured, in {won} of {rows} rows.");
-    publish(args, session, contest.title, &[sheet], json!(values))?;
+    publish(args, session, contest.title, vec![sheet], json!(values))?;
     Ok(Outcome::Done)
 }
 

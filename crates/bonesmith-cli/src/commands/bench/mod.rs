@@ -61,7 +61,7 @@ pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) ->
         let summary = json!({ "version": env!("CARGO_PKG_VERSION"), "remark": remark, "rows": rows });
         write_json(target, &summary)?;
     }
-    report::show(&table::markdown(&rows, &remark), json.as_ref(), session)?;
+    report::show(vec![table::sheet(&rows, &remark)], json.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 

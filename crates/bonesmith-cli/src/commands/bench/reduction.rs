@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::reduction_published::{ROWS, Row, Task};
-use super::sheet::{self, Ledger, Sheet};
+use super::sheet::{self, Ledger};
 use crate::args::{BenchTableArgs, TableArgs};
 use crate::errors::{Outcome, Usage};
 use crate::output::figure;
 use crate::session::Session;
+use crate::sheet::Sheet;
 
 /// Rows whose sequences are there, and the files.
 pub fn jobs(args: &TableArgs) -> anyhow::Result<Vec<(&'static Row, PathBuf)>> {
@@ -98,12 +99,12 @@ pub fn table3(args: BenchTableArgs, session: &mut Session) -> anyhow::Result<Out
             results.push((row, task, own, found));
         }
     }
-    let sheets = [errors(&results), normals(&results), targets(&results)];
+    let sheets = vec![errors(&results), normals(&results), targets(&results)];
     sheet::publish(
         &args,
         session,
         "Weight reduction: table 3 of the course notes of 2014",
-        &sheets,
+        sheets,
         rows_json(&results),
     )?;
     Ok(Outcome::Done)
@@ -228,7 +229,7 @@ pub fn table42(args: BenchTableArgs, session: &mut Session) -> anyhow::Result<Ou
             rows.push(json!({ "sequence": row.sequence, "bones": row.bones, "task": task.name(), "delta_w": found }));
         }
     }
-    sheet::publish(&args, session, "Weights without examples: table 4.2 of Le's thesis", &[sheet], json!(rows))?;
+    sheet::publish(&args, session, "Weights without examples: table 4.2 of Le's thesis", vec![sheet], json!(rows))?;
     Ok(Outcome::Done)
 }
 

@@ -1,4 +1,4 @@
-//! What all of the papers' tables share: figures kept while they are measured, and the four forms a table comes in.
+//! What all of the papers' tables share: figures kept while they are measured, and where a table goes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::report::show;
-use super::{sequence_folder, table};
+use super::sequence_folder;
 use crate::args::TableArgs;
 use crate::errors::Usage;
 use crate::output::write_json;
 use crate::session::Session;
 use crate::settings::{self, JsonTarget};
+use crate::sheet::{self, Sheet};
 
 /// Figures by name, in a file where one was asked for.
 pub struct Ledger {
@@ -68,61 +69,31 @@ impl Ledger {
     }
 }
 
-/// Rows of a table and the words around them.
-#[derive(Default)]
-pub struct Sheet {
-    /// Above it.
-    pub remark: String,
-    pub header: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-    /// Below it.
-    pub notes: String,
-}
-
-impl Sheet {
-    pub fn new(remark: impl Into<String>, header: &[&str]) -> Self {
-        let header = header.iter().map(|h| (*h).to_owned()).collect();
-        Self { remark: remark.into(), header, ..Self::default() }
-    }
-
-    fn markdown(&self) -> String {
-        let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
-        let notes = if self.notes.is_empty() { String::new() } else { format!("\n{}\n", self.notes) };
-        format!("{}\n\n{}{notes}", self.remark, table::lines(&header, &self.rows))
-    }
-}
-
 /// Prints the sheets, and writes them as CSV, JSON and a page where asked to.
 pub fn publish(
     args: &TableArgs,
     session: &mut Session,
     title: &str,
-    sheets: &[Sheet],
+    sheets: Vec<Sheet>,
     rows: Value,
 ) -> anyhow::Result<()> {
-    let text = sheets.iter().map(Sheet::markdown).collect::<Vec<_>>().join("\n");
+    let text = sheet::markdown(&sheets);
     let json_target = settings::json(args.json.clone())?;
     if let Some(target) = &json_target {
         write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "table": title, "rows": rows }))?;
     }
     if let Some(path) = &args.csv {
-        bonesmith_io::write_whole(path, csv(sheets).as_bytes())?;
+        bonesmith_io::write_whole(path, csv(&sheets).as_bytes())?;
     }
     if let Some(path) = &args.page {
         bonesmith_io::write_whole(path, format!("# {title}\n\n{text}").as_bytes())?;
     }
-    show(&text, json_target.as_ref(), session)
+    show(sheets, json_target.as_ref(), session)
 }
 
 /// Every sheet with its header, an empty line between two [RFC 4180].
 fn csv(sheets: &[Sheet]) -> String {
-    let field = |text: &String| match text.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.clone(),
-    };
-    let line = |cells: &Vec<String>| cells.iter().map(field).collect::<Vec<_>>().join(",") + "\r\n";
-    let sheet = |sheet: &Sheet| line(&sheet.header) + &sheet.rows.iter().map(line).collect::<String>();
-    sheets.iter().map(sheet).collect::<Vec<_>>().join("\r\n")
+    sheets.iter().map(Sheet::csv).collect::<Vec<_>>().join("\r\n")
 }
 
 /// Rows whose sequence is there and whose label holds the pattern, with the files; checks where results go first.
@@ -153,17 +124,5 @@ pub fn jobs<'a, R>(
             let hint = format!("--sequences DIR with any of {}, as .npz", names.join(", "));
             Err(Usage::new("none of the published sequences was found").hint(hint).into())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_with_commas_are_quoted() {
-        let mut sheet = Sheet::new("r", &["a", "b"]);
-        sheet.rows.push(vec!["1".into(), "x, \"y\"".into()]);
-        assert_eq!(csv(&[sheet]), "a,b\r\n1,\"x, \"\"y\"\"\"\r\n");
     }
 }

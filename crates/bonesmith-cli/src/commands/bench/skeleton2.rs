@@ -10,10 +10,11 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::sheet::{self, Ledger, Sheet};
+use super::sheet::{self, Ledger};
 use crate::args::BenchSkeletonArgs;
 use crate::errors::Outcome;
 use crate::session::Session;
+use crate::sheet::Sheet;
 use bonesmith_core::observer::Cancelled;
 
 /// A sequence and its published figures.
@@ -85,7 +86,7 @@ pub fn run(args: BenchSkeletonArgs, threads: Option<usize>, session: &mut Sessio
         values.push(value);
     }
     let sheets = if args.starts { vec![table, starts] } else { vec![table] };
-    sheet::publish(&args.table, session, "Skeletons: table 2 of the course notes of 2014", &sheets, json!(values))?;
+    sheet::publish(&args.table, session, "Skeletons: table 2 of the course notes of 2014", sheets, json!(values))?;
     Ok(Outcome::Done)
 }
 

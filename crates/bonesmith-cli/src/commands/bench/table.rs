@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::published::{Row, SOURCES};
 use crate::output::{bytes, figure};
+use crate::sheet::Sheet;
 
 /// One row with what was measured.
 pub struct Measured {
@@ -84,43 +85,19 @@ const HEADER: [&str; 18] = [
 ];
 
 /// The table, its remark, and the geometric means of E_RMS over each source's figures.
-pub fn markdown(rows: &[Measured], remark: &str) -> String {
-    let mut text = format!("{remark}\n\n");
-    let cells: Vec<Vec<String>> = rows.iter().map(Measured::cells).collect();
-    text += &lines(&HEADER, &cells);
-    text += "\nPublished: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
+pub fn sheet(rows: &[Measured], remark: &str) -> Sheet {
+    let mut sheet = Sheet::new(remark, &HEADER);
+    rows.iter().for_each(|row| sheet.row(row.cells()));
+    let mut text = String::new();
+    text += "Published: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
     text +=
         "Normals: recomputed from posed positions; skinned: stored ones deformed as three.js and most engines do.\n";
     text += "99.9 %, max: distances in thousandths of the radius; popping: E_RMS of the steps between frames; STED: edge lengths.\n";
     text += "Peak memory: resident high-water mark of the process after the fit, and over the size of the positions;\n";
     text +=
         "without program: less the pages of the program file and its libraries, which the system can drop and share.\n";
-    text + &means(rows)
-}
-
-/// A Markdown table; columns of words to the left, columns of numbers to the right.
-pub fn lines(header: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        longest.max(header[column].chars().count())
-    };
-    let word = |cell: &str| cell.starts_with(|c: char| c.is_alphabetic() || c == '/' || c == '.');
-    let words = |column: usize| rows.iter().all(|row| word(&row[column]));
-    let line = |cells: &[&str]| {
-        let padded = cells.iter().enumerate().map(|(column, cell)| match words(column) {
-            true => format!("{cell:<w$}", w = width(column)),
-            false => format!("{cell:>w$}", w = width(column)),
-        });
-        format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
-    };
-    let rule = |column: usize| match words(column) {
-        true => "-".repeat(width(column)),
-        false => "-".repeat(width(column) - 1) + ":",
-    };
-    let rules: Vec<String> = (0..header.len()).map(rule).collect();
-    let mut text = line(header) + &line(&rules.iter().map(String::as_str).collect::<Vec<_>>());
-    rows.iter().for_each(|row| text += &line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
-    text
+    sheet.notes = text + &means(rows);
+    sheet
 }
 
 fn means(rows: &[Measured]) -> String {
@@ -168,7 +145,7 @@ mod tests {
         let row = *ROWS.iter().find(|r| r.label() == "horse-gallop 30 affine").unwrap();
         let summary = json!({ "e_rms": 0.65, "iterations": 15, "seconds": { "fit": 1.234 }, "normal_degrees": 2.0,
             "peak_memory_bytes": 40_000_000, "program_memory_bytes": 10_000_000, "sequence_bytes": 10_000_000 });
-        let text = markdown(&[Measured::new(row, &summary).unwrap()], "test");
+        let text = sheet(&[Measured::new(row, &summary).unwrap()], "test").markdown();
         let lines: Vec<&str> = text.lines().filter(|l| l.starts_with('|')).collect();
         assert!(lines.iter().all(|l| l.chars().count() == lines[0].chars().count()), "{text}");
         assert!(

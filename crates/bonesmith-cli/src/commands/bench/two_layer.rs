@@ -18,16 +18,29 @@ use crate::errors::Outcome;
 use crate::output::{bytes, write_json};
 use crate::session::Session;
 use crate::settings;
+use crate::sheet::Sheet;
 use bonesmith::WeightBytes;
 
 pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json.clone())?;
-    let mut text = format!("Version {}. Dense rigs with affine bones.\n\n", env!("CARGO_PKG_VERSION"));
-    text += "| sequence | vertices | bones | no examples s | weights only s | examples s | dense LBS ms | 4 influences ms | \
-             two-layer ms | faster than dense |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
-    let mut memory = String::from(
-        "\nWeights as stored at run time (16-bit indices, 32-bit weights), and the room for virtual bones' transforms.\n\n\
-         | sequence | bones | dense | 4 influences | two-layer | virtual transforms |\n|---|---:|---:|---:|---:|---:|\n",
+    let mut speed = Sheet::new(
+        format!("Version {}. Dense rigs with affine bones.", env!("CARGO_PKG_VERSION")),
+        &[
+            "sequence",
+            "vertices",
+            "bones",
+            "no examples s",
+            "weights only s",
+            "examples s",
+            "dense LBS ms",
+            "4 influences ms",
+            "two-layer ms",
+            "faster than dense",
+        ],
+    );
+    let mut memory = Sheet::new(
+        "Weights as stored at run time (16-bit indices, 32-bit weights), and the room for virtual bones' transforms.",
+        &["sequence", "bones", "dense", "4 influences", "two-layer", "virtual transforms"],
     );
     let mut rows = Vec::new();
     let table = TableArgs { sequences: args.sequences.clone(), only: args.only.clone(), ..TableArgs::default() };
@@ -43,35 +56,32 @@ pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outc
         let four = reduce(&dense, None, &ReduceParams::default(), session)?.rig;
         let speeds = [frame_ms(&dense), frame_ms(&four), two_layer_ms(&two)];
         let sizes = WeightBytes::new(&dense, &two);
-        text += &format!(
-            "| {} | {} | {} | {own_secs:.2} | {weight_secs:.2} | {example_secs:.2} | {:.3} | {:.3} | {:.3} | {:.1} x |\n",
-            row.sequence,
-            dense.vertex_count(),
-            row.bones,
-            speeds[0],
-            speeds[1],
-            speeds[2],
-            speeds[0] / speeds[2]
-        );
+        let seconds = [own_secs, weight_secs, example_secs].map(|secs| format!("{secs:.2}"));
+        let mut cells = vec![row.sequence.to_owned(), dense.vertex_count().to_string(), row.bones.to_string()];
+        cells.extend(seconds.into_iter().chain(speeds.map(|ms| format!("{ms:.3}"))));
+        cells.push(format!("{:.1} x", speeds[0] / speeds[2]));
+        speed.row(cells);
         let cells = [sizes.given, sizes.four_influences, sizes.two_layer, sizes.virtual_transforms];
-        let cells: Vec<String> = cells.iter().map(|n| bytes(*n as u64)).collect();
-        memory += &format!("| {} | {} | {} |\n", row.sequence, row.bones, cells.join(" | "));
+        let names = [row.sequence.to_owned(), row.bones.to_string()];
+        memory.row(names.into_iter().chain(cells.iter().map(|n| bytes(*n as u64))).collect());
         rows.push(json!({ "sequence": row.sequence, "bones": row.bones, "no_examples_secs": own_secs,
             "weights_only_secs": weight_secs, "examples_secs": example_secs, "dense_ms": speeds[0],
             "four_influences_ms": speeds[1], "two_layer_ms": speeds[2], "weight_bytes": sizes }));
     }
-    text += &memory;
     let curve = curve(session)?;
-    text += "\nTime to compress against the number of vertices: the same soft rig, 16 bones, 24 frames, at four resolutions.\n\n\
-             | vertices | no examples s | weights only s | examples s | microseconds per vertex with examples |\n|---:|---:|---:|---:|---:|\n";
-    for (n, [own, weights, examples]) in &curve {
-        let each = 1e6 * examples / *n as f64;
-        text += &format!("| {n} | {own:.2} | {weights:.2} | {examples:.2} | {each:.0} |\n");
+    let mut growth = Sheet::new(
+        "Time to compress against the number of vertices: the same soft rig, 16 bones, 24 frames, at four resolutions.",
+        &["vertices", "no examples s", "weights only s", "examples s", "microseconds per vertex with examples"],
+    );
+    for (n, seconds) in &curve {
+        let each = 1e6 * seconds[2] / *n as f64;
+        let cells = seconds.map(|secs| format!("{secs:.2}"));
+        growth.row(std::iter::once(n.to_string()).chain(cells).chain([format!("{each:.0}")]).collect());
     }
     if let Some(target) = &json_target {
         write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows, "curve": curve }))?;
     }
-    show(&text, json_target.as_ref(), session)?;
+    show(vec![speed, memory, growth], json_target.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 

@@ -1,4 +1,4 @@
-// Writes dist/report.html: page, style, font and script in one file, the same bytes for the same sources.
+// Writes the page of the crate bonesmith-report: page, style, font and script in one file, the same bytes for the same sources.
 // `--check` builds in memory and fails when the committed file differs.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { build } from "esbuild";
 
 const MARKER = "<!--BONESMITH-DATA-->"; // the Rust side puts JSON and blob here
 const here = dirname(fileURLToPath(import.meta.url));
-const target = join(here, "dist/report.html");
+const target = join(here, "../crates/bonesmith-report/page/report.html");
 
 async function bundle(entry, options) {
   const result = await build({
@@ -54,12 +54,12 @@ if (process.argv.includes("--check")) {
     // Absent counts as stale.
   }
   if (committed !== html) {
-    console.error("viewer/dist/report.html is stale: run `npm run build` in viewer/ and commit it");
+    console.error("crates/bonesmith-report/page/report.html is stale: run `npm run build` in viewer/ and commit it");
     process.exit(1);
   }
-  console.log(`viewer/dist/report.html is fresh (${html.length} characters)`);
+  console.log(`crates/bonesmith-report/page/report.html is fresh (${html.length} characters)`);
 } else {
   mkdirSync(dirname(target), { recursive: true });
   writeFileSync(target, html);
-  console.log(`viewer/dist/report.html: ${(Buffer.byteLength(html) / 1024).toFixed(0)} KiB`);
+  console.log(`crates/bonesmith-report/page/report.html: ${(Buffer.byteLength(html) / 1024).toFixed(0)} KiB`);
 }

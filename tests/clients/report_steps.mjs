@@ -28,8 +28,8 @@ export async function text({ page, report }) {
   }
   for (const { text: warning, meaning } of report.models[0]?.warnings ?? []) must(shown.includes(warning) && (!meaning || shown.includes(meaning)), `warning "${warning}" is not shown`);
   for (const { name } of report.done?.params ?? []) must(shown.includes(name), `parameter ${name} is not shown`);
-  if (report.done) must(shown.includes(report.done.text), "what was done is not told");
-  if ((report.file?.kept_frames_every ?? 1) > 1) must(/shows every \S+ frame/.test(shown), "left-out frames are not told");
+  if (report.done) must(shown.includes(report.done.text), "what was done is not shown");
+  if ((report.file?.kept_frames_every ?? 1) > 1) must(/shows every \S+ frame/.test(shown), "left-out frames are not shown");
   return /this file [\d.]+ [kM]B/.exec(shown)?.[0];
 }
 

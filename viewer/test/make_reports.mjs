@@ -11,7 +11,7 @@ if (!out) {
   console.error("usage: node make_reports.mjs OUT_DIR [stress]");
   process.exit(2);
 }
-const template = readFileSync(join(dirname(fileURLToPath(import.meta.url)), "../dist/report.html"), "utf8");
+const template = readFileSync(join(dirname(fileURLToPath(import.meta.url)), "../../crates/bonesmith-report/page/report.html"), "utf8");
 mkdirSync(out, { recursive: true });
 
 function sequence(rest, frames) {

@@ -3,6 +3,7 @@
 
 mod bench;
 mod ddm;
+mod formats;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod report;
@@ -71,6 +72,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Fit bones, weights and bone motion to a mesh animation
     Fit(FitArgs),
+    /// Error against the number of bones, in one run
+    Sweep(SweepArgs),
     /// Take influences away: fewer bones per vertex, the same bones
     Reduce(ReduceArgs),
     /// Compress weights to two layers: few influences with the quality of many
@@ -83,7 +86,7 @@ pub enum Command {
     View(ViewArgs),
     /// Measure several rigs against one mesh animation
     Compare(CompareArgs),
-    /// Tell what a file holds
+    /// Show what a file holds
     Info(InfoArgs),
     /// Write a rig or a mesh animation in another format
     Convert(ConvertArgs),
@@ -109,9 +112,10 @@ pub struct SolverArgs {
     /// Number of bones, or auto: enough for an E_RMS of 2, at most 100 [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub bones: Option<BonesArg>,
-    /// Find the fewest bones that reach this E_RMS (thousandths of the model's radius) instead of --bones
-    #[arg(long, value_name = "E", allow_negative_numbers = true)]
-    pub target_error: Option<f64>,
+    /// Find the fewest bones that reach this E_RMS (thousandths of the model's radius), or this root mean square distance: 1mm, 0.2cm,
+    /// 0.01m, 3u (model units); instead of --bones
+    #[arg(long, value_name = "E|LENGTH", allow_negative_numbers = true)]
+    pub target_error: Option<TargetArg>,
     /// Most bones that move one vertex, 1 to 16, or all [default: 4]
     #[arg(long, value_name = "K|all")]
     pub influences: Option<InfluencesArg>,
@@ -227,16 +231,13 @@ pub struct FitArgs {
     /// clips of one mesh
     #[arg(required_unless_present = "subject", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .usda .usdc .usdz .fbx .npz
-    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
     #[command(flatten)]
     pub solver: SolverArgs,
-    /// How rigid pieces are written: bones of a skin, or nodes with a mesh each and no skin (.glb, .gltf)
-    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
+    #[arg(long, value_enum, default_value_t, help_heading = "Output", help = formats::pieces())]
     pub pieces: PiecesArg,
-    /// Add R shapes that correct what the bones miss (EigenSkin), 1 to 256: animated morph targets; not in .fbx
-    #[arg(long, value_name = "R", help_heading = "Fit")]
+    #[arg(long, value_name = "R", help_heading = "Fit", help = formats::eigenskin())]
     pub eigenskin: Option<usize>,
     #[command(flatten)]
     pub rig: RigArgs,
@@ -251,9 +252,35 @@ pub struct FitArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bonesmith sweep walk.npz
+  bonesmith sweep cloth.abc --counts 10,20,40,80 --report cloth.html -o cloth.csv")]
+pub struct SweepArgs {
+    /// The animation, as for `fit`
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// Numbers of bones to try [default: 1 to 64]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub counts: Vec<usize>,
+    /// Write the table as .csv
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Write a page with a plot and the table, .html
+    #[arg(long, value_name = "OUT", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub solver: SolverArgs,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bonesmith eval walk.glb walk.npz --json -")]
 pub struct EvalArgs {
-    /// The rig: .glb .gltf .usda .usdc .usdz .fbx .npz
+    #[arg(help = formats::rig_input())]
     pub rig: PathBuf,
     /// The animation, as for `fit`
     #[arg(required = true, value_name = "INPUT")]
@@ -359,7 +386,7 @@ pub struct BenchFitArgs {
     /// Only rows whose "sequence bones kind" contains this
     #[arg(long, value_name = "PATTERN")]
     pub only: Option<String>,
-    /// Who does the fit
+    /// The method: Bonesmith's own, or a published one
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
     /// How much work to put in: more of it finds lower errors
@@ -441,6 +468,26 @@ impl FromStr for BonesArg {
         match text {
             "auto" => Ok(Self::Auto),
             _ => text.parse().map(Self::Exact).map_err(|_| "neither a whole number nor auto".to_owned()),
+        }
+    }
+}
+
+/// `--target-error E|LENGTH`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TargetArg {
+    /// E_RMS.
+    Error(f64),
+    /// Root mean square distance.
+    Distance(bonesmith::Distance),
+}
+
+impl FromStr for TargetArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(e_rms) => Ok(Self::Error(e_rms)),
+            Err(_) => text.parse().map(Self::Distance),
         }
     }
 }

@@ -87,7 +87,13 @@ fn one_line(error: &anyhow::Error) -> String {
 /// The message, with the flag in place of the option's field.
 fn text_of(cause: &(dyn std::error::Error + 'static)) -> String {
     let text = cause.to_string();
-    match cause.downcast_ref::<Error>().and_then(Error::option) {
+    let error = cause.downcast_ref::<Error>();
+    if let Some(Error::Fit(FitError::Unsupported(what))) = error
+        && let Some(rest) = what.strip_prefix("the method ")
+    {
+        return format!("--method {rest}");
+    }
+    match error.and_then(Error::option) {
         Some(option) if text.starts_with(option) => flag(option) + &text[option.len()..],
         _ => text,
     }
@@ -213,8 +219,8 @@ fn of_times(error: &ResampleError) -> String {
                 None => cutting.to_owned(),
             }
         }
-        ResampleError::Range { .. } => cutting.to_owned(),
         ResampleError::Empty { .. } => "--rig-clip names another, or none".to_owned(),
+        _ => cutting.to_owned(),
     }
 }
 

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith::core::skeleton::{Root, SkeletonParams};
-use bonesmith::io::Format;
+use bonesmith::io::{Format, Needs};
 use bonesmith::refit::VertexMask;
-use bonesmith::{BoneCount, Error, FitParams, FrameRange, Input, Layout, Method, Rest, Shape};
+use bonesmith::{
+    BoneCount, BoneKind, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, ModelKind, Rest, Shape,
+};
 
 use crate::args::{
     BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, PiecesArg, ReportArgs, RestArg, RootArg, ShapeArg,
-    SkeletonArgs, SolverArgs,
+    SkeletonArgs, SolverArgs, TargetArg,
 };
 use crate::errors::Usage;
 
@@ -96,34 +98,34 @@ fn readable(path: &Path) -> Result<(), Usage> {
     Err(Usage::new(format!("{}: no such file or folder", path.display())))
 }
 
-/// A rig file to write: known ending, in a place that can be written to.
-pub fn output(path: PathBuf) -> Result<PathBuf, Usage> {
-    output_as(path, Format::RIG_OUTPUTS)
-}
-
-/// A file to write in one of some formats.
-pub fn output_as(path: PathBuf, formats: &[Format]) -> Result<PathBuf, Usage> {
-    let shown = path.display();
-    if !Format::from_extension(&path).is_some_and(|format| formats.contains(&format)) {
-        let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
-        let what = if ending.is_empty() { "no ending".to_owned() } else { format!("the ending .{ending}") };
-        return Err(Usage::new(format!("{shown} has {what}; {} can be written", Format::endings(formats))));
-    }
+/// A file to write: its format holds what is needed, as far as that is known, and its place can be written to.
+pub fn output(path: PathBuf, needs: Needs) -> Result<PathBuf, Usage> {
+    Format::to_write(&path, needs).map_err(|error| {
+        let too_many = Format::to_write(&path, needs.influences(None)).is_ok();
+        let limit = Format::from_extension(&path).and_then(|format| format.info().max_influences);
+        match limit.filter(|_| too_many) {
+            Some(limit) => {
+                Usage::new(error.to_string()).hint(format!("use --influences {limit} or fewer, or write .npz"))
+            }
+            None => Usage::new(error.to_string()),
+        }
+    })?;
     bonesmith::io::files_of(&path).iter().try_for_each(|file| writable(file))?;
     Ok(path)
 }
 
-/// Says before a long fit what the output's format cannot hold.
-pub fn influences_fit(output: &Path, params: &FitParams) -> Result<(), Usage> {
-    let gltf = output.extension().is_some_and(|e| e.eq_ignore_ascii_case("glb") || e.eq_ignore_ascii_case("gltf"));
-    match params.influences {
-        Some(k) if gltf && k > bonesmith::io::GLTF_MAX_INFLUENCES => {
-            let most = bonesmith::io::GLTF_MAX_INFLUENCES;
-            let message = format!("{}: glTF holds at most {most} influences, not {k}", output.display());
-            Err(Usage::new(message).hint("use --influences 8 or fewer, or write .npz"))
-        }
-        _ => Ok(()),
-    }
+/// A file to write in any format.
+pub fn any_output(path: PathBuf) -> Result<PathBuf, Usage> {
+    let formats = Format::writing_any();
+    let kinds = Format::from_extension(&path).filter(|format| formats.contains(format));
+    let Some(format) = kinds else {
+        let ending = path.extension().map(|e| format!("the ending .{}", e.to_string_lossy().to_lowercase()));
+        let what = ending.unwrap_or_else(|| "no ending".to_owned());
+        let endings = Format::endings(&formats);
+        return Err(Usage::new(format!("{} has {what}; {endings} can be written", path.display())));
+    };
+    let kind = format.info().writes.first().copied().unwrap_or(ModelKind::Rig);
+    output(path, Needs::of(kind))
 }
 
 /// The folder a file lies in, also for a bare name.
@@ -185,6 +187,15 @@ pub fn bench_report(path: PathBuf) -> Result<ReportTarget, Usage> {
 pub fn report_path(path: PathBuf) -> Result<PathBuf, Usage> {
     if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("html")) {
         return Err(Usage::new(format!("{}: reports are written as .html", path.display())));
+    }
+    writable(&path)?;
+    Ok(path)
+}
+
+/// A table to write.
+pub fn sweep_output(path: PathBuf) -> Result<PathBuf, Usage> {
+    if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv")) {
+        return Err(Usage::new(format!("{}: the table of a sweep is written as .csv", path.display())));
     }
     writable(&path)?;
     Ok(path)
@@ -264,6 +275,17 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
     Ok(params)
 }
 
+/// Options of a fit.
+pub fn fit_options(args: &SolverArgs) -> anyhow::Result<FitOptions> {
+    let mut options = FitOptions::new(solver(args)?);
+    options.importance = mask(args.importance.as_deref());
+    options.target_distance = match args.target_error {
+        Some(TargetArg::Distance(distance)) => Some(distance),
+        _ => None,
+    };
+    Ok(options)
+}
+
 /// Values of vertices: colours, or a file.
 pub fn mask(source: Option<&Path>) -> VertexMask {
     match source {
@@ -284,46 +306,38 @@ pub fn plain_errors(args: &SolverArgs, with: &str) -> Result<(), Usage> {
     Err(Usage::new(format!("{option} weighs the errors of a fit with loose bones: it means nothing with {with}")))
 }
 
-/// A file for a basis of trajectories, which is no rig.
-pub fn basis_output(path: PathBuf, method: Method) -> Result<PathBuf, Usage> {
-    if Format::from_extension(&path) != Some(Format::Npz) {
-        let message = format!("{}: --method {} makes no rig; only .npz can hold it", path.display(), method.name());
-        return Err(Usage::new(message).hint("for a rig leave --method out"));
+/// What the file of a fit holds.
+pub fn fit_needs(options: &FitOptions, layout: Layout) -> Needs {
+    let params = &options.params;
+    match (params.method.makes_rigs(), options.eigenskin) {
+        (false, _) => Needs::of(ModelKind::Basis),
+        (true, Some(_)) => Needs::of(ModelKind::Corrective).influences(params.influences),
+        (true, None) if layout == Layout::Nodes => Needs::of(ModelKind::Rig).nodes(),
+        (true, None) => Needs::of(ModelKind::Rig).influences(params.influences),
     }
-    output_as(path, &[Format::Npz])
 }
 
-/// How many corrective shapes, and whether the output can hold them.
-pub fn eigenskin(rank: Option<usize>, output: &Path) -> Result<Option<usize>, Usage> {
-    let Some(rank) = rank else { return Ok(None) };
+/// How many corrective shapes.
+pub fn eigenskin(rank: Option<usize>) -> Result<Option<usize>, Usage> {
     let most = bonesmith::core::corrective::MAX_RANK;
-    if !(1..=most).contains(&rank) {
-        return Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}")));
-    }
-    if !Format::from_extension(output).is_some_and(|format| Format::CORRECTIVE_OUTPUTS.contains(&format)) {
-        let endings = Format::endings(Format::CORRECTIVE_OUTPUTS);
-        let message = format!("{}: --eigenskin needs a format with animated shapes: {endings}", output.display());
-        return Err(Usage::new(message));
-    }
-    Ok(Some(rank))
-}
-
-/// Whether pieces are written as nodes, and whether the output can hold them.
-pub fn pieces(pieces: PiecesArg, output: &Path, eigenskin: Option<usize>) -> Result<Layout, Usage> {
-    if pieces == PiecesArg::Skin {
-        return Ok(Layout::Skin);
-    }
-    if !Format::from_extension(output).is_some_and(|format| Format::PIECE_OUTPUTS.contains(&format)) {
-        let endings = Format::endings(Format::PIECE_OUTPUTS);
-        return Err(Usage::new(format!("{}: --pieces nodes is written as {endings}", output.display())));
-    }
-    match eigenskin {
-        Some(_) => Err(Usage::new("--eigenskin corrects a skin; with --pieces nodes there is none")),
-        None => Ok(Layout::Nodes),
+    match rank.filter(|rank| !(1..=most).contains(rank)) {
+        Some(rank) => Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}"))),
+        None => Ok(rank),
     }
 }
 
-/// What `compress` writes: both layers where the format is Bonesmith's own.
+/// How pieces are written.
+pub fn pieces(pieces: PiecesArg, eigenskin: Option<usize>) -> Result<Layout, Usage> {
+    match (pieces, eigenskin) {
+        (PiecesArg::Skin, _) => Ok(Layout::Skin),
+        (PiecesArg::Nodes, Some(_)) => {
+            Err(Usage::new("--eigenskin corrects a skin; with --pieces nodes there is none"))
+        }
+        (PiecesArg::Nodes, None) => Ok(Layout::Nodes),
+    }
+}
+
+/// What `compress` writes by default: both layers in an npz, a plain rig elsewhere.
 pub fn compressed_shape(shape: Option<ShapeArg>, output: &Path) -> Shape {
     let own = Format::from_extension(output) == Some(Format::Npz);
     shape.map_or(if own { Shape::Runtime } else { Shape::Baked }, Shape::from)
@@ -338,6 +352,13 @@ pub fn skeleton(args: &SkeletonArgs, fit: &FitParams) -> anyhow::Result<Option<S
         let message =
             format!("--skeleton has methods of its own (--skeleton-method), not --method {}", fit.method.name());
         return Err(Usage::new(message).into());
+    }
+    if fit.bone_kind != BoneKind::Rigid {
+        return Err(Usage::new("--skeleton makes rigid bones only, not --bone-kind trs or affine").into());
+    }
+    if let BoneCount::TargetError(_) = fit.bones {
+        let message = "--target-error is for bones without joints, not for --skeleton";
+        return Err(Usage::new(message).hint("use --detail, or --bones as an upper limit").into());
     }
     let defaults = SkeletonParams::default();
     let params = SkeletonParams {
@@ -372,7 +393,9 @@ fn bones(args: &SolverArgs) -> Result<BoneCount, Usage> {
             .hint("--target-error finds the number of bones itself")),
         (Some(BonesArg::Exact(0)), None) => Err(Usage::new("--bones is 0; it must be 1 or more, or auto")),
         (Some(BonesArg::Exact(n)), None) => Ok(BoneCount::Exact(n)),
-        (None, Some(e)) => Ok(BoneCount::TargetError(e)),
+        (None, Some(TargetArg::Error(e))) => Ok(BoneCount::TargetError(e)),
+        // Known when the animation is there: `target_distance`.
+        (None, Some(TargetArg::Distance(_))) => Ok(BoneCount::Auto),
         (Some(BonesArg::Auto) | None, None) => Ok(BoneCount::Auto),
     }
 }
@@ -389,11 +412,14 @@ pub fn threads(threads: Option<usize>) -> Result<Option<usize>, Usage> {
 mod tests {
     use super::*;
     use crate::args::{BoneKindArg, MethodArg};
-    use bonesmith::BoneKind;
 
     #[test]
     fn combinations_without_meaning_are_refused() {
-        let both = SolverArgs { bones: Some(BonesArg::Auto), target_error: Some(1.0), ..SolverArgs::default() };
+        let both = SolverArgs {
+            bones: Some(BonesArg::Auto),
+            target_error: Some(TargetArg::Error(1.0)),
+            ..SolverArgs::default()
+        };
         assert!(solver(&both).unwrap_err().to_string().contains("exclude"));
         let rigid_fsd =
             SolverArgs { method: MethodArg::Fsd, bone_kind: Some(BoneKindArg::Rigid), ..SolverArgs::default() };
@@ -409,10 +435,14 @@ mod tests {
 
     #[test]
     fn more_influences_than_the_format_holds_are_refused_before_the_fit() {
-        let params = FitParams { influences: Some(12), ..FitParams::default() };
-        assert!(influences_fit(Path::new("x.GLB"), &params).is_err());
-        assert!(influences_fit(Path::new("x.npz"), &params).is_ok());
-        assert!(influences_fit(Path::new("x.glb"), &FitParams::default()).is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |name: &str, influences: Option<usize>| {
+            let needs = Needs::of(ModelKind::Rig).influences(influences);
+            output(folder.path().join(name), needs).err().map(|usage| usage.to_string())
+        };
+        assert!(refused("x.GLB", Some(12)).unwrap().contains("at most 8 influences per vertex, not 12"));
+        assert_eq!(refused("x.npz", Some(12)), None);
+        assert_eq!(refused("x.glb", FitParams::default().influences), None);
     }
 
     #[test]
@@ -422,7 +452,7 @@ mod tests {
         assert_eq!(refused(zero), "--bones is 0; it must be 1 or more, or auto");
         let many = SolverArgs { influences: Some(InfluencesArg::AtMost(17)), ..SolverArgs::default() };
         assert!(refused(many).starts_with("influences is 17"));
-        let negative = SolverArgs { target_error: Some(-1.0), ..SolverArgs::default() };
+        let negative = SolverArgs { target_error: Some(TargetArg::Error(-1.0)), ..SolverArgs::default() };
         assert!(refused(negative).starts_with("target_error is -1"));
         assert!(fps(Some(f64::NAN)).is_err() && fps(Some(0.0)).is_err() && fps(Some(29.97)).is_ok());
     }

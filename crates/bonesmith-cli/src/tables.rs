@@ -86,6 +86,7 @@ fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
         StopReason::MaxIterations => "the maximum",
         StopReason::MaxSeconds => "time was up",
         StopReason::Exact => "exact",
+        _ => "stopped",
     };
     if let Some(skeleton) = &fit.skeleton {
         table.row("skeleton", skeleton_line(skeleton));

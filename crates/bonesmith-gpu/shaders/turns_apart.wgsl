@@ -1,4 +1,4 @@
-// Rotations of affine bones, which have to be told.
+// Rotations of affine bones, which have to be given.
 
 // [instances, bone_stride] x y z w.
 @group(0) @binding(7) var<storage, read> turns: array<vec4<f32>>;

@@ -2,6 +2,7 @@
 
 /// Why something could not be done on a GPU.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GpuError {
     /// No driver, or none that was asked for.
     #[error("no GPU to compute on: {detail}")]

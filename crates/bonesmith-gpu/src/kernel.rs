@@ -60,7 +60,7 @@ const MOST_MOMENTS: u32 = 4;
 pub(crate) const PARAMS_WORDS: usize = 12;
 
 impl Kernel {
-    /// Workgroup size and tile unless told otherwise: the best of `bonesmith bench gpu --sweep` on an H200. `shelved`: all
+    /// Workgroup size and tile by default: the best of `bonesmith bench gpu --sweep` on an H200. `shelved`: all
     /// bones are put into workgroup memory first.
     pub fn tuning(self, shelved: bool) -> Tuning {
         match self {

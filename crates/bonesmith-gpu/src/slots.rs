@@ -66,7 +66,7 @@ impl<const WORDS: usize> Slot<WORDS> {
 mod tests {
     use super::*;
 
-    /// Bone in the low byte, something to tell influences apart by above it.
+    /// Bone in the low byte, a number that distinguishes influences above it.
     fn slice(rows: &[&[u32]]) -> Vec<Vec<[u32; 1]>> {
         let row = |(i, bones): (usize, &&[u32])| bones.iter().map(|b| [b | (1 + i as u32) << 8]).collect();
         rows.iter().enumerate().map(row).collect()

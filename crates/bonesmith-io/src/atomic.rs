@@ -15,7 +15,7 @@ use tempfile::TempPath;
 use crate::IoError;
 
 /// Links that are followed before they count as a circle; as many as Linux follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 thread_local! {
     /// The transaction of this thread.
@@ -117,7 +117,7 @@ pub fn place_of(path: &Path) -> Result<PathBuf, IoError> {
     while let Ok(next) = fs::read_link(&place) {
         place = folder_of(&place).join(next);
         links += 1;
-        if links > MOST_LINKS {
+        if links > MAX_LINKS {
             return Err(IoError::unsupported(path, "is a circle of links"));
         }
     }

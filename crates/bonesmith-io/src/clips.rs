@@ -88,7 +88,7 @@ fn file_name(folder: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Files of a folder, by name; each is empty but for what tells its format.
+    /// Files of a folder, by name; each is empty but for the bytes that its format is detected from.
     fn folder(names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for name in names {

@@ -4,12 +4,14 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::IoError;
+use crate::formats::FORMATS;
 
 /// Bytes looked at; long comments at the head of an OBJ may fill them, then the extension decides.
 const HEAD: usize = 4096;
 
 /// File formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// Wavefront OBJ.
     Obj,
@@ -37,88 +39,7 @@ pub enum Format {
     Usdz,
 }
 
-impl Format {
-    /// Name for messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Obj => "OBJ",
-            Self::Ply => "PLY",
-            Self::Npz => "npz",
-            Self::Pc2 => "PC2",
-            Self::Mdd => "MDD",
-            Self::Glb => "GLB",
-            Self::Gltf => "glTF",
-            Self::Alembic => "Alembic",
-            Self::Fbx => "FBX",
-            Self::Usda => "USD text",
-            Self::Usdc => "USD binary",
-            Self::Usdz => "USDZ",
-        }
-    }
-
-    /// Formats that a rig can be read from.
-    pub const RIG_INPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Fbx, Self::Npz];
-    /// Formats that a rig can be written as.
-    pub const RIG_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Fbx, Self::Npz];
-    /// Formats that a rig with two layers or multi-weights can be written as.
-    pub const LAYERED_OUTPUTS: &[Self] = &[Self::Npz, Self::Glb, Self::Gltf];
-    /// Formats that a rig with corrective shapes can be written as.
-    pub const CORRECTIVE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz];
-    /// Formats that rigid pieces can be written as nodes of.
-    pub const PIECE_OUTPUTS: &[Self] = &[Self::Glb, Self::Gltf];
-    /// Formats that a mesh animation can be written as.
-    pub const SEQUENCE_OUTPUTS: &[Self] =
-        &[Self::Glb, Self::Gltf, Self::Usda, Self::Usdc, Self::Usdz, Self::Npz, Self::Alembic];
-
-    /// The usual ending of a file, without the dot.
-    pub fn ending(self) -> &'static str {
-        match self {
-            Self::Obj => "obj",
-            Self::Ply => "ply",
-            Self::Npz => "npz",
-            Self::Pc2 => "pc2",
-            Self::Mdd => "mdd",
-            Self::Glb => "glb",
-            Self::Gltf => "gltf",
-            Self::Alembic => "abc",
-            Self::Fbx => "fbx",
-            Self::Usda => "usda",
-            Self::Usdc => "usdc",
-            Self::Usdz => "usdz",
-        }
-    }
-
-    /// Endings for messages: ".glb, .gltf and .npz".
-    pub fn endings(formats: &[Self]) -> String {
-        let endings: Vec<String> = formats.iter().map(|format| format!(".{}", format.ending())).collect();
-        match endings.split_last() {
-            Some((last, [])) => last.clone(),
-            Some((last, others)) => format!("{} and {last}", others.join(", ")),
-            None => String::new(),
-        }
-    }
-
-    /// Format that an extension stands for; also for files that are yet to be written.
-    pub fn from_extension(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "obj" => Some(Self::Obj),
-            "ply" => Some(Self::Ply),
-            "npz" => Some(Self::Npz),
-            "pc2" => Some(Self::Pc2),
-            "mdd" => Some(Self::Mdd),
-            "glb" => Some(Self::Glb),
-            "gltf" => Some(Self::Gltf),
-            "abc" => Some(Self::Alembic),
-            "fbx" => Some(Self::Fbx),
-            "usda" => Some(Self::Usda),
-            "usdc" | "usd" => Some(Self::Usdc),
-            "usdz" => Some(Self::Usdz),
-            _ => None,
-        }
-    }
-}
-
-/// What a first look told.
+/// The result of a first look.
 enum Guess {
     Known(Format),
     /// A format we know of but do not read: its name, and what to do.
@@ -142,13 +63,17 @@ pub fn detect(path: &Path) -> Result<Format, IoError> {
     let by_extension = Format::from_extension(path);
     match look(&head, metadata.len(), by_extension) {
         Guess::Known(format) => Ok(format),
-        Guess::Foreign(what) => Err(IoError::unsupported(path, format!("{what} not read yet; {READABLE}"))),
-        Guess::Unknown => by_extension
-            .ok_or_else(|| IoError::unsupported(path, format!("neither content nor extension is known; {READABLE}"))),
+        Guess::Foreign(what) => Err(IoError::unsupported(path, format!("{what} not read yet; {}", readable()))),
+        Guess::Unknown => by_extension.ok_or_else(|| {
+            IoError::unsupported(path, format!("neither content nor extension is known; {}", readable()))
+        }),
     }
 }
 
-const READABLE: &str = "readable are OBJ, PLY, npz, PC2 and MDD with an OBJ, GLB, glTF, Alembic, FBX and USD";
+fn readable() -> String {
+    let names: Vec<&str> = FORMATS.iter().map(|row| row.name).collect();
+    format!("readable are {}", names.join(", "))
+}
 
 fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     use Guess::{Foreign, Known, Unknown};
@@ -187,7 +112,7 @@ fn look(head: &[u8], file_bytes: u64, by_extension: Option<Format>) -> Guess {
     }
 }
 
-/// The name of the first entry tells npz from USDZ and other archives.
+/// The name of the first entry distinguishes npz from USDZ and other archives.
 fn look_into_zip(head: &[u8], by_extension: Option<Format>) -> Guess {
     let length = head.get(26..28).map_or(0, |l| usize::from(u16::from_le_bytes([l[0], l[1]])));
     let name = head.get(30..30 + length).unwrap_or_default();

@@ -9,6 +9,7 @@ mod clips;
 mod detect;
 mod error;
 mod fbx;
+mod formats;
 mod gltf;
 mod inputs;
 mod joints;
@@ -36,7 +37,7 @@ pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
 pub use error::IoError;
-pub use gltf::MAX_INFLUENCES as GLTF_MAX_INFLUENCES;
+pub use formats::{FORMATS, FormatInfo, Frames, Needs, markdown_table};
 pub use inputs::named_files;
 pub use load::{
     Inspection, LoadOptions, MeshEntry, baked_clips, inspect, list_meshes, load_ddm_maps, load_model, load_model_with,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bonesmith_core::ddm::DdmMaps;
 use bonesmith_core::mesh::sequence::DEFAULT_FPS;
-use bonesmith_core::{MeshSequence, Model, ModelRef, RawFrame, RawSequence, Rig, SequenceError, Surface};
+use bonesmith_core::{MeshSequence, Model, ModelKind, ModelRef, RawFrame, RawSequence, Rig, SequenceError, Surface};
 
 use crate::inputs::{self, Source};
 use crate::npz::BadWeights;
@@ -285,10 +285,11 @@ fn read_file(path: &Path, format: Format, request: &Request<'_>) -> Result<FileC
 fn read_rigged(path: &Path, bad_weights: BadWeights) -> Result<Model, IoError> {
     let format = detect(path)?;
     let none = || {
-        let what = format!("{} files hold no rig; {} can", format.name(), Format::endings(Format::RIG_INPUTS));
+        let what =
+            format!("{} files hold no rig; {} can", format.name(), Format::endings(&Format::reading(ModelKind::Rig)));
         IoError::unsupported(path, what)
     };
-    if !Format::RIG_INPUTS.contains(&format) {
+    if format.info().reads.is_empty() {
         return Err(none());
     }
     let options = LoadOptions::default();

@@ -91,7 +91,7 @@ impl Parts {
             let plain = self.material(plain());
             self.merged.face_materials.resize(faces + face_count, plain);
         } else {
-            // A number beyond the list stays beyond it: the surface's own check tells.
+            // A number beyond the list stays beyond it: the surface's own check refuses it.
             let place = |m: &u32| places.get(*m as usize).copied().unwrap_or(u32::MAX);
             self.merged.face_materials.extend(part.face_materials.iter().map(place));
         }

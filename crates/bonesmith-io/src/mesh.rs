@@ -9,7 +9,7 @@ use bonesmith_core::{RawFrame, RawSequence, Surface, Topology};
 use glam::Vec3;
 use rayon::prelude::*;
 
-use crate::{Format, IoError, LoadOptions, obj, ply};
+use crate::{Format, IoError, LoadOptions, obj, ply, warning};
 
 /// A mesh as it stands in a file.
 #[derive(Debug, Default, PartialEq)]
@@ -54,16 +54,14 @@ pub fn read_sequence(
     let faces = Arc::new(first.surface.topology.clone());
     let mut frames = vec![frame(first_path, first.positions, first.surface.topology.clone(), &faces)];
     crate::opens::will_read(others);
-    // In parallel, but the first error in file order is the one told: the same message with any number of threads.
-    let shapes: Vec<Result<RawFrame, IoError>> = others
-        .par_iter()
-        .map(|path| {
-            let mesh = read(path, format, Extent::Shape)?;
-            Ok(frame(path, mesh.positions, mesh.surface.topology, &faces))
-        })
-        .collect();
+    // In parallel, but the first error in file order is the one returned: the same message with any number of threads.
+    let shape = |path: &PathBuf| -> Result<RawFrame, IoError> {
+        let mesh = read(path, format, Extent::Shape)?;
+        Ok(frame(path, mesh.positions, mesh.surface.topology, &faces))
+    };
+    let shapes: Vec<_> = others.par_iter().map(|path| warning::with_warnings(|| shape(path))).collect();
     for shape in shapes {
-        frames.push(shape?);
+        frames.push(warning::carried(shape)?);
     }
     let mut surface = first.surface;
     let rest = rest.map(|(path, mesh)| {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::atomic;
+use crate::{Format, atomic};
 
 thread_local! {
     static OPENED: Cell<usize> = const { Cell::new(0) };
@@ -62,6 +62,5 @@ pub fn file_bytes(path: &Path) -> u64 {
 
 /// The files that a model of this name is written as: itself, and the buffer of a .gltf.
 pub fn files_of(path: &Path) -> Vec<PathBuf> {
-    let separate = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gltf"));
-    std::iter::once(path.to_owned()).chain(separate.then(|| path.with_extension("bin"))).collect()
+    Format::files(path)
 }

@@ -60,7 +60,7 @@ pub fn parse(path: &Path, bytes: &[u8], extent: Extent) -> Result<Mesh, IoError>
     Ok(assemble(&vertices, topology, layout, extent))
 }
 
-/// Tells of properties that have no place here.
+/// Warns of properties that have no place here.
 fn warn_of_others(path: &Path, element: &ElementDef, extent: Extent, known: &[&str]) {
     let is_uv = |name: &str| !known.is_empty() && UV_NAMES.as_flattened().contains(&name);
     let others = element.properties.keys().filter(|name| !known.contains(&name.as_str()) && !is_uv(name));
@@ -135,7 +135,7 @@ struct Vertex {
     position: [f32; 3],
     normal: [f32; 3],
     uv: [f32; 2],
-    /// 0 to 1, opaque unless told otherwise.
+    /// 0 to 1, opaque by default.
     color: [f32; 4],
 }
 

@@ -17,7 +17,7 @@ use glam::Vec3;
 use crate::mesh::{self, Extent};
 use crate::{Format, IoError, LoadOptions, detect};
 
-/// What the head of a cache tells.
+/// The head of a cache.
 struct Head {
     frames: usize,
     points: usize,

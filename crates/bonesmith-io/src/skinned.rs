@@ -109,7 +109,7 @@ pub fn same_bind(a: &DAffine3, b: &DAffine3) -> bool {
         && a.translation.abs_diff_eq(b.translation, ROUNDING * far.max(1.0))
 }
 
-/// Parents as our own files tell them, -1 for roots; `None` where they are not those of `count` bones.
+/// Parents as our own files store them, -1 for roots; `None` where they are not those of `count` bones.
 pub fn forest(told: &[i32], count: usize) -> Option<Vec<Option<usize>>> {
     let parent = |&p: &i32| if p == -1 { Some(None) } else { usize::try_from(p).ok().filter(|p| *p < count).map(Some) };
     let parents: Option<Vec<Option<usize>>> = told.iter().map(parent).collect();

@@ -1,4 +1,4 @@
-//! Pictures of materials: found beside a file, told by their first bytes.
+//! Pictures of materials: found beside a file, detected from their first bytes.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Tells which pictures a writer that knows PNG and JPEG has to leave out, and which texture coordinates are none.
+/// Warns of pictures that a writer of PNG and JPEG has to leave out, and which texture coordinates are none.
 pub fn warn_of_unwritable(surface: &Surface, path: &Path) {
     let unsound = |uv: &[f32; 2]| uv.iter().any(|x| !x.is_finite());
     let count = surface.uv_sets.iter().flat_map(|set| &set.values).filter(|uv| unsound(uv)).count();

@@ -1,13 +1,14 @@
-//! What is lost on the way in or out and is no reason to refuse a file.
+//! What is not preserved when a file is read or written, and is no reason to refuse it.
 //!
-//! Readers and writers tell their losses to whoever listens on the thread that they run on: [`with_warnings`]. Nobody has to.
+//! Readers and writers emit warnings; [`with_warnings`] collects those of its work, on the thread it runs on. Work on other threads is
+//! wrapped by [`carried`], so that its warnings arrive too.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Something that a file holds, or was to hold, and that did not come along. Every message names the file.
+/// Data of a file that is not preserved. Every message names the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -35,35 +36,40 @@ pub enum Warning {
 }
 
 thread_local! {
-    /// What the innermost listener has heard; `None` while nobody listens.
-    static HEARD: RefCell<Option<Vec<Warning>>> = const { RefCell::new(None) };
+    /// Warnings of the innermost collection; `None` outside of one.
+    static COLLECTED: RefCell<Option<Vec<Warning>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, and hands back what reading and writing had to leave out in it: each once, in order. A listener within
-/// `work` hears in place of this one.
+/// Runs `work` and returns its warnings: each once, in order. A collection within `work` has its warnings alone.
 pub fn with_warnings<T>(work: impl FnOnce() -> T) -> (T, Vec<Warning>) {
-    let outer = HEARD.replace(Some(Vec::new()));
+    let outer = COLLECTED.replace(Some(Vec::new()));
     let done = work();
-    (done, HEARD.replace(outer).unwrap_or_default())
+    (done, COLLECTED.replace(outer).unwrap_or_default())
 }
 
-fn tell(warning: Warning) {
-    HEARD.with_borrow_mut(|heard| {
-        if let Some(heard) = heard.as_mut().filter(|heard| !heard.contains(&warning)) {
-            heard.push(warning);
+/// The value of work that ran on another thread, with its warnings added to those of this thread.
+pub(crate) fn carried<T>((done, warnings): (T, Vec<Warning>)) -> T {
+    warnings.into_iter().for_each(emit);
+    done
+}
+
+fn emit(warning: Warning) {
+    COLLECTED.with_borrow_mut(|collected| {
+        if let Some(collected) = collected.as_mut().filter(|collected| !collected.contains(&warning)) {
+            collected.push(warning);
         }
     });
 }
 
-/// A material of the file at `path` goes without a picture.
+/// A material of the file at `path` loses a picture.
 pub(crate) fn texture(path: &Path, material: &str, texture: &str, why: impl Into<String>) {
     let (path, material, texture) = (path.to_owned(), material.to_owned(), texture.to_owned());
-    tell(Warning::Texture { path, material, texture, why: why.into() });
+    emit(Warning::Texture { path, material, texture, why: why.into() });
 }
 
-/// Something of the file at `path` does not come along.
+/// Something of the file at `path` is not preserved.
 pub(crate) fn left_out(path: &Path, what: impl Into<String>) {
-    tell(Warning::LeftOut { path: path.to_owned(), what: what.into() });
+    emit(Warning::LeftOut { path: path.to_owned(), what: what.into() });
 }
 
 /// As [`left_out`], of several things by name; nothing where there are none.
@@ -89,19 +95,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_listener_hears_its_own_and_everything_once() {
-        let tell = |what: &str| left_out(Path::new("a.glb"), what);
-        tell("nobody hears this");
+    fn each_collection_has_its_own_warnings_once() {
+        let emit = |what: &str| left_out(Path::new("a.glb"), what);
+        emit("not collected");
         let (inner, outer) = with_warnings(|| {
-            tell("lines");
-            let ((), inner) = with_warnings(|| tell("points"));
-            tell("lines");
-            tell("colours");
+            emit("lines");
+            let ((), inner) = with_warnings(|| emit("points"));
+            emit("lines");
+            emit("colours");
             inner
         });
         let text = |all: &[Warning]| all.iter().map(Warning::to_string).collect::<Vec<_>>();
         assert_eq!(text(&inner), ["a.glb: left out: points"]);
         assert_eq!(text(&outer), ["a.glb: left out: lines", "a.glb: left out: colours"]);
         assert_eq!(with_warnings(|| ()).1, []);
+    }
+
+    #[test]
+    fn warnings_of_other_threads_arrive() {
+        let ((), warnings) = with_warnings(|| {
+            let other = std::thread::spawn(|| with_warnings(|| left_out(Path::new("b.obj"), "lines")));
+            carried(other.join().unwrap());
+        });
+        assert_eq!(warnings.len(), 1);
     }
 }

@@ -143,10 +143,12 @@ fn corpus(own: &Path) -> Vec<PathBuf> {
 fn damaged_files() {
     let times: usize = std::env::var("BONESMITH_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for ending in bonesmith_io::Format::RIG_OUTPUTS.iter().map(|format| format.ending()) {
+    for ending in bonesmith_io::Format::writing(bonesmith_core::ModelKind::Rig).iter().map(|format| format.ending()) {
         save_rig(&common::rig(), &own.path().join(format!("own_rig.{ending}"))).unwrap();
     }
-    for ending in bonesmith_io::Format::SEQUENCE_OUTPUTS.iter().map(|format| format.ending()) {
+    for ending in
+        bonesmith_io::Format::writing(bonesmith_core::ModelKind::Sequence).iter().map(|format| format.ending())
+    {
         save_sequence(&common::sequence(3), &own.path().join(format!("own_sequence.{ending}"))).unwrap();
     }
     std::thread::spawn(watch);

@@ -24,7 +24,7 @@ use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
 use bonesmith_core::fit::{BoneCount, FitParams, fit};
 use bonesmith_core::reduce::{ReduceParams, reduce};
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
-use bonesmith_core::{MeshSequence, Model, Rig, Silent};
+use bonesmith_core::{MeshSequence, Model, ModelKind, Rig, Silent};
 use bonesmith_io::{Format, LoadOptions, list_meshes, load_model, load_rig_normalised, save_model};
 
 use common::mutate::mutate;
@@ -70,11 +70,8 @@ fn derived(model: &Model) -> Option<Rig> {
 
 /// Writes a model in every format that takes it, and reads it back.
 fn written(model: &Model, folder: &Path) {
-    let outputs = match model {
-        Model::Sequence(_) => Format::SEQUENCE_OUTPUTS,
-        _ => Format::RIG_OUTPUTS,
-    };
-    for format in outputs {
+    let kind = if matches!(model, Model::Sequence(_)) { ModelKind::Sequence } else { ModelKind::Rig };
+    for format in Format::writing(kind) {
         let out = folder.join(format!("out.{}", format.ending()));
         if save_model(model, &out).is_ok()
             && let Err(error) = load_model(&[out], &LoadOptions::default())
@@ -124,16 +121,16 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
     let bones = bar(1, &BarParams { bones: 3, rings: 4, ..BarParams::default() });
     let ddm = precompute(&bones, &DdmParams::default(), &DdmMaps::default(), &mut Silent).unwrap();
     let sequence = common::sequence(3);
-    let models: [(&str, Model, &[Format]); 5] = [
-        ("rig", Model::Rig(common::rig()), Format::RIG_OUTPUTS),
-        ("sequence", Model::Sequence(sequence.clone()), Format::SEQUENCE_OUTPUTS),
-        ("posed", Model::Sequence(MeshSequence::try_from(posed.sequence).unwrap()), &[Format::Npz, Format::Usdc]),
-        ("two_layer", Model::TwoLayer(two_layers), Format::LAYERED_OUTPUTS),
-        ("ddm", Model::Ddm(ddm), Format::LAYERED_OUTPUTS),
+    let models: [(&str, Model, Vec<Format>); 5] = [
+        ("rig", Model::Rig(common::rig()), Format::writing(ModelKind::Rig)),
+        ("sequence", Model::Sequence(sequence.clone()), Format::writing(ModelKind::Sequence)),
+        ("posed", Model::Sequence(MeshSequence::try_from(posed.sequence).unwrap()), vec![Format::Npz, Format::Usdc]),
+        ("two_layer", Model::TwoLayer(two_layers), Format::writing(ModelKind::TwoLayer)),
+        ("ddm", Model::Ddm(ddm), Format::writing(ModelKind::Ddm)),
     ];
     let mut files = Vec::new();
     for (name, model, formats) in &models {
-        for format in *formats {
+        for format in formats {
             files.push(folder.join(format!("{name}.{}", format.ending())));
             save_model(model, files.last().unwrap()).unwrap();
         }

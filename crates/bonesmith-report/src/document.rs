@@ -1,4 +1,4 @@
-//! The JSON part of a report, as the page reads it. The layout is told in `docs/formats/report.md`.
+//! The JSON part of a report, as the page reads it. The layout is described in `docs/formats/report.md`.
 
 use bonesmith_core::metrics::{FrameSpreads, Percentiles};
 use serde::Serialize;

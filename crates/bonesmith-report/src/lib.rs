@@ -4,7 +4,7 @@
 //! Scene (models, original, what was done) --build--> Document (JSON) + Blob (buffers) --render--> html
 //! ```
 //!
-//! The page itself is TypeScript (`viewer/`), built to `viewer/dist/report.html`; what is put into it is told in
+//! The page itself is TypeScript (`viewer/`), built to `crates/bonesmith-report/page/report.html`; its data is described in
 //! `docs/formats/report.md`. This crate computes no errors: all figures come from `bonesmith_core::metrics`.
 
 mod data;

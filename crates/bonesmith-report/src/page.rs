@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::figures::figure;
 use crate::scene::{Kept, Scene};
 
-/// The page, built from `viewer/` and kept beside its source, so that a build needs no Node.
-const TEMPLATE: &str = include_str!("../../../viewer/dist/report.html");
+/// The page, built from `viewer/` and kept in this crate, so that a build needs no Node.
+const TEMPLATE: &str = include_str!("../page/report.html");
 
 /// Where the data goes.
 const MARKER: &str = "<!--BONESMITH-DATA-->";
@@ -25,6 +25,7 @@ const SAMPLE: usize = 6;
 
 /// Why there is no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReportError {
     /// Even with one frame it is larger than allowed.
     #[error(
@@ -77,7 +78,7 @@ pub fn render(scene: &Scene, limit: u64) -> Result<Page, ReportError> {
     }
 }
 
-/// Every how many frames might fit, told by a few of them: packing all of a long animation to find out takes too long.
+/// Every how many frames might fit, estimated from a few of them: packing all of a long animation to find out takes too long.
 fn first_guess(scene: &Scene, limit: u64, longest: usize) -> usize {
     let spans = scene.spans();
     let total: usize = spans.iter().map(|clip| clip.count).sum();

@@ -1,6 +1,6 @@
 //! The same rig or animation for another format.
 
-use bonesmith_core::{CorrectiveRig, Model, RawSequence, Surface};
+use bonesmith_core::{CorrectiveRig, Model, ModelKind, RawSequence, Surface};
 use bonesmith_io::{Format, detect};
 
 use crate::error::{Error, PickError};
@@ -84,11 +84,11 @@ fn keep_clip(model: &mut Model, only: usize) {
 
 /// The model in a form that the format can hold: two layers as one, a rig without its shapes, reported as a warning.
 pub fn simplified_for(model: Model, path: &std::path::Path) -> Noted<Model> {
-    let holds = |formats: &[Format]| Format::from_extension(path).is_some_and(|format| formats.contains(&format));
+    let holds = |kind: ModelKind| Format::from_extension(path).is_some_and(|format| format.writes(kind));
     let mut warnings = Vec::new();
     let value = match model {
-        Model::TwoLayer(two) if !holds(Format::LAYERED_OUTPUTS) => two.bake().into(),
-        Model::Corrective(CorrectiveRig { rig, shapes }) if !holds(Format::CORRECTIVE_OUTPUTS) => {
+        Model::TwoLayer(two) if !holds(ModelKind::TwoLayer) => two.bake().into(),
+        Model::Corrective(CorrectiveRig { rig, shapes }) if !holds(ModelKind::Corrective) => {
             let what = format!("{} shapes: this format is written without any", shapes.len());
             warnings.push(bonesmith_io::Warning::LeftOut { path: path.to_owned(), what }.into());
             rig.into()

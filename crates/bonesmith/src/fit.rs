@@ -9,6 +9,7 @@ use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
 use bonesmith_core::{CorrectiveRig, MeshSequence, Model, Observer, corrective, methods};
 use serde_json::json;
 
+use crate::distance::Distance;
 use crate::error::Error;
 use crate::mask::VertexMask;
 use crate::memory::Memory;
@@ -29,6 +30,8 @@ pub struct FitOptions {
     pub skeleton: Option<SkeletonParams>,
     /// Corrective shapes. `None`: none.
     pub eigenskin: Option<usize>,
+    /// A length that vertices may be off by in the root mean square: takes the place of [`FitParams::bones`].
+    pub target_distance: Option<Distance>,
     /// How much each vertex counts: takes the place of [`FitParams::importance`].
     pub importance: VertexMask,
 }
@@ -62,6 +65,24 @@ impl FitOptions {
             return Err(Error::unsupported(what));
         }
         Ok(())
+    }
+
+    /// With a number or an error as the goal.
+    pub(crate) fn resolved(&self, sequence: &MeshSequence) -> Self {
+        let mut resolved = self.clone();
+        if let Some(distance) = self.target_distance {
+            resolved.params.bones = distance.target(sequence);
+        }
+        resolved
+    }
+
+    /// The parameters, with the importance of every vertex.
+    pub(crate) fn weighed(&self, sequence: &MeshSequence) -> Result<FitParams, Error> {
+        let mut params = self.params.clone();
+        if let Some(values) = self.importance.values("importance", sequence.surface(), sequence.vertex_count())? {
+            params.importance = Some(Arc::new(values));
+        }
+        Ok(params)
     }
 
     /// As files store them.
@@ -98,17 +119,17 @@ pub struct Fit {
 /// Fits bones, weights and bone motion to a mesh animation, as the options say. The animation is not changed.
 pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Observer) -> Result<Fit, Error> {
     options.validate()?;
+    let options = &options.resolved(sequence);
     let started = Instant::now();
     Error::unless_cancelled(observer, "preparing")?;
     if !options.params.method.makes_rigs() {
         return represent(sequence, options, observer, started);
     }
-    let importance = options.importance.values("importance", sequence.surface(), sequence.vertex_count())?;
-    let weighed = importance.map(|values| FitParams { importance: Some(Arc::new(values)), ..options.params.clone() });
+    let params = options.weighed(sequence)?;
     let (Fitted { mut rig, info }, skeleton) = match &options.skeleton {
-        None => (methods::fit(sequence, weighed.as_ref().unwrap_or(&options.params), observer)?, None),
-        Some(params) => {
-            let found = skeleton::skeleton(sequence, &options.params, params, observer)?;
+        None => (methods::fit(sequence, &params, observer)?, None),
+        Some(skeleton) => {
+            let found = skeleton::skeleton(sequence, &params, skeleton, observer)?;
             (Fitted { rig: found.rig, info: found.info }, Some(found.skeleton))
         }
     };

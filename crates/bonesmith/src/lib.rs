@@ -43,6 +43,7 @@
 mod cancel;
 mod compare;
 mod convert;
+mod distance;
 mod error;
 mod fit;
 #[cfg(feature = "gpu")]
@@ -56,6 +57,7 @@ mod saved;
 mod scene;
 mod simplify;
 mod summary;
+mod sweep;
 pub mod text;
 mod warning;
 
@@ -77,6 +79,7 @@ pub use bonesmith_core::{BoneKind, MeshSequence, Model, ModelKind, ModelRef, Obs
 pub use cancel::{Cancel, Observed};
 pub use compare::{COLUMNS, Compared, comparison_json, comparison_scene};
 pub use convert::{ConvertOptions, simplified_for};
+pub use distance::Distance;
 pub use error::{Error, PickError};
 pub use fit::{Fit, FitOptions, fit};
 pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
@@ -89,4 +92,5 @@ pub use simplify::{
     WeightBytes, compress, ddm, delta_mush, reduce,
 };
 pub use summary::{ClipPart, FitPart, OutputPart, Seconds, ShapePart, SkeletonPart, SubjectPart, Summary};
+pub use sweep::{Swept, sweep};
 pub use warning::{Noted, Warning};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::weights::{LaplacianArg, ShapeArg};
-use super::{JsonArgs, ReportArgs};
+use super::{JsonArgs, ReportArgs, formats};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -17,10 +17,9 @@ Examples:
   bonesmith ddm character.glb --rigid-bind --compress 200 --shape baked -o baked.glb    plays everywhere
   bonesmith ddm character.glb --rigid-bind --delta-mush -o reference.npz  classic Delta Mush, frame by frame")]
 pub struct DdmArgs {
-    /// The rig: .glb .gltf .npz
+    #[arg(help = formats::rig_input())]
     pub rig: PathBuf,
-    /// What to write; the ending says how: .glb .gltf .npz
-    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::ddm_output())]
     pub output: PathBuf,
     /// Bind each vertex to the bone of its largest weight first: the smoothing does the rest
     #[arg(long)]
@@ -116,7 +115,7 @@ pub enum MapArg {
 
 #[derive(Debug, Args)]
 pub struct BenchDdmArgs {
-    /// Rigs with an animation: .glb .gltf .npz
+    /// Rigs with an animation
     #[arg(required = true, value_name = "RIG")]
     pub rigs: Vec<PathBuf>,
     /// Virtual bones to compress to

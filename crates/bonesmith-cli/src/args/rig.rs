@@ -7,12 +7,13 @@ use bonesmith_core::refit::Solve;
 use bonesmith_core::refit::align::SignedAxes;
 use clap::{Args, ValueEnum};
 
+use super::formats;
+
 /// Start from a rig that is there already.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Existing rig")]
 pub struct RigArgs {
-    /// Start from this rig (.glb .gltf .usda .usdc .usdz .fbx .npz): its bones, names, tree, bind pose and rest pose stay
-    #[arg(long, value_name = "RIG")]
+    #[arg(long, value_name = "RIG", help = formats::existing_rig())]
     pub rig: Option<PathBuf>,
     /// What is fitted; the rest stays as the rig has it [default: both; weights with --add-bones]
     #[arg(long, value_enum, requires = "rig")]
@@ -34,8 +35,8 @@ pub struct RigArgs {
     /// OUT_REST. May be repeated
     #[arg(long, value_name = "REST=CLIP,...")]
     pub subject: Vec<SubjectArg>,
-    /// When rig and INPUT disagree in units, axes or frames: check refuses and tells the flags, auto applies them, off
-    /// goes on
+    /// When rig and INPUT disagree in units, axes or frames: check refuses and names the flags that correct it, auto applies
+    /// the correction, off compares nothing
     #[arg(long, value_enum, default_value_t, requires = "rig")]
     pub align: AlignArg,
     /// Multiply INPUT's coordinates by this to bring them into the rig's units
@@ -78,12 +79,12 @@ impl From<SolveArg> for Solve {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum AlignArg {
-    /// Refuse, and tell what would bring them together
+    /// Refuse, and name the correction
     #[default]
     Check,
-    /// Apply what brings them together
+    /// Apply the correction
     Auto,
-    /// Do not look
+    /// Compare nothing
     Off,
 }
 

@@ -6,7 +6,7 @@ use bonesmith_core::mesh::laplacian::Laplacian;
 use bonesmith_core::reduce::ReduceMethod;
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, JsonArgs, ReportArgs};
+use super::{InputArgs, JsonArgs, ReportArgs, formats};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -17,7 +17,7 @@ Examples:
   bonesmith reduce character.glb --method k-largest -o mobile.glb
   bonesmith reduce fitted.npz --examples walk.npz --refit-motion -o walk.glb")]
 pub struct ReduceArgs {
-    /// The rig: .glb .gltf .usda .usdc .usdz .fbx .npz, or a cage as .npz with `weights` and `controls`
+    #[arg(help = formats::rig_or_cage())]
     pub rig: PathBuf,
     /// Most bones that move one vertex
     #[arg(long, value_name = "K", default_value_t = 4)]
@@ -28,8 +28,7 @@ pub struct ReduceArgs {
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .usda .usdc .usdz .fbx .npz
-    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
     /// Our method: how much neighbours should err alike, 0 to about 10; more of it for better normals [default: 3]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
@@ -53,7 +52,7 @@ pub struct ReduceArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Vertices blend 2 virtual bones, virtual bones blend bones: the quality of dense weights at the price of four influences.
+Vertices blend 2 virtual bones, virtual bones blend bones: the quality of dense weights for the cost of four influences.
 Start from a rig with many influences: bonesmith fit ... --influences all -o dense.npz
 
 Examples:
@@ -61,7 +60,7 @@ Examples:
   bonesmith compress dense.npz --shape runtime -o walk.glb         both layers, in the extension BONESMITH_two_layer
   bonesmith compress dense.npz --target-error 1 --examples walk.npz -o walk.npz")]
 pub struct CompressArgs {
-    /// The rig: .glb .gltf .usda .usdc .usdz .fbx .npz, or a cage as .npz with `weights` and `controls`
+    #[arg(help = formats::rig_or_cage())]
     pub rig: PathBuf,
     /// As many virtual bones as cost no more than this many influences per vertex [default: 4]
     #[arg(long, value_name = "K", group = "size", allow_negative_numbers = true)]
@@ -76,8 +75,7 @@ pub struct CompressArgs {
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
-    /// The rig to write; the ending says how: .glb .gltf .usda .usdc .usdz .fbx .npz
-    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
     /// What is written [default: baked in .glb and .gltf, runtime in .npz]
     #[arg(long, value_enum, help_heading = "Output")]

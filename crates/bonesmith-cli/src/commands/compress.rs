@@ -1,6 +1,8 @@
 //! `bonesmith compress`: weights in two layers.
 
 use bonesmith::core::compress::{TwoLayerParams, TwoLayerSize};
+use bonesmith::io::Needs;
+use bonesmith::{ModelKind, Shape};
 
 use super::simplify::{self, Target};
 use crate::args::CompressArgs;
@@ -12,8 +14,9 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let params = params(&args);
     params.validate()?;
     let json = settings::json(args.json)?;
-    let output = settings::output(args.output)?;
-    let shape = settings::compressed_shape(args.shape, &output);
+    let shape = settings::compressed_shape(args.shape, &args.output);
+    let kind = if shape == Shape::Baked { ModelKind::Rig } else { ModelKind::TwoLayer };
+    let output = settings::output(args.output, Needs::of(kind))?;
     let report = settings::report(&args.report)?;
     let examples = settings::input(args.examples, args.input)?;
     let inputs: Vec<_> = examples.files().into_iter().chain([args.rig.clone()]).collect();

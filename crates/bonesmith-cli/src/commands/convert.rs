@@ -1,7 +1,7 @@
 //! `bonesmith convert`: the same rig or animation in another format.
 
 use bonesmith::io::Format;
-use bonesmith::{ConvertOptions, Model, simplified_for};
+use bonesmith::{ConvertOptions, Model, ModelKind, simplified_for};
 
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
@@ -14,13 +14,13 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let output = paths.pop().ok_or_else(|| Usage::new("nothing to convert"))?;
     let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
     let input = settings::input(paths, args.input)?;
-    let output = settings::output_as(output, &writable())?;
+    let output = settings::any_output(output)?;
     session.claim(&input.files(), std::slice::from_ref(&output), None, None)?;
 
     session.stage("reading")?;
     let mut options = ConvertOptions::default();
     // A format that holds no rigs can only take the poses of one.
-    let holds_rigs = Format::from_extension(&output).is_some_and(|format| Format::RIG_OUTPUTS.contains(&format));
+    let holds_rigs = Format::from_extension(&output).is_some_and(|format| format.writes(ModelKind::Rig));
     options.bake = args.bake || !holds_rigs;
     options.clip = args.clip;
     let model = session.take(input.convertible(&options)?);
@@ -39,10 +39,4 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
     }
     Ok(Outcome::Done)
-}
-
-/// Every format that a rig or an animation can be written as.
-fn writable() -> Vec<Format> {
-    let more = Format::SEQUENCE_OUTPUTS.iter().filter(|format| !Format::RIG_OUTPUTS.contains(format));
-    Format::RIG_OUTPUTS.iter().chain(more).copied().collect()
 }

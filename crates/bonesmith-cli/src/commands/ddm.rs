@@ -6,7 +6,8 @@ use std::time::Instant;
 use bonesmith::core::ddm::DdmParams;
 use bonesmith::core::ddm::compress::{DdmCompressParams, RangeOfMotion};
 use bonesmith::core::model::ddm::Variant;
-use bonesmith::{DdmOptions, Layout, Rig, Saved, Shape, SourceRig, Summary};
+use bonesmith::io::Needs;
+use bonesmith::{DdmOptions, Layout, ModelKind, Rig, Saved, Shape, SourceRig, Summary};
 
 use super::simplify::{self, Target};
 use crate::args::{DdmArgs, DdmCompressArgs, MapArg};
@@ -26,8 +27,8 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let inputs: Vec<PathBuf> =
         [&args.rig].into_iter().chain(&args.maps).cloned().chain(range.map(PathBuf::from)).collect();
     settings::input(inputs.clone(), Default::default())?;
-    let output = settings::output(args.output.clone())?;
     let shape = args.shape.map_or(Shape::Runtime, Shape::from);
+    let output = settings::output(args.output.clone(), Needs::of(written_kind(&args, shape)))?;
     let report = settings::report(&args.report)?;
     session.claim(&inputs, std::slice::from_ref(&output), json.as_ref(), report.as_ref())?;
     if let Some(path) = &args.maps {
@@ -46,6 +47,16 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     }
     let made = bonesmith::ddm(&rig, &options, session)?;
     simplify::finish(made, &SourceRig::without_poses(rig), load_secs, &target, session)
+}
+
+/// The kind of the file: baked frames where nothing is compressed.
+fn written_kind(args: &DdmArgs, shape: Shape) -> ModelKind {
+    match (args.delta_mush, shape, args.compress.compress) {
+        (true, ..) | (false, Shape::Baked, None) => ModelKind::Sequence,
+        (false, Shape::Baked, Some(_)) => ModelKind::Rig,
+        (false, _, None) => ModelKind::Ddm,
+        (false, _, Some(_)) => ModelKind::CompressedDdm,
+    }
 }
 
 fn params(args: &DdmArgs) -> DdmParams {

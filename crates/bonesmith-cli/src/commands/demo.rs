@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use anyhow::Context;
 use bonesmith::core::RawSequence;
+use bonesmith::io::Needs;
 use bonesmith::synthetic::{self, pieces::WallParams};
-use bonesmith::{FitOptions, Layout, MeshSequence, REPORT_BYTES};
+use bonesmith::{Layout, MeshSequence, ModelKind, REPORT_BYTES};
 
 use super::fit::{Target, fit_and_write};
 use crate::args::{DemoArgs, SceneArg};
@@ -15,13 +16,11 @@ use crate::session::Session;
 use crate::settings::{self, JsonTarget, ReportTarget};
 
 pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
-    let params = settings::solver(&args.solver)?;
-    let mut options = FitOptions::new(params);
-    options.importance = settings::mask(args.solver.importance.as_deref());
+    let options = settings::fit_options(&args.solver)?;
     let folder = args.output;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let rig_path = settings::output(folder.join("demo.glb"))?;
-    let sequence_path = settings::output(folder.join("demo.npz"))?;
+    let rig_path = settings::output(folder.join("demo.glb"), settings::fit_needs(&options, Layout::Skin))?;
+    let sequence_path = settings::output(folder.join("demo.npz"), Needs::of(ModelKind::Sequence))?;
     let page = settings::report_path(folder.join("report.html"))?;
     let json = settings::json(args.json)?;
     session.claim(&[], &[rig_path.clone(), sequence_path.clone(), page.clone()], json.as_ref(), None)?;

@@ -38,25 +38,19 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         settings::plain_errors(&args.solver, "--rig, nor with several animations")?;
         return refit::run(args, session);
     }
-    let params = settings::solver(&args.solver)?;
-    let (method, makes_rigs) = (params.method, params.method.makes_rigs());
+    let mut options = settings::fit_options(&args.solver)?;
+    let (method, makes_rigs) = (options.params.method, options.params.method.makes_rigs());
     if !makes_rigs && (args.skeleton.skeleton || args.eigenskin.is_some()) {
         let name = method.name();
         let message = format!("--method {name} makes no rig: --skeleton and --eigenskin have nothing to work on");
         return Err(Usage::new(message).into());
     }
-    let mut options = FitOptions::new(params);
-    options.importance = settings::mask(args.solver.importance.as_deref());
     options.skeleton = settings::skeleton(&args.skeleton, &options.params)?;
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
-    let output = match makes_rigs {
-        true => settings::output(args.output)?,
-        false => settings::basis_output(args.output, method)?,
-    };
-    settings::influences_fit(&output, &options.params)?;
-    options.eigenskin = settings::eigenskin(args.eigenskin, &output)?;
-    let layout = settings::pieces(args.pieces, &output, options.eigenskin)?;
+    options.eigenskin = settings::eigenskin(args.eigenskin)?;
+    let layout = settings::pieces(args.pieces, options.eigenskin)?;
+    let output = settings::output(args.output, settings::fit_needs(&options, layout))?;
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();

@@ -14,6 +14,7 @@ mod refit;
 mod refit_plan;
 pub mod shell;
 mod simplify;
+pub mod sweep;
 pub mod view;
 
 use bonesmith::Summary;

@@ -1,8 +1,9 @@
 //! `bonesmith reduce`: fewer influences per vertex, the same bones.
 
-use bonesmith::Shape;
 use bonesmith::core::mesh::laplacian::Laplacian;
 use bonesmith::core::reduce::ReduceParams;
+use bonesmith::io::Needs;
+use bonesmith::{ModelKind, Shape};
 
 use super::simplify::{self, Target};
 use crate::args::ReduceArgs;
@@ -22,7 +23,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     };
     params.validate()?;
     let json = settings::json(args.json)?;
-    let output = settings::output(args.output)?;
+    let output = settings::output(args.output, Needs::of(ModelKind::Rig).influences(Some(params.influences)))?;
     let report = settings::report(&args.report)?;
     let examples = settings::input(args.examples, args.input)?;
     let inputs: Vec<_> = examples.files().into_iter().chain([args.rig.clone()]).collect();

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith::core::refit::{RefitParams, Solve};
+use bonesmith::io::Needs;
 use bonesmith::refit::{Align, RefitOptions};
-use bonesmith::{BoneCount, BoneKind, Error, FitParams, Input, Method};
+use bonesmith::{BoneCount, BoneKind, Error, FitParams, Input, Method, ModelKind};
 
 use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
 use crate::errors::Usage;
@@ -39,8 +40,8 @@ impl Plan {
             let message = "--rest has no meaning with --rig: the rest pose is the rig's, that of subjects their own";
             return Err(Usage::new(message).into());
         }
-        let output = settings::output(output)?;
-        settings::influences_fit(&output, &fit)?;
+        let influences = if given.is_some() { refit.params.influences } else { fit.influences };
+        let output = settings::output(output, Needs::of(ModelKind::Rig).influences(influences))?;
         let json = settings::json(json)?;
         let report = settings::report(&report)?;
         let plan = Self { rig: given, inputs, subjects: rig.subject, input, output, report, fit, refit };
@@ -141,6 +142,10 @@ fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::
         (None, Some(_)) => Solve::Weights,
         (None, None) => Solve::Both,
     };
+    if solve == Solve::Motion && rig.add_bones.is_some() {
+        let message = "--add-bones needs weights: use --solve weights or both, not motion";
+        return Err(Usage::new(message).into());
+    }
     let params = RefitParams {
         solve,
         influences: match solver.influences {

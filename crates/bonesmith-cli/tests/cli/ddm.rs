@@ -89,3 +89,43 @@ fn what_makes_no_sense_is_refused() {
     }
     assert_eq!(names(dir.path()), before);
 }
+
+/// What can be known before the work is checked before the work.
+#[test]
+fn formats_that_cannot_hold_the_result_are_refused_at_once() {
+    let dir = folder();
+    write_bar(dir.path());
+    // No rig at all: only a check before reading can refuse these.
+    std::fs::write(dir.path().join("broken.npz"), "PK\x03\x04 not an archive").unwrap();
+    for (line, words) in [
+        ("ddm broken.npz -o x.fbx", &["x.fbx", "Direct Delta Mush", ".glb, .gltf and .npz"][..]),
+        ("ddm broken.npz --compress 8 -o x.usda", &["x.usda", "compressed Direct Delta Mush"]),
+        ("ddm broken.npz --delta-mush -o x.fbx", &["x.fbx", "an animation", ".abc"]),
+        ("compress broken.npz --shape runtime -o x.fbx", &["x.fbx", "two layers", ".glb, .gltf and .npz"]),
+        ("reduce broken.npz --influences 12 -o x.glb", &["x.glb", "at most 8 influences per vertex, not 12"]),
+        ("fit broken.npz --influences 9 -o x.gltf", &["x.gltf", "at most 8"]),
+        ("fit broken.npz --eigenskin 3 -o x.fbx", &["x.fbx", "corrective shapes"]),
+        ("fit broken.npz --pieces nodes -o x.npz", &["x.npz", ".glb and .gltf"]),
+        ("fit broken.npz --method svd -o x.glb", &["x.glb", ".npz"]),
+        ("fit broken.npz -o x.abc", &["x.abc", "a rig can be written as"]),
+        ("reduce broken.npz -o x.xyz", &[".xyz", ".glb"]),
+    ] {
+        bonesmith(dir.path(), line).refused(words);
+    }
+    assert_eq!(names(dir.path()), ["bar.npz", "broken.npz"]);
+}
+
+#[test]
+fn delta_mush_is_an_animation_in_any_format_that_holds_one() {
+    let dir = folder();
+    write_bar(dir.path());
+    for ending in ["abc", "npz", "glb", "usdc"] {
+        let line = format!("ddm -q bar.npz --rigid-bind --delta-mush -o m.{ending} --json - --report m.html");
+        let summary = bonesmith(dir.path(), &line).fine().json();
+        assert_eq!((&summary["command"], &summary["method"]), (&"ddm".into(), &"delta-mush".into()), "{summary}");
+        assert!(summary["frames"].as_u64().unwrap() > 1 && summary["file_bytes"].as_u64().unwrap() > 1000);
+        assert!(std::fs::metadata(dir.path().join("m.html")).unwrap().len() > 100_000);
+    }
+    let info = bonesmith(dir.path(), "info m.abc --json -").fine().json();
+    assert_eq!(info["holds"], "animation");
+}

@@ -8,6 +8,7 @@ use crate::skinning::PoseError;
 /// When to stop adding virtual bones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum TwoLayerSize {
     /// As many virtual bones as cost no more than this many influences per vertex: `(K - k) N / c` [Le2014 s.4.4].
     Equivalent(f64),
@@ -79,6 +80,7 @@ impl TwoLayerParams {
 /// Why a compression stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum CompressStop {
     /// All virtual bones that were allowed are there.
     Full,
@@ -115,6 +117,7 @@ pub struct CompressInfo {
 /// Why a compression was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum CompressError {
     #[error("{what}")]
     BadParameter { what: String },

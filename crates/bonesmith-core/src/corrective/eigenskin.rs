@@ -35,6 +35,7 @@ pub(super) const BLOCK: usize = 1024;
 /// Why shapes could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum EigenSkinError {
     #[error("eigenskin is {rank}; it must be 1 to {MAX_RANK}")]
     Rank { rank: usize },

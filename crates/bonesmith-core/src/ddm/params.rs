@@ -70,6 +70,7 @@ pub struct DdmMaps {
 /// Why multi-weights were refused or not made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum DdmError {
     #[error("{what}")]
     BadParameter { what: String },

@@ -31,7 +31,7 @@ const SLACK: f64 = 0.97;
 /// More bones that leave more than this share of the error do not help.
 const STALL: f64 = 0.98;
 
-/// `E ~ bones^-SLOPE`, as long as no two fits tell it.
+/// `E ~ bones^-SLOPE`, until two fits are known.
 const SLOPE: f64 = 0.8;
 
 /// Distance that 999 of 1000 stay below in every region, as a multiple of the goal: errors spread evenly reach about half of it.
@@ -42,7 +42,7 @@ const REGIONS: usize = 64;
 const REGION_VERTICES: usize = 16;
 
 /// Fits for the sake of regions, at most.
-const LOCAL_ATTEMPTS: usize = 3;
+const LOCAL_ATTEMPTS: usize = 5;
 
 /// How many bones to fit, resolved for a mesh.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +196,7 @@ impl Fit<'_> {
                 break;
             }
             loss = regions.weigh(&loss);
-            let more = failing.clamp(1, (best.state.bones() / 8).max(2));
+            let more = failing.clamp(1, (best.state.bones() / 6).max(2));
             let problem = self.problem.with_loss(loss.clone());
             let fit = Fit { problem: &problem, normals: self.normals.clone(), plan: self.plan.clone(), ..*self };
             let (state, mut refined) = fit.count((best.state.bones() + more).min(limit), run)?;

@@ -28,13 +28,16 @@
 mod goal;
 mod pieces;
 mod plan;
+mod sweep;
 
 use crate::cluster::split::split;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::topology::Adjacency;
+use crate::model::rig::BoneKind;
 use crate::observer::{Cancelled, Observer};
 use crate::skinning::descent::{Descent, State, VertexStep};
 use crate::skinning::finish;
+use crate::skinning::limits::{self, Beyond};
 use crate::skinning::loss::Loss;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
@@ -56,6 +59,7 @@ use plan::{Plan, Size};
 
 pub use crate::skinning::params::*;
 pub use crate::skinning::rates::{Rate, kernel_rates};
+pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
@@ -66,6 +70,9 @@ const SEARCH_WEIGHT: f64 = 0.05;
 
 /// Vertices count at least like this share of the most important one.
 const LEAST_IMPORTANCE: f64 = 1e-3;
+
+/// Share by which E_RMS may rise for affine bones that stay within their limits.
+const LIMIT_COST: f64 = 0.1;
 
 /// With fewer vertices per bone, normals do not count in the fit.
 const FEW_VERTICES: usize = 4;
@@ -93,9 +100,10 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     let goal = Goal::new(params.bones, sequence.vertex_count());
     let fit = Fit::new(sequence, &problem, params, goal);
     run.prepared();
-    let (state, Refined { stop, e_rms, local, .. }) = fit.bones(goal, &mut run)?;
+    let (state, Refined { stop, e_rms, local, beyond, .. }) = fit.bones(goal, &mut run)?;
     let mut warnings: Vec<Warning> = missed(params.bones, e_rms, state.bones()).into_iter().collect();
     warnings.extend(local.map(|local| local.warning(local.vertex, state.bones())));
+    warnings.extend(beyond.map(|Beyond { bones, frames }| Warning::Mirrored { bones, frames }));
     if !problem.moves() {
         warnings.push(Warning::NoMotion);
     }
@@ -167,6 +175,8 @@ struct Refined {
     problem: Problem,
     /// A region that misses the goal.
     local: Option<LocalMiss>,
+    /// Affine bones that mirror or flatten.
+    beyond: Option<Beyond>,
 }
 
 /// A fit with everything that is known before it starts.
@@ -222,7 +232,33 @@ impl<'a> Fit<'a> {
         }
         self.prune(goal, &mut state, &mut refined, run)?;
         refined.e_rms = self.e_rms(&refined, &state);
+        self.hold_limits(goal, &mut state, &mut refined);
         Ok((state, refined))
+    }
+
+    /// Brings affine bones within their limits; where that costs more than it may, they stay beyond them, which is said.
+    fn hold_limits(&self, goal: Goal, state: &mut State, refined: &mut Refined) {
+        if self.params.bone_kind != BoneKind::Affine {
+            return;
+        }
+        let before = pass::gather(&refined.problem, &state.motion, &state.skin);
+        let beyond = limits::beyond(&state.motion, &before);
+        if beyond == Beyond::default() {
+            return;
+        }
+        let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
+        let mut held = state.clone();
+        let after = limits::hold(&refined.problem, &mut held, vertices);
+        let e_rms = |moments: &Moments| self.problem.e_rms(moments.squared_error - moments.normal_error);
+        let rise = e_rms(&after) / e_rms(&before).max(1e-9);
+        let reached = refined.e_rms * rise;
+        let misses = matches!(goal, Goal::Error { target, .. } if refined.e_rms <= target && reached > target);
+        if rise > 1.0 + LIMIT_COST || misses {
+            refined.beyond = Some(beyond);
+            return;
+        }
+        *state = held;
+        refined.e_rms = if refined.problem.loss.is_plain() { reached } else { self.e_rms(refined, state) };
     }
 
     /// E_RMS of a state, each vertex counted once.
@@ -275,7 +311,7 @@ impl<'a> Fit<'a> {
         }
         let Some((_, state)) = best else { unreachable!("at least one search is made") };
         drop(coarse);
-        let mut state = run.timed("lift", || sample.lift(problem, sequence, state));
+        let mut state = run.observed("lift", |run| sample.lift(problem, sequence, state, &mut || run.report()))?;
         let refined = self.refine(&mut state, vertices, run)?;
         Ok((state, refined))
     }
@@ -305,7 +341,7 @@ impl<'a> Fit<'a> {
         let weight = part.normals.as_ref().map(|normals| self.weight(&descent.moments, normals.weight));
         drop(descent);
         drop(part);
-        *state = run.timed("lift", || middle.lift(problem, sequence, seen));
+        *state = run.observed("lift", |run| middle.lift(problem, sequence, seen, &mut || run.report()))?;
         self.polish(state, plan.last_rounds, vertices, weight, run)
     }
 
@@ -376,7 +412,13 @@ impl<'a> Fit<'a> {
         if problem.normals.is_none() && self.normals.is_some() && !run.is_over() {
             self.shade(state, vertices, run)?;
         }
-        Ok(Refined { stop, e_rms: run.history.last().map_or(0.0, |round| round.e_rms), problem, local: None })
+        Ok(Refined {
+            stop,
+            e_rms: run.history.last().map_or(0.0, |round| round.e_rms),
+            problem,
+            local: None,
+            beyond: None,
+        })
     }
 
     /// Rounds with normals from where those without ended, as long as they cost no more than they may.

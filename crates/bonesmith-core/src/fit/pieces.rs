@@ -30,7 +30,7 @@ use crate::skinning::{pass, skin::Skin};
 
 /// Vertices and frames of the sample that soft bones are estimated from, and the most clusters of it.
 const SAMPLE: (usize, usize) = (600, 40);
-const MOST_CLUSTERS: usize = 32;
+const MAX_CLUSTERS: usize = 32;
 
 /// With so many bones left, or a bone per 4 soft vertices, soft vertices take none from pieces.
 const SOFT_BONES: usize = 8;
@@ -274,7 +274,7 @@ impl Curve {
         let coarse = input.problem.subset(input.sequence, &picked, &frames);
         let factor = (vertices.len() * input.problem.length) as f64 / (picked.len() * coarse.length) as f64;
         let (mut points, mut count) = (Vec::new(), 1);
-        while count <= most.min(MOST_CLUSTERS).min(coarse.vertices()) {
+        while count <= most.min(MAX_CLUSTERS).min(coarse.vertices()) {
             let (motion, labels) = first_bones(&coarse, count, run)?;
             let skin = Skin::rigid(1, &labels, coarse.rest.clone());
             let error = factor * pass::gather(&coarse, &motion, &skin).squared_error;

@@ -73,6 +73,7 @@ pub struct MeshSequence {
 /// Why a sequence was refused. Frames count from 0 in file order; a place is "frame 3 (walk_3.obj)" or "the rest pose".
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum SequenceError {
     #[error("the sequence has no frames")]
     NoFrames,

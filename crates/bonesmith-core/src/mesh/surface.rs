@@ -151,6 +151,7 @@ pub struct Image {
 /// Why a surface was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum SurfaceError {
     #[error(transparent)]
     Topology(#[from] TopologyError),

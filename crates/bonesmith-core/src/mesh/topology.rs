@@ -17,6 +17,7 @@ pub struct Topology {
 /// Why faces were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum TopologyError {
     #[error("face {face} has {corners} corners, at least 3 are needed")]
     TooFewCorners { face: usize, corners: usize },

@@ -59,6 +59,7 @@ pub struct Metrics {
 /// Why a model and a sequence cannot be compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum MetricsError {
     #[error("the rig has {rig} vertices, the sequence {sequence}")]
     VertexCount { rig: usize, sequence: usize },

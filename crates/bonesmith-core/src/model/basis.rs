@@ -46,6 +46,7 @@ pub struct Basis {
 /// Why a basis was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum BasisError {
     #[error("{what} has {found} numbers, not {expected}")]
     Size { what: &'static str, found: usize, expected: usize },

@@ -31,6 +31,7 @@ pub struct CorrectiveRig {
 /// Why shapes were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum CorrectiveError {
     #[error(transparent)]
     Rig(#[from] RigError),

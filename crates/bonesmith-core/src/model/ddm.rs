@@ -80,6 +80,7 @@ pub struct DdmRig {
 /// Why a rig with multi-weights was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum DdmRigError {
     #[error(transparent)]
     Rig(#[from] RigError),

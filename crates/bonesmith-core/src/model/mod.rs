@@ -167,6 +167,7 @@ pub enum StoragePart {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(transparent)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum ModelError {
     Rig(#[from] RigError),
     TwoLayer(#[from] TwoLayerError),

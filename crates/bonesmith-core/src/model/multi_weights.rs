@@ -36,6 +36,7 @@ pub struct MultiWeights {
 /// Why multi-weights were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum MultiWeightsError {
     #[error("multi-weights: {what}")]
     Tables { what: String },

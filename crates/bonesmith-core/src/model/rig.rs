@@ -79,6 +79,7 @@ pub struct Rig {
 /// Why a rig was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum RigError {
     #[error("the rig has {bones} bones; 1 to 65536 are possible")]
     BoneCount { bones: usize },

@@ -132,6 +132,7 @@ pub struct TwoLayerRig {
 /// Why a two-layer rig was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum TwoLayerError {
     #[error(transparent)]
     Master(#[from] RigError),

@@ -48,6 +48,7 @@ pub struct SparseWeights {
 /// Why weights were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum WeightError {
     #[error("vertex {vertex}: weight of bone {bone} is {weight}")]
     BadWeight { vertex: usize, bone: usize, weight: f32 },

@@ -10,6 +10,7 @@ use crate::solve::check::ensure;
 /// How influences are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ReduceMethod {
     /// Bonesmith's own: bones chosen for the poses, with similar errors at neighbours.
     #[default]
@@ -108,6 +109,7 @@ pub struct ReduceInfo {
 /// Why a reduction was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum ReduceError {
     #[error("{what}")]
     BadParameter { what: String },

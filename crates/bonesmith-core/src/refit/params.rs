@@ -10,6 +10,7 @@ use crate::skinning::{FitError, FitParams};
 /// What is fitted; the rest stays as the rig has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Solve {
     /// Weights; bones move as given.
     Weights,
@@ -80,6 +81,7 @@ pub struct Subject<'a> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 // The messages say it all.
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum RefitError {
     #[error(transparent)]
     Rig(#[from] RigError),

@@ -27,6 +27,7 @@ pub enum Timing {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 // The messages say it all; `fitting_fps` are the frames per second that would make both as long.
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum ResampleError {
     #[error(
         "the sequence runs over {sequence_secs:.3} s ({sequence_frames} frames) from frame {offset} of the rig's clip {clip:?}, \

@@ -8,6 +8,7 @@ use crate::solve::check::ensure;
 /// The method that finds the skeleton.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum SkeletonMethod {
     /// Bonesmith's own: many passes over bones, tree, weights and joints, after Le & Deng 2014.
     #[default]
@@ -23,6 +24,7 @@ pub enum SkeletonMethod {
 /// Which bone is the root.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Root {
     /// The bone nearest the middle of the rest pose.
     #[default]

@@ -128,6 +128,7 @@ impl<'a> Descent<'a> {
         let before = matches!(self.step, VertexStep::Smooth(_)).then(|| state.skin.clone());
         let mut penalty = run.timed("vertices", || self.solve_vertices(state));
         if self.is_ahead() && self.moments.squared_error + penalty > self.objective() {
+            run.report()?;
             self.settle(state);
             if let Some(before) = before {
                 state.skin = before;
@@ -135,8 +136,10 @@ impl<'a> Descent<'a> {
             penalty = run.timed("vertices", || self.solve_vertices(state));
         }
         self.penalty = penalty;
+        run.report()?;
         let gain = run.timed("bones", || self.move_bones(state));
         self.squared_error = (self.moments.squared_error - gain).max(0.0);
+        run.report()?;
         match &mut self.acceleration {
             Acceleration::Momentum(momentum) => run.timed("bones", || {
                 let State { motion, model, .. } = state;

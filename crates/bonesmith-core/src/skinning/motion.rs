@@ -140,21 +140,15 @@ impl Motion {
 
     /// A copy with bones picked from this one, in the order given.
     pub fn select(&self, picked: &[usize]) -> Self {
-        let rows = (0..4).flat_map(|c| picked.iter().flat_map(move |&j| self.row(c, j))).copied().collect();
+        let mut rows = Vec::with_capacity(4 * picked.len() * self.length);
+        for c in 0..4 {
+            picked.iter().for_each(|&j| rows.extend_from_slice(self.row(c, j)));
+        }
         let planted = match self.planted.is_empty() {
             true => Vec::new(),
             false => picked.iter().map(|&j| self.planted[j]).collect(),
         };
         Self { planted, ..Self::from_rows(picked.len(), self.length, rows) }
-    }
-
-    /// As [`Motion::select`], for a while: by short numbers, and without places.
-    pub fn pick(&self, picked: &[u16]) -> Self {
-        let mut rows = Vec::with_capacity(4 * picked.len() * self.length);
-        for c in 0..4 {
-            picked.iter().for_each(|&j| rows.extend_from_slice(self.row(c, j as usize)));
-        }
-        Self::from_rows(picked.len(), self.length, rows)
     }
 
     /// The middle of the vertices that bone `j` was planted for, where that is known.

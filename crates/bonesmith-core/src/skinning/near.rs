@@ -10,6 +10,7 @@ use glam::DVec3;
 use rayon::prelude::*;
 
 use crate::skinning::motion::Motion;
+use crate::skinning::products::{BonePairs, SomePairs};
 use crate::skinning::skin::{Skin, SkinView};
 use crate::solve::nearest::Points;
 
@@ -17,7 +18,7 @@ use crate::solve::nearest::Points;
 pub(crate) const MANY_BONES: usize = 128;
 
 /// Bones near a vertex that it may try.
-const NEAR: usize = 12;
+const NEAR: usize = 8;
 
 /// A block with more bones than this is divided: vertices in an order that has nothing to do with where they are.
 const MAX_BONES: usize = 96;
@@ -31,6 +32,69 @@ pub(crate) struct NearBlock {
     pub bones: Vec<u16>,
 }
 
+/// All blocks, and the products of the bones that they work with.
+pub(crate) struct Near {
+    pub blocks: Vec<NearBlock>,
+    /// None where no block needs them.
+    pairs: Option<SomePairs>,
+}
+
+/// The bones that a block works with.
+pub(crate) enum BlockBones<'a> {
+    All(&'a Motion),
+    Some {
+        /// Their numbers, ascending.
+        numbers: &'a [u16],
+        /// L.
+        length: usize,
+        /// [4 B, L]
+        rows32: Vec<f32>,
+        pairs: BonePairs,
+    },
+}
+
+impl BlockBones<'_> {
+    /// B: how many.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::All(motion) => motion.bones,
+            Self::Some { numbers, .. } => numbers.len(),
+        }
+    }
+
+    /// L.
+    pub fn length(&self) -> usize {
+        match self {
+            Self::All(motion) => motion.length,
+            Self::Some { length, .. } => *length,
+        }
+    }
+
+    /// [4 B, L] their motion.
+    pub fn rows32(&self) -> &[f32] {
+        match self {
+            Self::All(motion) => motion.rows32(),
+            Self::Some { rows32, .. } => rows32,
+        }
+    }
+
+    /// `K_jk`; of no bones where the blocks were made without.
+    pub fn pairs(&self) -> &BonePairs {
+        match self {
+            Self::All(motion) => motion.pairs(),
+            Self::Some { pairs, .. } => pairs,
+        }
+    }
+
+    /// Their numbers, where that is not all of them.
+    pub fn numbers(&self) -> Option<&[u16]> {
+        match self {
+            Self::All(_) => None,
+            Self::Some { numbers, .. } => Some(numbers),
+        }
+    }
+}
+
 /// Which bones a block works with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -40,13 +104,33 @@ pub(crate) enum Reach {
     Around,
 }
 
-/// All vertices in blocks of at most `size`, where there are many bones.
-pub(crate) fn blocks(motion: &Motion, skin: &Skin, size: usize, reach: Reach) -> Option<Vec<NearBlock>> {
-    (motion.bones > MANY_BONES).then(|| blocks_of_any(motion, skin, size, reach))
+impl Near {
+    /// All vertices in blocks of at most `size`, where there are many bones. `paired`: whether products of bones are needed.
+    pub fn new(motion: &Motion, skin: &Skin, size: usize, reach: Reach, paired: bool) -> Option<Self> {
+        (motion.bones > MANY_BONES).then(|| {
+            let blocks = blocks(motion, skin, size, reach);
+            let lists = || blocks.iter().map(|block| block.bones.as_slice());
+            let pairs = paired.then(|| SomePairs::new(motion, lists()));
+            motion.rows32();
+            Self { blocks, pairs }
+        })
+    }
+
+    /// The bones of one of the blocks.
+    pub fn bones<'a>(&self, motion: &Motion, block: &'a NearBlock) -> BlockBones<'a> {
+        let (all, length, numbers) = (motion.rows32(), motion.length, block.bones.as_slice());
+        let mut rows32 = Vec::with_capacity(4 * numbers.len() * length);
+        for c in 0..4 {
+            for &j in numbers {
+                rows32.extend_from_slice(&all[(c * motion.bones + j as usize) * length..][..length]);
+            }
+        }
+        let pairs = self.pairs.as_ref().map(|pairs| pairs.within(numbers)).unwrap_or_default();
+        BlockBones::Some { numbers, length, rows32, pairs }
+    }
 }
 
-/// As [`blocks`], whatever the number of bones.
-pub(super) fn blocks_of_any(motion: &Motion, skin: &Skin, size: usize, reach: Reach) -> Vec<NearBlock> {
+fn blocks(motion: &Motion, skin: &Skin, size: usize, reach: Reach) -> Vec<NearBlock> {
     let places = match reach {
         Reach::Own => Points::new([]),
         Reach::Around => Points::new(places(motion, skin)),

@@ -36,6 +36,7 @@ pub(crate) const VERTICES_PER_BONE: usize = 10;
 /// How many bones to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum BoneCount {
     /// Exactly this many, at most the number of vertices. Fewer where the mesh is nothing but rigid pieces and these need no more.
     Exact(usize),
@@ -108,6 +109,7 @@ impl FromStr for Norm {
 /// Which published or own method does the fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Method {
     /// Our best.
     #[default]
@@ -152,6 +154,7 @@ impl Method {
 /// How much work a fit may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Effort {
     /// A quick look.
     Fast,
@@ -247,6 +250,7 @@ impl Default for FitParams {
 /// Why a fit stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// The last rounds lowered the error by less than the tolerance.
     Converged,
@@ -282,6 +286,13 @@ pub enum Warning {
         reached: f64,
         /// Bones used.
         bones: usize,
+    },
+    /// Affine bones turn inside out or flatten in some frames: the motion is far from it otherwise.
+    Mirrored {
+        /// Bones that do so in some frame.
+        bones: usize,
+        /// Frames of all bones together.
+        frames: usize,
     },
     /// Automatic bones reached the error in the mean, but not in one region.
     LocalMissed {
@@ -325,6 +336,11 @@ impl std::fmt::Display for Warning {
                 f,
                 "auto aims at an E_RMS of {target}; {reached:.3} was reached with {bones} bones: more bones than auto uses \
                  (a number), more influences or another kind of bone lower it"
+            ),
+            Warning::Mirrored { bones, frames } => write!(
+                f,
+                "{bones} affine bones turn inside out or flatten, in {frames} frames together: the error would rise by more than a tenth \
+                 without; engines show their normals wrong, rigid bones or bones with scale do not have this"
             ),
             Warning::LocalMissed { goal, reached, vertex, bones } => write!(
                 f,

@@ -17,14 +17,15 @@ use crate::skinning::device::{Cpu, Device, Terms};
 use crate::skinning::guess::Guess;
 use crate::skinning::moments::{Moments, SecondMoments};
 use crate::skinning::motion::Motion;
-use crate::skinning::near::{self, NearBlock, Reach};
+use crate::skinning::near::{self, BlockBones, Near, NearBlock, Reach};
 use crate::skinning::problem::Problem;
+use crate::skinning::products::BonePairs;
 use crate::skinning::skin::{Skin, SkinRows, SkinView};
 use crate::skinning::smooth::{Means, Smoothness};
 use crate::skinning::vertex_step::{
     self, BatchView, Pull, VertexParams, VertexSolver, add_removal_costs, solve_vertices,
 };
-use crate::solve::kernels::Term;
+use crate::solve::kernels::{Term, add_scaled};
 use crate::solve::lanes::{LANES, Mat4};
 
 /// Vertices whose residuals are held at once.
@@ -46,10 +47,11 @@ pub(crate) fn gather_frames(problem: &Problem, motion: &Motion, skin: &Skin) -> 
 
 fn gather_lanes(problem: &Problem, motion: &Motion, skin: &Skin, sums: impl Fn() -> Sums + Sync) -> Moments {
     let (n, per_lane) = (problem.vertices(), lane_size(problem, motion));
-    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
+    let near = Near::new(motion, skin, BLOCK, Reach::Own, problem.normals.is_some());
     let lane = |lane: usize| {
-        let (mut block, mut sums, mut numbers) = (Block::new(problem, motion, skin.slots), sums(), Vec::new());
-        for (range, near) in blocks(near.as_deref(), lane * per_lane..((lane + 1) * per_lane).min(n)) {
+        let (mut block, mut sums, mut numbers) =
+            (Block::new(problem, motion, near.as_ref(), skin.slots), sums(), Vec::new());
+        for (range, near) in blocks(near.as_ref(), lane * per_lane..((lane + 1) * per_lane).min(n)) {
             let rows = local(near, skin.rows(range.clone()), &mut numbers);
             block.load(range, near);
             block.find_residuals(&rows);
@@ -72,16 +74,16 @@ pub(crate) fn solve(
 ) -> Moments {
     let (slots, per_lane) = (skin.slots, lane_size(problem, motion));
     let smooth = smoothness.map(|smoothness| (smoothness.strength, smoothness.means(skin)));
-    let near = near::blocks(motion, skin, BLOCK, Reach::Around);
+    let near = Near::new(motion, skin, BLOCK, Reach::Around, true);
     // Made before the lanes start: they would otherwise wait for one of them.
     if near.is_none() {
         let (_, _) = (motion.pairs(), motion.rows32());
     }
     let lane = |(lane, mut rows): (usize, SkinRows<'_>)| {
-        let (mut block, mut sums) = (Block::new(problem, motion, slots), Sums::new(problem, motion));
+        let (mut block, mut sums) = (Block::new(problem, motion, near.as_ref(), slots), Sums::new(problem, motion));
         let mut solver = VertexSolver::new(params);
         let first = lane * per_lane;
-        for (range, near) in blocks(near.as_deref(), first..first + rows.rest.len()) {
+        for (range, near) in blocks(near.as_ref(), first..first + rows.rest.len()) {
             let mut rows = rows.part(range.start - first..range.end - first);
             if let Some(near) = near {
                 near.enter(rows.bones, rows.weights);
@@ -108,12 +110,12 @@ pub(crate) fn solve(
 /// The best rest normals for the present weights and bones.
 pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin, params: VertexParams) {
     let slots = skin.slots;
-    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
+    let near = Near::new(motion, skin, BLOCK, Reach::Own, true);
     skin.par_chunks_mut(BLOCK).enumerate().for_each_init(
-        || (Block::new(problem, motion, slots), VertexSolver::new(params)),
+        || (Block::new(problem, motion, near.as_ref(), slots), VertexSolver::new(params)),
         |(block, solver), (at, mut rows)| {
             let first = at * BLOCK;
-            for (range, near) in blocks(near.as_deref(), first..first + rows.rest.len()) {
+            for (range, near) in blocks(near.as_ref(), first..first + rows.rest.len()) {
                 let mut rows = rows.part(range.start - first..range.end - first);
                 if let Some(near) = near {
                     near.enter(rows.bones, rows.weights);
@@ -143,13 +145,11 @@ pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f3
 pub(crate) struct Shown<'a> {
     /// Number of the first vertex.
     pub first: usize,
-    /// The bones of the block: all, or those that its vertices have.
-    pub motion: &'a Motion,
-    /// The vertices, bones by their place in `motion`.
+    /// All bones, or those that the vertices have.
+    pub bones: &'a BlockBones<'a>,
+    /// The vertices, bones by their place in `bones`.
     pub rows: SkinView<'a>,
-    /// Numbers of the bones in `motion`, where it does not have all of them.
-    pub bones: Option<&'a [u16]>,
-    /// [n, 4 B] products of the residuals with the rows of `motion`.
+    /// [n, 4 B] products of the residuals with the rows of `bones`.
     pub along: &'a [f32],
     /// [n, 3 B] products of the true normals, where they count.
     pub normals_along: Option<&'a [f32]>,
@@ -158,7 +158,7 @@ pub(crate) struct Shown<'a> {
 impl Shown<'_> {
     /// Products of vertex number `at` with coordinates 0, 1, .. of bone `j`.
     pub fn slope<const C: usize>(&self, along: &[f32], at: usize, j: usize) -> [f32; C] {
-        let b = self.motion.bones;
+        let b = self.bones.count();
         std::array::from_fn(|c| along[at * C * b + c * b + j])
     }
 }
@@ -170,19 +170,24 @@ pub(crate) fn each_block<T: Send>(
     skin: &Skin,
     found: impl Fn(Shown<'_>) -> Vec<T> + Sync,
 ) -> Vec<T> {
-    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
-    let all: Vec<_> = blocks(near.as_deref(), 0..problem.vertices()).collect();
+    let near = Near::new(motion, skin, BLOCK, Reach::Own, true);
+    let all: Vec<_> = blocks(near.as_ref(), 0..problem.vertices()).collect();
     let parts: Vec<Vec<T>> = all
         .into_par_iter()
         .map_init(
-            || (Block::new(problem, motion, skin.slots), Vec::new()),
+            || (Block::new(problem, motion, near.as_ref(), skin.slots), Vec::new()),
             |(block, numbers), (range, near)| {
                 let rows = local(near, skin.rows(range.clone()), numbers);
                 block.look(range.clone(), near, &rows);
-                let (n, b) = (range.len(), block.motion().bones);
+                let (n, b) = (range.len(), block.bones.count());
                 let normals_along = problem.normals.is_some().then(|| &block.normals_along[..n * 3 * b]);
-                let (along, bones) = (&block.along[..n * 4 * b], near.map(|near| near.bones.as_slice()));
-                found(Shown { first: range.start, motion: block.motion(), rows, bones, along, normals_along })
+                found(Shown {
+                    first: range.start,
+                    rows,
+                    bones: &block.bones,
+                    along: &block.along[..n * 4 * b],
+                    normals_along,
+                })
             },
         )
         .collect();
@@ -208,7 +213,7 @@ pub(crate) fn revise<R: Default>(
 ) {
     let (side, slots) = (4 * motion.bones, skin.slots);
     skin.par_chunks_mut(BLOCK).enumerate().for_each_init(
-        || (Block::new(problem, motion, slots), R::default()),
+        || (Block::new(problem, motion, None, slots), R::default()),
         |(block, scratch), (at, rows)| {
             let start = at * BLOCK;
             block.load(start..start + rows.rest.len(), None);
@@ -236,10 +241,10 @@ pub(crate) fn survey<R: Send>(
     skin: &Skin,
     of_block: impl Fn(usize, &[f32]) -> R + Sync,
 ) -> Vec<R> {
-    let near = near::blocks(motion, skin, BLOCK, Reach::Own);
-    let all: Vec<_> = blocks(near.as_deref(), 0..problem.vertices()).collect();
+    let near = Near::new(motion, skin, BLOCK, Reach::Own, false);
+    let all: Vec<_> = blocks(near.as_ref(), 0..problem.vertices()).collect();
     let found = all.into_par_iter().map_init(
-        || (Block::new(problem, motion, skin.slots), Vec::new()),
+        || (Block::new(problem, motion, near.as_ref(), skin.slots), Vec::new()),
         |(block, numbers), (range, near)| {
             let (first, n) = (range.start, range.len());
             let rows = local(near, skin.rows(range.clone()), numbers);
@@ -253,16 +258,16 @@ pub(crate) fn survey<R: Send>(
 
 /// By how much the error would rise without each bone [B], others refitted vertex by vertex.
 pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, params: VertexParams) -> Vec<f64> {
-    let near = near::blocks(motion, skin, BLOCK, Reach::Around);
-    let all: Vec<_> = blocks(near.as_deref(), 0..problem.vertices()).collect();
+    let near = Near::new(motion, skin, BLOCK, Reach::Around, true);
+    let all: Vec<_> = blocks(near.as_ref(), 0..problem.vertices()).collect();
     let parts: Vec<(Option<&NearBlock>, Vec<f64>)> = all
         .into_par_iter()
         .map_init(
-            || (Block::new(problem, motion, skin.slots), Vec::new()),
+            || (Block::new(problem, motion, near.as_ref(), skin.slots), Vec::new()),
             |(block, numbers), (range, near)| {
                 let rows = local(near, skin.rows(range.clone()), numbers);
                 block.look(range.clone(), near, &rows);
-                let mut costs = vec![0.0; block.motion().bones];
+                let mut costs = vec![0.0; block.bones.count()];
                 let mut solver = VertexSolver::new(params);
                 for part in eights(range.len()) {
                     let importance = |l: usize| problem.loss.of(range.start + part.start + l);
@@ -295,11 +300,11 @@ fn lane_size(problem: &Problem, motion: &Motion) -> usize {
 }
 
 /// Vertices in blocks, each with the bones that it works with, where that is not all of them. `range` begins with a block.
-fn blocks(near: Option<&[NearBlock]>, range: Range<usize>) -> impl Iterator<Item = (Range<usize>, Option<&NearBlock>)> {
+fn blocks(near: Option<&Near>, range: Range<usize>) -> impl Iterator<Item = (Range<usize>, Option<&NearBlock>)> {
     let end = range.end;
-    let near = near.map(|all| {
-        let at = |i: usize| all.partition_point(|block| block.vertices.start < i);
-        &all[at(range.start)..at(end)]
+    let near = near.map(|near| {
+        let at = |i: usize| near.blocks.partition_point(|block| block.vertices.start < i);
+        &near.blocks[at(range.start)..at(end)]
     });
     let count = near.map_or(range.len().div_ceil(BLOCK), <[NearBlock]>::len);
     (0..count).map(move |at| match near {
@@ -327,9 +332,10 @@ fn eights(n: usize) -> impl Iterator<Item = Range<usize>> {
 /// Buffers of one task, and the block of vertices in them.
 struct Block<'a> {
     problem: &'a Problem,
-    all: &'a Motion,
-    /// The bones that the block works with, where that is not all of them, and their motion.
-    near: Option<(&'a [u16], Motion)>,
+    motion: &'a Motion,
+    /// The blocks, where they do not work with all bones.
+    near: Option<&'a Near>,
+    bones: BlockBones<'a>,
     device: &'static dyn Device,
     /// The vertices.
     range: Range<usize>,
@@ -350,13 +356,14 @@ struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn new(problem: &'a Problem, motion: &'a Motion, slots: usize) -> Self {
+    fn new(problem: &'a Problem, motion: &'a Motion, near: Option<&'a Near>, slots: usize) -> Self {
         let shaded = if problem.normals.is_some() { BLOCK } else { 0 };
-        let bones = if motion.bones > near::MANY_BONES { 0 } else { motion.bones };
+        let bones = if near.is_some() { 0 } else { motion.bones };
         Self {
             problem,
-            all: motion,
-            near: None,
+            motion,
+            near,
+            bones: BlockBones::All(motion),
             device: &Cpu,
             range: 0..0,
             read: Vec::new(),
@@ -369,11 +376,6 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The bones that the block works with.
-    fn motion(&self) -> &Motion {
-        self.near.as_ref().map_or(self.all, |(_, motion)| motion)
-    }
-
     /// Residuals of some vertices and their products with all bones, for rows that stay.
     fn look(&mut self, range: Range<usize>, near: Option<&'a NearBlock>, rows: &SkinView<'_>) {
         self.load(range, near);
@@ -383,20 +385,18 @@ impl<'a> Block<'a> {
 
     /// Takes up the trajectories of some vertices, and the bones that they work with.
     fn load(&mut self, range: Range<usize>, near: Option<&'a NearBlock>) {
-        let pick = |near: &'a NearBlock| (near.bones.as_slice(), self.all.pick(&near.bones));
-        self.near = near.map(pick);
+        if let (Some(all), Some(block)) = (self.near, near) {
+            self.bones = all.bones(self.motion, block);
+        }
         self.problem.load(range.clone(), &mut self.read);
-        let (n, bones) = (range.len(), self.motion().bones);
+        let (n, bones) = (range.len(), self.bones.count());
         self.along.resize(self.along.len().max(n * 4 * bones), 0.0);
         if let Some(normals) = &self.problem.normals {
             let (side, length) = (3 * bones, self.problem.length);
             self.normals_along.resize(self.normals_along.len().max(n * side), 0.0);
-            let mut along = std::mem::take(&mut self.normals_along);
-            let rows = &mut self.normals[..n * length];
+            let (rows, along) = (&mut self.normals[..n * length], &mut self.normals_along[..n * side]);
             normals.load(range.start, rows);
-            let table = self.near.as_ref().map_or(self.all, |(_, motion)| motion).rows32();
-            self.device.project(&mut along[..n * side], rows, &table[..side * length], n);
-            self.normals_along = along;
+            self.device.project(along, rows, &self.bones.rows32()[..side * length], n);
         }
         self.range = range;
     }
@@ -404,35 +404,32 @@ impl<'a> Block<'a> {
     /// `r = v - sum_j w_j T_j u`, weighed by the frames' shares.
     fn find_residuals(&mut self, rows: &SkinView<'_>) {
         let (n, length) = (self.range.len(), self.problem.length);
-        let motion = self.near.as_ref().map_or(self.all, |(_, motion)| motion);
         let (residuals, errors) = (&mut self.residuals[..n * length], &mut self.errors[..n]);
-        set_terms(&mut self.terms, motion, rows, |at| rows.rest[at].extend(1.0).to_array());
+        set_terms(&mut self.terms, &self.bones, rows, |at| rows.rest[at].extend(1.0).to_array());
         let trajectories = self.problem.loaded(self.range.clone(), &self.read);
-        self.device.residuals(residuals, errors, trajectories, motion.rows32(), &self.terms);
+        self.device.residuals(residuals, errors, trajectories, self.bones.rows32(), &self.terms);
         self.problem.loss.weigh(self.range.start, residuals, errors);
     }
 
     /// `along = residuals * T^T`.
     fn project(&mut self) {
-        let motion = self.near.as_ref().map_or(self.all, |(_, motion)| motion);
-        let (n, side, length) = (self.range.len(), 4 * motion.bones, self.problem.length);
+        let (n, side, length) = (self.range.len(), 4 * self.bones.count(), self.problem.length);
         let (along, residuals) = (&mut self.along[..n * side], &self.residuals[..n * length]);
-        self.device.project(along, residuals, motion.rows32(), n);
+        self.device.project(along, residuals, self.bones.rows32(), n);
     }
 
     /// What vertices number `part` of the block are solved from.
     fn view<'b>(&'b self, part: Range<usize>, smooth: Option<&'b (f64, Means)>) -> BatchView<'b> {
-        let (motion, start) = (self.motion(), self.range.start);
-        let side = 4 * motion.bones;
+        let (side, start) = (4 * self.bones.count(), self.range.start);
         let pull = |(strength, means): &'b (f64, Means)| Pull {
             means: &means[start + part.start..start + part.end],
             strength: *strength,
         };
         let of_normals = |side: usize| &self.normals_along[part.start * side..part.end * side];
         BatchView {
-            pairs: motion.pairs(),
+            pairs: self.bones.pairs(),
             along: &self.along[part.start * side..part.end * side],
-            normals: self.problem.normals.is_some().then(|| of_normals(3 * motion.bones)),
+            normals: self.problem.normals.is_some().then(|| of_normals(3 * self.bones.count())),
             errors: &self.errors[part.clone()],
             pull: smooth.map(pull),
         }
@@ -442,8 +439,8 @@ impl<'a> Block<'a> {
 impl Block<'_> {
     /// Terms with the rows of all bones; `buffer` holds them where the block does not work with all.
     fn numbered_back<'b>(&self, terms: &'b Terms, buffer: &'b mut Terms) -> &'b Terms {
-        let Some((bones, motion)) = &self.near else { return terms };
-        let (b, length) = (self.all.bones, motion.length);
+        let Some(bones) = self.bones.numbers() else { return terms };
+        let (b, length) = (self.motion.bones, self.motion.length);
         let start = |start: usize| {
             let row = start / length;
             (row / bones.len() * b + bones[row % bones.len()] as usize) * length
@@ -456,14 +453,20 @@ impl Block<'_> {
 }
 
 /// Sparse rows of the present prediction of vertices with these rest vectors: three or four numbers.
-fn set_terms<const C: usize>(to: &mut Terms, motion: &Motion, rows: &SkinView<'_>, rest: impl Fn(usize) -> [f64; C]) {
+fn set_terms<const C: usize>(
+    to: &mut Terms,
+    bones: &BlockBones<'_>,
+    rows: &SkinView<'_>,
+    rest: impl Fn(usize) -> [f64; C],
+) {
+    let (count, length) = (bones.count(), bones.length());
     to.terms.clear();
     to.ends.clear();
     for at in 0..rows.rest.len() {
         let rest = rest(at);
         for (j, w) in rows.of(at) {
             for (c, x) in rest.into_iter().enumerate() {
-                to.terms.push(Term { start: (c * motion.bones + j) * motion.length, scale: (w * x) as f32 });
+                to.terms.push(Term { start: (c * count + j) * length, scale: (w * x) as f32 });
             }
         }
         to.ends.push(to.terms.len());
@@ -509,7 +512,7 @@ impl Sums {
             true => &block.terms,
             false => {
                 let rest = |at: usize| (rows.rest[at] * importance(at)).extend(importance(at)).to_array();
-                set_terms(&mut self.weighed, block.motion(), rows, rest);
+                set_terms(&mut self.weighed, &block.bones, rows, rest);
                 &self.weighed
             }
         };
@@ -550,17 +553,17 @@ impl NormalSums {
 
     /// Adds `x_i m_i^T` to the lane's moments.
     fn add(&mut self, moments: &mut [f32], block: &Block<'_>, rows: &SkinView<'_>, buffer: &mut Terms) {
-        let motion = block.motion();
-        let (n, length, side) = (block.range.len(), block.problem.length, 3 * motion.bones);
+        let bones = &block.bones;
+        let (n, length, side) = (block.range.len(), block.problem.length, 3 * bones.count());
         let importance = |at: usize| block.problem.loss.of(block.range.start + at);
-        set_terms(&mut self.terms, motion, rows, |at| (rows.normals[at] * importance(at)).to_array());
+        set_terms(&mut self.terms, bones, rows, |at| (rows.normals[at] * importance(at)).to_array());
         block.device.add_moments(moments, &block.normals[..n * length], block.numbered_back(&self.terms, buffer));
         self.second.begin(block);
         for (at, normal) in rows.normals.iter().enumerate() {
             let normal = normal.extend(0.0).to_array();
             let truth = block.normals[at * length..(at + 1) * length].iter().map(|m| m * m).sum::<f32>();
             let along = &block.normals_along[at * side..(at + 1) * side];
-            let error = f64::from(truth) + normal_cost(motion, rows.of(at), along, &normal);
+            let error = f64::from(truth) + normal_cost(bones.pairs(), rows.of(at), along, &normal);
             self.squared_error += importance(at) * error;
             let weighed = normal.map(|x| x * importance(at));
             self.second.add(rows.of(at), &Mat4::outer(&weighed, &normal));
@@ -571,12 +574,12 @@ impl NormalSums {
 
 /// `|m - M n|^2 - |m|^2` from the products of the normals with all bones.
 fn normal_cost(
-    motion: &Motion,
+    pairs: &BonePairs,
     influences: impl Iterator<Item = (usize, f64)> + Clone,
     along: &[f32],
     n: &[f64; 4],
 ) -> f64 {
-    let (b, pairs) = (motion.bones, motion.pairs());
+    let b = pairs.bones;
     let (mut mixed, mut linear) = (Mat4::default(), 0.0);
     for (j, w) in influences.clone() {
         linear += w * (0..3).map(|c| n[c] * f64::from(along[c * b + j])).sum::<f64>();
@@ -602,7 +605,7 @@ impl PairSums {
     }
 
     fn begin(&mut self, block: &Block<'_>) {
-        if let Some((bones, _)) = &block.near {
+        if let Some(bones) = block.bones.numbers() {
             self.triangle.clear();
             self.triangle.resize(bones.len() * (bones.len() + 1) / 2, Mat4::default());
         }
@@ -620,7 +623,7 @@ impl PairSums {
     }
 
     fn end(&mut self, block: &Block<'_>) {
-        if let (Some((bones, _)), Some(sums)) = (&block.near, &mut self.sums) {
+        if let (Some(bones), Some(sums)) = (block.bones.numbers(), &mut self.sums) {
             sums.add_triangle(bones, &self.triangle);
         }
     }
@@ -644,7 +647,7 @@ fn take_prediction(residual: &mut [f64], second: &SecondMoments, motion: &Motion
         let (c, j) = (row / b, row % b);
         for (k, block) in second.blocks(j) {
             for d in (0..3).filter(|&d| block[c][d] != 0.0) {
-                sums.iter_mut().zip(motion.row(d, k)).for_each(|(sum, x)| *sum -= block[c][d] * x);
+                add_scaled(sums, -block[c][d], motion.row(d, k));
             }
         }
     });

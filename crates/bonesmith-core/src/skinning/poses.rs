@@ -17,6 +17,7 @@ pub const MAX_SCALE_RATIO: f64 = 2.0;
 /// Why a rig and examples do not fit together.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
+#[non_exhaustive]
 pub enum PoseError {
     #[error("the rig has {rig} vertices, the examples {examples}")]
     VertexCount { rig: usize, examples: usize },

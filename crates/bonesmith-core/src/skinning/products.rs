@@ -1,8 +1,11 @@
 //! Products of the bones' motions, shared by all vertices: `K_jk = T_j^T T_k`, 4x4 for each pair of bones.
 
+use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::observer::{Cancelled, Check};
+use crate::skinning::motion::Motion;
+use crate::solve::kernels::Products;
 use crate::solve::lanes::{Floats, LANES, Mat4};
 use crate::solve::matrix;
 
@@ -77,7 +80,69 @@ pub(crate) fn project(rows: &[f64], length: usize, trajectories: &[f32], wide: &
 /// Ten monomial coefficients of a quadratic form, for eight bones.
 pub(crate) type Forms = [Floats; 10];
 
+/// Coefficients of `u^T K u`.
+#[inline(always)]
+fn coefficients(block: &Mat4) -> [f32; 10] {
+    PAIRS.map(|(c, d)| match c == d {
+        true => block.get(c, c) as f32,
+        false => (block.get(c, d) + block.get(d, c)) as f32,
+    })
+}
+
+/// `K_jk` of the pairs of many bones that some block of vertices works with.
+pub(crate) struct SomePairs {
+    /// [B] (bones `k` up to `j`, ascending; `K_jk` of each)
+    of: Vec<(Vec<u16>, Vec<[[f64; 4]; 4]>)>,
+}
+
+impl SomePairs {
+    /// For lists of bones, each ascending: all pairs within a list.
+    pub fn new<'a>(motion: &Motion, lists: impl Iterator<Item = &'a [u16]>) -> Self {
+        let mut partners: Vec<Vec<u16>> = vec![Vec::new(); motion.bones];
+        for list in lists {
+            for (at, &j) in list.iter().enumerate() {
+                let own = &mut partners[j as usize];
+                own.extend(&list[..=at]);
+                // Once in a while, so that few are held.
+                if own.len() > MAX_PARTNERS {
+                    own.sort_unstable();
+                    own.dedup();
+                }
+            }
+        }
+        let rows = |j: usize| std::array::from_fn(|c| motion.row(c, j));
+        let of_bone = |(j, mut partners): (usize, Vec<u16>)| {
+            partners.sort_unstable();
+            partners.dedup();
+            let mut out = Vec::with_capacity(partners.len());
+            let others = &mut partners.iter().map(|&k| rows(k as usize));
+            Arch::new().dispatch(Products { rows: rows(j), others, out: &mut out });
+            (partners, out)
+        };
+        Self { of: partners.into_par_iter().enumerate().map(of_bone).collect() }
+    }
+
+    /// The pairs of one of the lists, bones by their place in it.
+    pub fn within(&self, list: &[u16]) -> BonePairs {
+        let mut at = 0;
+        BonePairs::from_lower(list.len(), |j, k| {
+            let (partners, blocks) = &self.of[list[j] as usize];
+            if k == 0 {
+                at = 0;
+            }
+            while partners[at] < list[k] {
+                at += 1;
+            }
+            Mat4::from_rows(&blocks[at])
+        })
+    }
+}
+
+/// Bones that a list of partners may have before repeated ones are removed.
+const MAX_PARTNERS: usize = 1024;
+
 /// As one block for each pair of bones, for solves with a few bones at a time.
+#[derive(Default)]
 pub(crate) struct BonePairs {
     /// B.
     pub bones: usize,
@@ -100,12 +165,6 @@ impl BonePairs {
                 blocks.iter_mut().zip(row).for_each(|(block, entry)| *block.get_mut(c, d) = *entry);
             }
         });
-        let coefficients = |block: &Mat4| {
-            PAIRS.map(|(c, d)| match c == d {
-                true => block.get(c, c) as f32,
-                false => (block.get(c, d) + block.get(d, c)) as f32,
-            })
-        };
         let mut forms = vec![[Floats::ZERO; 10]; bones * groups];
         let mut own = vec![[Floats::ZERO; 10]; groups];
         forms.par_chunks_mut(groups).zip(blocks.par_chunks(bones)).for_each(|(forms, blocks)| {
@@ -118,6 +177,29 @@ impl BonePairs {
         for k in 0..bones {
             for (p, x) in coefficients(&blocks[k * bones + k]).into_iter().enumerate() {
                 own[k / LANES][p].0[k % LANES] = x;
+            }
+        }
+        Self { bones, blocks, forms, own }
+    }
+
+    /// From `K_jk` of some bones, `k` up to `j`.
+    fn from_lower(bones: usize, mut block: impl FnMut(usize, usize) -> Mat4) -> Self {
+        let groups = bones.div_ceil(LANES);
+        let mut blocks = vec![Mat4::default(); bones * bones];
+        let mut forms = vec![[Floats::ZERO; 10]; bones * groups];
+        let mut own = vec![[Floats::ZERO; 10]; groups];
+        for j in 0..bones {
+            for k in 0..=j {
+                let found = block(j, k);
+                for (p, x) in coefficients(&found).into_iter().enumerate() {
+                    forms[k * groups + j / LANES][p].0[j % LANES] = x;
+                    forms[j * groups + k / LANES][p].0[k % LANES] = x;
+                    if j == k {
+                        own[k / LANES][p].0[k % LANES] = x;
+                    }
+                }
+                blocks[k * bones + j] = found.transposed();
+                blocks[j * bones + k] = found;
             }
         }
         Self { bones, blocks, forms, own }

@@ -17,6 +17,7 @@ use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::pass::{self, Shown};
 use crate::skinning::problem::Problem;
+use crate::skinning::products::BonePairs;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
 use crate::skinning::vertex_step::VertexParams;
@@ -49,6 +50,7 @@ pub(crate) fn prune(
     let budget = problem.squared_error(limit(now)) - problem.squared_error(now);
     let most = before.squared_error + budget;
     drop(before);
+    run.report()?;
     let removed = run.timed("prune", || remove(problem, &state.motion, &mut state.skin, budget));
     if removed.0 > 0 && !run.is_over() {
         // No newcomers: vertices keep the bones that they have.
@@ -56,6 +58,7 @@ pub(crate) fn prune(
         descent.rounds(state, 1, run)?;
         let left = most - descent.squared_error;
         drop(descent);
+        run.report()?;
         run.timed("prune", || remove(problem, &state.motion, &mut state.skin, left));
     }
     Ok(run.timed("prune", || e_rms(&gather(state))))
@@ -135,7 +138,7 @@ fn chain(shown: &Shown<'_>, at: usize) -> Vec<Fewer> {
     let slopes = Slopes::new(shown, at, &row);
     let normal = if slopes.normal.is_some() { shown.rows.normals[at] } else { DVec3::ZERO };
     let rest = (shown.rows.rest[at].extend(1.0).to_array(), normal.extend(0.0).to_array());
-    let (gram, linear) = differences(shown.motion, &row, rest, &slopes);
+    let (gram, linear) = differences(shown.bones.pairs(), &row, rest, &slopes);
     let value = |w: &[f64]| {
         let product = |j: usize| (0..count).map(|k| gram[j * count + k] * w[k]).sum::<f64>();
         (0..count).map(|j| w[j] * (product(j) - 2.0 * linear[j])).sum::<f64>()
@@ -166,7 +169,7 @@ fn chain(shown: &Shown<'_>, at: usize) -> Vec<Fewer> {
         weights = best;
         row.iter_mut().zip(&weights).for_each(|(slot, w)| slot.1 = *w);
         let mut left: Vec<(usize, f64)> = row.iter().copied().filter(|(_, w)| *w > 0.0).collect();
-        if let Some(bones) = shown.bones {
+        if let Some(bones) = shown.bones.numbers() {
             left.iter_mut().for_each(|slot| slot.0 = bones[slot.0] as usize);
         }
         left.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -177,12 +180,12 @@ fn chain(shown: &Shown<'_>, at: usize) -> Vec<Fewer> {
 
 /// `d_j . d_k` [K, K] and `r . d_j` [K] of a vertex with these homogeneous rest vectors, position and normal.
 fn differences(
-    motion: &Motion,
+    pairs: &BonePairs,
     row: &[(usize, f64)],
     (u, n): ([f64; 4], [f64; 4]),
     slopes: &Slopes,
 ) -> (Vec<f64>, Vec<f64>) {
-    let (count, pairs) = (row.len(), motion.pairs());
+    let count = row.len();
     let products = |outer: Mat4| -> Vec<f64> {
         let product = |at: usize| pairs.block(row[at / count].0, row[at % count].0).dot(&outer);
         (0..count * count).map(product).collect()

@@ -3,6 +3,7 @@
 use glam::DVec3;
 
 use crate::mesh::sequence::MeshSequence;
+use crate::observer::{Cancelled, Check};
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
 use crate::skinning::normals::Normals;
@@ -73,10 +74,16 @@ impl Sample {
     }
 
     /// A state for the whole problem from one for the sample.
-    pub fn lift(&self, problem: &Problem, sequence: &MeshSequence, mut state: State) -> State {
-        self.all_frames(problem, sequence, &mut state);
+    pub fn lift(
+        &self,
+        problem: &Problem,
+        sequence: &MeshSequence,
+        mut state: State,
+        check: Check<'_>,
+    ) -> Result<State, Cancelled> {
+        self.all_frames(problem, sequence, &mut state, check)?;
         state.skin = self.all_vertices(problem, &state.skin);
-        state
+        Ok(state)
     }
 
     /// The part of a state for the whole problem that this sample sees.
@@ -91,12 +98,18 @@ impl Sample {
 
     /// Bones in all frames: those outside the sample start from the nearest one in it and are fitted to the
     /// sampled vertices.
-    fn all_frames(&self, problem: &Problem, sequence: &MeshSequence, state: &mut State) {
+    fn all_frames(
+        &self,
+        problem: &Problem,
+        sequence: &MeshSequence,
+        state: &mut State,
+        check: Check<'_>,
+    ) -> Result<(), Cancelled> {
         if self.frames.len() == problem.frames() {
-            return;
+            return Ok(());
         }
         let every: Vec<u32> = (0..problem.frames() as u32).collect();
-        // A few vertices per bone tell where it is: a sample of the sample spares memory.
+        // A few vertices per bone are enough to place it: a sample of the sample saves memory.
         let enough = state.motion.bones * crate::skinning::params::VERTICES_PER_BONE;
         let stride = (self.vertices.len() / enough.max(500)).max(1);
         let few: Vec<u32> = (0..self.vertices.len() as u32).step_by(stride).collect();
@@ -116,6 +129,7 @@ impl Sample {
                 (0..part.bones).for_each(|j| part.set(j, at, &state.motion.get(j, from)));
             }
             for _ in 0..3 {
+                check()?;
                 let moments = pass::gather(&dense, &part, &skin);
                 bone_step::update(&mut part, &moments, &state.model);
             }
@@ -124,6 +138,7 @@ impl Sample {
             }
         }
         state.motion = motion;
+        Ok(())
     }
 
     /// Weights for all vertices: each starts with those of its stand-in; rest positions start with its correction.
@@ -156,8 +171,14 @@ pub(crate) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
         bits = (bits | bits << 4) & 0x030c_30c3;
         (bits | bits << 2) & 0x0924_9249
     };
-    let mut keyed: Vec<(u64, u32)> =
-        rest.iter().enumerate().map(|(i, p)| (spread(p.x) | spread(p.y) << 1 | spread(p.z) << 2, i as u32)).collect();
-    keyed.sort_unstable();
+    let code = |p: &DVec3| spread(p.x) | spread(p.y) << 1 | spread(p.z) << 2;
+    let mut keyed: Vec<(u64, u32)> = rest.iter().enumerate().map(|(i, p)| (code(p), i as u32)).collect();
+    // Within a cell by position, so that the order does not depend on how a file numbers its vertices.
+    let place = |i: u32| rest[i as usize].to_array();
+    let by_place = |a: u32, b: u32| {
+        let (a, b) = (place(a), place(b));
+        (0..3).map(|c| a[c].total_cmp(&b[c])).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    keyed.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| by_place(a.1, b.1)).then(a.1.cmp(&b.1)));
     keyed.into_iter().map(|(_, i)| i).collect()
 }

@@ -10,6 +10,7 @@ use crate::observer::Cancelled;
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::motion::Motion;
+use crate::skinning::near::MANY_BONES;
 use crate::skinning::params::Effort;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
@@ -68,6 +69,9 @@ const PATCH: f64 = 0.35;
 
 /// Share of the excess bones removed at a time.
 const BATCH: f64 = 0.6;
+
+/// Of many bones, one in so many may go at a time in any case.
+const MANY_AT_ONCE: usize = 40;
 
 /// How adding bones ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +167,28 @@ impl<'a> Explorer<'a> {
         Ok(growth)
     }
 
+    /// Adds bones until there are `count`, then replants as a search does.
+    pub fn grow_to(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        self.descend(self.plan.settle, run)?;
+        while self.state.bones() < count && !run.is_over() {
+            let bones = self.state.bones();
+            self.add((bones / 4).max(1).min(count - bones), run)?;
+            if self.state.bones() == bones {
+                break;
+            }
+        }
+        self.search(run)
+    }
+
+    /// Plants more bones than wanted and removes the least useful ones, so that there are `more`.
+    fn add(&mut self, more: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        // With few bones rest positions stray far to make up for them; new bones need the true ones.
+        self.state.skin.rest.clone_from(&self.descent.problem.rest);
+        let bones = self.state.bones();
+        self.plant(2 * more + 1, run)?;
+        self.thin_out(bones + more, run)
+    }
+
     /// Plants a quarter more bones at a time.
     fn grow(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
         let mut stalls = 0;
@@ -171,11 +197,7 @@ impl<'a> Explorer<'a> {
             if bones >= limit {
                 return Ok(Growth::Full);
             }
-            // With few bones rest positions stray far to make up for them; new bones need the true ones.
-            self.state.skin.rest.clone_from(&self.descent.problem.rest);
-            let more = (bones / 4).max(1).min(limit - bones);
-            self.plant(2 * more + 1, run)?;
-            self.thin_out(bones + more, run)?;
+            self.add((bones / 4).max(1).min(limit - bones), run)?;
             stalls = if self.e_rms() > STALL * before && bones >= 8 { stalls + 1 } else { 0 };
             if stalls == 3 || self.state.bones() == bones {
                 return Ok(Growth::Stalled);
@@ -195,6 +217,7 @@ impl<'a> Explorer<'a> {
         let patch = ((share * PATCH) as usize).max(4);
         let errors = self.weighed_errors();
         run.timed("plant", || self.state.plant(problem, &errors, extra, patch));
+        run.report()?;
         self.descent.restart();
         self.descend(self.plan.settle, run)
     }
@@ -213,12 +236,14 @@ impl<'a> Explorer<'a> {
         let (problem, local) = (self.descent.problem, self.descent.params);
         while self.state.bones() > count {
             let excess = self.state.bones() - count;
-            let batch = (excess as f64 * BATCH).ceil() as usize;
+            let least = if count > MANY_BONES { count / MANY_AT_ONCE } else { 1 };
+            let batch = ((excess as f64 * BATCH).ceil() as usize).max(least).min(excess);
             run.timed("removal costs", || {
                 let costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
                 let gone = plant::least_useful(&costs, &self.descent.moments.second, batch);
                 self.state.remove(&gone);
             });
+            run.report()?;
             self.descent.restart();
             let last = self.state.bones() == count;
             self.descend(if last { self.plan.settle } else { 1 }, run)?;

@@ -129,6 +129,57 @@ impl WithSimd for AddMoments<'_> {
     }
 }
 
+/// Products of four rows with four others, for several others: `out[c][d] = a_c . b_d`.
+pub(crate) struct Products<'a> {
+    pub rows: [&'a [f64]; 4],
+    pub others: &'a mut dyn Iterator<Item = [&'a [f64]; 4]>,
+    pub out: &'a mut Vec<[[f64; 4]; 4]>,
+}
+
+impl WithSimd for Products<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { rows, others, out } = self;
+        // Plain loops: what closures call is not compiled for the wide registers.
+        let n = rows[0].len();
+        let whole = n / S::F64_LANES;
+        let [(p, p_tail), (q, q_tail), (r, r_tail), (s, s_tail)] = [
+            S::as_simd_f64s(&rows[0][..n]),
+            S::as_simd_f64s(&rows[1][..n]),
+            S::as_simd_f64s(&rows[2][..n]),
+            S::as_simd_f64s(&rows[3][..n]),
+        ];
+        let (p, q, r, s) = (&p[..whole], &q[..whole], &r[..whole], &s[..whole]);
+        let tails = [p_tail, q_tail, r_tail, s_tail];
+        for other in others {
+            let mut products = [[0.0; 4]; 4];
+            for d in 0..4 {
+                let (b, b_tail) = S::as_simd_f64s(&other[d][..n]);
+                let b = &b[..whole];
+                let zero = simd.splat_f64s(0.0);
+                let (mut x, mut y, mut z, mut w) = (zero, zero, zero, zero);
+                for at in 0..whole {
+                    x = simd.mul_add_f64s(p[at], b[at], x);
+                    y = simd.mul_add_f64s(q[at], b[at], y);
+                    z = simd.mul_add_f64s(r[at], b[at], z);
+                    w = simd.mul_add_f64s(s[at], b[at], w);
+                }
+                let sums = [x, y, z, w];
+                for c in 0..4 {
+                    let mut sum = simd.reduce_sum_f64s(sums[c]);
+                    for at in 0..b_tail.len() {
+                        sum += tails[c][at] * b_tail[at];
+                    }
+                    products[c][d] = sum;
+                }
+            }
+            out.push(products);
+        }
+    }
+}
+
 /// `r -= sum_c x[c] rows[c]`: takes one bone's share off a residual.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn subtract4(r: &mut [f32], x: [f32; 4], rows: [&[f32]; 4]) {

@@ -154,6 +154,19 @@ impl Mat4 {
         Self([half(0), half(1)])
     }
 
+    /// From its rows.
+    #[inline(always)]
+    pub fn from_rows(rows: &[[f64; 4]; 4]) -> Self {
+        let half = |h: usize| Lanes::from_fn(|l| rows[2 * h + l / 4][l % 4]);
+        Self([half(0), half(1)])
+    }
+
+    #[inline(always)]
+    pub fn transposed(&self) -> Self {
+        let half = |h: usize| Lanes::from_fn(|l| self.get(l % 4, 2 * h + l / 4));
+        Self([half(0), half(1)])
+    }
+
     /// Row `r`, column `c`.
     #[inline(always)]
     pub fn get(&self, r: usize, c: usize) -> f64 {

@@ -10,6 +10,7 @@ use crate::error::GpuError;
 
 /// How much time a figure may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effort {
     /// About a second.
     Full,

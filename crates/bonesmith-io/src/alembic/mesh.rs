@@ -232,7 +232,7 @@ fn attribute<const D: usize>(
         "fvr" => None,
         "uni" => Some(faces.faces_of_corners()),
         "vtx" | "var" => Some(faces.corners.clone()),
-        // Without a scope the number of values tells.
+        // Without a scope the number of values decides.
         "" if table.as_ref().map_or(list.len(), Vec::len) == faces.corners.len() => None,
         "" => Some(faces.corners.clone()),
         _ => Some(vec![0; faces.corners.len()]),

@@ -76,7 +76,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     })
 }
 
-/// Tells what is not written.
+/// Warns of what is not written.
 fn warn_of_losses(surface: &Surface, path: &Path) {
     let named = |material: &Material| *material == Material { name: material.name.clone(), ..Material::default() };
     let losses = [
@@ -159,7 +159,7 @@ impl<W: Write + Seek> Writer<'_, W> {
             headers.extend((metadata.len() as u32).to_le_bytes());
             headers.extend(metadata.as_bytes());
         }
-        // Hashes of properties and of children; readers tell objects apart by them.
+        // Hashes of properties and of children; readers identify objects by them.
         let own: Vec<u8> = children.iter().flat_map(|place| place.to_le_bytes()).collect();
         children.push(self.data(&[&headers, &hash(&own, 8), &hash(&headers, 1)])?);
         let place = self.group(&children)?;

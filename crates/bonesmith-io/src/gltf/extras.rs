@@ -74,7 +74,7 @@ pub struct SkinExtras {
     /// `Rig::params_json`, when it is JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Box<RawValue>>,
-    /// [B] parent of each bone, -1 for roots, when the nodes do not tell: a child of a bone that flattens space
+    /// [B] parent of each bone, -1 for roots, when the nodes do not show it: a child of a bone that flattens space
     /// cannot be expressed relative to it and hangs on the root instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<Vec<i32>>,

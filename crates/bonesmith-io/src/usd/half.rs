@@ -35,7 +35,7 @@ pub fn half_bits(x: f32) -> u16 {
     sign | (kept + u32::from(up)) as u16
 }
 
-/// Two half floats whose product is `value` as nearly as readers can tell, for a scale in two nested joints; the second
+/// Two half floats whose product is `value` within the precision of readers, for a scale in two nested joints; the second
 /// is near 1 and near `last`, so that blends between frames stay true.
 ///
 /// One half float is off by up to 1/4096. Products of two lie denser: among those whose second factor is within an

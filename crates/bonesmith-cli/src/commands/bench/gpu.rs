@@ -68,7 +68,7 @@ pub fn run(args: BenchGpuArgs, session: &mut Session) -> anyhow::Result<Outcome>
     Ok(Outcome::Done)
 }
 
-/// As few virtual bones as nobody can tell from the rig.
+/// The fewest virtual bones whose result looks like the rig.
 fn two_layer_params() -> TwoLayerParams {
     TwoLayerParams { size: TwoLayerSize::TargetError(TWO_LAYER_ERROR), ..TwoLayerParams::default() }
 }

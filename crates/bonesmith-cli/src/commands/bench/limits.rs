@@ -15,6 +15,9 @@ use crate::session::Session;
 /// Bones of the fits whose size is not varied in bones.
 const BONES: usize = 16;
 
+/// Numbers of bones of the curve.
+const MANY_BONES: [usize; 6] = [16, 64, 128, 256, 1024, 2048];
+
 /// A sequence, a number of bones and threads, and the seconds it took.
 struct Bench<'a> {
     args: &'a BenchLimitsArgs,
@@ -26,6 +29,8 @@ pub fn run(args: BenchLimitsArgs, session: &mut Session) -> anyhow::Result<Outco
     let mut bench = Bench { args: &args, session };
     let mut text = bench.growth(&demo)?;
     text += "\n";
+    text += &bench.many_bones(&demo)?;
+    text += "\n";
     text += &bench.threads(&demo)?;
     text += "\n";
     text += &rates();
@@ -34,15 +39,19 @@ pub fn run(args: BenchLimitsArgs, session: &mut Session) -> anyhow::Result<Outco
 }
 
 impl Bench<'_> {
-    /// The fastest of a few fits.
-    fn fit(&mut self, sequence: &MeshSequence, bones: usize, threads: usize) -> anyhow::Result<FitInfo> {
+    fn fit_once(&mut self, sequence: &MeshSequence, bones: usize, threads: usize) -> anyhow::Result<FitInfo> {
         let params =
             FitParams { bones: BoneCount::Exact(bones), effort: self.args.effort.into(), ..FitParams::default() };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        self.session.check_cancelled()?;
+        Ok(pool.install(|| fit(sequence, &params, &mut bonesmith_core::Silent))?.info)
+    }
+
+    /// The fastest of a few fits.
+    fn fit(&mut self, sequence: &MeshSequence, bones: usize, threads: usize) -> anyhow::Result<FitInfo> {
         let mut best: Option<FitInfo> = None;
         for _ in 0..self.args.repeats.max(1) {
-            self.session.check_cancelled()?;
-            let info = pool.install(|| fit(sequence, &params, &mut bonesmith_core::Silent))?.info;
+            let info = self.fit_once(sequence, bones, threads)?;
             if best.as_ref().is_none_or(|best| seconds(&info) < seconds(best)) {
                 best = Some(info);
             }
@@ -74,6 +83,30 @@ impl Bench<'_> {
             demo.frame_count()
         );
         Ok(title + &lines(&["of what", "1x", "2x", "4x"], &rows))
+    }
+
+    /// Seconds for a few bones, and for very many: one fit each.
+    fn many_bones(&mut self, demo: &MeshSequence) -> anyhow::Result<String> {
+        let mut rows = Vec::new();
+        let mut first = 0.0;
+        for bones in MANY_BONES {
+            let info = self.fit_once(demo, bones, 1)?;
+            let secs = seconds(&info);
+            first = if bones == MANY_BONES[0] { secs } else { first };
+            let (times, more) = (secs / first, bones as f64 / MANY_BONES[0] as f64);
+            let e_rms = info.history.last().map_or(0.0, |round| round.e_rms);
+            let per_bone = 1e3 * secs / bones as f64;
+            rows.push(vec![
+                bones.to_string(),
+                format!("{secs:.3} s"),
+                format!("{times:.2}x for {more:.0}x"),
+                format!("{per_bone:.1} ms"),
+                format!("{e_rms:.4}"),
+            ]);
+        }
+        let title =
+            format!("Many bones: {} vertices, {} frames; one thread.\n\n", demo.vertex_count(), demo.frame_count());
+        Ok(title + &lines(&["bones", "time", "growth", "per bone", "E_RMS of the last round"], &rows))
     }
 
     /// Seconds of each part for 1, 2, 4... threads, and the speed-up of the whole.

@@ -50,7 +50,7 @@ const fn plain(method: &'static str, e_rms: f64) -> Published {
     Published { method, e_rms: Some(e_rms), corrected: None, minutes: None }
 }
 
-/// Times of the course notes cannot be told apart in the text we have.
+/// Times of the course notes cannot be separated in the text we have.
 const fn bracket(method: &'static str, e_rms: f64, corrected: f64) -> Published {
     Published { method, e_rms: Some(e_rms), corrected: Some(corrected), minutes: None }
 }

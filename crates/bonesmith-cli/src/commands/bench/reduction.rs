@@ -59,7 +59,7 @@ const COLUMNS: [&str; 9] = [
 /// The published column beside each.
 const PUBLISHED: [Option<usize>; 9] = [Some(0), Some(1), Some(2), None, Some(3), Some(4), Some(5), None, None];
 
-/// What is told about one method.
+/// The figures of one method.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Figures {
     e_rms: f64,

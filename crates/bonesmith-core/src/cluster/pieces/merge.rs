@@ -22,7 +22,7 @@ const ALL_PAIRS: usize = 160;
 const NEIGHBOURS: usize = 24;
 
 /// Most neighbours that a group keeps.
-const MOST_NEIGHBOURS: usize = 64;
+const MAX_NEIGHBOURS: usize = 64;
 
 /// Frames of the lower bound.
 const FEW: usize = 8;
@@ -214,12 +214,12 @@ impl Merging {
                 other.neighbours.remove(&b);
             }
         }
-        if near.len() > MOST_NEIGHBOURS {
+        if near.len() > MAX_NEIGHBOURS {
             let distance =
                 |g: usize| self.groups[g].as_ref().map_or(f64::INFINITY, |other| self.distance(&group, other));
             let mut keyed: Vec<(f64, usize)> = near.iter().map(|&g| (distance(g), g)).collect();
             keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            near = keyed[..MOST_NEIGHBOURS].iter().map(|(_, g)| *g).collect();
+            near = keyed[..MAX_NEIGHBOURS].iter().map(|(_, g)| *g).collect();
         }
         for &g in &near {
             if let Some(other) = &mut self.groups[g] {

@@ -8,6 +8,7 @@ use crate::model::MAX_VIRTUAL_BONES;
 /// How far joints turn and move: the weight of an error in the motion of each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum RangeOfMotion {
     /// From the rig's own animations, where it has any that move; else 60 degrees everywhere.
     #[default]
@@ -125,6 +126,7 @@ impl DdmCompressParams {
 /// Why the compression ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum DdmStop {
     /// Rounds hardly lowered E.
     Converged,

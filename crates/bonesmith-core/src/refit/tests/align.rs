@@ -72,7 +72,7 @@ fn without_motion_or_rest_pose_scale_and_handedness_are_still_found() {
         let found = examine(&rig, None, &misplaced(&sequence, &mistake), false).correction;
         assert!((found.scale / mistake.scale - 1.0).abs() < 0.05, "{found:?} {mistake:?}");
         assert_eq!(found.axes.mirrors(), mistake.axes.mirrors(), "{found:?} {mistake:?}");
-        // Y up against Z up alone is told by everything being tipped over all the time.
+        // Y up against Z up alone is detected: everything is rotated by a right angle in all frames.
         if mistake.scale == 1.0 {
             assert_eq!(found.axes, mistake.axes);
         }

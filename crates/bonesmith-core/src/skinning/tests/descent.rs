@@ -1,4 +1,4 @@
-//! Rounds over weights and bones: the error they tell is the true one, and it does not rise.
+//! Rounds over weights and bones: the error they report is the true one, and it does not rise.
 
 use crate::mesh::topology::{Adjacency, Topology};
 use crate::observer::Silent;

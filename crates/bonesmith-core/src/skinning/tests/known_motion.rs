@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Bones that move alike are told apart by what is known already, and several subjects add up.
+/// Bones that move alike are separated by the prior weights, and several subjects add up.
 #[test]
 fn ties_go_to_the_weights_that_are_known() {
     let numbers: Vec<f64> = (0..97).map(|k| ((k * 37 % 23) as f64 - 11.0) / 11.0).collect();

@@ -16,14 +16,14 @@ fn any_sizes() -> impl Strategy<Value = Sizes> {
 }
 
 /// Largest difference of two tables, relative to the largest entry of the second or to `least`.
-fn difference(a: &[f64], b: &[f64], least: f64) -> f64 {
+pub(super) fn difference(a: &[f64], b: &[f64], least: f64) -> f64 {
     assert_eq!(a.len(), b.len());
     let largest = b.iter().fold(least, |m, x| m.max(x.abs()));
     a.iter().zip(b).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs())) / largest
 }
 
 /// The moments, and `S` as one matrix.
-fn naive_moments(problem: &Problem, state: &State) -> (Moments, Vec<f64>) {
+pub(super) fn naive_moments(problem: &Problem, state: &State) -> (Moments, Vec<f64>) {
     let (bones, length) = (state.bones(), problem.length);
     let side = 4 * bones;
     let mut moments = Moments { residual: vec![0.0; side * length], ..Moments::default() };

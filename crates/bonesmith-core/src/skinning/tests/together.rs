@@ -79,7 +79,7 @@ fn curvature_is_what_the_bones_cannot_follow() {
     }
 }
 
-/// After a quarter of the rounds no more error is left than momentum leaves; what is told is the truth and never rises.
+/// After a quarter of the rounds no more error is left than momentum leaves; the reported error is the true one and never rises.
 #[test]
 fn steps_together_get_further() {
     for seed in 0..3 {

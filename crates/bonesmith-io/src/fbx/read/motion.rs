@@ -24,7 +24,7 @@ pub struct Motion {
     pub times_secs: Vec<f64>,
 }
 
-/// All stacks that have keys. `relevant` tells which elements matter.
+/// All stacks that have keys. `relevant` says which elements matter.
 pub fn motions(
     document: &Document,
     fps: Option<f64>,

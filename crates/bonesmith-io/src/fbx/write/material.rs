@@ -38,7 +38,7 @@ pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
     }
 }
 
-/// Tells what Phong has no place for.
+/// Warns of what Phong has no place for.
 pub fn warn_of_losses(surface: &Surface, path: &Path) {
     texture::warn_of_unwritable(surface, path);
     for material in &surface.materials {
@@ -83,7 +83,7 @@ fn record(id: i64, material: &Material) -> Record {
     ])
 }
 
-/// A file name for each image, no two the same on any system: readers tell images by them.
+/// A file name for each image, no two the same on any system: readers identify images by them.
 fn file_names(images: &[Image]) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut name = |image: &Image| {

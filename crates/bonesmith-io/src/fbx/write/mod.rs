@@ -41,9 +41,9 @@ struct RigExtras<'a> {
     kind: BoneKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<&'a serde_json::value::RawValue>,
-    /// The rig's own; where it tells less than the file must.
+    /// The rig's own; where it states less than the file must.
     space: Space,
-    /// [B] parents, -1 for roots, where the nodes do not tell: a child of a bone that flattens space hangs on the root.
+    /// [B] parents, -1 for roots, where the nodes do not show it: a child of a bone that flattens space hangs on the root.
     #[serde(skip_serializing_if = "Option::is_none")]
     parents: Option<Vec<i32>>,
 }

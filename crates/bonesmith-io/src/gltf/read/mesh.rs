@@ -1,7 +1,7 @@
 //! One mesh: its primitives as one, and vertices that an exporter split at seams merged back.
 //!
 //! A vertex is split where texture coordinates, normals, colours or materials differ. Vertices of a surface that
-//! agree in position, influences and all morph targets therefore move as one and become one again; what told them
+//! agree in position, influences and all morph targets therefore move as one and become one again; what distinguished them
 //! apart stays on the corners. Files of our own say which vertices belong together, in which order.
 
 use glam::Vec3;

@@ -112,7 +112,7 @@ fn read_set(
     Ok(Some(joints.into_iter().zip(values).map(row).collect()))
 }
 
-/// Original vertex of each vertex of a primitive; `None` if the file does not tell.
+/// Original vertex of each vertex of a primitive; `None` if the file does not state it.
 pub fn originals(
     document: &Document,
     primitive: &Primitive,

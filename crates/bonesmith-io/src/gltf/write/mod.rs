@@ -162,7 +162,7 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     write_files(builder, path)
 }
 
-/// In glTF's axes and unit; `surface.space` still tells the rig's own, for the extras.
+/// In glTF's axes and unit; `surface.space` still has the rig's own, for the extras.
 fn placed(rig: &Rig) -> Cow<'_, Rig> {
     let turn = Space::GLTF.from_source(&rig.surface.space);
     if turn == DAffine3::IDENTITY { Cow::Borrowed(rig) } else { Cow::Owned(rig.placed(turn)) }

@@ -9,7 +9,7 @@ use crate::{IoError, warning};
 
 use super::xform::Place;
 
-/// What the names of primvars start with that are read by others, or tell how the mesh is shown.
+/// What the names of primvars start with that are read by others, or define how the mesh is shown.
 const READ_ELSEWHERE: [&str; 6] = ["skel:", "normals", "displayColor", "displayOpacity", "bonesmith:", "tangents"];
 
 /// A mesh prim.

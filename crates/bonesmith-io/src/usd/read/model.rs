@@ -366,7 +366,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Up axis and unit, where the file tells them.
+/// Up axis and unit, where the file states them.
 fn space(stage: &Stage) -> Space {
     let up = stage.word("upAxis").and_then(|axis| match axis.as_str() {
         "Y" | "y" => Some(UpAxis::Y),

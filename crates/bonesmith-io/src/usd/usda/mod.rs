@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
             return self.scan.expected("the name of a property");
         }
         let mut fields = Vec::new();
-        // Types matter where they tell texture coordinates from other pairs; values tell the rest themselves.
+        // Types matter where they distinguish texture coordinates from other pairs; values suffice for the rest.
         if name.starts_with("primvars:") && !name.contains('.') {
             fields.push(("typeName", type_span));
         }

@@ -159,7 +159,7 @@ impl<'a> Scanner<'a> {
             self.path()?;
         }
         let ahead = self.at + spaces(self);
-        // Only references have a tail, and its first word tells it from the metadata of a property.
+        // Only references have a tail, and its first word distinguishes it from the metadata of a property.
         let tail = self.text.get(ahead..self.end).and_then(|t| t.strip_prefix('(')).unwrap_or_default().trim_start();
         if tail.starts_with("offset") || tail.starts_with("scale") || tail.starts_with("customData") {
             self.at = ahead;

@@ -160,7 +160,7 @@ pub fn open(blob: Blob) -> Result<Layer, IoError> {
 }
 
 impl Layer {
-    /// Children in the order that their parent tells; the table of paths is sorted by other rules.
+    /// Children in the order that their parent lists; the table of paths is sorted by other rules.
     fn order_children(&mut self) {
         for parent in 0..self.prims.len() as u32 {
             let start = self.children.partition_point(|c| self.prims[*c as usize].parent < parent);

@@ -24,7 +24,7 @@ const VERSION: [u8; 3] = [0, 8, 0];
 /// Writes a layer from where `out` starts.
 pub fn to_bytes<W: Write + Seek>(doc: &Doc, out: &mut W) -> io::Result<()> {
     let mut writer = Writer::new(out);
-    // Token 0 cannot be a property's name: paths tell properties by the sign of their token.
+    // Token 0 cannot be a property's name: paths mark properties by the sign of their token.
     writer.token("");
     writer.zeros(HEADER_BYTES)?;
     writer.layer(doc)?;

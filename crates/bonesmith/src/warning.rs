@@ -118,7 +118,7 @@ impl std::fmt::Display for Warning {
                 write!(f, "{input}: its {found} vertices were matched with the rig's {rig} by position")?;
                 match unused {
                     0 => Ok(()),
-                    n => write!(f, "; {n} vertices that the rig does not have are left out"),
+                    n => write!(f, "; left out, because the rig has none there: {n}"),
                 }
             }
             Self::Resampled { input, clip } => {

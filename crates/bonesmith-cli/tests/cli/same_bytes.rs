@@ -10,8 +10,8 @@ use crate::harness::{bonesmith, folder, walk, write_npz};
 const COMMANDS: [&str; 25] = [
     "fit walk.npz --bones 3 -o out.glb",
     "fit walk.npz -o out.usdc",
-    "fit walk.npz --bones 3 --bone-type affine --smooth 0.3 -o out.npz",
-    "fit walk.npz --bones 3 --bone-type trs --effort best -o out.fbx",
+    "fit walk.npz --bones 3 --bone-kind affine --smooth 0.3 -o out.npz",
+    "fit walk.npz --bones 3 --bone-kind trs --effort best -o out.fbx",
     "fit walk.npz --target-error 5 -o out.npz",
     "fit walk.npz --bones 2 --eigenskin 2 -o out.glb",
     "fit walk.npz --method fsd --bones 3 -o out.npz",

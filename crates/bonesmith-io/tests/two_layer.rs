@@ -196,3 +196,20 @@ fn bad_weights_are_refused_or_made_sound_on_request() {
     write_cage(&path, &[[0.0; 3]; 4], &frames);
     assert!(load_rig_normalised(&path).unwrap_err().to_string().contains("vertex 0 sum to 0"));
 }
+
+/// Rigs of other programs, by each measure: no round raises the error, which a debug assertion checks.
+#[test]
+fn real_rigs_are_compressed() {
+    let Some(data) = common::data() else { return };
+    for name in
+        ["dembones/Bone_All.fbx", "character.glb", "CesiumMan.glb", "scenes/Soldier.glb", "scenes/RobotExpressive.glb"]
+    {
+        let rig = load_rig_normalised(&data.join("files").join(name)).unwrap();
+        for weights_only in [false, true] {
+            let params = TwoLayerParams { weights_only, ..TwoLayerParams::default() };
+            let found = compress(&rig, None, &params, &mut Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
+            found.rig.check().unwrap();
+            println!("{name}: {} virtual bones, {} rounds", found.rig.virtual_count(), found.info.rounds);
+        }
+    }
+}

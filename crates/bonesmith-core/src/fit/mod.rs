@@ -41,6 +41,7 @@ use crate::skinning::limits::{self, Beyond};
 use crate::skinning::loss::Loss;
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
+use crate::skinning::near::MANY_BONES;
 use crate::skinning::norm;
 use crate::skinning::normals::Normals;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
@@ -460,8 +461,10 @@ impl<'a> Fit<'a> {
         vertices: VertexParams,
         run: &mut Run<'_>,
     ) -> Result<StopReason, Cancelled> {
-        run.stage("weights and bones", Some(rounds))?;
         let Self { sequence, params, plan, .. } = self;
+        let many = state.bones() > MANY_BONES && params.max_iterations.is_none();
+        let rounds = if many { 2 * rounds } else { rounds };
+        run.stage("weights and bones", Some(rounds))?;
         let step = match params.smooth > 0.0 {
             true => {
                 let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());

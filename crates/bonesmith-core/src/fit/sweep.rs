@@ -74,8 +74,7 @@ pub fn sweep(
     let mut points = Vec::new();
     for count in counts {
         explorer.grow_to(count, &mut run)?;
-        let found = explorer.state.clone();
-        let mut state = sample.lift(&problem, sequence, found, &mut || run.report())?;
+        let mut state = sample.lift(&problem, sequence, explorer.state.clone(), &mut || run.report())?;
         let slots = fit.plan.vertices(count).slots;
         state.skin = state.skin.with_slots(slots);
         let refined = fit.refine(&mut state, fit.plan.vertices(count), &mut run)?;

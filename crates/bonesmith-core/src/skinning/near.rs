@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use crate::skinning::motion::Motion;
 use crate::skinning::products::{BonePairs, SomePairs};
 use crate::skinning::skin::{Skin, SkinView};
+use crate::skinning::smooth::MeanWeights;
 use crate::solve::nearest::Points;
 
 /// With more bones than this, vertices look at those near them only.
@@ -204,6 +205,13 @@ impl NearBlock {
         for (bone, w) in bones.iter_mut().zip(weights) {
             *bone = if *w > 0.0 { self.bones.partition_point(|j| j < bone) as u16 } else { 0 };
         }
+    }
+
+    /// The neighbours' mean weights of the block's vertices with bones by their place in the list; those of other bones are left out,
+    /// because no vertex of the block can have them.
+    pub fn local_means(&self, means: &[MeanWeights]) -> Vec<MeanWeights> {
+        let number = |(bone, w): &(u16, f32)| self.bones.binary_search(bone).ok().map(|at| (at as u16, *w));
+        means.iter().map(|mean| mean.iter().filter_map(number).collect()).collect()
     }
 
     /// Undoes [`NearBlock::enter`].

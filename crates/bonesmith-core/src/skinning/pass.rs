@@ -21,7 +21,7 @@ use crate::skinning::near::{self, BlockBones, Near, NearBlock, Reach};
 use crate::skinning::problem::Problem;
 use crate::skinning::products::BonePairs;
 use crate::skinning::skin::{Skin, SkinRows, SkinView};
-use crate::skinning::smooth::{Means, Smoothness};
+use crate::skinning::smooth::{MeanWeights, Smoothness};
 use crate::skinning::vertex_step::{
     self, BatchView, Pull, VertexParams, VertexSolver, add_removal_costs, solve_vertices,
 };
@@ -91,8 +91,11 @@ pub(crate) fn solve(
             block.load(range.clone(), near);
             block.find_residuals(&rows.view());
             block.project();
+            let means = smooth.as_ref().map(|(strength, means)| (*strength, &means[range.clone()]));
+            let numbered = near.zip(means).map(|(near, (_, means))| near.local_means(means));
+            let means = means.map(|(strength, means)| (strength, numbered.as_deref().unwrap_or(means)));
             for part in eights(range.len()) {
-                let view = block.view(part.clone(), smooth.as_ref());
+                let view = block.view(part.clone(), means);
                 solve_vertices(&mut solver, view, rows.part(part));
             }
             block.find_residuals(&rows.view());
@@ -181,13 +184,8 @@ pub(crate) fn each_block<T: Send>(
                 block.look(range.clone(), near, &rows);
                 let (n, b) = (range.len(), block.bones.count());
                 let normals_along = problem.normals.is_some().then(|| &block.normals_along[..n * 3 * b]);
-                found(Shown {
-                    first: range.start,
-                    rows,
-                    bones: &block.bones,
-                    along: &block.along[..n * 4 * b],
-                    normals_along,
-                })
+                let along = &block.along[..n * 4 * b];
+                found(Shown { first: range.start, rows, bones: &block.bones, along, normals_along })
             },
         )
         .collect();
@@ -419,12 +417,11 @@ impl<'a> Block<'a> {
     }
 
     /// What vertices number `part` of the block are solved from.
-    fn view<'b>(&'b self, part: Range<usize>, smooth: Option<&'b (f64, Means)>) -> BatchView<'b> {
-        let (side, start) = (4 * self.bones.count(), self.range.start);
-        let pull = |(strength, means): &'b (f64, Means)| Pull {
-            means: &means[start + part.start..start + part.end],
-            strength: *strength,
-        };
+    ///
+    /// `smooth`: strength, and the neighbours' mean weights of the block's vertices in the block's numbers.
+    fn view<'b>(&'b self, part: Range<usize>, smooth: Option<(f64, &'b [MeanWeights])>) -> BatchView<'b> {
+        let side = 4 * self.bones.count();
+        let pull = |(strength, means): (f64, &'b [MeanWeights])| Pull { means: &means[part.clone()], strength };
         let of_normals = |side: usize| &self.normals_along[part.start * side..part.end * side];
         BatchView {
             pairs: self.bones.pairs(),

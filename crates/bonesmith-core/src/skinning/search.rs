@@ -73,6 +73,10 @@ const BATCH: f64 = 0.6;
 /// Of many bones, one in so many may go at a time in any case.
 const MANY_AT_ONCE: usize = 40;
 
+/// A search for many bones ends with a cycle that leaves more than this share of the squared error: rounds on everything gain more in
+/// the same time.
+const MANY_STALL: f64 = 0.98;
+
 /// How adding bones ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
@@ -138,8 +142,12 @@ impl<'a> Explorer<'a> {
             let extra = (count as f64 * self.plan.extra).ceil() as usize;
             self.plant(extra, run)?;
             self.thin_out(count, run)?;
+            let before = best.0;
             if self.descent.squared_error < best.0 {
                 best = (self.descent.squared_error, self.state.clone());
+            }
+            if count > MANY_BONES && best.0 > MANY_STALL * before {
+                break;
             }
         }
         (self.descent.squared_error, self.state) = best;

@@ -19,7 +19,10 @@ const RIGID: f64 = 1e-3;
 const UNIT: f64 = 1e-2;
 
 /// Mean weights of every vertex's neighbours, as (bone, weight).
-pub(crate) type Means = Vec<Vec<(u16, f32)>>;
+pub(crate) type Means = Vec<MeanWeights>;
+
+/// Mean weights of one vertex's neighbours, as (bone, weight).
+pub(crate) type MeanWeights = Vec<(u16, f32)>;
 
 /// Neighbours of every vertex and their shares.
 pub(crate) struct Smoothness {

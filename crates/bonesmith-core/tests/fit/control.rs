@@ -54,8 +54,9 @@ fn progress_counts_up_within_each_stage() {
     assert_eq!(all.seen.last().expect("reports").stage, "fewer influences");
     assert!(all.seen.iter().any(|report| report.stage == "weights and bones"));
     for pair in all.seen.windows(2) {
+        // Long steps report within, so that they can be cancelled.
         if pair[0].stage == pair[1].stage && pair[1].step > 0 {
-            assert_eq!(pair[1].step, pair[0].step + 1, "{pair:?}");
+            assert!((pair[0].step..=pair[0].step + 1).contains(&pair[1].step), "{pair:?}");
         }
     }
     assert!(all.seen.iter().all(|p| p.steps.is_none_or(|steps| p.step <= steps)));

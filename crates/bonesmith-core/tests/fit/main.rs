@@ -1,6 +1,7 @@
 //! The fit as a caller of the library meets it.
 
 mod control;
+mod errors;
 mod harness;
 mod invariance;
 mod params;

@@ -18,22 +18,22 @@ fn numbers_out_of_range_are_named() {
     let vertices = small(0).vertex_count().to_string();
     refused(bones(0), &["0 bones", &vertices]);
     refused(bones(100_000), &["100000 bones", &vertices]);
-    refused(FitParams { influences: Some(0), ..bones(3) }, &["--influences", "0", "1 to 16"]);
-    refused(FitParams { influences: Some(17), ..bones(3) }, &["--influences", "17", "1 to 16"]);
+    refused(FitParams { influences: Some(0), ..bones(3) }, &["influences", "0", "1 to 16"]);
+    refused(FitParams { influences: Some(17), ..bones(3) }, &["influences", "17", "1 to 16"]);
     for bad in [0.0, -1.5, f64::NAN, f64::INFINITY] {
         let number = bad.to_string();
-        refused(FitParams { bones: BoneCount::TargetError(bad), ..bones(3) }, &["--target-error", &number]);
+        refused(FitParams { bones: BoneCount::TargetError(bad), ..bones(3) }, &["target_error", &number]);
     }
     for bad in [-0.5, f64::NAN, f64::INFINITY] {
-        refused(FitParams { smooth: bad, ..bones(3) }, &["--smooth", &bad.to_string()]);
+        refused(FitParams { smooth: bad, ..bones(3) }, &["smooth", &bad.to_string()]);
     }
     for bad in [-0.5, 1.0, f64::NAN] {
-        refused(FitParams { tolerance: Some(bad), ..bones(3) }, &["--tolerance", &bad.to_string()]);
+        refused(FitParams { tolerance: Some(bad), ..bones(3) }, &["tolerance", &bad.to_string()]);
     }
     for bad in [0.0, -2.0, f64::NAN] {
-        refused(FitParams { max_seconds: Some(bad), ..bones(3) }, &["--max-seconds", &bad.to_string()]);
+        refused(FitParams { max_seconds: Some(bad), ..bones(3) }, &["max_seconds", &bad.to_string()]);
     }
-    refused(FitParams { max_iterations: Some(0), ..bones(3) }, &["--max-iterations", "0", "1 or more"]);
+    refused(FitParams { max_iterations: Some(0), ..bones(3) }, &["max_iterations", "0", "1 or more"]);
 }
 
 /// The ends of the ranges are inside.

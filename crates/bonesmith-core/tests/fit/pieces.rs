@@ -213,3 +213,22 @@ fn auto_that_misses_its_goal_says_so() {
     let missed = |w: &Warning| matches!(w, Warning::AutoMissed { target: 2.0, reached, .. } if (reached / e_rms - 1.0).abs() < 0.01);
     assert!(fitted.info.warnings.iter().any(missed), "{:?}", fitted.info.warnings);
 }
+
+/// So many bones that vertices look only at those near them: as many as asked for, better than fewer, smooth or not.
+#[test]
+fn many_bones_of_all_kinds() {
+    let soft = sequence(soft_body(12));
+    for kind in [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine] {
+        for smooth in [0.0, 1.0] {
+            let error = |count: usize| {
+                let params =
+                    FitParams { bone_kind: kind, smooth, bones: BoneCount::Exact(count), ..FitParams::default() };
+                let (fitted, e_rms) = fitted_as(&soft, &params);
+                assert_eq!(fitted.rig.bone_count(), count);
+                e_rms
+            };
+            let (few, many) = (error(30), error(140));
+            assert!(many < 0.8 * few, "{kind:?}, smooth {smooth}: {few} with 30 bones, {many} with 140");
+        }
+    }
+}

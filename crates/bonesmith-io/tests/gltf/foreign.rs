@@ -340,3 +340,59 @@ fn unsound_weights_are_told() {
         assert_eq!((rig.unwrap().vertex_count(), warnings.len()), (4, warned), "{weight}: {warnings:?}");
     }
 }
+
+/// A skin whose joints stand in another pose than the bind pose, beside a mesh on one of its joints: the skin stays in its bind
+/// pose, the mesh is where its node shows it, and every pose is as the nodes have it.
+#[test]
+fn joints_that_do_not_stand_in_the_bind_pose() {
+    let half = std::f32::consts::FRAC_1_SQRT_2;
+    let mut draft = Draft::new(json!({
+        "scenes": [{ "nodes": [0, 3] }],
+        "nodes": [
+            { "name": "arm", "translation": [5, 0, 0], "children": [1, 2] },
+            { "name": "finger", "translation": [1, 0, 0], "rotation": [0, 0, half, half] },
+            { "name": "sleeve", "mesh": 1 },
+            { "name": "hand", "mesh": 0, "skin": 0 },
+        ],
+    }));
+    let hand = draft.floats(&[0., 0., 0., 1., 0., 0., 2., 0., 0., 1., 1., 0.], "VEC3");
+    let joints = draft.accessor(&[[0u8, 1, 0, 0]; 4].concat(), 5121, "VEC4", 4, false);
+    let weights = draft.floats(&[1., 0., 0., 0., 0.5, 0.5, 0., 0., 0., 1., 0., 0., 0., 1., 0., 0.], "VEC4");
+    let sleeve = draft.floats(&[0., 0., 0., 0., 1., 0., 0., 0., 1.], "VEC3");
+    let mut binds = [0.0f32; 32];
+    (0..8).for_each(|d| binds[16 * (d / 4) + 5 * (d % 4)] = 1.0);
+    binds[16 + 12] = -1.0;
+    let binds = draft.floats(&binds, "MAT4");
+    let times = draft.floats(&[0.0, 1.0], "SCALAR");
+    let still = draft.floats(&[0., 0., half, half, 0., 0., 0., 1.], "VEC4");
+    draft.json["meshes"] = json!([
+        { "primitives": [{ "attributes": { "POSITION": hand, "JOINTS_0": joints, "WEIGHTS_0": weights } }] },
+        { "primitives": [{ "attributes": { "POSITION": sleeve } }] },
+    ]);
+    draft.json["skins"] = json!([{ "joints": [0, 1], "inverseBindMatrices": binds }]);
+    draft.json["animations"] = json!([{
+        "samplers": [{ "input": times, "output": still }],
+        "channels": [{ "sampler": 0, "target": { "node": 1, "path": "rotation" } }],
+    }]);
+    let path = draft.write();
+    let near = |p: Vec3, q: [f32; 3]| assert!(p.distance(Vec3::from_array(q)) < 1e-5, "{p} {q:?}");
+    let rig = load_rig(&path).unwrap();
+    let sorted = |mut points: Vec<Vec3>| {
+        points.sort_by(|a, b| (a.x, a.y, a.z).partial_cmp(&(b.x, b.y, b.z)).unwrap());
+        points
+    };
+    let rest = sorted(rig.rest.clone());
+    [[0., 0., 0.], [1., 0., 0.], [1., 1., 0.], [2., 0., 0.], [5., 0., 0.], [5., 0., 1.], [5., 1., 0.]]
+        .into_iter()
+        .zip(&rest)
+        .for_each(|(q, p)| near(*p, q));
+    // In the first frame the finger stands up from (6, 0, 0); in the last one it is straight again.
+    let frames = baked(path).frames;
+    let first = sorted(frames[0].positions.clone());
+    [[5., 0., 0.], [5., 0., 0.], [5., 0., 1.], [5., 0., 0.], [5., 1., 0.], [6., 0., 0.], [6., 1., 0.]]
+        .into_iter()
+        .filter(|q| !first.iter().any(|p| p.distance(Vec3::from_array(*q)) < 1e-5))
+        .for_each(|q| panic!("{q:?} in {first:?}"));
+    let last = &frames.last().unwrap().positions;
+    assert!(last.iter().any(|p| p.distance(Vec3::new(7., 0., 0.)) < 1e-5), "{last:?}");
+}

@@ -1,9 +1,11 @@
 //! Many bones: blocks that work with the bones near them, against all bones at once.
 
 use super::*;
+use crate::mesh::topology::{Adjacency, Topology};
 use crate::skinning::bone_step::{update_affine, update_many_affine};
 use crate::skinning::near::{Near, Reach};
 use crate::skinning::normals::Normals;
+use crate::skinning::smooth::Smoothness;
 use crate::skinning::tests::pass::{difference, naive_moments};
 use crate::skinning::{pass, plant, prune};
 
@@ -104,6 +106,24 @@ fn threads_do_not_change_a_bit() {
         (moments.residual, moments.second.dense(), moments.squared_error.to_bits(), skin.weights, costs)
     };
     assert!(run(1) == run(3));
+}
+
+/// Smooth weights: the neighbours' means are those of the same bones.
+#[test]
+fn unused_bones_change_no_smooth_weights() {
+    let Case { problem, state } = case(10, FEW, BoneKind::Rigid);
+    let triangles: Vec<[u32; 3]> = (0..FEW.vertices as u32 - 2).map(|i| [i, i + 1, i + 2]).collect();
+    let params = VertexParams { newcomers: 0, ..usual(4) };
+    let [few, many] = [state.clone(), padded(&state)].map(|mut state| {
+        let adjacency = Adjacency::new(&Topology::from_triangles(&triangles), FEW.vertices);
+        let smoothness = Smoothness::new(&problem, adjacency, 1.0);
+        pass::solve(&problem, &state.motion, &mut state.skin, params, Some(&smoothness));
+        state.skin
+    });
+    for i in 0..FEW.vertices {
+        let weight = |skin: &Skin, j: usize| skin.of(i).find(|slot| slot.0 == j).map_or(0.0, |slot| slot.1);
+        assert!((0..FEW.bones).all(|j| (weight(&few, j) - weight(&many, j)).abs() < 1e-3), "vertex {i}");
+    }
 }
 
 /// Blocks cover all vertices in order, and have the bones of each and those nearest to it. Vertices that lie anywhere make small blocks.

@@ -43,11 +43,11 @@ export async function launch(more = []) {
 }
 
 /** Opens a report from disk with every request refused; `problems` collects errors and requests as they come. */
-export async function open(browser, file, { width = 1280, height = 720, theme = "light", phone = false } = {}) {
+export async function open(browser, file, { width = 1280, height = 720, theme = "light", phone = false, motion = false } = {}) {
   const context = await browser.newContext({
     viewport: { width, height },
     colorScheme: theme,
-    reducedMotion: "reduce",
+    reducedMotion: motion ? "no-preference" : "reduce",
     ...(phone ? { hasTouch: true, isMobile: true } : {}),
   });
   const page = await context.newPage();

@@ -52,6 +52,8 @@ async function judge(browser, file) {
     await step(name, "layouts", () => checks.layouts(subject));
     await step(name, "colours", () => checks.colors(subject));
     await step(name, "switches", () => checks.switches(subject));
+    await step(name, "skinned normals", () => checks.shading(subject));
+    await step(name, "verdict", () => checks.verdict(subject));
     await step(name, "heat map and its numbers", () => checks.heat(subject));
     await step(name, "picking", () => checks.picking(subject));
     await step(name, "keys", () => checks.keys(subject));
@@ -65,6 +67,11 @@ async function judge(browser, file) {
     return `open after ${opened.seconds.toFixed(2)} s`;
   });
   await opened.context.close();
+  if (is3d) {
+    const moving = await open(browser, file, { motion: true });
+    await step(name, "opens plain and playing", () => checks.opening({ page: moving.page, report }));
+    await moving.context.close();
+  }
   await looks(browser, file, name, is3d);
 }
 

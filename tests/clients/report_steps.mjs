@@ -29,6 +29,9 @@ export async function text({ page, report }) {
   for (const { text: warning, meaning } of report.models[0]?.warnings ?? []) must(shown.includes(warning) && (!meaning || shown.includes(meaning)), `warning "${warning}" is not shown`);
   for (const { name } of report.done?.params ?? []) must(shown.includes(name), `parameter ${name} is not shown`);
   if (report.done) must(shown.includes(report.done.text), "what was done is not shown");
+  if (report.command_line) must(shown.includes(report.command_line), "the command line is not shown");
+  const verdict = report.models[0]?.verdict;
+  if (verdict) must(shown.includes(verdict.text), `the verdict "${verdict.text}" is not shown`);
   if ((report.file?.kept_frames_every ?? 1) > 1) must(/shows every \S+ frame/.test(shown), "left-out frames are not shown");
   return /this file [\d.]+ [kM]B/.exec(shown)?.[0];
 }
@@ -134,6 +137,48 @@ export async function switches({ page, report }) {
     must((await digest(page)) === before, `${names[key]} leaves something behind`);
   }
   return visible.join(", ") || "none";
+}
+
+/** How a page opens: plain, playing, errors on the absolute scale, lit by skinned normals where the model has them. */
+export async function opening({ page, report }) {
+  const now = await state(page);
+  must(now.color === "surface", `it opens coloured by ${now.color}`);
+  must(now.playing === report.frames.count > 1, "it does not open playing");
+  if (report.models.some((model) => model.error?.radius)) must(now.errorTop === "absolute", `the scale is ${now.errorTop}`);
+  must(now.normals === (report.models.some((model) => model.normals) ? "skinned" : "positions"), `normals are ${now.normals}`);
+}
+
+/** Both kinds of normals, and the map of the error of the skinned ones. */
+export async function shading({ page, report }) {
+  const [model] = report.models;
+  if (!model.normals) return "no stored normals";
+  await set(page, { layout: "single", color: "surface", facets: false, frame: Math.floor(report.frames.count / 2), playing: false });
+  const digests = new Map();
+  await clickThrough(page, "normals", async (normals) => digests.set(normals, await digest(page)));
+  must(digests.get("skinned") !== digests.get("positions"), "both kinds of normals look alike");
+  await set(page, { normals: "skinned" });
+  must((await digest(page)) === digests.get("skinned"), "the switch leaves something behind");
+  if (report.original && model.error) {
+    await set(page, { color: "shading" });
+    must((await digest(page)) !== digests.get("skinned"), "the error of the normals is not shown");
+    must((await page.locator(".legend .ticks span").last().innerText()) === "30°", "the key of the normals does not end at 30°");
+  }
+  await set(page, { color: "surface", frame: 0 });
+}
+
+/** A place of the verdict is a button that goes to its frames. */
+export async function verdict({ page, report }) {
+  const place = report.models[0].verdict?.places[0];
+  if (!place) return "nothing to see";
+  await set(page, { frame: 0, color: "surface" });
+  await page.locator(".verdict button").first().click();
+  const now = await state(page);
+  const [first, last] = place.frames[0];
+  const shown = report.frames.indices[now.frame];
+  const near = Math.min(...report.frames.indices.map((t) => Math.abs(t - (first + last) / 2)));
+  must(Math.abs(shown - (first + last) / 2) === near, `frame ${shown} is shown instead of the middle of ${first} to ${last}`);
+  must(now.color === (place.cause === "shading" ? "shading" : "error"), `the place is coloured by ${now.color}`);
+  await set(page, { frame: 0, color: "surface", errorKind: "rms" });
 }
 
 export async function heat({ page, report, buffer, reference }) {

@@ -82,6 +82,13 @@ fn error_rows(table: &mut Table, metrics: &Metrics) {
         let degrees = figure(skinned.degrees) + "°";
         table.row("shading", format!("{degrees:<9} mean angle, as engines deform them; {others}"));
     }
+    if let Some(tangents) = metrics.skinned_tangents {
+        let degrees = figure(tangents.degrees) + "°";
+        table.row(
+            "tangents",
+            format!("{degrees:<9} mean angle, as engines deform them; 99 %: {}°", figure(tangents.p99_degrees)),
+        );
+    }
     motion_rows(table, metrics);
     table.row("verdict", metrics.verdict.to_string());
 }

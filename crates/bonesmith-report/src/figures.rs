@@ -66,6 +66,10 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
                        what shading shows in three.js and most games.";
         figures.push(Figure::new("shading", skinned.degrees, "°", meaning));
     }
+    if let Some(tangents) = metrics.skinned_tangents {
+        let meaning = "The same for tangents, which normal maps need: those of the rest pose, deformed by the bones.";
+        figures.push(Figure::new("tangents", tangents.degrees, "°", meaning));
+    }
     figures.push(Figure::new(
         "99.9 %",
         metrics.p999_error,

@@ -172,6 +172,7 @@ pub struct Summary {
 
 /// Measures of what people see, under the names that all commands use.
 pub(crate) fn add_measures(value: &mut Value, metrics: Option<&Metrics>) {
+    value["skinned_tangents"] = json!(metrics.and_then(|m| m.skinned_tangents));
     value["p999_error"] = json!(metrics.map(|m| m.p999_error));
     value["kg_error"] = json!(metrics.and_then(|m| m.kg_error));
     value["sted"] = json!(metrics.and_then(|m| m.sted));

@@ -9,6 +9,7 @@ pub mod shading;
 pub mod space;
 pub mod sphere;
 pub mod surface;
+pub mod tangents;
 pub mod topology;
 
 pub(crate) use frames::Frames;

@@ -7,6 +7,7 @@
 //! | `max_error` | largest vertex distance, in thousandths of the sphere radius and in model units |
 //! | `normal_degrees` | mean angle between true and reconstructed vertex normals, both from positions |
 //! | `skinned_normals` | mean angle between true normals and stored ones deformed as engines do (`skinned`) |
+//! | `skinned_tangents` | the same for tangents, where there are texture coordinates |
 //! | `p999_error` | distance that 99.9 % of all vertices and frames stay below (`tail`) |
 //! | `kg_error` | `100 |A - A~|_F / |A - E(A)|_F`, `E` the mean of each frame [Karni2004 s.4] |
 //! | `sted` | relative differences of edge lengths in space and in time (`edges`) [Vasa2011] |
@@ -39,8 +40,8 @@ pub use edges::{STED_C, STED_DT, Sted};
 use motion::Motion;
 pub use motion::{CONTACT_FRAMES, CONTACT_RADIUS, Contacts};
 use regions::Regions;
-pub use skinned::SkinnedNormals;
 use skinned::{Angles, Skinned};
+pub use skinned::{SkinnedNormals, SkinnedTangents};
 use spread::FrameSpread;
 pub use spread::{FrameSpreads, Histogram, Percentiles, Spread};
 use tail::Tail;
@@ -81,6 +82,8 @@ pub struct Metrics {
     pub normal_degrees: Option<f64>,
     /// Normals as engines compute them; `None` without faces, and for models other than rigs.
     pub skinned_normals: Option<SkinnedNormals>,
+    /// Tangents as engines compute them; `None` without texture coordinates too.
+    pub skinned_tangents: Option<SkinnedTangents>,
     /// Radius of the rest pose's smallest enclosing sphere, the unit of `e_rms` and `max_error`.
     pub radius_model_units: f64,
     /// [F] E_RMS of each frame alone.
@@ -216,6 +219,7 @@ struct FrameErrors {
     angle_sum: f64,
     angle_count: usize,
     angles: Angles,
+    tangents: Angles,
     /// Sum of deviations of edges, and of how many vertices.
     edges: (f64, usize),
     spread: FrameSpread,
@@ -229,7 +233,7 @@ impl FrameErrors {
         posed: &[Vec3],
         triangles: &[[u32; 3]],
         edges: &Edges,
-        angles: Angles,
+        [angles, tangents]: [Angles; 2],
     ) -> Self {
         let mut worst = (0.0, 0);
         let mut sum = 0.0;
@@ -247,7 +251,7 @@ impl FrameErrors {
         let spread = FrameSpread::new(&squared, sum, worst.0);
         let histogram = Histogram::of_roots(&squared, worst.0);
         let (extent, edges) = (extent(truth), edges.deviation(truth, posed));
-        Self { frame, squared, sum, worst, extent, angle_sum, angle_count, angles, edges, spread, histogram }
+        Self { frame, squared, sum, worst, extent, angle_sum, angle_count, angles, tangents, edges, spread, histogram }
     }
 }
 
@@ -268,6 +272,7 @@ struct Sums {
     angle_sum: f64,
     angle_count: usize,
     angles: Angles,
+    tangents: Angles,
     edges: (f64, usize),
     frames: FrameSpreads,
     histogram: Histogram,
@@ -286,6 +291,7 @@ impl Sums {
             angle_sum: 0.0,
             angle_count: 0,
             angles: Angles::default(),
+            tangents: Angles::default(),
             edges: (0.0, 0),
             frames: FrameSpreads::default(),
             histogram: Histogram::default(),
@@ -311,6 +317,7 @@ impl Sums {
         self.angle_sum += frame.angle_sum;
         self.angle_count += frame.angle_count;
         self.angles.add(&frame.angles);
+        self.tangents.add(&frame.tangents);
         self.frames.push(&frame.spread);
         self.histogram.add(frame.histogram);
     }
@@ -344,6 +351,7 @@ impl Sums {
             normal_degrees: (has_faces && self.angle_count > 0)
                 .then(|| (self.angle_sum / self.angle_count as f64).to_degrees()),
             skinned_normals: self.angles.finish(),
+            skinned_tangents: self.tangents.finish_tangents(),
             radius_model_units: radius,
             per_frame: self.per_frame.iter().map(|&s| e_rms(s, n)).collect(),
             per_vertex: self.per_vertex.iter().map(|&s| e_rms(s, f)).collect(),

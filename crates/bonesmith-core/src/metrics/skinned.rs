@@ -4,6 +4,8 @@
 //! corner, deformed by the blended matrix of its vertex. Mean over all shading vertices and frames that have both. The measure that
 //! recomputes normals from posed positions hides what weights do to them: engines do not recompute.
 //!
+//! Tangents, where there are texture coordinates: those of the rest pose deformed by the same matrix, beside those of the frame.
+//!
 //! Matrices are blended in float32, once for both rules; angles are found eight at a time.
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
@@ -14,6 +16,7 @@ use multiversion::multiversion;
 use serde::Serialize;
 
 use crate::mesh::shading::ShadingVertices;
+use crate::mesh::tangents::TangentVertices;
 use crate::metrics::angle::{Vectors, angles};
 use crate::model::ModelRef;
 use crate::model::rig::Rig;
@@ -34,6 +37,15 @@ pub struct SkinnedNormals {
     pub inverse_transpose_degrees: f64,
 }
 
+/// How far tangents are off that an engine computes: those of the rest pose, times the blended matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SkinnedTangents {
+    /// Mean angle in degrees.
+    pub degrees: f64,
+    /// 99 of 100 angles are at most this, to half a degree.
+    pub p99_degrees: f64,
+}
+
 /// A rig whose normals are compared with those of a sequence.
 pub(super) struct Skinned<'a> {
     rig: &'a Rig,
@@ -42,6 +54,8 @@ pub(super) struct Skinned<'a> {
     shading: ShadingVertices,
     /// [G] stored normals, unit; turned over where true normals are.
     rest: Vec<Vec3>,
+    /// With [T] tangents of the rest pose.
+    tangents: Option<(TangentVertices, Vec<Vec3>)>,
 }
 
 impl<'a> Skinned<'a> {
@@ -53,7 +67,11 @@ impl<'a> Skinned<'a> {
         let sides = shading.sides(&rig.rest);
         let stored = shading.rest_normals(&rig.rest);
         let rest = stored.iter().zip(&sides).map(|(n, side)| (n.normalize_or_zero() * *side).as_vec3()).collect();
-        (shading.count() > 0).then_some(Self { rig, places, shading, rest })
+        let tangents = TangentVertices::new(&rig.surface, &shading).map(|tangents| {
+            let rest = tangents.tangents(&rig.rest, &stored).iter().map(|t| t.as_vec3()).collect();
+            (tangents, rest)
+        });
+        (shading.count() > 0).then_some(Self { rig, places, shading, rest, tangents })
     }
 
     /// [G] vertex of each angle.
@@ -61,14 +79,21 @@ impl<'a> Skinned<'a> {
         self.shading.vertices()
     }
 
-    /// Angles of frame `t`, whose true positions are given, and each by the matrix rule.
-    pub fn angles(&self, t: usize, truth: &[Vec3]) -> Angles {
+    /// Angles of the normals in frame `t`, whose true positions are given, each by the matrix rule, and those of the tangents.
+    pub fn angles(&self, t: usize, positions: &[Vec3]) -> [Angles; 2] {
         let (clip, frame) = self.places[t];
         let bones: Vec<[f32; 12]> = self.rig.clips[clip].frame(frame).iter().map(padded).collect();
-        let truth = self.shading.normals(truth);
-        let mut found = Angles { counts: vec![0; BARS], each: vec![f32::NAN; truth.len()], ..Angles::default() };
-        fill(&mut found, &self.rig.weights, &bones, self.shading.vertices(), &self.rest, &truth);
-        found
+        let truth = self.shading.normals(positions);
+        let found = |vertices: &[u32], rest: &[Vec3], truth: &[DVec3]| {
+            let mut found = Angles { counts: vec![0; BARS], each: vec![f32::NAN; truth.len()], ..Angles::default() };
+            fill(&mut found, &self.rig.weights, &bones, vertices, rest, truth);
+            found
+        };
+        let tangents = self.tangents.as_ref().map(|(tangents, rest)| {
+            let angles = found(tangents.vertices(), rest, &tangents.tangents(positions, &truth));
+            Angles { each: Vec::new(), ..angles }
+        });
+        [found(self.shading.vertices(), &self.rest, &truth), tangents.unwrap_or_default()]
     }
 }
 
@@ -154,6 +179,11 @@ impl Angles {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, x)| *sum += x);
     }
 
+    pub fn finish_tangents(&self) -> Option<SkinnedTangents> {
+        let SkinnedNormals { degrees, p99_degrees, .. } = self.finish()?;
+        Some(SkinnedTangents { degrees, p99_degrees })
+    }
+
     pub fn finish(&self) -> Option<SkinnedNormals> {
         let mean = |sum: f64| (sum / self.count as f64).to_degrees();
         let mut below = 0;
@@ -208,5 +238,36 @@ mod tests {
         assert!((p99 - 0.01..=p99 + 0.51).contains(&found.p99_degrees), "{p99} {found:?}");
         // A sequence stores no normals to deform.
         assert!(evaluate(&sequence, 0, &sequence).unwrap().skinned_normals.is_none());
+    }
+
+    /// Tangents by brute force, with texture coordinates from the rest positions.
+    #[test]
+    fn tangents_are_those_of_the_rest_pose_times_the_matrix() {
+        use crate::mesh::surface::CornerAttribute;
+        let made = posed_rig(5, &PosedRigParams::default());
+        let sequence = MeshSequence::try_from(made.sequence).unwrap();
+        let mut rig = made.rig;
+        assert!(evaluate(&rig, 0, &sequence).unwrap().skinned_tangents.is_none());
+        let values = rig.rest.iter().map(|p| [p.x + 0.3 * p.y, p.z - 0.2 * p.y]).collect();
+        let indices = rig.surface.topology.corners().to_vec();
+        let uv = CornerAttribute { name: "uv".into(), values, indices };
+        std::sync::Arc::make_mut(&mut rig.surface).uv_sets.push(uv);
+        let found = evaluate(&rig, 0, &sequence).unwrap().skinned_tangents.unwrap();
+        let shading = ShadingVertices::new(&rig.surface);
+        let tangents = TangentVertices::new(&rig.surface, &shading).unwrap();
+        let of = |positions: &[Vec3]| tangents.tangents(positions, &shading.normals(positions));
+        let rest = of(&rig.rest);
+        let mut all = Vec::new();
+        for t in 0..sequence.frame_count() {
+            for (g, truth) in of(sequence.frame(t)).into_iter().enumerate().filter(|(_, truth)| truth.length() > 0.0) {
+                let m = blended_matrix(&rig.weights, rig.clips[0].frame(t), tangents.vertices()[g] as usize);
+                let posed = m * rest[g];
+                if posed.length() > 0.0 {
+                    all.push(posed.cross(truth).length().atan2(posed.dot(truth)));
+                }
+            }
+        }
+        let mean = (all.iter().sum::<f64>() / all.len() as f64).to_degrees();
+        assert!((found.degrees - mean).abs() < 1e-3 && mean > 0.1, "{found:?} {mean}");
     }
 }

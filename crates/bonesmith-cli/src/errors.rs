@@ -38,6 +38,12 @@ impl Usage {
         Self { message: message.into(), hint: None }
     }
 
+    /// With the option that is the cause.
+    pub fn because(mut self, option: &str) -> Self {
+        self.message = format!("{} ({option})", self.message);
+        self
+    }
+
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -50,7 +50,13 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let input = settings::input(args.inputs, args.input)?;
     options.eigenskin = settings::eigenskin(args.eigenskin)?;
     let layout = settings::pieces(args.pieces, options.eigenskin)?;
-    let output = settings::output(args.output, settings::fit_needs(&options, layout))?;
+    let output = settings::output(args.output, settings::fit_needs(&options, layout));
+    let output = output.map_err(|usage| match (makes_rigs, options.eigenskin, layout) {
+        (false, ..) => usage.because(&format!("--method {} makes no rig", method.name())),
+        (true, Some(_), _) => usage.because("--eigenskin"),
+        (true, None, Layout::Nodes) => usage.because("--pieces nodes"),
+        _ => usage,
+    })?;
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();

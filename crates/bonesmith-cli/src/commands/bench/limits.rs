@@ -106,8 +106,7 @@ impl Bench<'_> {
                 format!("{e_rms:.4}"),
             ]);
         }
-        let title =
-            format!("Many bones: {} vertices, {} frames; one thread.", demo.vertex_count(), demo.frame_count());
+        let title = format!("Many bones: {} vertices, {} frames; one thread.", demo.vertex_count(), demo.frame_count());
         Ok(Sheet { rows, ..Sheet::new(title, &["bones", "time", "growth", "per bone", "E_RMS of the last round"]) })
     }
 

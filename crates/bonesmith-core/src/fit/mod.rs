@@ -75,6 +75,9 @@ const LEAST_IMPORTANCE: f64 = 1e-3;
 /// Share by which E_RMS may rise for affine bones that stay within their limits.
 const LIMIT_COST: f64 = 0.1;
 
+/// Largest ratio of both errors that counts: where normals fit exactly, as on a flat mesh, they do not outweigh positions.
+const MAX_RATIO: f64 = 0.5;
+
 /// With fewer vertices per bone, normals do not count in the fit.
 const FEW_VERTICES: usize = 4;
 
@@ -254,7 +257,8 @@ impl<'a> Fit<'a> {
         let rise = e_rms(&after) / e_rms(&before).max(1e-9);
         let reached = refined.e_rms * rise;
         let misses = matches!(goal, Goal::Error { target, .. } if refined.e_rms <= target && reached > target);
-        if rise > 1.0 + LIMIT_COST || misses {
+        let is_close = rise <= 1.0 + LIMIT_COST;
+        if !is_close || misses {
             refined.beyond = Some(beyond);
             return;
         }
@@ -366,7 +370,8 @@ impl<'a> Fit<'a> {
     /// bones fit. Where they fit exactly, normals do not count. `present` is the weight that the moments were summed with.
     fn weight(&self, moments: &Moments, present: f64) -> f64 {
         let Moments { squared_error, normal_error, .. } = *moments;
-        self.params.shading * present * ((squared_error - normal_error).max(0.0) / normal_error.max(1e-30)).sqrt()
+        let ratio = present * ((squared_error - normal_error).max(0.0) / normal_error.max(1e-30)).sqrt();
+        self.params.shading * ratio.min(MAX_RATIO)
     }
 
     /// Rounds with more influences than `vertices` allows, one less at a time, until it allows them.

@@ -90,8 +90,10 @@ pub fn in_rig_order(
         let posed = |pose: &[glam::DAffine3]| compare(&deform::lbs(&rig.rest, &rig.weights, pose), first);
         let in_clip = |clip: &&Clip| {
             let start = sequence.times_secs().first().copied().unwrap_or(0.0);
-            let timed = resample::sample(rig, clip, &[start], Timing::Seconds { offset: 0 });
-            posed(&timed).or_else(|| (0..clip.frame_count()).find_map(|t| posed(clip.frame(t))))
+            // Times count from the first one: that is the clip's own start.
+            let times = [clip.times_secs[0], start];
+            let timed = resample::sample(rig, clip, &times, Timing::Seconds { offset: 0 });
+            posed(&timed[rig.bone_count()..]).or_else(|| (0..clip.frame_count()).find_map(|t| posed(clip.frame(t))))
         };
         clips.iter().filter(|clip| clip.frame_count() > 0).find_map(in_clip)
     })?;
@@ -249,5 +251,16 @@ mod tests {
         assert_eq!((found.vertex_count(), how.unused), (rig.vertex_count(), 0));
         assert_eq!(found.times_secs(), sequence.times_secs());
         (0..4).for_each(|t| assert_eq!(found.frame(t), frame(t + 2)));
+        // Between two keys, as a cache of another rate is: at the same time of the clip.
+        let secs = 0.3 * clip.times_secs[1] + 0.7 * clip.times_secs[2];
+        let times = [clip.times_secs[0], secs];
+        let between = resample::sample(&rig, clip, &times, Timing::Seconds { offset: 0 });
+        let pose = deform::lbs(&rig.rest, &rig.weights, &between[rig.bone_count()..]);
+        let positions = origin.iter().map(|&v| pose[v as usize]).collect::<Vec<_>>();
+        let surface = (**sequence.surface()).clone();
+        let raw =
+            RawSequence { frames: vec![positions.into()], times_secs: vec![secs], surface, ..RawSequence::default() };
+        let (found, _) = in_rig_order(&rig, &[clip], &MeshSequence::try_from(raw).unwrap(), false).unwrap();
+        assert_eq!(found.frame(0), pose);
     }
 }

@@ -235,5 +235,8 @@ fn rest_normals_are_solved_unless_kept() {
         evaluate(&found, 0, &sequence).unwrap().skinned_normals.unwrap().degrees
     };
     let (kept, solved) = (degrees(true), degrees(false));
-    assert!(kept > 20.0 && solved < 5.0, "{kept} {solved}");
+    // As good as the normals of the rest pose at least.
+    std::sync::Arc::make_mut(&mut rig.surface).normals = None;
+    let of_rest = evaluate(&rig, 0, &sequence).unwrap().skinned_normals.unwrap().degrees;
+    assert!(kept > 2.0 * solved && solved <= of_rest, "kept {kept}, solved {solved}, of the rest pose {of_rest}");
 }

@@ -196,7 +196,7 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
     let rest = blob.push(&flat(model.rest().iter().map(|p| p.as_dvec3())));
     let bones = subject.bone_rows();
     let skin = subject.is_skinned().then(|| skin(subject, kept, blob));
-    let normals = skin.as_ref().and_then(|_| subject.normals()).map(|normals| blob.push(&flat(normals.into_iter())));
+    let normals = skin.as_ref().and_then(|_| subject.normals()).map(|normals| blob.push(&flat(normals)));
     let positions = skin.is_none().then(|| Positions::new(&subject.positions(&kept.frames), blob));
     // Where joints are the bones, their motion is there already.
     let is_rig = model.kind() == ModelKind::Rig;

@@ -100,7 +100,7 @@ pub(crate) fn solve_rest_normals_from(
         part.par_iter_mut().with_min_len(64).enumerate().for_each_init(Point::default, |point, (k, normal)| {
             let g = range.start + k;
             let i = shading.vertices()[g] as usize;
-            let weights = || rig.weights.of(i).map(|(j, w)| (j, w));
+            let weights = || rig.weights.of(i);
             point.clear();
             for (c, clip) in clips.iter().enumerate() {
                 match of_vertices {

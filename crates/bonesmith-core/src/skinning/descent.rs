@@ -47,6 +47,7 @@ pub(crate) enum VertexStep {
 }
 
 /// What makes rounds converge faster.
+#[allow(clippy::large_enum_variant, reason = "there is one per descent")]
 enum Acceleration {
     Momentum(Momentum<Motion>),
     Together(Together),

@@ -89,10 +89,13 @@ fn coefficients(block: &Mat4) -> [f32; 10] {
     })
 }
 
+/// Bones `k` up to `j`, ascending; `K_jk` of each.
+type PairsOf = (Vec<u16>, Vec<[[f64; 4]; 4]>);
+
 /// `K_jk` of the pairs of many bones that some block of vertices works with.
 pub(crate) struct SomePairs {
-    /// [B] (bones `k` up to `j`, ascending; `K_jk` of each)
-    of: Vec<(Vec<u16>, Vec<[[f64; 4]; 4]>)>,
+    /// [B]
+    of: Vec<PairsOf>,
 }
 
 impl SomePairs {

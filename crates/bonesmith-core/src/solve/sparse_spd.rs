@@ -27,6 +27,7 @@ impl Lower {
     }
 
     /// `None` if it is not positive definite, or memory is out.
+    #[allow(clippy::result_large_err, reason = "the analysis is used again with another ridge")]
     pub fn factor(&self, symbolic: SymbolicCholesky<usize>) -> Result<Factor, SymbolicCholesky<usize>> {
         let n = self.starts.len() - 1;
         let pattern = SymbolicSparseColMatRef::new_checked(n, n, &self.starts, None, &self.rows);

@@ -162,7 +162,7 @@ fn many_affine_bones_move_like_few() {
     let Case { problem, state } = case(7, Sizes { vertices: 900, bones: 40, ..MANY }, BoneKind::Affine);
     let moments = pass::gather(&problem, &state.motion, &state.skin);
     for free in [1, 3] {
-        let is_free = |j: usize| j % free == 0;
+        let is_free = |j: usize| j.is_multiple_of(free);
         let (mut dense, mut sparse) = (state.motion.clone(), state.motion.clone());
         let gain = update_affine(&mut dense, &moments, is_free);
         let gain_sparse = update_many_affine(&mut sparse, &moments, is_free);

@@ -40,7 +40,7 @@ pub enum Error {
     Refit(RefitError),
     /// A rig and an animation that do not belong together.
     #[error(transparent)]
-    Mismatch(#[from] RigMismatch),
+    Mismatch(Box<RigMismatch>),
     /// A reduction of influences.
     #[error(transparent)]
     Reduce(ReduceError),
@@ -182,6 +182,12 @@ impl From<Cancelled> for Error {
 impl From<IoError> for Error {
     fn from(error: IoError) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<RigMismatch> for Error {
+    fn from(mismatch: RigMismatch) -> Self {
+        Self::Mismatch(Box::new(mismatch))
     }
 }
 

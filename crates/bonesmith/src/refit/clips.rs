@@ -201,7 +201,7 @@ fn cut(
     offset: i64,
     label: &str,
     warnings: &mut Vec<Warning>,
-) -> Result<i64, RigMismatch> {
+) -> Result<i64, Error> {
     let frames = sequence.frame_count() as i64;
     let step =
         |times: &[f64]| times.last().zip(times.first()).map_or(0.0, |(b, a)| b - a) / (times.len().max(2) - 1) as f64;
@@ -212,7 +212,7 @@ fn cut(
     };
     let (first, last) = ((-offset).max(0), (covered - offset).min(frames));
     if first >= last {
-        return Err(RigMismatch::NoOverlap { offset, input: label.to_owned(), clip: clip.name.clone() });
+        return Err(RigMismatch::NoOverlap { offset, input: label.to_owned(), clip: clip.name.clone() }.into());
     }
     if (first, last) != (0, frames) {
         let (first, last, frames) = (first as usize, (last - 1) as usize, frames as usize);
@@ -284,7 +284,7 @@ fn in_rig_order(
     let sequence = if given.keeps_space() { sequence } else { placed(sequence, to_rig)? };
     let clips: Vec<&Clip> = clip.map_or_else(|| rig.clips.iter().collect(), |clip| vec![clip]);
     let Some((matched, how)) = correspondence::in_rig_order(rig, &clips, &sequence, own_rest) else {
-        return Err(refused.into());
+        return Err(refused);
     };
     let (input, rig) = (label.to_owned(), rig.vertex_count());
     warnings.push(Warning::MatchedVertices { input, found, rig, unused: how.unused });
@@ -292,10 +292,10 @@ fn in_rig_order(
 }
 
 /// Vertices, and faces where both have them, must be the same.
-fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), RigMismatch> {
+fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), Error> {
     let (n, own) = (rig.vertex_count(), sequence.vertex_count());
     if n != own {
-        return Err(RigMismatch::VertexCount { input: label.to_owned(), found: own, rig: n });
+        return Err(RigMismatch::VertexCount { input: label.to_owned(), found: own, rig: n }.into());
     }
     let (rig_faces, faces) = (rig.surface.topology.vertex_triangles(), sequence.surface().topology.vertex_triangles());
     if rig_faces.is_empty() || faces.is_empty() {
@@ -311,7 +311,7 @@ fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), RigM
         true => Ok(()),
         // Quads may be split along the other diagonal: only another number of edges is another mesh.
         false if shares_edges(&rig_faces, &faces) => Ok(()),
-        false => Err(RigMismatch::Faces { input: label.to_owned() }),
+        false => Err(RigMismatch::Faces { input: label.to_owned() }.into()),
     }
 }
 

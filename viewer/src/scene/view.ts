@@ -12,10 +12,10 @@ import { Readback } from "./readback";
 import { Skeleton } from "./skeleton";
 import { Source, type Shared } from "./source";
 
-/** Colours of the stage per theme, sRGB. */
+/** Colours of the stage per theme, sRGB. Original and models have the same, so that only shading differs. */
 const THEMES: Record<State["theme"], { stage: string; clay: string; model: string; ghost: string; ink: string; rim: string }> = {
-  light: { stage: "#e9e5db", clay: "#c4bdae", model: "#dcd4c3", ghost: "#8c3a14", ink: "#2a2723", rim: "#fffdf8" },
-  dark: { stage: "#1b1c1e", clay: "#9c968a", model: "#c2b9a7", ghost: "#ff9a66", ink: "#f2ede2", rim: "#141516" },
+  light: { stage: "#e9e5db", clay: "#d0c9b9", model: "#d0c9b9", ghost: "#8c3a14", ink: "#2a2723", rim: "#fffdf8" },
+  dark: { stage: "#1b1c1e", clay: "#b0a898", model: "#b0a898", ghost: "#ff9a66", ink: "#f2ede2", rim: "#141516" },
 };
 
 export interface PanePlace {

@@ -389,10 +389,9 @@ fn joints_that_do_not_stand_in_the_bind_pose() {
     // In the first frame the finger stands up from (6, 0, 0); in the last one it is straight again.
     let frames = baked(path).frames;
     let first = sorted(frames[0].positions.clone());
-    [[5., 0., 0.], [5., 0., 0.], [5., 0., 1.], [5., 0., 0.], [5., 1., 0.], [6., 0., 0.], [6., 1., 0.]]
-        .into_iter()
-        .filter(|q| !first.iter().any(|p| p.distance(Vec3::from_array(*q)) < 1e-5))
-        .for_each(|q| panic!("{q:?} in {first:?}"));
+    for q in [[5., 0., 0.], [5., 0., 0.], [5., 0., 1.], [5., 0., 0.], [5., 1., 0.], [6., 0., 0.], [6., 1., 0.]] {
+        assert!(first.iter().any(|p| p.distance(Vec3::from_array(q)) < 1e-5), "{q:?} in {first:?}");
+    }
     let last = &frames.last().unwrap().positions;
     assert!(last.iter().any(|p| p.distance(Vec3::new(7., 0., 0.)) < 1e-5), "{last:?}");
 }

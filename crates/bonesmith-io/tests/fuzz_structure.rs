@@ -188,7 +188,11 @@ fn files_that_are_wrong_inside() {
                         failures.push(format!("{what}: {held} bytes held, {limit} are allowed"));
                     }
                 }
-                Err(_) => failures.push(what),
+                Err(_) => {
+                    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{seed}-{n}-{name}"));
+                    std::fs::copy(&path, &kept).unwrap();
+                    failures.push(format!("{what}, kept as {}", kept.display()));
+                }
             }
             slowest = slowest.max(processor_secs() - before);
         }

@@ -78,6 +78,7 @@ impl Parts {
             topology,
             uv_sets: all.uv_sets.iter().map(|uv| picked(uv, &corners)).collect(),
             normals: all.normals.as_ref().map(|normals| picked(normals, &corners)),
+            tangents: all.tangents.as_ref().map(|tangents| picked(tangents, &corners)),
             colors: all.colors.as_ref().map(|colors| picked(colors, &corners)),
             face_materials: match all.face_materials.is_empty() {
                 true => Vec::new(),

@@ -93,8 +93,8 @@ pub enum RigError {
     VertexCount { weights: usize, vertices: usize },
     #[error("clip {clip:?} has {transforms} transforms for {frames} frames of {bones} bones")]
     ClipSize { clip: String, transforms: usize, frames: usize, bones: usize },
-    #[error("clip {clip:?}, frame {frame}, bone {bone}: the transform is not finite in float32")]
-    NotFinite { clip: String, frame: usize, bone: usize },
+    #[error("clip {clip:?}, frame {frame}, bone {bone} ({bone_name:?}): the transform is not finite in float32")]
+    NotFinite { clip: String, frame: usize, bone: usize, bone_name: String },
     #[error("bone {bone} ({name}): its place or tip is not finite in float32")]
     BoneNotFinite { bone: usize, name: String },
     #[error("rest pose, vertex {vertex}: not finite")]
@@ -181,7 +181,7 @@ impl Rig {
             bone.tip = bone.tip.map(|tip| there.transform_point3(tip));
         }
         rig.clips.iter_mut().flat_map(|clip| &mut clip.posed_from_rest).for_each(|m| *m = there * *m * back);
-        if rig.surface.normals.is_some() && turn != DMat3::IDENTITY {
+        if rig.surface.has_directions() && turn != DMat3::IDENTITY {
             Arc::make_mut(&mut rig.surface).turn(turn);
         }
         rig
@@ -208,7 +208,9 @@ impl Rig {
             let name = || clip.name.clone();
             ensure(transforms == frames * bones, || RigError::ClipSize { clip: name(), transforms, frames, bones })?;
             if let Some(at) = clip.posed_from_rest.iter().position(|m| !fits_float32(m)) {
-                return Err(RigError::NotFinite { clip: name(), frame: at / bones, bone: at % bones });
+                let (frame, bone) = (at / bones, at % bones);
+                let bone_name = self.bones[bone].name.clone();
+                return Err(RigError::NotFinite { clip: name(), frame, bone, bone_name });
             }
         }
         Ok(self.surface.check(vertices)?)

@@ -56,11 +56,9 @@ pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
     write_files(builder, path)
 }
 
-/// Normals below a node.
+/// Normals and tangents below a node.
 fn turned(mut surface: Surface, bind: &glam::DMat4) -> Surface {
-    for normal in surface.normals.iter_mut().flat_map(|normals| &mut normals.values) {
-        *normal = bind.transform_vector3(glam::Vec3::from_array(*normal).as_dvec3()).as_vec3().to_array();
-    }
+    surface.turn(glam::DMat3::from_mat4(*bind));
     surface
 }
 

@@ -88,3 +88,21 @@ fn messages_of_libraries_name_no_command_line_options() {
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
+
+/// How it works; options and when it fails; what was tried and measured.
+#[test]
+fn pages_of_algorithms_have_three_parts() {
+    let Some(root) = repository() else { return };
+    let parts = ["How it works", "Options and when it fails", "What was tried and measured"];
+    let mut pages = 0;
+    for entry in fs::read_dir(root.join("docs/algorithms")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().is_some_and(|name| name != "README.md") {
+            let text = fs::read_to_string(&path).unwrap();
+            let found: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+            assert_eq!(found, parts, "{}", path.display());
+            pages += 1;
+        }
+    }
+    assert!(pages >= 14, "{pages} pages");
+}

@@ -1,7 +1,5 @@
 //! What is not preserved is reported: by file, by name, once; and nothing is reported where nothing is lost.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +11,8 @@ use bonesmith_io::{
 };
 use glam::Vec3;
 use serde_json::{Value, json};
+
+use crate::common;
 
 /// A rig whose pictures look like pictures.
 fn pictured() -> Rig {

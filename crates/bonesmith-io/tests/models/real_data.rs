@@ -1,11 +1,11 @@
 //! Third-party files, against their truth.
 
-mod common;
-
 use std::path::PathBuf;
 
 use bonesmith_core::{MeshSequence, RawSequence};
 use bonesmith_io::{Format, LoadOptions, detect, load_rest, load_sequence};
+
+use crate::common;
 
 fn load(paths: &[PathBuf]) -> RawSequence {
     load_sequence(paths, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"))

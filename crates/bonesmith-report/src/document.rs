@@ -383,8 +383,8 @@ pub struct Done {
     pub text: String,
     /// How it was asked for.
     pub params: Vec<Param>,
-    /// Seconds by stage.
-    #[cfg_attr(test, ts(as = "SecondsByStage"))]
+    /// Seconds by stage; null where none were measured.
+    #[cfg_attr(test, ts(as = "Option<SecondsByStage>"))]
     pub seconds: Value,
 }
 

@@ -35,7 +35,7 @@ pub enum Cell {
     Nothing(()),
 }
 
-/// Seconds by the name of the stage; null: not measured.
+/// Seconds by the name of the stage.
 #[derive(TS)]
 #[expect(dead_code, reason = "only its type is used")]
 pub struct SecondsByStage(BTreeMap<String, f64>);
@@ -69,8 +69,9 @@ fn declarations() -> String {
     let mut all = Declarations { config, seen: Vec::new(), found: BTreeMap::new() };
     all.visit::<Document>();
     let head = "// Generated from crates/bonesmith-report/src/document.rs: change it there, then `BONESMITH_BLESS=1 cargo test -p bonesmith-report typescript`.\n";
-    let lines: Vec<String> = all.found.into_values().collect();
-    format!("{head}\n{}", lines.join("\n"))
+    let all: Vec<String> = all.found.into_values().collect();
+    let lines: Vec<String> = all.join("\n").lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    format!("{head}\n{}", lines.concat())
 }
 
 #[test]

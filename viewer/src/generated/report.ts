@@ -2,13 +2,13 @@
 
 export type Bars = { edges: Array<number>, counts: Array<number>, };
 
-export type BlobInfo = { 
+export type BlobInfo = {
 /**
  * Unpacked.
  */
 bytes: number, encoding: Encoding, };
 
-export type BoneRow = { name: string, 
+export type BoneRow = { name: string,
 /**
  * -1: none.
  */
@@ -19,15 +19,15 @@ export type BoneRowKind = "bone";
 /**
  * Where a buffer lies in the blob.
  */
-export type Buffer = { 
+export type Buffer = {
 /**
  * Type of the elements.
  */
-type: ElementKind, 
+type: ElementKind,
 /**
  * Bytes from the start of the unpacked blob.
  */
-offset: number, 
+offset: number,
 /**
  * Elements.
  */
@@ -53,15 +53,15 @@ export type Coding = "delta";
 /**
  * The head of a column.
  */
-export type Column = { 
+export type Column = {
 /**
  * What stands above it.
  */
-name: string, 
+name: string,
 /**
  * One sentence; may be empty.
  */
-meaning: string, 
+meaning: string,
 /**
  * May be empty.
  */
@@ -70,7 +70,7 @@ unit: string, };
 /**
  * All of it.
  */
-export type Document = { format: number, version: string, title: string, command: string, 
+export type Document = { format: number, version: string, title: string, command: string,
 /**
  * As it was typed.
  */
@@ -79,19 +79,19 @@ command_line: string | null, up: Up, blob: BlobInfo, file: FileInfo, mesh: Mesh 
 /**
  * What was done.
  */
-export type Done = { 
+export type Done = {
 /**
  * One sentence.
  */
-text: string, 
+text: string,
 /**
  * How it was asked for.
  */
-params: Array<Param>, 
+params: Array<Param>,
 /**
- * Seconds by stage.
+ * Seconds by stage; null where none were measured.
  */
-seconds: SecondsByStage, };
+seconds: SecondsByStage | null, };
 
 /**
  * Types of elements, little-endian.
@@ -106,23 +106,23 @@ export type Encoding = "gzip";
 /**
  * Distances in model units.
  */
-export type ErrorPart = { 
+export type ErrorPart = {
 /**
  * [N] over all frames of the source.
  */
-per_vertex_rms: Buffer, 
+per_vertex_rms: Buffer,
 /**
  * [N]
  */
-per_vertex_max: Buffer, max: Largest, 
+per_vertex_max: Buffer, max: Largest,
 /**
  * Of `per_vertex_rms`.
  */
-percentiles: Percentiles, 
+percentiles: Percentiles,
 /**
  * [F] each
  */
-per_frame: PerFrame, histogram: Bars, 
+per_frame: PerFrame, histogram: Bars,
 /**
  * Radius of the rest pose's smallest enclosing sphere.
  */
@@ -131,23 +131,23 @@ radius: number, };
 /**
  * A figure and what it means.
  */
-export type Figure = { 
+export type Figure = {
 /**
  * Short name.
  */
-name: string, 
+name: string,
 /**
  * The number.
  */
-value: number, 
+value: number,
 /**
  * The number for a person.
  */
-text: string, 
+text: string,
 /**
  * Unit; may be empty.
  */
-unit: string, 
+unit: string,
 /**
  * One sentence.
  */
@@ -156,17 +156,17 @@ meaning: string, };
 /**
  * What was left out to stay within the limit.
  */
-export type FileInfo = { limit_bytes: number, 
+export type FileInfo = { limit_bytes: number,
 /**
  * 1: all frames.
  */
 kept_frames_every: number, frames_total: number, };
 
-export type Frames = { count: number, 
+export type Frames = { count: number,
 /**
  * Of the source, before any were left out.
  */
-fps: number, 
+fps: number,
 /**
  * Numbers in the source.
  */
@@ -175,15 +175,15 @@ indices: Array<number>, clips: Array<ClipRow>, };
 /**
  * Weights in 16 bits that sum to 65535 exactly.
  */
-export type Influences = { 
+export type Influences = {
 /**
  * K.
  */
-influences: number, 
+influences: number,
 /**
  * [N, K] bone, or virtual bone.
  */
-indices: Buffer, 
+indices: Buffer,
 /**
  * [N, K] weight in 65535ths.
  */
@@ -192,49 +192,49 @@ weights: Buffer, };
 /**
  * The error after a round.
  */
-export type Iteration = { 
+export type Iteration = {
 /**
  * From 1.
  */
-iteration: number, 
+iteration: number,
 /**
  * In the unit that the method itself looks at; E_RMS for fits.
  */
-error: number, 
+error: number,
 /**
  * What the round was part of.
  */
 stage: string, };
 
-export type Largest = { value: number, 
+export type Largest = { value: number,
 /**
  * In the source.
  */
 frame: number, vertex: number, };
 
-export type Mesh = { vertices: number, 
+export type Mesh = { vertices: number,
 /**
  * [T, 3]
  */
-triangles: Buffer, 
+triangles: Buffer,
 /**
  * [E, 2] edges of polygons; `None` where all faces are triangles.
  */
 edges: Buffer | null, };
 
-export type Model = { name: string, kind: "sequence" | "lbs" | "two_layer" | "ddm" | "compressed_ddm" | "shaped" | "basis", 
+export type Model = { name: string, kind: "sequence" | "lbs" | "two_layer" | "ddm" | "compressed_ddm" | "shaped" | "basis",
 /**
  * [N, 3]
  */
-rest: Buffer, 
+rest: Buffer,
 /**
  * [N, 3] stored unit normals, of a model that the page skins.
  */
-normals: Buffer | null, skin: Skin | null, positions: Positions | null, bones: Array<BoneRow>, 
+normals: Buffer | null, skin: Skin | null, positions: Positions | null, bones: Array<BoneRow>,
 /**
  * [f, B, 12] posed_from_rest
  */
-bone_matrices: Buffer | null, bone_weights: Influences | null, 
+bone_matrices: Buffer | null, bone_weights: Influences | null,
 /**
  * [J, 3]
  */
@@ -243,15 +243,15 @@ virtual_heads: Buffer | null, error: ErrorPart | null, verdict: Verdict | null, 
 /**
  * A parameter.
  */
-export type Param = { 
+export type Param = {
 /**
  * As stored in files.
  */
-name: string, 
+name: string,
 /**
  * As text.
  */
-value: string, 
+value: string,
 /**
  * One sentence, where there is one.
  */
@@ -270,29 +270,29 @@ export type Percentiles = { p50: number, p90: number, p95: number, p99: number, 
 /**
  * A region above a limit.
  */
-export type Place = { 
+export type Place = {
 /**
  * Bone or place.
  */
-region: string, cause: Cause, 
+region: string, cause: Cause,
 /**
  * First and last frame of each range.
  */
-frames: Array<[number, number]>, 
+frames: Array<[number, number]>,
 /**
  * Whether these are nearly all frames.
  */
-throughout: boolean, 
+throughout: boolean,
 /**
  * How many times the limit, in the worst frame.
  */
 excess: number, };
 
-export type Plots = { iterations: Array<Iteration> | null, 
+export type Plots = { iterations: Array<Iteration> | null,
 /**
  * Vertices with k influences, k from 0.
  */
-influence_counts: Array<number>, 
+influence_counts: Array<number>,
 /**
  * [B] mean weight over the vertices.
  */
@@ -301,16 +301,16 @@ bone_usage: Array<number>, timings: Array<Timing>, };
 /**
  * Positions in 16 bits per coordinate, each frame in a box of its own: a walk of many lengths costs no precision.
  */
-export type Positions = { 
+export type Positions = {
 /**
  * How `positions` are written.
  */
-coding: Coding, 
+coding: Coding,
 /**
  * [2, f, 3, N] low and high bytes of the differences of q, where `position = min + q / 65535 (max - min)` of the
  * frame's box.
  */
-positions: Buffer, 
+positions: Buffer,
 /**
  * [f, 6] corners of each box in model units: min x y z, max x y z.
  */
@@ -319,37 +319,37 @@ boxes: Buffer, };
 /**
  * A warning and what to make of it.
  */
-export type Remark = { 
+export type Remark = {
 /**
  * As on the command line.
  */
-text: string, 
+text: string,
 /**
  * In plain words.
  */
 meaning: string | null, };
 
 /**
- * Seconds by the name of the stage; null: not measured.
+ * Seconds by the name of the stage.
  */
 export type SecondsByStage = { [key in string]: number };
 
 /**
  * Skinned on the page itself.
  */
-export type Skin = { joints: number, 
+export type Skin = { joints: number,
 /**
  * [f, J, 12] posed_from_rest
  */
-matrices: Buffer, 
+matrices: Buffer,
 /**
  * K.
  */
-influences: number, 
+influences: number,
 /**
  * [N, K] bone, or virtual bone.
  */
-indices: Buffer, 
+indices: Buffer,
 /**
  * [N, K] weight in 65535ths.
  */
@@ -358,15 +358,15 @@ weights: Buffer, };
 /**
  * How much room something takes.
  */
-export type StorageRow = { 
+export type StorageRow = {
 /**
  * What, in words.
  */
-what: string, 
+what: string,
 /**
  * How much.
  */
-bytes: number, 
+bytes: number,
 /**
  * Whether it is counted in the row above that is none.
  */
@@ -375,15 +375,15 @@ part?: boolean, };
 /**
  * Rows to compare.
  */
-export type Table = { 
+export type Table = {
 /**
  * May be empty.
  */
-title: string, 
+title: string,
 /**
  * Heads.
  */
-columns: Array<Column>, 
+columns: Array<Column>,
 /**
  * Texts, numbers or nothing.
  */
@@ -392,11 +392,11 @@ rows: Array<Array<Cell>>, };
 /**
  * Wall-clock time of a stage.
  */
-export type Timing = { 
+export type Timing = {
 /**
  * What.
  */
-stage: string, 
+stage: string,
 /**
  * How long.
  */
@@ -410,11 +410,11 @@ export type Up = "y" | "z";
 /**
  * What a viewer notices. Frames are those of the source.
  */
-export type Verdict = { visibility: Visibility, 
+export type Verdict = { visibility: Visibility,
 /**
  * One sentence.
  */
-text: string, 
+text: string,
 /**
  * Regions above a limit, the worst first.
  */

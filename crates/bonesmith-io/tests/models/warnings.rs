@@ -52,7 +52,7 @@ fn baked(path: &Path) -> Result<bonesmith_core::RawSequence, IoError> {
 }
 
 #[test]
-fn nothing_is_told_where_nothing_is_lost() {
+fn nothing_is_reported_where_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let rig = pictured();
     for name in ["a.npz", "a.glb", "a.gltf", "a.usda", "a.usdc", "a.usdz"] {

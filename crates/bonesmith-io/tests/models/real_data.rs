@@ -77,7 +77,7 @@ fn point_caches_are_the_simulated_cloth() {
 }
 
 #[test]
-fn files_are_reported_apart_by_content() {
+fn formats_are_detected_from_content() {
     let Some(data) = common::data() else { return };
     let folder = tempfile::tempdir().unwrap();
     let known = [

@@ -32,11 +32,11 @@ def the_mesh(stage):
     return meshes[0]
 
 
-def check_layer(stage, told):
-    need(UsdGeom.GetStageUpAxis(stage) == told["up"], f"up axis {UsdGeom.GetStageUpAxis(stage)}")
+def check_layer(stage, truth):
+    need(UsdGeom.GetStageUpAxis(stage) == truth["up"], f"up axis {UsdGeom.GetStageUpAxis(stage)}")
     unit = UsdGeom.GetStageMetersPerUnit(stage)
-    need(abs(unit - told["metres_per_unit"]) < 1e-9, f"metersPerUnit {unit}")
-    need(abs(stage.GetTimeCodesPerSecond() - told["fps"]) < 1e-6, f"{stage.GetTimeCodesPerSecond()} time codes a second")
+    need(abs(unit - truth["metres_per_unit"]) < 1e-9, f"metersPerUnit {unit}")
+    need(abs(stage.GetTimeCodesPerSecond() - truth["fps"]) < 1e-6, f"{stage.GetTimeCodesPerSecond()} time codes a second")
     need(bool(stage.GetDefaultPrim()), "no default prim")
 
 
@@ -54,7 +54,7 @@ def check_faces(mesh, vertices):
         need(len(flat) == expected, f"{primvar.GetName()}: {len(flat)} values, {expected} expected")
 
 
-def skinned(stage, mesh, told):
+def skinned(stage, mesh, truth):
     """A function from time codes to positions in the world, by UsdSkel's own evaluation."""
     root = UsdSkel.Root.Find(mesh.GetPrim())
     need(bool(root), "no SkelRoot")
@@ -68,7 +68,7 @@ def skinned(stage, mesh, told):
     valid, reason = skeleton.GetTopology().Validate()
     need(valid, f"the joints are no tree: {reason}")
     joints = len(skeleton.GetJointOrder())
-    need(joints >= told["bones"], f"{joints} joints")
+    need(joints >= truth["bones"], f"{joints} joints")
     indices = np.array(skinning.GetJointIndicesPrimvar().Get()).reshape(-1, skinning.GetNumInfluencesPerComponent())
     weights = np.array(skinning.GetJointWeightsPrimvar().Get()).reshape(indices.shape)
     need(indices.min() >= 0 and indices.max() < joints, "a vertex names no joint")
@@ -120,16 +120,16 @@ def validate(stage):
 
 
 def check(path):
-    told = json.loads(Path(f"{path}.json").read_text())
+    truth = json.loads(Path(f"{path}.json").read_text())
     stage = Usd.Stage.Open(str(path))
-    check_layer(stage, told)
+    check_layer(stage, truth)
     mesh = the_mesh(stage)
-    rest = np.array(told["rest"])
+    rest = np.array(truth["rest"])
     size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
     check_faces(mesh, len(rest))
-    positions = skinned(stage, mesh, told) if told["bones"] else sampled(stage, mesh)
+    positions = skinned(stage, mesh, truth) if truth["bones"] else sampled(stage, mesh)
     worst = moved = 0.0
-    for frame in told["frames"]:
+    for frame in truth["frames"]:
         found = positions(Usd.TimeCode(frame["secs"] * stage.GetTimeCodesPerSecond()))
         expected = np.array(frame["positions"])
         need(found.shape == expected.shape, f"{len(found)} vertices")
@@ -137,7 +137,7 @@ def check(path):
         moved = max(moved, float(np.linalg.norm(expected - rest, axis=1).max()))
     found = validate(stage)
     need(not found, "; ".join(found[:4]))
-    return worst / size, moved / size, len(told["frames"])
+    return worst / size, moved / size, len(truth["frames"])
 
 
 if __name__ == "__main__":

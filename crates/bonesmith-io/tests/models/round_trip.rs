@@ -1,12 +1,12 @@
 //! Save, load, compare.
 
-mod common;
-
 use std::path::Path;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::{MeshSequence, Model, Rig};
 use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig, save_sequence};
+
+use crate::common;
 
 fn reload(sequence: &MeshSequence, path: &Path) -> MeshSequence {
     save_sequence(sequence, path).unwrap();

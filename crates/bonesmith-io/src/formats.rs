@@ -36,7 +36,7 @@ pub struct FormatInfo {
     pub reads: &'static [ModelKind],
     /// Kinds of models that are written, with everything that belongs to their kind.
     pub writes: &'static [ModelKind],
-    /// Whether rigid pieces are written as nodes without a skin.
+    /// Whether rigid pieces are written as nodes, beside a skin for the soft rest.
     pub writes_nodes: bool,
     /// Maximum number of influences of a vertex; `None`: no limit.
     pub max_influences: Option<usize>,
@@ -75,6 +75,7 @@ const GLTF: FormatInfo = FormatInfo {
 const USD: FormatInfo = FormatInfo {
     reads: &[Rig, Corrective],
     writes: &[Sequence, Rig, Corrective],
+    writes_nodes: true,
     remark: "UsdSkel, point caches",
     ..NONE
 };
@@ -99,6 +100,7 @@ pub const FORMATS: &[FormatInfo] = &[
         extensions: &["fbx"],
         reads: &[Rig, Corrective],
         writes: &[Rig],
+        writes_nodes: true,
         remark: "binary and ascii",
         ..NONE
     },
@@ -352,7 +354,7 @@ mod tests {
         assert!(
             refused("x.GLB", Needs::of(Rig).influences(Some(12))).contains("at most 8 influences per vertex, not 12")
         );
-        assert!(refused("x.usda", Needs::of(Rig).nodes()).contains("pieces as nodes can be written as .glb and .gltf"));
+        assert!(refused("x.npz", Needs::of(Rig).nodes()).contains("pieces as nodes can be written as .glb, .gltf, .usda"));
         assert!(Format::to_write(Path::new("x.npz"), Needs::of(Rig).influences(Some(12))).is_ok());
         assert_eq!(Format::to_write(Path::new("x.abc"), Needs::of(Sequence)).unwrap(), Format::Alembic);
     }

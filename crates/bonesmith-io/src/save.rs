@@ -53,11 +53,17 @@ fn unwritten(model: ModelRef<'_>, format: Format, path: &Path) -> IoError {
     IoError::unsupported(path, format!("{} cannot be written as {}", model.kind().text(), format.name()))
 }
 
-/// Writes a rig of rigid pieces without a skin: one mesh node for each bone, with keys of translation and rotation. Every vertex must
-/// have one influence; vertices are written bone by bone ([`crate::piece_order`]).
+/// Writes the rigid pieces of a rig without a skin: one mesh node for each bone, with keys of translation, rotation and scale. What
+/// several bones move is a skinned mesh beside them. Vertices are written bone by bone ([`crate::piece_order`]); a rig without any
+/// piece is refused.
 pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
-    Format::to_write(path, Needs::of(ModelKind::Rig).nodes())?;
-    gltf::save_pieces(rig, path)
+    let format = Format::to_write(path, Needs::of(ModelKind::Rig).nodes())?;
+    match format {
+        Format::Glb | Format::Gltf => gltf::save_pieces(rig, path),
+        Format::Usda | Format::Usdc | Format::Usdz => usd::save_pieces(rig, path),
+        Format::Fbx => fbx::save_pieces(rig, path),
+        _ => Err(unwritten(rig.into(), format, path)),
+    }
 }
 
 /// Writes a rig: see [`save_model`].

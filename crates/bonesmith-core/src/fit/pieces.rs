@@ -13,9 +13,9 @@ use glam::DAffine3;
 use super::goal::{Goal, LocalMiss, missed};
 use super::{Fit, Refined, first_bones, problem};
 use crate::cluster::pieces::merge::{Step, merge};
-use crate::cluster::pieces::{self, Pieces, SOFT};
+use crate::cluster::pieces::{self, Piece, Pieces, SOFT};
 use crate::mesh::sequence::{MIN_VERTICES, MeshSequence};
-use crate::model::rig::{Bone, Clip, Rig};
+use crate::model::rig::{Bone, BoneKind, Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::observer::Cancelled;
 use crate::skinning::finish;
@@ -315,12 +315,14 @@ fn assembled(
         weights.set(i, &[(first + label as usize, 1.0)]);
     }
     let mut posed_from_rest = vec![DAffine3::IDENTITY; frames * bones];
+    // A piece that is a point in some frames has scale 0 there.
+    let hidden = pieces.pieces.iter().any(Piece::is_hidden);
     let mut rig = Rig {
         name: sequence.name().to_owned(),
-        rest: sequence.rest().to_vec(),
+        rest: pieces.rest.unwrap_or_else(|| sequence.rest().to_vec()),
         surface: sequence.surface().clone(),
         bones: Vec::with_capacity(bones),
-        kind: params.bone_kind,
+        kind: if hidden { params.bone_kind.max(BoneKind::Trs) } else { params.bone_kind },
         clips: Vec::new(),
         params_json: String::new(),
         weights,

@@ -143,11 +143,10 @@ fn chosen(rig: &Rig, soft: bool, soft_bones: &[bool], is_soft: &dyn Fn(u32) -> b
     subset(rig, &vertices, &faces, &bones)
 }
 
-/// Some vertices, faces and bones of a rig, in the order given. Faces lie on those vertices, which those bones move. Images stay
+/// Some vertices, faces and bones of a rig, all ascending. Faces lie on those vertices, which those bones move. Images stay
 /// behind: they are written once, with the materials.
-pub(crate) fn subset(rig: &Rig, vertices: &[u32], faces: &[u32], bones: &[usize]) -> Rig {
-    let mut vertex = vec![u32::MAX; rig.vertex_count()];
-    vertices.iter().enumerate().for_each(|(at, &i)| vertex[i as usize] = at as u32);
+fn subset(rig: &Rig, vertices: &[u32], faces: &[u32], bones: &[usize]) -> Rig {
+    let (rest, surface, weights) = mesh_of(rig, vertices, faces, bones);
     let mut place = vec![None; rig.bone_count()];
     bones.iter().enumerate().for_each(|(at, &j)| place[j] = Some(at));
     let own_bone = |&j: &usize| {
@@ -161,14 +160,27 @@ pub(crate) fn subset(rig: &Rig, vertices: &[u32], faces: &[u32], bones: &[usize]
     };
     Rig {
         name: rig.name.clone(),
-        rest: vertices.iter().map(|&i| rig.rest[i as usize]).collect(),
-        surface: Arc::new(of_faces(&rig.surface, faces, |i| vertex[i as usize])),
-        weights: of_vertices(&rig.weights, vertices, |j| place[j].unwrap_or(0)),
+        rest,
+        surface: Arc::new(surface),
+        weights,
         bones: bones.iter().map(own_bone).collect(),
         kind: rig.kind,
         clips: rig.clips.iter().map(own_clip).collect(),
         params_json: rig.params_json.clone(),
     }
+}
+
+/// Rest pose, surface and weights of [`subset`].
+pub(crate) fn mesh_of(
+    rig: &Rig,
+    vertices: &[u32],
+    faces: &[u32],
+    bones: &[usize],
+) -> (Vec<Vec3>, Surface, SparseWeights) {
+    let number = |i: u32| vertices.partition_point(|&other| other < i) as u32;
+    let place = |j: usize| bones.partition_point(|&other| other < j);
+    let rest = vertices.iter().map(|&i| rig.rest[i as usize]).collect();
+    (rest, of_faces(&rig.surface, faces, number), of_vertices(&rig.weights, vertices, place))
 }
 
 /// Rows of some vertices, as they are, with other numbers of bones.

@@ -66,6 +66,17 @@ pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
     }
 }
 
+/// Writes a rig as several skins, each with at most `max_joints` joints and a mesh of its own; a rig with no more bones than that as one.
+/// Vertices between two skins are in both. Returns the rig's vertex of each vertex of the file.
+pub fn save_skins(rig: &Rig, path: &Path, max_joints: usize) -> Result<Vec<u32>, IoError> {
+    Format::to_write(path, Needs::of(ModelKind::Rig).skins())?;
+    if rig.bone_count() <= max_joints {
+        save_rig(rig, path)?;
+        return Ok((0..rig.vertex_count() as u32).collect());
+    }
+    gltf::save_skins(rig, path, max_joints)
+}
+
 /// Writes a rig: see [`save_model`].
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     save_model(rig, path)

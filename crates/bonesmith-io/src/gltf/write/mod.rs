@@ -13,6 +13,7 @@ mod buffer;
 pub mod material;
 mod mesh;
 mod pieces;
+mod skins;
 mod split;
 
 use std::borrow::Cow;
@@ -40,6 +41,7 @@ use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic, texture};
 
 pub use self::pieces::save_pieces;
+pub use self::skins::save_skins;
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
 pub const MAX_INFLUENCES: usize = 8;
@@ -119,6 +121,16 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     write_files(builder, path)
 }
 
+fn check_influences(influences: usize) -> Result<(), String> {
+    if influences <= MAX_INFLUENCES {
+        return Ok(());
+    }
+    Err(format!(
+        "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
+         use 8 influences or fewer, or write .npz"
+    ))
+}
+
 /// A skinned mesh with its joints.
 struct Skinned {
     plan: Joints,
@@ -136,13 +148,7 @@ fn write_skinned(
     origin: Option<DVec3>,
 ) -> Result<Skinned, String> {
     let virtual_influences = layers.virtual_weights().map_or(0, SparseWeights::max_influences);
-    let influences = rig.weights.max_influences().max(virtual_influences);
-    if influences > MAX_INFLUENCES {
-        return Err(format!(
-            "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
-             use 8 influences or fewer, or write .npz"
-        ));
-    }
+    check_influences(rig.weights.max_influences().max(virtual_influences))?;
     let mesh = write_mesh(
         builder,
         &MeshSource {
@@ -160,7 +166,7 @@ fn write_skinned(
     }
     let tree = write_tree(builder, rig, &plan);
     builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
-    let skin = write_skin(builder, rig, &plan, &tree);
+    let skin = write_skin(builder, rig, &plan, &tree, None);
     match layers {
         Layers::None => {}
         Layers::Two(two) => write_layers(builder, skin, &two.blends),
@@ -298,9 +304,22 @@ fn adopt(builder: &mut Builder, parent: Index<Node>, child: Index<Node>) {
     builder.root.nodes[parent.value()].children.get_or_insert_default().push(child);
 }
 
-fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree) -> Index<Skin> {
-    let inverse_binds = builder.floats(&plan.inverse_binds, Purpose::Plain);
-    let detached = rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
+/// A skin of all bones, or of some.
+fn write_skin(
+    builder: &mut Builder,
+    rig: &Rig,
+    plan: &Joints,
+    tree: &Tree,
+    some: Option<&[usize]>,
+) -> Index<Skin> {
+    let inverse_binds = match some {
+        None => builder.floats(&plan.inverse_binds, Purpose::Plain),
+        Some(bones) => {
+            let own: Vec<[f32; 16]> = bones.iter().map(|&j| plan.inverse_binds[j]).collect();
+            builder.floats(&own, Purpose::Plain)
+        }
+    };
+    let detached = some.is_none() && rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
     let parents = || rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)).collect();
     let skin_extras = SkinExtras {
         kind: rig.kind,
@@ -311,7 +330,10 @@ fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree) -> I
         extensions: None,
         extras: extras::pack(skin_extras),
         inverse_bind_matrices: Some(inverse_binds),
-        joints: tree.joints.clone(),
+        joints: match some {
+            None => tree.joints.clone(),
+            Some(bones) => bones.iter().map(|&j| tree.joints[j]).collect(),
+        },
         name: name(&rig.name),
         skeleton: Some(tree.root),
     })

@@ -373,7 +373,9 @@ mod tests {
         assert!(
             refused("x.GLB", Needs::of(Rig).influences(Some(12))).contains("at most 8 influences per vertex, not 12")
         );
-        assert!(refused("x.npz", Needs::of(Rig).nodes()).contains("pieces as nodes can be written as .glb, .gltf, .usda"));
+        assert!(
+            refused("x.npz", Needs::of(Rig).nodes()).contains("pieces as nodes can be written as .glb, .gltf, .usda")
+        );
         assert!(Format::to_write(Path::new("x.npz"), Needs::of(Rig).influences(Some(12))).is_ok());
         assert_eq!(Format::to_write(Path::new("x.abc"), Needs::of(Sequence)).unwrap(), Format::Alembic);
     }

@@ -37,7 +37,8 @@ impl<'a> Parts<'a> {
     pub fn new(rig: &'a Rig, path: &Path) -> Result<Self, IoError> {
         let soft_bones = soft_bones(rig);
         if soft_bones.iter().all(|soft| *soft) {
-            let influences = (0..rig.vertex_count()).map(|i| (i, rig.weights.of(i).count())).find(|(_, count)| *count > 1);
+            let influences =
+                (0..rig.vertex_count()).map(|i| (i, rig.weights.of(i).count())).find(|(_, count)| *count > 1);
             let (vertex, count) = influences.unwrap_or_default();
             let what = format!(
                 "no part of it is a rigid piece (vertex {vertex} has {count} influences); only those are written as nodes: \
@@ -48,7 +49,9 @@ impl<'a> Parts<'a> {
         let is_soft = |i: u32| rig.weights.of(i as usize).any(|(j, _)| soft_bones[j]);
         let (rigid, soft) = match soft_bones.contains(&true) {
             false => (Cow::Borrowed(rig), None),
-            true => (Cow::Owned(chosen(rig, false, &soft_bones, &is_soft)), Some(chosen(rig, true, &soft_bones, &is_soft))),
+            true => {
+                (Cow::Owned(chosen(rig, false, &soft_bones, &is_soft)), Some(chosen(rig, true, &soft_bones, &is_soft)))
+            }
         };
         let (mut bone, mut vertices) = (Vec::with_capacity(rigid.vertex_count()), vec![Vec::new(); rigid.bone_count()]);
         let mut numbers = Vec::with_capacity(rigid.vertex_count());

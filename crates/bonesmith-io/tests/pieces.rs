@@ -94,7 +94,8 @@ fn pieces_that_shear_come_back() {
     let mut rig = fitted(wall(&WALL), BoneCount::Auto);
     rig.kind = BoneKind::Affine;
     let bones = rig.bone_count();
-    let shear = |t: usize| DMat3::from_cols(DVec3::X * (1.0 + 0.05 * t as f64), DVec3::new(0.1 * t as f64, 1.0, 0.0), DVec3::Z);
+    let shear =
+        |t: usize| DMat3::from_cols(DVec3::X * (1.0 + 0.05 * t as f64), DVec3::new(0.1 * t as f64, 1.0, 0.0), DVec3::Z);
     for (at, m) in rig.clips[0].posed_from_rest.iter_mut().enumerate().filter(|(at, _)| at % bones % 3 == 1) {
         m.matrix3 *= shear(at / bones);
     }
@@ -182,10 +183,14 @@ fn surfaces_stay_with_their_pieces() {
     // What lies on each face, by its original vertices.
     let on_faces = |surface: &bonesmith_core::Surface, vertex: &dyn Fn(u32) -> u32| {
         let of = |f: usize| {
-            let mut corners: Vec<(u32, u32)> = surface.topology.corner_range(f).map(|c| {
-                let uv = surface.uv_sets[0].values[surface.uv_sets[0].indices[c] as usize];
-                (vertex(surface.topology.corners()[c]), (uv[0] * corners as f32).round() as u32)
-            }).collect();
+            let mut corners: Vec<(u32, u32)> = surface
+                .topology
+                .corner_range(f)
+                .map(|c| {
+                    let uv = surface.uv_sets[0].values[surface.uv_sets[0].indices[c] as usize];
+                    (vertex(surface.topology.corners()[c]), (uv[0] * corners as f32).round() as u32)
+                })
+                .collect();
             corners.sort_unstable();
             (corners, surface.materials[surface.face_materials[f] as usize].name.clone())
         };

@@ -55,7 +55,8 @@ fn pieces_that_appear_later_are_exact() {
     let dir = folder();
     for hidden in [Hidden::InPlace, Hidden::AtOrigin] {
         write_npz(appearing(&WALL, hidden), &dir.path().join("later.npz"));
-        for output in ["later.glb", "later.fbx", "later.usdc", "nodes.glb --pieces nodes", "nodes.usda --pieces nodes"] {
+        for output in ["later.glb", "later.fbx", "later.usdc", "nodes.glb --pieces nodes", "nodes.usda --pieces nodes"]
+        {
             let summary = bonesmith(dir.path(), &format!("fit -q later.npz -o {output} --json -")).fine().json();
             assert!(summary["e_rms"].as_f64().unwrap() < 0.01, "{hidden:?} {output}: {summary}");
             assert_eq!((&summary["bones"], &summary["influences"]), (&24.into(), &1.into()), "{hidden:?} {output}");
@@ -68,7 +69,8 @@ fn skins_of_few_joints() {
     let dir = folder();
     walk(dir.path());
     let whole = bonesmith(dir.path(), "fit -q walk.npz --bones 24 -o whole.glb --json -").fine().json();
-    let split = bonesmith(dir.path(), "fit -q walk.npz --bones 24 --max-joints 18 -o split.gltf --json -").fine().json();
+    let split =
+        bonesmith(dir.path(), "fit -q walk.npz --bones 24 --max-joints 18 -o split.gltf --json -").fine().json();
     assert_eq!((&whole["bones"], &whole["e_rms"]), (&split["bones"], &split["e_rms"]));
     bonesmith(dir.path(), "convert -q whole.glb again.gltf --max-joints 18").fine();
     for name in ["split.gltf", "again.gltf"] {

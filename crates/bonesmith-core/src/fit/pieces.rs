@@ -20,9 +20,7 @@ use crate::model::weights::SparseWeights;
 use crate::observer::Cancelled;
 use crate::skinning::finish;
 use crate::skinning::motion::to_rows;
-use crate::skinning::params::{
-    AUTO_MAX_BONES, BoneCount, FitError, FitParams, Fitted, MAX_BONES, MAX_PIECE_BONES, StopReason, Warning,
-};
+use crate::skinning::params::{AUTO_MAX_BONES, BoneCount, FitError, FitParams, Fitted, MAX_BONES, StopReason, Warning};
 use crate::skinning::problem::Problem;
 use crate::skinning::run::{Ending, Run};
 use crate::skinning::unit::UnitSpace;
@@ -42,18 +40,6 @@ const WORTH_OF_FEW: f64 = 0.5;
 
 /// E_RMS below which a rig of pieces alone counts as exact.
 const EXACT: f64 = 1e-3;
-
-/// Refuses more bones than any fit of the mesh can have.
-pub(super) fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
-    let vertices = sequence.vertex_count();
-    let limit = vertices.min(MAX_PIECE_BONES);
-    match params.bones {
-        BoneCount::Exact(bones) if !(1..=limit).contains(&bones) => {
-            Err(FitError::BoneCount { bones, limit: vertices.min(MAX_BONES), vertices })
-        }
-        _ => Ok(()),
-    }
-}
 
 /// A mesh of pieces and soft vertices.
 pub(super) struct Parts {
@@ -158,7 +144,7 @@ impl Parts {
         let params = input.params;
         match params.bones {
             BoneCount::Auto => {
-                let steps = self.merge(params, run, |groups, _| groups <= MAX_PIECE_BONES - AUTO_MAX_BONES)?;
+                let steps = self.merge(params, run, |groups, _| groups <= MAX_BONES - AUTO_MAX_BONES)?;
                 Ok(Some(Division { steps, soft: BoneCount::Auto }))
             }
             BoneCount::TargetError(target) => Ok(Some(self.divide_error(target, params, run)?)),

@@ -37,7 +37,8 @@ pub fn write(scene: &mut Scene, c: usize, clip: &Clip, trees: &[(&Joints, &Skele
     scene.connect(layer, stack);
     let times: Vec<i64> = clip.times_secs.iter().map(|t| ticks(*t)).collect();
     let mut writer = Writer { scene, layer, clip: c, times };
-    let nodes = trees.iter().flat_map(|(plan, skeleton)| plan.nodes.iter().enumerate().map(move |node| (node, skeleton)));
+    let nodes =
+        trees.iter().flat_map(|(plan, skeleton)| plan.nodes.iter().enumerate().map(move |node| (node, skeleton)));
     for (at, ((j, nodes), skeleton)) in nodes.enumerate() {
         // One curve with every key, so that a clip in which nothing moves keeps its length.
         let all_keys = at == 0;

@@ -25,8 +25,8 @@ use serde::Serialize;
 
 use self::binary::{CREATION_TIME, FILE_ID, Properties, Record};
 use super::{EXTRAS, MAX_DEPTH};
-use crate::origin::{far_origin, moved};
 use crate::joints::{self, Joints};
+use crate::origin::{far_origin, moved};
 use crate::{IoError, atomic};
 
 pub use self::pieces::save_pieces;

@@ -305,13 +305,7 @@ fn adopt(builder: &mut Builder, parent: Index<Node>, child: Index<Node>) {
 }
 
 /// A skin of all bones, or of some.
-fn write_skin(
-    builder: &mut Builder,
-    rig: &Rig,
-    plan: &Joints,
-    tree: &Tree,
-    some: Option<&[usize]>,
-) -> Index<Skin> {
+fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree, some: Option<&[usize]>) -> Index<Skin> {
     let inverse_binds = match some {
         None => builder.floats(&plan.inverse_binds, Purpose::Plain),
         Some(bones) => {

@@ -60,8 +60,11 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
 /// A prim whose children are relative to `origin`.
 fn at_origin(root: Prim<'_>, origin: Option<DVec3>) -> Prim<'_> {
     let Some(origin) = origin else { return root };
-    root.with(Property::of("double3", "xformOp:translate", Value::Double3(origin.to_array())))
-        .with(Property::uniform("token[]", "xformOpOrder", Value::Tokens(vec!["xformOp:translate".into()])))
+    root.with(Property::of("double3", "xformOp:translate", Value::Double3(origin.to_array()))).with(Property::uniform(
+        "token[]",
+        "xformOpOrder",
+        Value::Tokens(vec!["xformOp:translate".into()]),
+    ))
 }
 
 /// Writes a mesh animation as points with time samples over the rest pose.

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use bonesmith_core::transform::Trs;
 use bonesmith_core::Rig;
+use bonesmith_core::transform::Trs;
 
 use super::doc::{Prim, Property, Value};
 use super::names::Names;
@@ -43,7 +43,8 @@ pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
     siblings.unique("materials", "materials");
     let contents: Vec<Option<Part>> = (0..parts.rigid.bone_count()).map(|j| parts.part(j, &plan)).collect();
     let mut root = Prim::new("Xform", root_name.clone());
-    let codes: Vec<f64> = rig.clips.first().map_or(&[][..], |clip| &clip.times_secs).iter().map(|t| clock.code(*t)).collect();
+    let codes: Vec<f64> =
+        rig.clips.first().map_or(&[][..], |clip| &clip.times_secs).iter().map(|t| clock.code(*t)).collect();
     for (j, part) in contents.iter().enumerate() {
         let Some(part) = part else { continue };
         let name = siblings.unique(&parts.rigid.bones[j].name, "piece");

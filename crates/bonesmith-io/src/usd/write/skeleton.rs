@@ -74,7 +74,8 @@ pub fn root_prim<'a>(
     }
     let bound = animations.first().map(|prim| format!("{root_path}/{}", prim.name));
     let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
-    let mesh = skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, materials);
+    let mesh =
+        skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, materials);
     let mut root = Prim::new("SkelRoot", root_name);
     root.children.push(skeleton);
     root.children.extend(animations);

@@ -4,7 +4,8 @@ usage: blender_check.py FOLDER...
 
 Each NAME.glb, NAME.fbx and NAME.abc of the folders is compared with what lies beside it, in glTF's axes (y up) and metres:
   NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, and where the tree of bones matters
-             "bones": [{"name", "parent": name or null, "head": [x,y,z]}...], "clips": [name...], or
+             "bones": [{"name", "parent": name or null, "head": [x,y,z]}...], "clips": [name...];
+             "match": the frame in which vertices are expected apart, where they are not at rest (pieces that appear later), or
   NAME.npz   a rig as of docs/formats/npz.md, of which some frames are posed here.
 A file named skeleton* is also looked at as one: an armature with the same tree, joints that only turn, and a joint
 turned by hand that takes its limb along and nothing else.
@@ -87,9 +88,14 @@ def reference(path):
     return fps, rest, [(round(times[t] * fps), pose(t)) for t in some]
 
 
+def expected_of(path):
+    """What the reference says, where it is JSON."""
+    return json.loads(path.with_suffix(".json").read_text()) if path.with_suffix(".json").exists() else {}
+
+
 def check_bones(path, size):
     """Names, parents and places of the bones, and names of the animations, where the reference tells them."""
-    expected = json.loads(path.with_suffix(".json").read_text()) if path.with_suffix(".json").exists() else {}
+    expected = expected_of(path)
     if "bones" not in expected:
         return ""
     armature = next(o for o in bpy.context.scene.objects if o.type == "ARMATURE")
@@ -117,7 +123,12 @@ def check(path):
     import_fresh(path, fps)
     tree = check_bones(path, size)
     objects = meshes()
-    which = originals(rest, positions(objects, evaluated=False), size)
+    match = expected_of(path).get("match")
+    if match is None:
+        which = originals(rest, positions(objects, evaluated=False), size)
+    else:
+        bpy.context.scene.frame_set(match)
+        which = originals(dict(frames)[match], positions(objects, evaluated=True), size)
     worst = 0.0
     moved = 0.0
     for frame, expected in frames:

@@ -17,17 +17,25 @@ from usd_judge import judge
 TOLERANCE = 1e-4
 
 
-def positions():
+def positions(truth):
     depsgraph = bpy.context.evaluated_depsgraph_get()
     meshes = [o for o in bpy.context.scene.objects if o.type == "MESH"]
-    if len(meshes) != 1:
+    names = truth.get("meshes")
+    if len(meshes) != len(names or [""]):
         raise ValueError(f"{len(meshes)} meshes arrived")
-    source = meshes[0].evaluated_get(depsgraph)
-    mesh = source.data
-    points = np.empty(3 * len(mesh.vertices))
-    mesh.vertices.foreach_get("co", points)
-    world = np.array(source.matrix_world)
-    return points.reshape(-1, 3) @ world[:3, :3].T + world[:3, 3]
+    if names:
+        # Pieces by name; what is soft comes last.
+        place = {name: at for at, name in enumerate(names)}
+        meshes.sort(key=lambda o: place.get(o.name, len(names)))
+    parts = []
+    for obj in meshes:
+        source = obj.evaluated_get(depsgraph)
+        mesh = source.data
+        points = np.empty(3 * len(mesh.vertices))
+        mesh.vertices.foreach_get("co", points)
+        world = np.array(source.matrix_world)
+        parts.append(points.reshape(-1, 3) @ world[:3, :3].T + world[:3, 3])
+    return np.concatenate(parts)
 
 
 def in_blender(points, truth):
@@ -52,7 +60,7 @@ def check(path):
     for frame in truth["frames"]:
         scene.frame_set(round(frame["secs"] * truth["fps"]))
         expected = in_blender(frame["positions"], truth)
-        found = positions()
+        found = positions(truth)
         if found.shape != expected.shape:
             raise ValueError(f"{len(found)} of {len(expected)} vertices arrived")
         worst = max(worst, float(np.linalg.norm(found - expected, axis=1).max()))

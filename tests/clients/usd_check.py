@@ -3,7 +3,7 @@
 usage: usd_check.py FOLDER...
 
 Each NAME.usda, .usdc or .usdz with a file NAME.ENDING.json beside it (positions in the file's own axes, of some times;
-"bones": joints that are bones, 0 for a point cache) is opened with usd-core. Checked are: the positions, skinned by
+"bones": joints that are bones, 0 for a point cache; "meshes": how many meshes there are, one after the other) is opened with usd-core. Checked are: the positions, skinned by
 UsdSkel or sampled; up axis, unit and rate; joint indices in range, weights that sum to 1, array sizes, extents; and
 what UsdValidation finds. Fails when any vertex is off by more than TOLERANCE of the model's size.
 """
@@ -26,10 +26,14 @@ def need(condition, text):
         raise ValueError(text)
 
 
-def the_mesh(stage):
+def the_meshes(stage, truth):
     meshes = [UsdGeom.Mesh(prim) for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh)]
-    need(len(meshes) == 1, f"{len(meshes)} meshes")
-    return meshes[0]
+    names = truth.get("meshes")
+    need(len(meshes) == len(names or [""]), f"{len(meshes)} meshes")
+    for mesh, name in zip(meshes, names or []):
+        pieces = name.startswith("piece_")
+        need(not pieces or mesh.GetPrim().GetName() == name, f"{mesh.GetPrim().GetName()} should be {name}")
+    return meshes
 
 
 def check_layer(stage, truth):
@@ -123,11 +127,15 @@ def check(path):
     truth = json.loads(Path(f"{path}.json").read_text())
     stage = Usd.Stage.Open(str(path))
     check_layer(stage, truth)
-    mesh = the_mesh(stage)
+    meshes = the_meshes(stage, truth)
     rest = np.array(truth["rest"])
     size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
-    check_faces(mesh, len(rest))
-    positions = skinned(stage, mesh, truth) if truth["bones"] else sampled(stage, mesh)
+    is_skinned = lambda mesh: bool(truth["bones"]) and mesh.GetPrim().HasAttribute("primvars:skel:jointIndices")
+    need(bool(truth["bones"]) == any(map(is_skinned, meshes)), "no skinned mesh")
+    for mesh in meshes:
+        check_faces(mesh, len(mesh.GetPointsAttr().Get(Usd.TimeCode.EarliestTime())))
+    parts = [skinned(stage, mesh, truth) if is_skinned(mesh) else sampled(stage, mesh) for mesh in meshes]
+    positions = lambda code: np.concatenate([part(code) for part in parts])
     worst = moved = 0.0
     for frame in truth["frames"]:
         found = positions(Usd.TimeCode(frame["secs"] * stage.GetTimeCodesPerSecond()))

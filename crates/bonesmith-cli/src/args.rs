@@ -237,6 +237,8 @@ pub struct FitArgs {
     pub solver: SolverArgs,
     #[arg(long, value_enum, default_value_t, help_heading = "Output", help = formats::pieces())]
     pub pieces: PiecesArg,
+    #[arg(long, value_name = "N", help_heading = "Output", help = formats::max_joints())]
+    pub max_joints: Option<usize>,
     #[arg(long, value_name = "R", help_heading = "Fit", help = formats::eigenskin())]
     pub eigenskin: Option<usize>,
     #[command(flatten)]
@@ -331,6 +333,8 @@ pub struct ConvertArgs {
     /// Only this one of a rig's animations
     #[arg(long, value_name = "NAME")]
     pub clip: Option<String>,
+    #[arg(long, value_name = "N", help = formats::max_joints())]
+    pub max_joints: Option<usize>,
     #[command(flatten)]
     pub input: InputArgs,
 }
@@ -436,7 +440,7 @@ pub enum PiecesArg {
     /// Bones of one skin
     #[default]
     Skin,
-    /// A mesh node for each piece, no skin
+    /// A mesh node for each piece; a skin for soft parts only
     Nodes,
 }
 

@@ -313,6 +313,9 @@ pub fn fit_needs(options: &FitOptions, layout: Layout) -> Needs {
         (false, _) => Needs::of(ModelKind::Basis),
         (true, Some(_)) => Needs::of(ModelKind::Corrective).influences(params.influences),
         (true, None) if layout == Layout::Nodes => Needs::of(ModelKind::Rig).nodes(),
+        (true, None) if matches!(layout, Layout::Skins { .. }) => {
+            Needs::of(ModelKind::Rig).skins().influences(params.influences)
+        }
         (true, None) => Needs::of(ModelKind::Rig).influences(params.influences),
     }
 }
@@ -326,14 +329,29 @@ pub fn eigenskin(rank: Option<usize>) -> Result<Option<usize>, Usage> {
     }
 }
 
-/// How pieces are written.
-pub fn pieces(pieces: PiecesArg, eigenskin: Option<usize>) -> Result<Layout, Usage> {
-    match (pieces, eigenskin) {
-        (PiecesArg::Skin, _) => Ok(Layout::Skin),
-        (PiecesArg::Nodes, Some(_)) => {
-            Err(Usage::new("--eigenskin corrects a skin; with --pieces nodes there is none"))
+/// How a fit is written.
+pub fn layout(pieces: PiecesArg, max_joints: Option<usize>, options: &FitOptions) -> Result<Layout, Usage> {
+    match (pieces, max_joints, options.eigenskin) {
+        (PiecesArg::Nodes, _, Some(_)) => {
+            Err(Usage::new("--eigenskin corrects one skin of all vertices; with --pieces nodes there is none"))
         }
-        (PiecesArg::Nodes, None) => Ok(Layout::Nodes),
+        (PiecesArg::Nodes, Some(_), _) => Err(Usage::new("--max-joints divides a skin: not with --pieces nodes")),
+        (PiecesArg::Nodes, None, None) => Ok(Layout::Nodes),
+        (PiecesArg::Skin, Some(_), Some(_)) => Err(Usage::new("--max-joints divides a skin: not with --eigenskin")),
+        (PiecesArg::Skin, _, _) => skins(max_joints, options.params.influences.unwrap_or(1)),
+    }
+}
+
+/// One skin, or as many as `--max-joints` needs for vertices with so many influences.
+pub fn skins(max_joints: Option<usize>, influences: usize) -> Result<Layout, Usage> {
+    match max_joints {
+        None => Ok(Layout::Skin),
+        Some(0) => Err(Usage::new("--max-joints is 0; it must be 1 or more")),
+        Some(max_joints) if max_joints < influences => {
+            let message = format!("--max-joints is {max_joints}, but one vertex may have {influences} influences");
+            Err(Usage::new(message).hint("--influences sets how many a vertex may have"))
+        }
+        Some(max_joints) => Ok(Layout::Skins { max_joints }),
     }
 }
 

@@ -36,8 +36,10 @@ pub struct FormatInfo {
     pub reads: &'static [ModelKind],
     /// Kinds of models that are written, with everything that belongs to their kind.
     pub writes: &'static [ModelKind],
-    /// Whether rigid pieces are written as nodes without a skin.
+    /// Whether rigid pieces are written as nodes, beside a skin for the soft rest.
     pub writes_nodes: bool,
+    /// Whether a rig is written as several skins with few joints each.
+    pub writes_skins: bool,
     /// Maximum number of influences of a vertex; `None`: no limit.
     pub max_influences: Option<usize>,
     /// Maximum number of bones.
@@ -60,6 +62,7 @@ const NONE: FormatInfo = FormatInfo {
     reads: &[],
     writes: &[],
     writes_nodes: false,
+    writes_skins: false,
     max_influences: None,
     max_bones: BONES,
     side_file: None,
@@ -69,12 +72,14 @@ const GLTF: FormatInfo = FormatInfo {
     reads: &[Rig, TwoLayer, Ddm, CompressedDdm, Corrective],
     writes: &[Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective],
     writes_nodes: true,
+    writes_skins: true,
     max_influences: Some(crate::gltf::MAX_INFLUENCES),
     ..NONE
 };
 const USD: FormatInfo = FormatInfo {
     reads: &[Rig, Corrective],
     writes: &[Sequence, Rig, Corrective],
+    writes_nodes: true,
     remark: "UsdSkel, point caches",
     ..NONE
 };
@@ -99,6 +104,7 @@ pub const FORMATS: &[FormatInfo] = &[
         extensions: &["fbx"],
         reads: &[Rig, Corrective],
         writes: &[Rig],
+        writes_nodes: true,
         remark: "binary and ascii",
         ..NONE
     },
@@ -147,6 +153,8 @@ pub struct Needs {
     pub kind: ModelKind,
     /// Rigid pieces as nodes without a skin.
     pub nodes: bool,
+    /// Several skins with few joints each.
+    pub skins: bool,
     /// Influences of a vertex; `None`: not known yet.
     pub influences: Option<usize>,
     /// Bones; `None`: not known yet.
@@ -156,7 +164,7 @@ pub struct Needs {
 impl Needs {
     /// A model of this kind, of unknown size.
     pub fn of(kind: ModelKind) -> Self {
-        Self { kind, nodes: false, influences: None, bones: None }
+        Self { kind, nodes: false, skins: false, influences: None, bones: None }
     }
 
     /// A rig with at most so many influences per vertex.
@@ -167,6 +175,11 @@ impl Needs {
     /// Rigid pieces as nodes.
     pub fn nodes(self) -> Self {
         Self { nodes: true, ..self }
+    }
+
+    /// Several skins with few joints each.
+    pub fn skins(self) -> Self {
+        Self { skins: true, ..self }
     }
 }
 
@@ -209,6 +222,11 @@ impl Format {
         FORMATS.iter().filter(|row| row.writes_nodes).map(|row| row.format).collect()
     }
 
+    /// Formats that a rig is written as several skins of.
+    pub fn writing_skins() -> Vec<Self> {
+        FORMATS.iter().filter(|row| row.writes_skins).map(|row| row.format).collect()
+    }
+
     /// Formats that anything is written as.
     pub fn writing_any() -> Vec<Self> {
         FORMATS.iter().filter(|row| !row.writes.is_empty()).map(|row| row.format).collect()
@@ -243,8 +261,11 @@ impl Format {
     /// The format of a file to be written, if it can hold what is needed. An extension that is not known is refused.
     pub fn to_write(path: &Path, needs: Needs) -> Result<Self, IoError> {
         let refused = |what: String| Err(IoError::unsupported(path, what));
-        let possible = if needs.nodes { Self::writing_nodes() } else { Self::writing(needs.kind) };
-        let what = if needs.nodes { "pieces as nodes" } else { needs.kind.text() };
+        let (possible, what) = match needs {
+            Needs { nodes: true, .. } => (Self::writing_nodes(), "pieces as nodes"),
+            Needs { skins: true, .. } => (Self::writing_skins(), "several skins"),
+            _ => (Self::writing(needs.kind), needs.kind.text()),
+        };
         let endings = Self::endings(&possible);
         let Some(format) = Self::from_extension(path) else {
             let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -352,7 +373,9 @@ mod tests {
         assert!(
             refused("x.GLB", Needs::of(Rig).influences(Some(12))).contains("at most 8 influences per vertex, not 12")
         );
-        assert!(refused("x.usda", Needs::of(Rig).nodes()).contains("pieces as nodes can be written as .glb and .gltf"));
+        assert!(
+            refused("x.npz", Needs::of(Rig).nodes()).contains("pieces as nodes can be written as .glb, .gltf, .usda")
+        );
         assert!(Format::to_write(Path::new("x.npz"), Needs::of(Rig).influences(Some(12))).is_ok());
         assert_eq!(Format::to_write(Path::new("x.abc"), Needs::of(Sequence)).unwrap(), Format::Alembic);
     }

@@ -284,6 +284,7 @@ impl NodeMotion {
             scale: if unscaled { DVec3::ONE } else { round(trs.scale) },
         };
         for clip in &mut clips {
+            turn_while_hidden(clip);
             // The node's own rotation leads, so that a clip starts on its hemisphere.
             let mut rotations: Vec<DQuat> =
                 std::iter::once(rest.rotation).chain(clip.iter().map(|trs| trs.rotation)).collect();
@@ -293,6 +294,24 @@ impl NodeMotion {
             }
         }
         Self { rest: finish(rest), clips }
+    }
+}
+
+/// A node of scale 0 has the rotation in which it appears, or else that in which it vanished: it does not turn while it grows.
+fn turn_while_hidden(clip: &mut [Trs]) {
+    let is_hidden = |trs: &Trs| trs.scale == DVec3::ZERO;
+    let mut next = None;
+    for trs in clip.iter_mut().rev() {
+        match (is_hidden(trs), next) {
+            (false, _) => next = Some(trs.rotation),
+            (true, Some(rotation)) => trs.rotation = rotation,
+            (true, None) => {}
+        }
+    }
+    let visible = clip.iter().rposition(|trs| !is_hidden(trs));
+    if let Some(last) = visible {
+        let rotation = clip[last].rotation;
+        clip[last + 1..].iter_mut().for_each(|trs| trs.rotation = rotation);
     }
 }
 
@@ -429,6 +448,20 @@ mod tests {
             let step = inner[t - 1].rotation.dot(inner[t].rotation).abs().min(1.0).acos() * 2.0;
             assert!(step < 0.06, "frame {t}: {step}");
         }
+    }
+
+    #[test]
+    fn hidden_nodes_do_not_turn() {
+        let (zero, turn) = (DAffine3::from_scale(DVec3::ZERO), |a: f64| DAffine3::from_rotation_z(a));
+        let frames = vec![zero, zero, turn(1.0), turn(1.2), zero, turn(2.0), zero];
+        let worlds = Worlds { rest: DAffine3::IDENTITY, clips: vec![frames.clone()] };
+        let nodes = to_nodes(None, worlds, SHEAR_TOLERANCE);
+        assert!(nodes.outer.is_none());
+        let angles: Vec<f64> = nodes.joint.clips[0].iter().map(|trs| trs.rotation.to_axis_angle().1).collect();
+        let expected = [1.0, 1.0, 1.0, 1.2, 2.0, 2.0, 2.0];
+        assert!(angles.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{angles:?}");
+        let scales: Vec<f64> = nodes.joint.clips[0].iter().map(|trs| trs.scale.x).collect();
+        assert_eq!(scales, [0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0]);
     }
 
     #[test]

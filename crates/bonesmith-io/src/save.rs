@@ -53,11 +53,28 @@ fn unwritten(model: ModelRef<'_>, format: Format, path: &Path) -> IoError {
     IoError::unsupported(path, format!("{} cannot be written as {}", model.kind().text(), format.name()))
 }
 
-/// Writes a rig of rigid pieces without a skin: one mesh node for each bone, with keys of translation and rotation. Every vertex must
-/// have one influence; vertices are written bone by bone ([`crate::piece_order`]).
+/// Writes the rigid pieces of a rig without a skin: one mesh node for each bone, with keys of translation, rotation and scale. What
+/// several bones move is a skinned mesh beside them. Vertices are written bone by bone ([`crate::piece_order`]); a rig without any
+/// piece is refused.
 pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
-    Format::to_write(path, Needs::of(ModelKind::Rig).nodes())?;
-    gltf::save_pieces(rig, path)
+    let format = Format::to_write(path, Needs::of(ModelKind::Rig).nodes())?;
+    match format {
+        Format::Glb | Format::Gltf => gltf::save_pieces(rig, path),
+        Format::Usda | Format::Usdc | Format::Usdz => usd::save_pieces(rig, path),
+        Format::Fbx => fbx::save_pieces(rig, path),
+        _ => Err(unwritten(rig.into(), format, path)),
+    }
+}
+
+/// Writes a rig as several skins, each with at most `max_joints` joints and a mesh of its own; a rig with no more bones than that as one.
+/// Vertices between two skins are in both. Returns the rig's vertex of each vertex of the file.
+pub fn save_skins(rig: &Rig, path: &Path, max_joints: usize) -> Result<Vec<u32>, IoError> {
+    Format::to_write(path, Needs::of(ModelKind::Rig).skins())?;
+    if rig.bone_count() <= max_joints {
+        save_rig(rig, path)?;
+        return Ok((0..rig.vertex_count() as u32).collect());
+    }
+    gltf::save_skins(rig, path, max_joints)
 }
 
 /// Writes a rig: see [`save_model`].

@@ -21,8 +21,13 @@ pub enum Layout {
     /// Bones of one skin.
     #[default]
     Skin,
-    /// A mesh node for each rigid piece, no skin.
+    /// A mesh node for each rigid piece; a skin for the soft rest only.
     Nodes,
+    /// Several skins with at most so many joints each.
+    Skins {
+        /// At least 1.
+        max_joints: usize,
+    },
 }
 
 /// A file that was written, and what is in it.
@@ -33,8 +38,8 @@ pub struct Saved {
     pub path: PathBuf,
     /// Its size, with files that belong to it.
     pub file_bytes: u64,
-    /// The model, read back from the file. Pieces that were written as nodes are a mesh animation there: this is then the
-    /// rig that was written.
+    /// The model, read back from the file. Pieces that were written as nodes, and vertices in several skins, are other vertices
+    /// there: this is then the rig that was written.
     pub model: Model,
     /// What is not preserved, and what readers of the file may not evaluate.
     pub warnings: Vec<Warning>,
@@ -42,14 +47,14 @@ pub struct Saved {
     pub export_secs: f64,
     /// Seconds that reading back took.
     pub read_secs: f64,
-    /// Pieces as nodes, in the order of the rig's vertices.
+    /// Positions of the file, where its vertices are not the rig's.
     nodes: Option<Nodes>,
 }
 
 #[derive(Clone, Debug)]
 struct Nodes {
     read: MeshSequence,
-    /// [N] vertex of the rig for each vertex of the file.
+    /// Vertex of the rig for each vertex of the file.
     order: Vec<u32>,
 }
 
@@ -58,6 +63,37 @@ pub fn save<'a>(model: impl Into<ModelRef<'a>>, path: impl AsRef<Path>) -> Resul
     let (model, path) = (model.into(), path.as_ref());
     let mut done = Noted::collect(|| bonesmith_io::save_model(model, path))?;
     done.warnings.extend(model.rig().and_then(|rig| influence_warning(rig, path)));
+    Ok(done)
+}
+
+/// As [`save`] in another layout, which is for plain rigs. Returns the rig's vertex of each vertex of the file where they are not the
+/// same.
+pub fn save_as<'a>(
+    model: impl Into<ModelRef<'a>>,
+    path: impl AsRef<Path>,
+    layout: Layout,
+) -> Result<Noted<Option<Vec<u32>>>, Error> {
+    let (model, path) = (model.into(), path.as_ref());
+    let rig = match (layout, model) {
+        (Layout::Skin, _) => {
+            let Noted { value: (), warnings } = save(model, path)?;
+            return Ok(Noted { value: None, warnings });
+        }
+        (_, ModelRef::Rig(rig)) => rig,
+        (_, other) => {
+            let what = format!("{} is written as one skin", other.kind().text());
+            return Err(Error::Unsupported(what));
+        }
+    };
+    let write = || match layout {
+        Layout::Skins { max_joints } => bonesmith_io::save_skins(rig, path, max_joints).map(Some),
+        _ => bonesmith_io::save_pieces(rig, path).map(|()| bonesmith_io::piece_order(rig)),
+    };
+    let mut done = Noted::collect(write)?;
+    // One skin that holds all is read back as it is.
+    let same = |order: &Vec<u32>| layout != Layout::Nodes && order.len() == rig.vertex_count();
+    done.value = done.value.filter(|order| !same(order));
+    done.warnings.extend(influence_warning(rig, path));
     Ok(done)
 }
 
@@ -72,20 +108,12 @@ impl Saved {
         let (model, path) = (model.into(), path.as_ref());
         Error::unless_cancelled(observer, "writing")?;
         let started = Instant::now();
-        let pieces = model.rig().filter(|_| layout == Layout::Nodes);
-        let mut warnings = match pieces {
-            Some(rig) => {
-                let done = Noted::collect(|| bonesmith_io::save_pieces(rig, path))?;
-                done.warnings.into_iter().chain(influence_warning(rig, path)).collect()
-            }
-            None => save(model, path)?.warnings,
-        };
+        let Noted { value: order, mut warnings } = save_as(model, path, layout)?;
         warnings.dedup();
         let export_secs = started.elapsed().as_secs_f64();
         Error::unless_cancelled(observer, "measuring the file")?;
         let started = Instant::now();
-        let order = pieces.and_then(bonesmith_io::piece_order);
-        let (read, nodes) = match (order, pieces) {
+        let (read, nodes) = match (order, model.rig()) {
             (Some(order), Some(rig)) => (rig.clone().into(), Some(Nodes { read: read_nodes(path)?, order })),
             _ => (read_back(model, path)?, None),
         };
@@ -118,12 +146,12 @@ impl Nodes {
     fn measure(&self, sequence: &MeshSequence) -> Result<Metrics, Error> {
         let Self { read, order } = self;
         let (vertices, frames) = (read.vertex_count(), read.frame_count());
-        if (vertices, frames) != (sequence.vertex_count(), sequence.frame_count()) {
+        if (vertices, frames) != (order.len(), sequence.frame_count()) {
             let what = format!("{vertices} vertices and {frames} frames");
             return Err(Error::ReadBack(Box::new(Error::Unsupported(what))));
         }
         let in_place = |t: usize| {
-            let mut positions = vec![Vec3::ZERO; vertices];
+            let mut positions = vec![Vec3::ZERO; sequence.vertex_count()];
             order.iter().zip(read.frame(t)).for_each(|(&i, p)| positions[i as usize] = *p);
             positions
         };

@@ -36,7 +36,17 @@ pub fn ddm_output() -> String {
 /// Of `--pieces`.
 pub fn pieces() -> String {
     let endings = Format::ending_list(&Format::writing_nodes());
-    format!("How rigid pieces are written: bones of a skin, or nodes with a mesh each and no skin ({endings})")
+    format!(
+        "How rigid pieces are written: bones of a skin, or nodes with a mesh each, and a skin for soft parts only ({endings})"
+    )
+}
+
+/// Of `--max-joints`.
+pub fn max_joints() -> String {
+    let endings = Format::ending_list(&Format::writing_skins());
+    format!(
+        "Joints of a skin, at most: a rig with more bones is written as several skins, with a mesh each ({endings})"
+    )
 }
 
 /// Of `--eigenskin`.

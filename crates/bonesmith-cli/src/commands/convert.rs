@@ -1,7 +1,7 @@
 //! `bonesmith convert`: the same rig or animation in another format.
 
-use bonesmith::io::Format;
-use bonesmith::{ConvertOptions, Model, ModelKind, simplified_for};
+use bonesmith::io::{Format, Needs};
+use bonesmith::{ConvertOptions, Layout, Model, ModelKind, simplified_for};
 
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
@@ -14,7 +14,14 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let output = paths.pop().ok_or_else(|| Usage::new("nothing to convert"))?;
     let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
     let input = settings::input(paths, args.input)?;
-    let output = settings::any_output(output)?;
+    let layout = settings::skins(args.max_joints, 1)?;
+    let output = match layout {
+        Layout::Skin => settings::any_output(output)?,
+        _ => {
+            let output = settings::output(output, Needs::of(ModelKind::Rig).skins());
+            output.map_err(|usage| usage.because("--max-joints"))?
+        }
+    };
     session.claim(&input.files(), std::slice::from_ref(&output), None, None)?;
 
     session.stage("reading")?;
@@ -29,9 +36,13 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         let message = "--rest and --frames are for animations; this file holds a rig";
         return Err(Usage::new(message).hint("--bake makes an animation of it first").into());
     }
+    if layout != Layout::Skin && !matches!(model, Model::Rig(_)) {
+        let what = model.view().kind().text();
+        return Err(Usage::new(format!("--max-joints divides a plain rig, and this file holds {what}")).into());
+    }
     session.stage("writing")?;
     let model = session.take(simplified_for(model, &output));
-    session.take(bonesmith::save(&model, &output)?);
+    session.take(bonesmith::save_as(&model, &output, layout)?);
     session.finish_progress();
     if !session.quiet {
         let what = if is_animation { "an animation" } else { "a rig" };

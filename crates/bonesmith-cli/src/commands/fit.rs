@@ -31,6 +31,10 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             let message = "--pieces nodes writes the fit of one animation: not with --rig, nor with several animations";
             return Err(Usage::new(message).into());
         }
+        if args.max_joints.is_some() {
+            let message = "--max-joints divides the fit of one animation: not with --rig, nor with several animations";
+            return Err(Usage::new(message).hint("convert --max-joints divides any rig").into());
+        }
         if args.eigenskin.is_some() {
             let message = "--eigenskin corrects the fit of one animation: not with --rig, nor with several animations";
             return Err(Usage::new(message).into());
@@ -49,12 +53,13 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
     options.eigenskin = settings::eigenskin(args.eigenskin)?;
-    let layout = settings::pieces(args.pieces, options.eigenskin)?;
+    let layout = settings::layout(args.pieces, args.max_joints, &options)?;
     let output = settings::output(args.output, settings::fit_needs(&options, layout));
     let output = output.map_err(|usage| match (makes_rigs, options.eigenskin, layout) {
         (false, ..) => usage.because(&format!("--method {} makes no rig", method.name())),
         (true, Some(_), _) => usage.because("--eigenskin"),
         (true, None, Layout::Nodes) => usage.because("--pieces nodes"),
+        (true, None, Layout::Skins { .. }) => usage.because("--max-joints"),
         _ => usage,
     })?;
     let json = settings::json(args.json)?;

@@ -29,7 +29,19 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(args: FitArgs) -> anyhow::Result<(Self, Option<JsonTarget>)> {
-        let FitArgs { inputs, output, solver, rig, input, report, json, skeleton: _, eigenskin: _, pieces: _ } = args;
+        let FitArgs {
+            inputs,
+            output,
+            solver,
+            rig,
+            input,
+            report,
+            json,
+            skeleton: _,
+            eigenskin: _,
+            pieces: _,
+            max_joints: _,
+        } = args;
         let fit = settings::solver(&solver)?;
         let refit = refit_options(&solver, &rig, &fit)?;
         let clips: Vec<PathBuf> =

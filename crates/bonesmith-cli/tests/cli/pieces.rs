@@ -1,6 +1,6 @@
 //! Rigid pieces from the command line: demo, nodes, numbers of bones, warnings and exit codes.
 
-use bonesmith_core::synthetic::pieces::{WallParams, soft_body, wall};
+use bonesmith_core::synthetic::pieces::{Hidden, WallParams, appearing, beside, soft_body, wall};
 
 use crate::harness::{bonesmith, folder, names, walk, write_npz};
 
@@ -36,12 +36,67 @@ fn pieces_as_nodes_are_measured_from_the_file() {
 }
 
 #[test]
+fn nodes_and_a_skin_in_every_format() {
+    let dir = folder();
+    let mixed = beside(soft_body(16), wall(&WALL), glam::Vec3::new(9.0, 0.0, 0.0));
+    write_npz(mixed, &dir.path().join("mixed.npz"));
+    let skin = bonesmith(dir.path(), "fit -q mixed.npz -o mixed.npz.glb --json -").fine().json();
+    for ending in ["glb", "gltf", "usda", "usdc", "usdz", "fbx"] {
+        let line = format!("fit -q mixed.npz --pieces nodes -o nodes.{ending} --json -");
+        let nodes = bonesmith(dir.path(), &line).fine().json();
+        assert_eq!((&nodes["pieces"], &nodes["bones"]), (&24.into(), &skin["bones"]), "{ending}");
+        let (a, b) = (nodes["e_rms"].as_f64().unwrap(), skin["e_rms"].as_f64().unwrap());
+        assert!((a - b).abs() < 1e-3 * b, "{ending}: {a} {b}");
+    }
+}
+
+#[test]
+fn pieces_that_appear_later_are_exact() {
+    let dir = folder();
+    for hidden in [Hidden::InPlace, Hidden::AtOrigin] {
+        write_npz(appearing(&WALL, hidden), &dir.path().join("later.npz"));
+        for output in ["later.glb", "later.fbx", "later.usdc", "nodes.glb --pieces nodes", "nodes.usda --pieces nodes"]
+        {
+            let summary = bonesmith(dir.path(), &format!("fit -q later.npz -o {output} --json -")).fine().json();
+            assert!(summary["e_rms"].as_f64().unwrap() < 0.01, "{hidden:?} {output}: {summary}");
+            assert_eq!((&summary["bones"], &summary["influences"]), (&24.into(), &1.into()), "{hidden:?} {output}");
+        }
+    }
+}
+
+#[test]
+fn skins_of_few_joints() {
+    let dir = folder();
+    walk(dir.path());
+    let whole = bonesmith(dir.path(), "fit -q walk.npz --bones 24 -o whole.glb --json -").fine().json();
+    let split =
+        bonesmith(dir.path(), "fit -q walk.npz --bones 24 --max-joints 18 -o split.gltf --json -").fine().json();
+    assert_eq!((&whole["bones"], &whole["e_rms"]), (&split["bones"], &split["e_rms"]));
+    bonesmith(dir.path(), "convert -q whole.glb again.gltf --max-joints 18").fine();
+    for name in ["split.gltf", "again.gltf"] {
+        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join(name)).unwrap()).unwrap();
+        let skins = json["skins"].as_array().unwrap();
+        assert!(skins.len() > 1 && skins.iter().all(|skin| skin["joints"].as_array().unwrap().len() <= 18), "{name}");
+    }
+    let refused = |line: &str, words: &[&str]| bonesmith(dir.path(), &format!("convert -q {line}")).refused(words);
+    refused("walk.npz x.glb --max-joints 18", &["--max-joints", "an animation"]);
+    refused("whole.glb x.usda --max-joints 18", &["--max-joints", ".glb"]);
+}
+
+#[test]
 fn what_has_no_meaning_is_refused() {
     let dir = folder();
     write_npz(wall(&WALL), &dir.path().join("wall.npz"));
     walk(dir.path());
     let refused = |line: &str, words: &[&str]| bonesmith(dir.path(), &format!("fit -q {line}")).refused(words);
-    refused("wall.npz --pieces nodes -o x.fbx", &["x.fbx", "--pieces nodes", ".glb"]);
+    refused("wall.npz --pieces nodes -o x.npz", &["x.npz", "--pieces nodes", ".glb"]);
+    refused("wall.npz --pieces nodes --max-joints 8 -o x.glb", &["--max-joints", "--pieces nodes"]);
+    refused("wall.npz --max-joints 0 -o x.glb", &["--max-joints is 0"]);
+    refused("wall.npz --max-joints 3 -o x.glb", &["--max-joints is 3", "4 influences"]);
+    refused("wall.npz --max-joints 8 -o x.fbx", &["x.fbx", "--max-joints", ".glb"]);
+    refused("wall.npz --max-joints 8 --eigenskin 2 -o x.glb", &["--max-joints", "--eigenskin"]);
+    refused("walk.npz walk.npz --bones 4 --max-joints 8 -o x.glb", &["--max-joints", "several"]);
+    refused("walk.npz --bones 12 --max-joints 4 -o x.glb", &["face", "joints"]);
     refused("wall.npz --pieces nodes --eigenskin 2 -o x.glb", &["--eigenskin"]);
     refused("walk.npz --bones 4 --pieces nodes -o x.glb", &["vertex", "influences"]);
     refused("walk.npz walk.npz --bones 4 --pieces nodes -o x.glb", &["--pieces nodes", "several"]);

@@ -7,7 +7,7 @@ use crate::baselines::{cpca, svd};
 use crate::mesh::MeshSequence;
 use crate::model::Basis;
 use crate::observer::Observer;
-use crate::skinning::{FitError, FitInfo, FitParams, Method, Problem, Run, check_bones};
+use crate::skinning::{FitError, FitInfo, FitParams, MAX_PAIRED_BONES, Method, Problem, Run, check_bones};
 use crate::solve::check::ensure;
 
 /// A basis and how it came about.
@@ -39,7 +39,7 @@ pub fn represent(
     observer: &mut dyn Observer,
 ) -> Result<Represented, FitError> {
     params.validate()?;
-    check_bones(sequence, params)?;
+    check_bones(sequence, params, MAX_PAIRED_BONES)?;
     let text = || format!("the method {} makes rigs, not a basis of trajectories", params.method.name());
     ensure(!params.method.makes_rigs(), || FitError::Unsupported(text()))?;
     let mut run = Run::new(params, observer);

@@ -33,7 +33,7 @@ use crate::solve::nnls::Nnls;
 use crate::solve::transform::nearest_rotation;
 
 /// Vertices between which affinities are held: a matrix of their square, 18 MB, and its eigenvectors. More only where
-/// there are more bones than this, at most [`crate::skinning::params::MAX_BONES`]: 34 MB.
+/// there are more bones than this, at most [`crate::skinning::params::MAX_PAIRED_BONES`]: 34 MB.
 const MAX_SEEDS: usize = 1500;
 
 /// Rounds of weights and bones [Course2014 s.2.2].

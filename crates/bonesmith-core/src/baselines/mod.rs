@@ -16,7 +16,7 @@ mod vertices;
 
 use crate::mesh::MeshSequence;
 use crate::observer::Observer;
-use crate::skinning::{FitError, FitParams, Fitted, Method, Run, check_bones};
+use crate::skinning::{FitError, FitParams, Fitted, MAX_PAIRED_BONES, Method, Run, check_bones};
 use published::{Input, Rest};
 
 /// Fits bones by one of the published methods that make rigs.
@@ -26,7 +26,7 @@ pub(crate) fn fit(
     observer: &mut dyn Observer,
 ) -> Result<Fitted, FitError> {
     params.validate()?;
-    check_bones(sequence, params)?;
+    check_bones(sequence, params, MAX_PAIRED_BONES)?;
     let refuse = |what: &str| FitError::Unsupported(format!("the method {} {what}", params.method.name()));
     let rest = match params.method {
         Method::Fsd | Method::Sma | Method::Sad => Rest::FirstFrame,

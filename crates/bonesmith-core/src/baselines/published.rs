@@ -4,8 +4,8 @@
 use crate::mesh::{MeshSequence, Topology};
 use crate::model::BoneKind;
 use crate::skinning::{
-    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Fitted, MAX_BONES, Motion,
-    Problem, Run, Skin, State, StopReason, StopRule, Warning, bone_step, finish, pass,
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Fitted, MAX_PAIRED_BONES,
+    Motion, Problem, Run, Skin, State, StopReason, StopRule, Warning, bone_step, finish, pass,
 };
 
 /// A result with some number of bones.
@@ -85,7 +85,7 @@ impl<'a> Input<'a> {
         let vertices = self.problem.vertices();
         match self.params.bones {
             BoneCount::Exact(count) => fit(count, run),
-            BoneCount::TargetError(target) => search(target, vertices.min(MAX_BONES), run, &mut fit),
+            BoneCount::TargetError(target) => search(target, vertices.min(MAX_PAIRED_BONES), run, &mut fit),
             BoneCount::Auto => search(AUTO_TARGET, vertices.div_ceil(4).min(AUTO_MAX_BONES), run, &mut fit),
         }
     }

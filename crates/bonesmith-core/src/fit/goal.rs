@@ -10,7 +10,7 @@
 use crate::observer::Cancelled;
 use crate::skinning::descent::State;
 use crate::skinning::loss::Loss;
-use crate::skinning::params::{AUTO_MAX_BONES, AUTO_TARGET, BoneCount, MAX_BONES, VERTICES_PER_BONE, Warning};
+use crate::skinning::params::{AUTO_MAX_BONES, AUTO_TARGET, BoneCount, VERTICES_PER_BONE, Warning};
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
@@ -21,6 +21,9 @@ use super::{Fit, Refined, first_bones};
 
 /// Maximum number of bones for a target error, as a share of the vertices: beyond it a rig is no smaller than the animation.
 const MAX_BONE_SHARE: usize = 8;
+
+/// Maximum number of bones for a target error: each attempt is a fit of its own.
+const MAX_TARGET_BONES: usize = 2048;
 
 /// Fits with different numbers of bones, at most.
 const ATTEMPTS: usize = 6;
@@ -60,7 +63,7 @@ impl Goal {
         match bones {
             BoneCount::Exact(count) => Self::Count(count),
             BoneCount::TargetError(target) => {
-                Self::Error { target, limit: vertices.div_ceil(MAX_BONE_SHARE).min(MAX_BONES) }
+                Self::Error { target, limit: vertices.div_ceil(MAX_BONE_SHARE).min(MAX_TARGET_BONES) }
             }
             BoneCount::Auto => Self::Error { target: AUTO_TARGET, limit: vertices.div_ceil(4).min(AUTO_MAX_BONES) },
         }

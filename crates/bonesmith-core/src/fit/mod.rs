@@ -91,7 +91,7 @@ const SHADING_COST: f64 = 0.05;
 /// Fits bones, weights and bone motion to a mesh animation.
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
     params.validate()?;
-    pieces::check_bones(sequence, params)?;
+    check_bones(sequence, params, MAX_BONES)?;
     check_importance(sequence, params)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
@@ -99,7 +99,6 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     if let Some(parts) = pieces::Parts::find(sequence, &space, params, &mut run)? {
         return parts.fit(sequence, &space, params, run);
     }
-    check_bones(sequence, params)?;
     let problem = problem(sequence, space, params)?;
     let goal = Goal::new(params.bones, sequence.vertex_count());
     let fit = Fit::new(sequence, &problem, params, goal);

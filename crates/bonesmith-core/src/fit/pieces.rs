@@ -13,16 +13,14 @@ use glam::DAffine3;
 use super::goal::{Goal, LocalMiss, missed};
 use super::{Fit, Refined, first_bones, problem};
 use crate::cluster::pieces::merge::{Step, merge};
-use crate::cluster::pieces::{self, Pieces, SOFT};
+use crate::cluster::pieces::{self, Piece, Pieces, SOFT};
 use crate::mesh::sequence::{MIN_VERTICES, MeshSequence};
-use crate::model::rig::{Bone, Clip, Rig};
+use crate::model::rig::{Bone, BoneKind, Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::observer::Cancelled;
 use crate::skinning::finish;
 use crate::skinning::motion::to_rows;
-use crate::skinning::params::{
-    AUTO_MAX_BONES, BoneCount, FitError, FitParams, Fitted, MAX_BONES, MAX_PIECE_BONES, StopReason, Warning,
-};
+use crate::skinning::params::{AUTO_MAX_BONES, BoneCount, FitError, FitParams, Fitted, MAX_BONES, StopReason, Warning};
 use crate::skinning::problem::Problem;
 use crate::skinning::run::{Ending, Run};
 use crate::skinning::unit::UnitSpace;
@@ -42,18 +40,6 @@ const WORTH_OF_FEW: f64 = 0.5;
 
 /// E_RMS below which a rig of pieces alone counts as exact.
 const EXACT: f64 = 1e-3;
-
-/// Refuses more bones than any fit of the mesh can have.
-pub(super) fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
-    let vertices = sequence.vertex_count();
-    let limit = vertices.min(MAX_PIECE_BONES);
-    match params.bones {
-        BoneCount::Exact(bones) if !(1..=limit).contains(&bones) => {
-            Err(FitError::BoneCount { bones, limit: vertices.min(MAX_BONES), vertices })
-        }
-        _ => Ok(()),
-    }
-}
 
 /// A mesh of pieces and soft vertices.
 pub(super) struct Parts {
@@ -158,7 +144,7 @@ impl Parts {
         let params = input.params;
         match params.bones {
             BoneCount::Auto => {
-                let steps = self.merge(params, run, |groups, _| groups <= MAX_PIECE_BONES - AUTO_MAX_BONES)?;
+                let steps = self.merge(params, run, |groups, _| groups <= MAX_BONES - AUTO_MAX_BONES)?;
                 Ok(Some(Division { steps, soft: BoneCount::Auto }))
             }
             BoneCount::TargetError(target) => Ok(Some(self.divide_error(target, params, run)?)),
@@ -315,12 +301,14 @@ fn assembled(
         weights.set(i, &[(first + label as usize, 1.0)]);
     }
     let mut posed_from_rest = vec![DAffine3::IDENTITY; frames * bones];
+    // A piece that is a point in some frames has scale 0 there.
+    let hidden = pieces.pieces.iter().any(Piece::is_hidden);
     let mut rig = Rig {
         name: sequence.name().to_owned(),
-        rest: sequence.rest().to_vec(),
+        rest: pieces.rest.unwrap_or_else(|| sequence.rest().to_vec()),
         surface: sequence.surface().clone(),
         bones: Vec::with_capacity(bones),
-        kind: params.bone_kind,
+        kind: if hidden { params.bone_kind.max(BoneKind::Trs) } else { params.bone_kind },
         clips: Vec::new(),
         params_json: String::new(),
         weights,

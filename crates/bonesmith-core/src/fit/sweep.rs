@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::mesh::sequence::MeshSequence;
 use crate::observer::Observer;
 use crate::skinning::loss::Loss;
-use crate::skinning::params::{BoneCount, FitError, FitParams};
+use crate::skinning::params::{BoneCount, FitError, FitParams, MAX_BONES, check_bones};
 use crate::skinning::pass;
 use crate::skinning::run::Run;
 use crate::skinning::search::{Explorer, SearchPlan};
@@ -60,7 +60,7 @@ pub fn sweep(
     let Some(&most) = counts.last() else {
         return Err(FitError::OutOfRange { name: "bones", value: "none".into(), range: "1 to the number of vertices" });
     };
-    super::check_bones(sequence, &FitParams { bones: BoneCount::Exact(most), ..params.clone() })?;
+    check_bones(sequence, &FitParams { bones: BoneCount::Exact(most), ..params.clone() }, MAX_BONES)?;
     let mut run = Run::new(params, observer);
     run.stage("prepare", None)?;
     let problem = problem(sequence, UnitSpace::new(sequence), params)?;

@@ -24,7 +24,7 @@ mod tests;
 
 use crate::model::Rig;
 use crate::observer::Observer;
-use crate::skinning::{BoneModel, Ending, FitError, FitInfo, MAX_BONES, Run, State, Warning, finish};
+use crate::skinning::{BoneModel, Ending, FitError, FitInfo, MAX_PAIRED_BONES, Run, State, Warning, finish};
 use crate::solve::check::ensure;
 
 pub use params::{Locks, RefitError, RefitParams, Solve, Subject};
@@ -79,8 +79,8 @@ fn check(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &RefitParams) -
     let (n, b) = (rig.vertex_count(), rig.bone_count());
     let sized = |what, found, expected| ensure(found == expected, || RefitError::Size { what, found, expected });
     ensure(!subjects.is_empty(), || RefitError::NoSubject)?;
-    if b + params.add_bones > MAX_BONES {
-        let what = format!("{b} bones and {} more; at most {MAX_BONES} can be fitted", params.add_bones);
+    if b + params.add_bones > MAX_PAIRED_BONES {
+        let what = format!("{b} bones and {} more; at most {MAX_PAIRED_BONES} can be fitted", params.add_bones);
         return Err(FitError::Unsupported(what).into());
     }
     for Subject { sequence, motion, binds } in subjects {

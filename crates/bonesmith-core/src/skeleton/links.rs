@@ -1,6 +1,7 @@
 //! Machines: a mesh of nothing but rigid pieces with joints between them. Its pieces are the bones, and every vertex has one.
 
-use crate::cluster::{pieces, split};
+use crate::cluster::pieces::{self, Piece};
+use crate::cluster::split;
 use crate::model::rig::BoneKind;
 use crate::observer::Cancelled;
 use crate::skeleton::descend::SkeletonDescent;
@@ -28,7 +29,8 @@ pub(super) fn links(input: &Input<'_>, max_bones: usize, run: &mut Run<'_>) -> R
     let find = |run: &mut Run<'_>| pieces::find(input.sequence, &problem.space, BoneKind::Rigid, &mut || run.report());
     let found = run.observed("pieces", find)?;
     let bones = found.pieces.len();
-    if !(2..=max_bones).contains(&bones) || found.labels.contains(&pieces::SOFT) {
+    let hidden = found.rest.is_some() || found.pieces.iter().any(Piece::is_hidden);
+    if !(2..=max_bones).contains(&bones) || found.labels.contains(&pieces::SOFT) || hidden {
         return Ok(None);
     }
     run.stage("links", Some(ROUNDS))?;

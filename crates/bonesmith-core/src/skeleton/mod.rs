@@ -46,8 +46,8 @@ use crate::mesh::{Adjacency, MeshSequence};
 use crate::model::{BoneKind, Rig};
 use crate::observer::Observer;
 use crate::skinning::{
-    BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Method, Problem, Run, Sample, State, StopReason,
-    VertexParams, Warning, check_bones, finish,
+    BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, MAX_PAIRED_BONES, Method, Problem, Run, Sample, State,
+    StopReason, VertexParams, Warning, check_bones, finish,
 };
 use descend::SkinnedPose;
 use pose::Pose;
@@ -104,7 +104,7 @@ pub fn skeleton(
     observer: &mut dyn Observer,
 ) -> Result<Skeletal, FitError> {
     check(fit, params)?;
-    check_bones(sequence, fit)?;
+    check_bones(sequence, fit, MAX_PAIRED_BONES)?;
     let mut run = Run::new(fit, observer);
     run.stage("prepare", None)?;
     let problem = Problem::new(sequence);

@@ -47,7 +47,7 @@ pub(crate) use moments::{Moments, SecondMoments};
 pub(crate) use momentum::Momentum;
 pub(crate) use motion::Motion;
 pub(crate) use params::{
-    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, Effort, FitError, FitInfo, FitParams, Fitted, MAX_BONES, Method,
+    AUTO_MAX_BONES, AUTO_TARGET, BoneCount, Effort, FitError, FitInfo, FitParams, Fitted, MAX_PAIRED_BONES, Method,
     StopReason, Warning, check_bones,
 };
 pub(crate) use poses::{PoseError, Poses, check_size};

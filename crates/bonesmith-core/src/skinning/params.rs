@@ -18,11 +18,11 @@ pub struct Fitted {
     pub info: FitInfo,
 }
 
-/// Most bones of a fit. Sums over pairs of bones take `16 B^2` numbers, a few times over: half a gigabyte each here.
-pub const MAX_BONES: usize = 2048;
+/// Most bones of a fit, of rigid pieces and of soft parts together.
+pub const MAX_BONES: usize = 16_384;
 
-/// Most bones of a fit with rigid pieces: each has a bone of its own, and no sums over pairs.
-pub const MAX_PIECE_BONES: usize = 16_384;
+/// Most bones where sums over all pairs of bones are made, `16 B^2` numbers: skeletons and published methods.
+pub(crate) const MAX_PAIRED_BONES: usize = 2048;
 
 /// E_RMS that [`BoneCount::Auto`] aims at: two thousandths of the model's radius, hard to see at game distances.
 pub const AUTO_TARGET: f64 = 2.0;
@@ -524,9 +524,10 @@ impl FitParams {
     }
 }
 
-pub(crate) fn check_bones(sequence: &MeshSequence, params: &FitParams) -> Result<(), FitError> {
+/// Refuses a number of bones above `limit`, or above that of the vertices.
+pub(crate) fn check_bones(sequence: &MeshSequence, params: &FitParams, limit: usize) -> Result<(), FitError> {
     let vertices = sequence.vertex_count();
-    let limit = vertices.min(MAX_BONES);
+    let limit = vertices.min(limit);
     match params.bones {
         BoneCount::Exact(bones) if !(1..=limit).contains(&bones) => Err(FitError::BoneCount { bones, limit, vertices }),
         _ => Ok(()),

@@ -26,10 +26,13 @@ impl Trs {
     }
 
     /// Splits a matrix whose columns are orthogonal; `None` if it shears by more than `tolerance` (relative),
-    /// or a column vanishes. A reflection goes into the sign of the scale's x.
+    /// or a column vanishes but not all of them: then the scale is 0. A reflection goes into the sign of the scale's x.
     pub fn from_affine(m: DAffine3, tolerance: f64) -> Option<Self> {
         let (x, y, z) = (m.matrix3.x_axis, m.matrix3.y_axis, m.matrix3.z_axis);
         let mut scale = DVec3::new(x.length(), y.length(), z.length());
+        if scale == DVec3::ZERO {
+            return Some(Self { translation: m.translation, rotation: DQuat::IDENTITY, scale });
+        }
         if scale.min_element() <= 1e-12 * scale.max_element().max(1e-300) {
             return None;
         }

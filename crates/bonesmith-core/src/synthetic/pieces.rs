@@ -80,6 +80,40 @@ pub fn wall(params: &WallParams) -> RawSequence {
     sequence("wall", (0..params.frames).map(positions).collect(), topology)
 }
 
+/// Where the vertices of a piece are while it does not exist, as simulators write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// In one point, where it will appear.
+    InPlace,
+    /// In one point at the origin.
+    AtOrigin,
+    /// As it is, but far away.
+    FarAway,
+}
+
+/// A wall of which two in three cubes appear later, and some of those vanish again.
+pub fn appearing(params: &WallParams, hidden: Hidden) -> RawSequence {
+    let mut raw = wall(params);
+    let each = if params.split { 24 } else { 8 };
+    let frames = raw.frames.len();
+    for (t, frame) in raw.frames.iter_mut().enumerate() {
+        for (j, cube) in frame.positions.chunks_mut(each).enumerate() {
+            let first = frames * (j % 3) / 6 + (j % 3) * (j % 5) / 2;
+            let end = if j % 7 == 4 { 5 * frames / 6 } else { frames };
+            if (first..end).contains(&t) {
+                continue;
+            }
+            let centre = cube.iter().sum::<Vec3>() / each as f32;
+            match hidden {
+                Hidden::InPlace => cube.fill(centre),
+                Hidden::AtOrigin => cube.fill(Vec3::ZERO),
+                Hidden::FarAway => cube.iter_mut().for_each(|p| *p += Vec3::new(0.0, -1000.0, 0.0)),
+            }
+        }
+    }
+    raw
+}
+
 /// Faces from cube `j` to its neighbours at the right and above.
 fn weld(topology: &mut Topology, j: u32, params: &WallParams) {
     let columns = params.columns as u32;

@@ -20,4 +20,6 @@ mod write;
 const TIP: &str = "_tip";
 
 pub use read::{list_meshes, load, load_sequence};
-pub use write::{MAX_INFLUENCES, save_corrective, save_ddm, save_pieces, save_rig, save_sequence, save_two_layer};
+pub use write::{
+    MAX_INFLUENCES, save_corrective, save_ddm, save_pieces, save_rig, save_sequence, save_skins, save_two_layer,
+};

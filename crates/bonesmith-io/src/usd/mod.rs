@@ -24,4 +24,4 @@ mod usdc;
 mod write;
 
 pub use read::{list_meshes, load, load_sequence};
-pub use write::{save_rig, save_sequence};
+pub use write::{save_pieces, save_rig, save_sequence};

@@ -7,3 +7,4 @@ mod pieces;
 mod real;
 mod rigs;
 mod round_trip;
+mod skins;

@@ -21,7 +21,7 @@ use crate::baselines::vertices::weigh;
 use crate::cluster::mean_shift::{Clusters, mean_shift};
 use crate::model::{keep_largest, normalise};
 use crate::observer::Cancelled;
-use crate::skinning::{BoneCount, FitError, Form, MAX_BONES, Motion, Problem, Run, Skin, StopReason, pass};
+use crate::skinning::{BoneCount, FitError, Form, MAX_PAIRED_BONES, Motion, Problem, Run, Skin, StopReason, pass};
 use crate::solve::nnls::Nnls;
 use rotations::TriangleRotations;
 
@@ -65,7 +65,7 @@ pub(super) fn fit(input: &Input, run: &mut Run<'_>) -> FoundBones {
 fn of_bandwidth(input: &Input, rotations: &TriangleRotations, bandwidth: f64, run: &mut Run<'_>) -> FoundBones {
     run.stage("mean shift", Some(1))?;
     let clusters = shifted(rotations, bandwidth, run)?;
-    let count = significant(&clusters, rotations.large_share()).clamp(1, MAX_BONES);
+    let count = significant(&clusters, rotations.large_share()).clamp(1, MAX_PAIRED_BONES);
     decompose(input, rotations, &clusters.labels, count, run)
 }
 

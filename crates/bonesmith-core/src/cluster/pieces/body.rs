@@ -95,7 +95,16 @@ fn trace(m: &DMat3) -> f64 {
 /// the spin of a stick.
 const PULL: f64 = 1e-10;
 
+/// A body this much smaller than at rest is a point: the bone of a piece that is not there yet, or no longer, has scale 0.
+pub(super) const COLLAPSED: f64 = 1e-3;
+
 impl Body {
+    /// Whether all vertices are in one point in a frame, and not at rest.
+    pub fn is_collapsed(&self, posed: &Posed) -> bool {
+        let size = trace(&self.scatter);
+        size > 0.0 && posed.spread <= COLLAPSED * COLLAPSED * size
+    }
+
     /// The moments of some vertices in some frames.
     pub fn gather(source: Source<'_>, members: &[u32], frames: &[u32]) -> Self {
         let mut posed = vec![Posed::default(); frames.len()];
@@ -152,6 +161,9 @@ impl Body {
 
     /// The best linear part in a frame, after `previous`, that of the frame before.
     pub fn linear(&self, form: &Form, posed: &Posed, previous: &DMat3) -> DMat3 {
+        if self.is_collapsed(posed) {
+            return DMat3::ZERO;
+        }
         match form {
             Form::Rigid => self.rotation(posed, previous),
             Form::Scaled(axes) => self.scaled(posed, axes, previous),
@@ -220,9 +232,12 @@ impl Body {
 
     /// Calls `visit` with each frame and its best linear part; ends early where it returns false, and returns false then.
     pub fn follow(&self, form: &Form, mut visit: impl FnMut(usize, &DMat3) -> bool) -> bool {
-        let mut linear = DMat3::IDENTITY;
+        let mut last = DMat3::IDENTITY;
         for (t, posed) in self.frames.iter().enumerate() {
-            linear = self.linear(form, posed, &linear);
+            let linear = self.linear(form, posed, &last);
+            if linear != DMat3::ZERO {
+                last = linear;
+            }
             if !visit(t, &linear) {
                 return false;
             }

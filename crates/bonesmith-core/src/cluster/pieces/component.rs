@@ -1,7 +1,5 @@
 //! Connected components, with vertices that lie on each other in all frames as one: files split vertices at seams and hard edges.
 
-use std::cmp::Ordering;
-
 use glam::Vec3;
 
 use crate::cluster::pieces::body::Source;
@@ -70,25 +68,15 @@ fn twins(source: Source<'_>) -> Vec<u32> {
     let mut first: Vec<u32> = (0..n as u32).collect();
     let mut order = first.clone();
     let keys: Vec<[u32; 3]> = source.rest.iter().map(|p| bits(*p)).collect();
-    order.sort_unstable_by(|&a, &b| match keys[a as usize].cmp(&keys[b as usize]) {
-        Ordering::Equal => a.cmp(&b),
-        other => other,
-    });
     // The last frame, then the others: pieces that touch in the rest pose have parted there.
     let count = source.frames.frame_count() as u32;
     let mut last: Vec<[u32; 3]> = Vec::new();
     source.frames.read(&[count - 1], 0..n, &mut |_, positions| last = positions.iter().map(|p| bits(*p)).collect());
+    let key = |i: u32| (keys[i as usize], last[i as usize]);
+    order.sort_unstable_by_key(|&i| (key(i), i));
     let mut pairs: Vec<(u32, u32)> = Vec::new();
-    for group in order.chunk_by(|&a, &b| keys[a as usize] == keys[b as usize]).filter(|group| group.len() > 1) {
-        let mut heads: Vec<u32> = Vec::new();
-        for &i in group {
-            match heads.iter().find(|&&head| last[head as usize] == last[i as usize]) {
-                Some(&head) => pairs.push((head, i)),
-                // A heap of points on one place stays as many.
-                None if heads.len() < 64 => heads.push(i),
-                None => {}
-            }
-        }
+    for group in order.chunk_by(|&a, &b| key(a) == key(b)) {
+        pairs.extend(group[1..].iter().map(|&i| (group[0], i)));
     }
     let frames: Vec<u32> = (0..count - 1).collect();
     if !pairs.is_empty() {

@@ -94,7 +94,7 @@ impl Pieces {
             })
             .collect();
         let relabel = |&label: &u32| if label == SOFT { SOFT } else { of_piece[label as usize] };
-        Self { labels: self.labels.iter().map(relabel).collect(), pieces }
+        Self { labels: self.labels.iter().map(relabel).collect(), pieces, rest: self.rest.clone() }
     }
 }
 

@@ -16,7 +16,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-use glam::{DAffine3, DMat3, DVec3};
+use glam::{DAffine3, DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
 use crate::cluster::pieces::body::{Body, Form, Source};
@@ -40,6 +40,9 @@ const MIN_VERTICES: usize = 3;
 
 /// Pieces smaller than this are points.
 const MIN_EXTENT: f64 = 1e-6;
+
+/// Components larger than this at rest are no points.
+const MAX_POINT: f64 = 1e-4;
 
 /// Frames that are looked at first.
 const PROBES: usize = 4;
@@ -66,6 +69,8 @@ pub(crate) struct Pieces {
     /// [N] the piece of each vertex, or [`SOFT`].
     pub labels: Vec<u32>,
     pub pieces: Vec<Piece>,
+    /// [N] rest pose, where it is not that of the sequence: components that are a point there have the shape of a later frame.
+    pub rest: Option<Vec<Vec3>>,
 }
 
 /// Finds the pieces of a sequence for bones of a kind; `space` is its unit space. None: an empty list.
@@ -76,10 +81,12 @@ pub(crate) fn find(
     check: Check<'_>,
 ) -> Result<Pieces, Cancelled> {
     let frames = sequence.frames();
-    let source = Source { rest: sequence.rest(), frames: &*frames, space };
+    let mut source = Source { rest: sequence.rest(), frames: &*frames, space };
     let all: Vec<u32> = (0..sequence.frame_count() as u32).collect();
     let probes = probes(all.len());
     let components = Components::new(source, &sequence.surface().topology);
+    let rest = unfolded(source, &components, &all);
+    source.rest = rest.as_deref().unwrap_or(sequence.rest());
     let candidates: Vec<usize> = (0..components.count()).filter(|&c| components.of(c).len() >= MIN_VERTICES).collect();
     let look = Look { source, kind, all: &all, probes: &probes, components: &components };
     let mut found: Vec<(Vec<u32>, Piece)> = Vec::new();
@@ -94,14 +101,39 @@ pub(crate) fn find(
         pieces.push(piece);
     }
     shared::share(&mut labels, &mut pieces, kind, check)?;
-    Ok(Pieces { labels, pieces })
+    Ok(Pieces { labels, pieces, rest })
+}
+
+/// The rest pose with a shape for components that are a point there: that of the first frame in which they have their size.
+fn unfolded(source: Source<'_>, components: &Components, all: &[u32]) -> Option<Vec<Vec3>> {
+    let mut rest: Option<Vec<Vec3>> = None;
+    for members in (0..components.count()).map(|c| components.of(c)).filter(|members| members.len() >= MIN_VERTICES) {
+        let first = source.rest(members[0]);
+        if members.iter().any(|&i| source.rest(i).distance(first) > MAX_POINT) {
+            continue;
+        }
+        let body = Body::gather(source, members, all);
+        let largest = body.frames.iter().map(|posed| posed.spread).fold(0.0, f64::max);
+        let size = (largest / body.count).sqrt();
+        if size < MIN_EXTENT || body.extent() > body::COLLAPSED * size {
+            continue;
+        }
+        let frame = body.frames.iter().position(|posed| posed.spread >= 0.5 * largest).unwrap_or(0) as u32;
+        let rest = rest.get_or_insert_with(|| source.rest.to_vec());
+        let (low, high) = (members[0] as usize, members[members.len() - 1] as usize + 1);
+        source.frames.read(&[frame], low..high, &mut |_, positions| {
+            members.iter().for_each(|&i| rest[i as usize] = positions[i as usize - low]);
+        });
+    }
+    rest
 }
 
 impl Pieces {
     /// Makes each of a few vertices a piece: its bone moves without turning.
     pub fn add_points(&mut self, sequence: &MeshSequence, space: &UnitSpace, vertices: &[u32]) {
         let frames = sequence.frames();
-        let source = Source { rest: sequence.rest(), frames: &*frames, space };
+        let rest = self.rest.as_deref().unwrap_or(sequence.rest());
+        let source = Source { rest, frames: &*frames, space };
         let all: Vec<u32> = (0..sequence.frame_count() as u32).collect();
         for &i in vertices {
             self.labels[i as usize] = self.pieces.len() as u32;
@@ -219,6 +251,11 @@ impl Piece {
             true
         });
         transforms
+    }
+
+    /// Whether it is a point in some frame.
+    pub fn is_hidden(&self) -> bool {
+        self.body.frames.iter().any(|posed| self.body.is_collapsed(posed))
     }
 
     /// The axes that the bone scales along.

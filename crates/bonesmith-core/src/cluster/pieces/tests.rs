@@ -7,7 +7,9 @@ use super::*;
 use crate::mesh::sequence::RawSequence;
 
 use crate::synthetic::awkward;
-use crate::synthetic::pieces::{ROBOT_LINKS, WallParams, beside, cloth, mixed, robot_arm, soft_body, wall, with_noise};
+use crate::synthetic::pieces::{
+    Hidden, ROBOT_LINKS, WallParams, appearing, beside, cloth, mixed, robot_arm, soft_body, wall, with_noise,
+};
 
 fn found(raw: RawSequence, kind: BoneKind) -> (MeshSequence, Pieces) {
     let sequence = MeshSequence::try_from(raw).unwrap();
@@ -22,7 +24,8 @@ fn worst(sequence: &MeshSequence, pieces: &Pieces) -> f64 {
     for (j, piece) in pieces.pieces.iter().enumerate() {
         for (t, m) in piece.transforms().iter().enumerate() {
             for i in (0..sequence.vertex_count()).filter(|&i| pieces.labels[i] == j as u32) {
-                let posed = m.transform_point3(space.point(sequence.rest()[i]));
+                let rest = pieces.rest.as_deref().unwrap_or(sequence.rest());
+                let posed = m.transform_point3(space.point(rest[i]));
                 worst = worst.max(posed.distance(space.point(sequence.frame(t)[i])));
             }
         }
@@ -54,6 +57,25 @@ fn what_stays_together_shares_a_bone() {
     // A wall that has not been hit yet.
     let (_, pieces) = found(wall(&WallParams { frames: 2, ..params }), BoneKind::Rigid);
     assert_eq!(pieces.pieces.len(), 1);
+}
+
+#[test]
+fn cubes_that_appear_later_are_pieces() {
+    let params = WallParams { columns: 8, rows: 5, frames: 40, split: true, ..WallParams::default() };
+    for hidden in [Hidden::InPlace, Hidden::AtOrigin, Hidden::FarAway] {
+        let (sequence, pieces) = found(appearing(&params, hidden), BoneKind::Rigid);
+        assert_eq!(pieces.pieces.len(), 40, "{hidden:?}");
+        assert!(pieces.labels.iter().all(|&label| label != SOFT), "{hidden:?}");
+        assert!(worst(&sequence, &pieces) < 1e-6, "{hidden:?}: {}", worst(&sequence, &pieces));
+        // Scale 0 where it is a point, and a rest pose with a shape.
+        let collapsed = hidden != Hidden::FarAway;
+        assert_eq!(pieces.pieces.iter().any(Piece::is_hidden), collapsed, "{hidden:?}");
+        assert_eq!(pieces.rest.is_some(), collapsed, "{hidden:?}");
+        for m in pieces.pieces.iter().flat_map(Piece::transforms) {
+            let scale = m.matrix3.determinant();
+            assert!((scale - 1.0).abs() < 1e-9 || (collapsed && m.matrix3 == DMat3::ZERO), "{hidden:?}: {scale}");
+        }
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ const LINEAR: i32 = 4;
 const GIMBAL: f64 = 1.0 - 1e-9;
 
 /// Writes clip `c` of every node.
-pub fn write(scene: &mut Scene, c: usize, clip: &Clip, plan: &Joints, skeleton: &Skeleton) -> io::Result<()> {
+pub fn write(scene: &mut Scene, c: usize, clip: &Clip, trees: &[(&Joints, &Skeleton)]) -> io::Result<()> {
     let (stack, layer) = (scene.id(), scene.id());
     let (start, end) =
         (clip.times_secs.first().map_or(0, |t| ticks(*t)), clip.times_secs.last().map_or(0, |t| ticks(*t)));
@@ -37,9 +37,11 @@ pub fn write(scene: &mut Scene, c: usize, clip: &Clip, plan: &Joints, skeleton: 
     scene.connect(layer, stack);
     let times: Vec<i64> = clip.times_secs.iter().map(|t| ticks(*t)).collect();
     let mut writer = Writer { scene, layer, clip: c, times };
-    for (j, nodes) in plan.nodes.iter().enumerate() {
+    let nodes =
+        trees.iter().flat_map(|(plan, skeleton)| plan.nodes.iter().enumerate().map(move |node| (node, skeleton)));
+    for (at, ((j, nodes), skeleton)) in nodes.enumerate() {
         // One curve with every key, so that a clip in which nothing moves keeps its length.
-        let all_keys = j == 0;
+        let all_keys = at == 0;
         if let (Some(node), Some(motion)) = (skeleton.outers[j], &nodes.outer) {
             writer.node(node, motion, all_keys)?;
             writer.node(skeleton.joints[j], &nodes.joint, false)?;

@@ -11,8 +11,8 @@ use super::binary::{Properties, Record};
 use super::mesh::uv_name;
 use crate::{texture, warning};
 
-/// Writes all materials of a mesh and hands them to its node, in order.
-pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
+/// Writes all materials and connects them with the nodes of meshes, in order.
+pub fn write(scene: &mut Scene, surface: &Surface, models: &[i64]) {
     if surface.face_materials.is_empty() {
         return;
     }
@@ -24,7 +24,7 @@ pub fn write(scene: &mut Scene, surface: &Surface, model: i64) {
     for material in &surface.materials {
         let id = scene.id();
         scene.object("Material", record(id, material));
-        scene.connect(id, model);
+        models.iter().for_each(|model| scene.connect(id, *model));
         let textures = &material.textures;
         for (texture, property) in [
             (textures.base_color, "DiffuseColor"),

@@ -3,9 +3,11 @@
 use std::io;
 
 use bonesmith_core::mesh::surface::CornerAttribute;
+use bonesmith_core::transform::Trs;
 use bonesmith_core::{Rig, Surface};
 use glam::Vec3;
 
+use super::animation::degrees;
 use super::binary::{Properties, Record};
 use super::{EXTRAS, Scene};
 use crate::classes::intern;
@@ -18,25 +20,39 @@ pub struct Mesh {
     pub model: i64,
 }
 
-/// Writes geometry and node.
-pub fn write(scene: &mut Scene, rig: &Rig, extras: &str) -> io::Result<Mesh> {
-    let mesh = Mesh { geometry: scene.id(), model: scene.id() };
+/// Writes geometry and node of a skinned mesh.
+pub fn write_skinned(scene: &mut Scene, rig: &Rig, extras: &str) -> io::Result<Mesh> {
     let name = if rig.name.is_empty() { "mesh" } else { &rig.name };
-    let points = rig.rest.iter().flat_map(|p| p.to_array().map(f64::from));
+    write(scene, name, &rig.rest, &rig.surface, &Trs::IDENTITY, Some(extras))
+}
+
+/// Writes geometry and node.
+pub fn write(
+    scene: &mut Scene,
+    name: &str,
+    rest: &[Vec3],
+    surface: &Surface,
+    place: &Trs,
+    extras: Option<&str>,
+) -> io::Result<Mesh> {
+    let mesh = Mesh { geometry: scene.id(), model: scene.id() };
+    let points = rest.iter().flat_map(|p| p.to_array().map(f64::from));
     let mut geometry = Record::new("Geometry").i64(mesh.geometry).object(name, "Geometry").text("Mesh").children([
         Properties::new().done(),
         Record::new("GeometryVersion").i32(124),
         Record::new("Vertices").f64s(points)?,
-        Record::new("PolygonVertexIndex").i32s(polygons(&rig.surface))?,
+        Record::new("PolygonVertexIndex").i32s(polygons(surface))?,
     ]);
-    geometry = layers(geometry, &rig.surface)?;
+    geometry = layers(geometry, surface)?;
     scene.object("Geometry", geometry);
-    let properties = Properties::new()
+    let mut properties = Properties::new()
         .choice("InheritType", 1)
-        .local("Lcl Translation", [0.0; 3])
-        .local("Lcl Rotation", [0.0; 3])
-        .local("Lcl Scaling", [1.0; 3])
-        .user_string(EXTRAS, extras);
+        .local("Lcl Translation", place.translation.to_array())
+        .local("Lcl Rotation", degrees(place.rotation, None))
+        .local("Lcl Scaling", place.scale.to_array());
+    if let Some(extras) = extras {
+        properties = properties.user_string(EXTRAS, extras);
+    }
     let model = Record::new("Model").i64(mesh.model).object(name, "Model").text("Mesh").children([
         Record::new("Version").i32(232),
         properties.done(),

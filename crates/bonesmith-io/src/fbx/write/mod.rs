@@ -12,6 +12,7 @@ mod animation;
 mod binary;
 mod material;
 mod mesh;
+mod pieces;
 mod skeleton;
 
 use std::borrow::Cow;
@@ -24,8 +25,11 @@ use serde::Serialize;
 
 use self::binary::{CREATION_TIME, FILE_ID, Properties, Record};
 use super::{EXTRAS, MAX_DEPTH};
+use crate::joints::{self, Joints};
 use crate::origin::{far_origin, moved};
-use crate::{IoError, atomic, joints};
+use crate::{IoError, atomic};
+
+pub use self::pieces::save_pieces;
 
 /// Ticks of FBX's clock in a second.
 const TICKS_PER_SEC: f64 = 46_186_158_000.0;
@@ -34,6 +38,9 @@ const TIME_MODES: [(f64, i32); 8] =
     [(120.0, 1), (100.0, 2), (60.0, 3), (50.0, 4), (48.0, 5), (30.0, 6), (25.0, 10), (24.0, 11)];
 /// Number of any other rate.
 const CUSTOM_RATE: i32 = 14;
+
+/// Number of the node that holds everything.
+const ROOT: i64 = 0;
 
 /// What FBX has no words for; read back by `fbx::read`.
 #[derive(Serialize)]
@@ -57,6 +64,10 @@ struct Scene {
 }
 
 impl Scene {
+    fn new() -> Self {
+        Self { objects: Vec::new(), connections: Vec::new(), counts: HashMap::new(), last_id: 1_000_000 }
+    }
+
     /// A new number for an object.
     fn id(&mut self) -> i64 {
         self.last_id += 1;
@@ -80,6 +91,12 @@ impl Scene {
 
 /// Writes a rig as binary FBX 7.4, or 7.5 where it is larger than that can hold.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
+    check(rig, path)?;
+    write_file(records(rig).map_err(|e| IoError::os(path, e))?, path)
+}
+
+/// Refuses what FBX cannot hold, and warns of what is lost.
+fn check(rig: &Rig, path: &Path) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::unsupported(path, what);
     rig.check().map_err(|e| unsupported(e.to_string()))?;
     if rig.rest.is_empty() {
@@ -89,7 +106,10 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
         return Err(unsupported(format!("clip {:?}: its times are beyond the clock of FBX", clip.name)));
     }
     material::warn_of_losses(&rig.surface, path);
-    let records = records(rig).map_err(|e| IoError::os(path, e))?;
+    Ok(())
+}
+
+fn write_file(records: Vec<Record>, path: &Path) -> Result<(), IoError> {
     let version = binary::version(&records);
     let head = head(version);
     let all: Vec<Record> = head.into_iter().chain(records).collect();
@@ -98,14 +118,26 @@ pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
 
 /// Everything that depends on the rig.
 fn records(rig: &Rig) -> io::Result<Vec<Record>> {
-    let mut scene = Scene { objects: Vec::new(), connections: Vec::new(), counts: HashMap::new(), last_id: 1_000_000 };
+    let mut scene = Scene::new();
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
+    let plan = plan(rig)?;
+    let mesh = mesh::write_skinned(&mut scene, rig, &extras(rig, &plan))?;
+    material::write(&mut scene, &rig.surface, &[mesh.model]);
+    let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, ROOT, origin.unwrap_or_default())?;
+    for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
+        animation::write(&mut scene, c, clip, &[(&plan, &skeleton)])?;
+    }
+    Ok(finished(scene, rig))
+}
+
+/// Nodes of the bones, as deep as our own reader goes.
+fn plan(rig: &Rig) -> io::Result<Joints> {
     let plan = joints::plan(rig);
     if let Some(bone) = plan.beyond_float32() {
         return Err(io::Error::other(joints::too_far(rig, bone)));
     }
-    // Below the node that holds all, and as deep as our own reader goes.
+    // Below the node that holds all.
     if plan.deepest() + 2 > MAX_DEPTH as usize {
         let deepest = plan.deepest();
         return Err(io::Error::other(format!(
@@ -113,28 +145,27 @@ fn records(rig: &Rig) -> io::Result<Vec<Record>> {
             MAX_DEPTH - 2
         )));
     }
-    let mesh = mesh::write(&mut scene, rig, &extras(rig, &plan))?;
-    material::write(&mut scene, &rig.surface, mesh.model);
-    let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, origin.unwrap_or_default())?;
-    for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
-        animation::write(&mut scene, c, clip, &plan, &skeleton)?;
-    }
+    Ok(plan)
+}
+
+/// Everything but the head.
+fn finished(mut scene: Scene, rig: &Rig) -> Vec<Record> {
     let document = scene.id();
     let documents = Record::new("Documents")
         .child(Record::new("Count").i32(1))
         .child(Record::new("Document").i64(document).text("").text("Scene").child(Record::new("RootNode").i64(0)));
     let definitions = definitions(&scene);
-    Ok(vec![
+    vec![
         global_settings(rig),
         documents,
         Record::new("References"),
         definitions,
         Record::new("Objects").children(scene.objects),
         Record::new("Connections").children(scene.connections),
-    ])
+    ]
 }
 
-fn extras(rig: &Rig, plan: &joints::Joints) -> String {
+fn extras(rig: &Rig, plan: &Joints) -> String {
     let detached = rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
     let extras = RigExtras {
         kind: rig.kind,

@@ -21,12 +21,19 @@ pub struct Skeleton {
     pub joints: Vec<i64>,
 }
 
-/// Writes the nodes below one at `origin`, what hangs the mesh on them, and the bind pose.
-pub fn write(scene: &mut Scene, rig: &Rig, plan: &Joints, mesh: &Mesh, origin: DVec3) -> io::Result<Skeleton> {
+/// Writes the nodes below one at `origin`, which is below `above`, what hangs the mesh on them, and the bind pose.
+pub fn write(
+    scene: &mut Scene,
+    rig: &Rig,
+    plan: &Joints,
+    mesh: &Mesh,
+    above: i64,
+    origin: DVec3,
+) -> io::Result<Skeleton> {
     let root = scene.id();
     let name = format!("{}_skeleton", if rig.name.is_empty() { "rig" } else { &rig.name });
     node(scene, root, &name, &Trs { translation: origin, ..Trs::IDENTITY }, "Null");
-    scene.connect(root, 0);
+    scene.connect(root, above);
     scene.connect(mesh.model, root);
     let mut skeleton = Skeleton { outers: Vec::new(), joints: Vec::new() };
     for (bone, nodes) in rig.bones.iter().zip(&plan.nodes) {
@@ -62,7 +69,7 @@ pub fn write(scene: &mut Scene, rig: &Rig, plan: &Joints, mesh: &Mesh, origin: D
 }
 
 /// A node and what it is.
-fn node(scene: &mut Scene, id: i64, name: &str, place: &Trs, kind: &'static str) {
+pub fn node(scene: &mut Scene, id: i64, name: &str, place: &Trs, kind: &'static str) {
     let attribute = scene.id();
     let flags = if kind == "Null" { "Null" } else { "Skeleton" };
     let record = Record::new("NodeAttribute")

@@ -1,5 +1,6 @@
 //! Clips as animations: one channel per node and property that moves.
 
+use bonesmith_core::Clip;
 use bonesmith_core::transform::Trs;
 use gltf_json::animation::{Animation, Channel, Interpolation, Property, Sampler, Target};
 use gltf_json::validation::Checked;
@@ -39,6 +40,13 @@ pub struct AnimationBuilder {
 }
 
 impl AnimationBuilder {
+    /// The animation of a clip, no channels yet; an error names the clip.
+    pub fn of_clip(builder: &mut Builder, clip: &Clip) -> Result<Self, String> {
+        let times = KeyTimes::new(&clip.times_secs)
+            .ok_or_else(|| format!("clip {:?}: its times do not rise in float32", clip.name))?;
+        Ok(Self::new(builder, &clip.name, &times))
+    }
+
     /// No channels yet.
     pub fn new(builder: &mut Builder, clip_name: &str, times: &KeyTimes) -> Self {
         let all = builder.floats(&times.secs, Purpose::Times);

@@ -13,6 +13,7 @@ mod buffer;
 pub mod material;
 mod mesh;
 mod pieces;
+mod skins;
 mod split;
 
 use std::borrow::Cow;
@@ -40,6 +41,7 @@ use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic, texture};
 
 pub use self::pieces::save_pieces;
+pub use self::skins::save_skins;
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
 pub const MAX_INFLUENCES: usize = 8;
@@ -99,21 +101,56 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     if rig.rest.is_empty() {
         return Err(unsupported("the rig has no vertices".into()));
     }
-    let virtual_influences = layers.virtual_weights().map_or(0, SparseWeights::max_influences);
-    let influences = rig.weights.max_influences().max(virtual_influences);
-    if influences > MAX_INFLUENCES {
-        return Err(unsupported(format!(
-            "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
-             use 8 influences or fewer, or write .npz"
-        )));
-    }
     texture::warn_of_unwritable(&rig.surface, path);
     let rig = &*placed(rig);
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
+    let skinned = write_skinned(&mut builder, rig, layers, shapes, origin).map_err(unsupported)?;
+    write_scene(&mut builder, vec![skinned.tree.root, skinned.mesh]);
+    for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
+        let mut animation = AnimationBuilder::of_clip(&mut builder, clip).map_err(unsupported)?;
+        skinned.tree.write_clip(&mut builder, &mut animation, &skinned.plan, c, true);
+        if !shapes.is_empty() {
+            let weights = (0..clip.frame_count()).flat_map(|t| shapes.iter().map(move |shape| [shape.weights[c][t]]));
+            let weights: Vec<[f32; 1]> = weights.collect();
+            animation.channel(&mut builder, skinned.mesh, Property::MorphTargetWeights, &weights, false);
+        }
+        animation.finish(&mut builder);
+    }
+    write_files(builder, path)
+}
+
+fn check_influences(influences: usize) -> Result<(), String> {
+    if influences <= MAX_INFLUENCES {
+        return Ok(());
+    }
+    Err(format!(
+        "some vertices have {influences} influences, glTF takes at most {MAX_INFLUENCES}: \
+         use 8 influences or fewer, or write .npz"
+    ))
+}
+
+/// A skinned mesh with its joints.
+struct Skinned {
+    plan: Joints,
+    tree: Tree,
+    /// Node of the mesh.
+    mesh: Index<Node>,
+}
+
+/// Writes the mesh of a rig, its joints and its skin; `rig` and `shapes` are in glTF's axes, relative to `origin`.
+fn write_skinned(
+    builder: &mut Builder,
+    rig: &Rig,
+    layers: Layers<'_>,
+    shapes: &[BlendShape],
+    origin: Option<DVec3>,
+) -> Result<Skinned, String> {
+    let virtual_influences = layers.virtual_weights().map_or(0, SparseWeights::max_influences);
+    check_influences(rig.weights.max_influences().max(virtual_influences))?;
     let mesh = write_mesh(
-        &mut builder,
+        builder,
         &MeshSource {
             name: &rig.name,
             rest: &rig.rest,
@@ -125,41 +162,19 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     );
     let plan = joints::plan(rig);
     if let Some(bone) = plan.beyond_float32() {
-        return Err(unsupported(joints::too_far(rig, bone)));
+        return Err(joints::too_far(rig, bone));
     }
-    let tree = write_tree(&mut builder, rig, &plan);
+    let tree = write_tree(builder, rig, &plan);
     builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
-    let skin = write_skin(&mut builder, rig, &plan, &tree);
+    let skin = write_skin(builder, rig, &plan, &tree, None);
     match layers {
         Layers::None => {}
-        Layers::Two(two) => write_layers(&mut builder, skin, &two.blends),
-        Layers::Ddm(ddm) => write_ddm(&mut builder, skin, ddm, origin.unwrap_or(DVec3::ZERO)),
+        Layers::Two(two) => write_layers(builder, skin, &two.blends),
+        Layers::Ddm(ddm) => write_ddm(builder, skin, ddm, origin.unwrap_or(DVec3::ZERO)),
     }
     let node = Node { mesh: Some(mesh), skin: Some(skin), name: name(&rig.name), ..Node::default() };
-    let mesh_node = builder.root.push(node);
-    write_scene(&mut builder, vec![tree.root, mesh_node]);
-    for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
-        let times = KeyTimes::new(&clip.times_secs)
-            .ok_or_else(|| unsupported(format!("clip {:?}: its times do not rise in float32", clip.name)))?;
-        let mut animation = AnimationBuilder::new(&mut builder, &clip.name, &times);
-        for (j, bone) in plan.nodes.iter().enumerate() {
-            // One channel with every key, so that a clip in which nothing moves keeps its length.
-            let all_keys = j == 0;
-            if let (Some(node), Some(motion)) = (tree.outers[j], &bone.outer) {
-                animation.node(&mut builder, node, motion, c, all_keys);
-                animation.node(&mut builder, tree.joints[j], &bone.joint, c, false);
-            } else {
-                animation.node(&mut builder, tree.joints[j], &bone.joint, c, all_keys);
-            }
-        }
-        if !shapes.is_empty() {
-            let weights = (0..clip.frame_count()).flat_map(|t| shapes.iter().map(move |shape| [shape.weights[c][t]]));
-            let weights: Vec<[f32; 1]> = weights.collect();
-            animation.channel(&mut builder, mesh_node, Property::MorphTargetWeights, &weights, false);
-        }
-        animation.finish(&mut builder);
-    }
-    write_files(builder, path)
+    let mesh = builder.root.push(node);
+    Ok(Skinned { plan, tree, mesh })
 }
 
 /// In glTF's axes and unit; `surface.space` still has the rig's own, for the extras.
@@ -215,6 +230,28 @@ struct Tree {
     joints: Vec<Index<Node>>,
 }
 
+impl Tree {
+    /// Adds the channels of clip `c`. With `keep_length` one of them has every key, so that a clip in which nothing moves keeps its length.
+    fn write_clip(
+        &self,
+        builder: &mut Builder,
+        animation: &mut AnimationBuilder,
+        plan: &Joints,
+        c: usize,
+        keep_length: bool,
+    ) {
+        for (j, bone) in plan.nodes.iter().enumerate() {
+            let all_keys = keep_length && j == 0;
+            if let (Some(node), Some(motion)) = (self.outers[j], &bone.outer) {
+                animation.node(builder, node, motion, c, all_keys);
+                animation.node(builder, self.joints[j], &bone.joint, c, false);
+            } else {
+                animation.node(builder, self.joints[j], &bone.joint, c, all_keys);
+            }
+        }
+    }
+}
+
 fn write_tree(builder: &mut Builder, rig: &Rig, plan: &Joints) -> Tree {
     let rig_name = if rig.name.is_empty() { "rig" } else { &rig.name };
     let root = builder.root.push(Node { name: Some(format!("{rig_name}_skeleton")), ..Node::default() });
@@ -267,9 +304,16 @@ fn adopt(builder: &mut Builder, parent: Index<Node>, child: Index<Node>) {
     builder.root.nodes[parent.value()].children.get_or_insert_default().push(child);
 }
 
-fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree) -> Index<Skin> {
-    let inverse_binds = builder.floats(&plan.inverse_binds, Purpose::Plain);
-    let detached = rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
+/// A skin of all bones, or of some.
+fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree, some: Option<&[usize]>) -> Index<Skin> {
+    let inverse_binds = match some {
+        None => builder.floats(&plan.inverse_binds, Purpose::Plain),
+        Some(bones) => {
+            let own: Vec<[f32; 16]> = bones.iter().map(|&j| plan.inverse_binds[j]).collect();
+            builder.floats(&own, Purpose::Plain)
+        }
+    };
+    let detached = some.is_none() && rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
     let parents = || rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)).collect();
     let skin_extras = SkinExtras {
         kind: rig.kind,
@@ -280,7 +324,10 @@ fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree) -> I
         extensions: None,
         extras: extras::pack(skin_extras),
         inverse_bind_matrices: Some(inverse_binds),
-        joints: tree.joints.clone(),
+        joints: match some {
+            None => tree.joints.clone(),
+            Some(bones) => bones.iter().map(|&j| tree.joints[j]).collect(),
+        },
         name: name(&rig.name),
         skeleton: Some(tree.root),
     })

@@ -93,6 +93,7 @@ fn text(value: &Value) -> String {
         Value::Float3(v) => tuple(v),
         Value::Float4(v) => tuple(v),
         Value::Double3(v) => tuple(v),
+        Value::Quat(q) => tuple(q),
         Value::Matrix(m) => matrix(m),
         Value::Tokens(list) | Value::Prepend(list) => array(list.iter(), |s, out| out.push_str(&quoted(s))),
         Value::Ints(list) => array(list.iter(), |i, out| _ = write!(out, "{i}")),

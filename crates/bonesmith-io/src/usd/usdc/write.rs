@@ -294,6 +294,8 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
             Value::Float3(v) => self.plain(kind::VEC3F, v.map(f32::to_le_bytes).as_flattened())?,
             Value::Float4(v) => self.plain(kind::VEC4F, v.map(f32::to_le_bytes).as_flattened())?,
             Value::Double3(v) => self.plain(kind::VEC3D, v.map(f64::to_le_bytes).as_flattened())?,
+            // Stored with the imaginary part first.
+            Value::Quat([w, x, y, z]) => self.plain(kind::QUATF, &packed4([*x, *y, *z, *w]))?,
             Value::Matrix(m) => self.plain(kind::MATRIX4D, m.map(f64::to_le_bytes).as_flattened())?,
             Value::Tokens(list) => {
                 let tokens: Vec<u32> = list.iter().map(|s| self.token(s)).collect();

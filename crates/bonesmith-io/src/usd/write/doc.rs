@@ -68,6 +68,8 @@ pub enum Value<'a> {
     Float4([f32; 4]),
     /// Three numbers.
     Double3([f64; 3]),
+    /// A rotation: w, x, y, z.
+    Quat([f32; 4]),
     /// Row by row, for row vectors.
     Matrix([f64; 16]),
     /// Names.

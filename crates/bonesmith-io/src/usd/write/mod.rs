@@ -8,6 +8,7 @@
 
 pub mod doc;
 mod names;
+mod pieces;
 mod skeleton;
 mod surface;
 
@@ -16,14 +17,16 @@ use std::io::{self, Cursor, Write};
 use std::path::Path;
 
 use bonesmith_core::{MeshSequence, Rig, Space, UpAxis};
-use glam::Vec3;
+use glam::{DVec3, Vec3};
 
 use self::doc::{Doc, Prim, Property, Value};
 use self::names::Names;
-use self::surface::{Normals, Picture, add_materials, extent, mesh_prim, pictures};
+use self::surface::{Normals, Picture, bind, extent, materials, mesh_prim, pictures};
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
 use crate::{BlendShape, IoError, atomic, texture};
+
+pub use self::pieces::save_pieces;
 
 /// Rates that times are likely to come from, most likely first; then any whole number is tried.
 const USUAL_RATES: [f64; 9] = [24.0, 30.0, 25.0, 60.0, 50.0, 48.0, 120.0, 24000.0 / 1001.0, 30000.0 / 1001.0];
@@ -44,15 +47,24 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice()));
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
-    let mut root = skeleton::root_prim(rig, shapes, &clock, &pictures).map_err(unsupported)?;
-    if let Some(origin) = origin {
-        root = root
-            .with(Property::of("double3", "xformOp:translate", Value::Double3(origin.to_array())))
-            .with(Property::uniform("token[]", "xformOpOrder", Value::Tokens(vec!["xformOp:translate".into()])));
-    }
+    let root_name = Names::default().unique(&rig.name, "rig");
+    let (materials, scope) = materials(&format!("/{root_name}"), &rig.surface, &pictures);
+    let mut root = skeleton::root_prim(rig, shapes, &clock, "", root_name, &materials).map_err(unsupported)?;
+    root.children.extend(scope);
+    let root = at_origin(root, origin);
     let times = rig.clips.first().map(|clip| clip.times_secs.as_slice()).unwrap_or_default();
     let doc = layer(root, &rig.surface.space, &clock, times);
     write(&doc, &pictures, path)
+}
+
+/// A prim whose children are relative to `origin`.
+fn at_origin(root: Prim<'_>, origin: Option<DVec3>) -> Prim<'_> {
+    let Some(origin) = origin else { return root };
+    root.with(Property::of("double3", "xformOp:translate", Value::Double3(origin.to_array()))).with(Property::uniform(
+        "token[]",
+        "xformOpOrder",
+        Value::Tokens(vec!["xformOp:translate".into()]),
+    ))
 }
 
 /// Writes a mesh animation as points with time samples over the rest pose.
@@ -75,7 +87,8 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     mesh =
         mesh.with(Property { samples: points, ..Property::of("point3f[]", "points", Value::Points(sequence.rest())) });
     let mut apis = Vec::new();
-    let (mut mesh, scope) = add_materials(&format!("/{name}"), mesh, surface, &pictures, &mut apis);
+    let (materials, scope) = materials(&format!("/{name}"), surface, &pictures);
+    mesh = bind(mesh, surface, &materials, &mut apis);
     if !apis.is_empty() {
         mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
     }

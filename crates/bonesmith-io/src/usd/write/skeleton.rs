@@ -6,7 +6,7 @@ use glam::{DAffine3, DMat4};
 
 use super::doc::{Prim, Property, Value};
 use super::names::Names;
-use super::surface::{Normals, Picture, add_materials, mesh_prim, set_extras};
+use super::surface::{Materials, Normals, bind, mesh_prim, set_extras};
 use super::{Clock, rows};
 use crate::BlendShape;
 use crate::joints::{self, Joints, NodeMotion};
@@ -42,12 +42,14 @@ pub fn check_shapes(rig: &Rig, shapes: &[BlendShape]) -> Result<(), String> {
     Ok(())
 }
 
-/// The prim that holds all of a rig.
+/// The prim that holds all of a rig but its materials: `root_name` below `above` (a path, empty for the top).
 pub fn root_prim<'a>(
     rig: &'a Rig,
     shapes: &[BlendShape],
     clock: &Clock,
-    pictures: &[Option<Picture>],
+    above: &str,
+    root_name: String,
+    materials: &Materials,
 ) -> Result<Prim<'a>, String> {
     let shapes = &within_unit_weights(shapes);
     let plan = joints::plan_half_scales(rig);
@@ -55,9 +57,7 @@ pub fn root_prim<'a>(
         return Err(joints::too_far(rig, bone));
     }
     let (joints, joint_of_bone) = joints(rig, &plan)?;
-    let mut names = Names::default();
-    let root_name = names.unique(&rig.name, "rig");
-    let root_path = format!("/{root_name}");
+    let root_path = format!("{above}/{root_name}");
     let mut siblings = Names::default();
     // Programs show the names of prims: which rig it is should be among them.
     let skeleton_name = siblings.unique(&format!("{root_name}_skeleton"), "skeleton");
@@ -74,13 +74,12 @@ pub fn root_prim<'a>(
     }
     let bound = animations.first().map(|prim| format!("{root_path}/{}", prim.name));
     let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
-    let (mesh, scope) =
-        skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, pictures);
+    let mesh =
+        skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, materials);
     let mut root = Prim::new("SkelRoot", root_name);
     root.children.push(skeleton);
     root.children.extend(animations);
     root.children.push(mesh);
-    root.children.extend(scope);
     Ok(root)
 }
 
@@ -210,8 +209,8 @@ fn skinned_mesh<'a>(
     joint_of_bone: &[usize],
     shapes: &[BlendShape],
     shape_names: &[String],
-    pictures: &[Option<Picture>],
-) -> (Prim<'a>, Option<Prim<'a>>) {
+    materials: &Materials,
+) -> Prim<'a> {
     let slots = rig.weights.max_influences().max(1);
     let (mut indices, mut weights) = (Vec::new(), Vec::new());
     for i in 0..rig.vertex_count() {
@@ -236,12 +235,11 @@ fn skinned_mesh<'a>(
         let targets = shape_names.iter().map(|name| format!("{path}/{name}")).collect();
         mesh = mesh.with(Property { targets, uniform: true, ..Property::new("", "skel:blendShapeTargets") });
     }
-    let (mut mesh, scope) = add_materials(root, mesh, &rig.surface, pictures, &mut apis);
-    mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
+    mesh = bind(mesh, &rig.surface, materials, &mut apis).meta("apiSchemas", Value::Prepend(apis));
     for (shape, name) in shapes.iter().zip(shape_names) {
         mesh.children.push(shape_prim(shape, name));
     }
-    (mesh, scope)
+    mesh
 }
 
 /// Offsets of the vertices that the shape moves.

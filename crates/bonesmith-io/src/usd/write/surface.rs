@@ -124,18 +124,20 @@ pub fn pictures<'a>(surface: &'a Surface, path: &Path) -> Vec<Option<Picture<'a>
     surface.images.iter().map(picture).collect()
 }
 
-/// Adds materials below `root` (a path) and binds the faces of `mesh` to them.
-pub fn add_materials<'a>(
-    root: &str,
-    mut mesh: Prim<'a>,
-    surface: &Surface,
-    pictures: &[Option<Picture>],
-    apis: &mut Vec<String>,
-) -> (Prim<'a>, Option<Prim<'a>>) {
+/// The materials of a file, to which its meshes are bound.
+#[derive(Default)]
+pub struct Materials {
+    /// [materials] their prims.
+    paths: Vec<String>,
+    /// (file, name) of pictures.
+    images: Vec<(String, String)>,
+}
+
+/// Materials below `root` (a path), and the prim that holds them; none where the surface has none.
+pub fn materials<'a>(root: &str, surface: &Surface, pictures: &[Option<Picture>]) -> (Materials, Option<Prim<'a>>) {
     if surface.materials.is_empty() {
-        return (mesh, None);
+        return Default::default();
     }
-    apis.push("MaterialBindingAPI".into());
     let mut names = Names::default();
     let mut scope = Prim::new("Scope", "materials");
     let mut paths = Vec::new();
@@ -145,6 +147,19 @@ pub fn add_materials<'a>(
         scope.children.push(material_prim(material, name, &path, surface, pictures));
         paths.push(path);
     }
+    let stem = |file: &str| file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned();
+    let named = pictures.iter().zip(&surface.images);
+    let images = named.filter_map(|(p, image)| p.as_ref().map(|p| (stem(&p.name), image.name.clone()))).collect();
+    (Materials { paths, images }, Some(scope))
+}
+
+/// Binds the faces of `mesh` to materials.
+pub fn bind<'a>(mut mesh: Prim<'a>, surface: &Surface, materials: &Materials, apis: &mut Vec<String>) -> Prim<'a> {
+    let Materials { paths, images } = materials;
+    if paths.is_empty() {
+        return mesh;
+    }
+    apis.push("MaterialBindingAPI".into());
     let used: Vec<u32> = {
         let mut used = surface.face_materials.clone();
         used.sort_unstable();
@@ -171,14 +186,11 @@ pub fn add_materials<'a>(
             mesh.children.push(subset);
         }
     }
-    let stem = |file: &str| file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned();
-    let named = pictures.iter().zip(&surface.images);
-    let images = named.filter_map(|(p, image)| p.as_ref().map(|p| (stem(&p.name), image.name.clone()))).collect();
-    let own = own_extras(&mesh).map(|own| MeshExtras { materials: paths, images, ..own });
+    let own = own_extras(&mesh).map(|own| MeshExtras { materials: paths.clone(), images: images.clone(), ..own });
     if let Some(own) = own {
         mesh = set_extras(mesh, &own);
     }
-    (mesh, Some(scope))
+    mesh
 }
 
 fn own_extras(prim: &Prim) -> Option<MeshExtras> {

@@ -219,7 +219,7 @@ fn folder() -> PathBuf {
 
 /// Files for the outside judges in `tests/clients`, as `gltf/judges.rs` and `usd/judges.rs` write them.
 ///
-/// `all_there`: the frame in which Blender's vertices are told apart, where they are not at rest.
+/// `all_there`: the frame in which Blender's vertices are reported apart, where they are not at rest.
 fn write_for_judges(name: &str, rig: &Rig, all_there: Option<usize>) {
     let list = |positions: Vec<Vec3>| positions.iter().map(|p| p.to_array()).collect::<Vec<_>>();
     let frames = [0, 1, 5, 9, rig.clips[0].frame_count() - 1];

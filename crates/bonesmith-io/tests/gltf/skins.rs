@@ -1,0 +1,111 @@
+//! One rig as several skins of few joints: the same positions, every face once.
+
+use bonesmith_core::deform::lbs;
+use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+use bonesmith_core::{BoneKind, Rig};
+use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig, save_skins};
+use glam::Vec3;
+
+use crate::judges::{folder, some_frames, write_reference};
+use crate::rigs;
+
+fn rig_of(bones: usize, influences: usize) -> Rig {
+    let params = PosedRigParams { bones, influences, kind: BoneKind::Rigid, frames: 6, softness: 0.3, detail: 3 };
+    Rig { name: "skins".into(), ..posed_rig(9, &params).rig }
+}
+
+fn pose(rig: &Rig, t: usize) -> Vec<Vec3> {
+    lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t))
+}
+
+#[test]
+fn every_skin_has_few_joints_and_every_face_is_there_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (bones, influences, max_joints) in [(24, 4, 16), (24, 4, 20), (24, 2, 8), (40, 1, 6), (9, 3, 9)] {
+        let rig = rig_of(bones, influences);
+        let path = dir.path().join(format!("{bones}_{influences}_{max_joints}.gltf"));
+        let order = save_skins(&rig, &path, max_joints).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let joints: Vec<usize> =
+            json["skins"].as_array().unwrap().iter().map(|skin| skin["joints"].as_array().unwrap().len()).collect();
+        assert!(joints.iter().all(|count| *count <= max_joints), "{joints:?}");
+        assert!(joints.len() >= bones.div_ceil(max_joints) && (joints.len() > 1) == (bones > max_joints), "{joints:?}");
+        let read = load_sequence(std::slice::from_ref(&path), &LoadOptions::default()).unwrap();
+        assert_eq!(read.frames.len(), 6);
+        for t in 0..6 {
+            let posed = pose(&rig, t);
+            assert_eq!(read.frames[t].positions.len(), order.len());
+            let pairs = order.iter().zip(&read.frames[t].positions);
+            let worst = pairs.map(|(&i, p)| p.distance(posed[i as usize])).fold(0.0, f32::max);
+            assert!(worst < 1e-5, "{bones} {max_joints}, frame {t}: {worst}");
+        }
+        let faces = |faces: &mut dyn Iterator<Item = Vec<u32>>| {
+            let mut all: Vec<Vec<u32>> = faces.collect();
+            all.sort();
+            all
+        };
+        let original = |face: &[u32]| face.iter().map(|&i| order[i as usize]).collect::<Vec<u32>>();
+        assert_eq!(
+            faces(&mut read.surface.topology.faces().map(original)),
+            faces(&mut rig.surface.topology.faces().map(<[u32]>::to_vec))
+        );
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), rig.vertex_count());
+        // Joints that skins share are one bone.
+        assert!(load_rig(&path).unwrap().bone_count() <= bones);
+    }
+}
+
+#[test]
+fn a_skin_that_is_small_enough_stays_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = rig_of(9, 3);
+    let (one, split) = (dir.path().join("one.glb"), dir.path().join("split.glb"));
+    save_rig(&rig, &one).unwrap();
+    let order = save_skins(&rig, &split, 9).unwrap();
+    assert!(std::fs::read(one).unwrap() == std::fs::read(split).unwrap());
+    assert!(order.iter().copied().eq(0..rig.vertex_count() as u32));
+}
+
+#[test]
+fn points_and_materials_are_divided_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = rigs::Recipe { seams: true, ..rigs::Recipe::new("seams", BoneKind::Affine) }.build();
+    let mut points = rig.clone();
+    points.surface = Default::default();
+    for (name, rig) in [("seams.glb", rig), ("points.glb", points)] {
+        let path = dir.path().join(name);
+        // As few as a face needs.
+        let fewest = (1..rig.bone_count()).find(|&count| save_skins(&rig, &path, count).is_ok()).unwrap();
+        let order = save_skins(&rig, &path, fewest).unwrap();
+        let read = load_sequence(&[path], &LoadOptions::default()).unwrap();
+        let posed = pose(&rig, 2);
+        let pairs = order.iter().zip(&read.frames[2].positions);
+        assert!(pairs.map(|(&i, p)| p.distance(posed[i as usize])).fold(0.0, f32::max) < 1e-4, "{name}");
+        assert_eq!(read.surface.materials.len(), rig.surface.materials.len(), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.glb");
+    let message = save_skins(&rig_of(24, 4), &path, 3).unwrap_err().to_string();
+    assert!(
+        message.contains("face") && message.contains("joints, and a skin may have 3") && !path.exists(),
+        "{message}"
+    );
+    let message = save_skins(&rig_of(24, 4), &dir.path().join("x.usda"), 3).unwrap_err().to_string();
+    assert!(message.contains("several skins can be written as .glb and .gltf"), "{message}");
+}
+
+#[test]
+fn skins_for_the_judges() {
+    let rig = rig_of(24, 4);
+    save_skins(&rig, &folder().join("skins.glb"), 16).unwrap();
+    let frames: Vec<(usize, Vec<Vec3>)> = some_frames(6).into_iter().map(|t| (t, pose(&rig, t))).collect();
+    let fps = 1.0 / (rig.clips[0].times_secs[1] - rig.clips[0].times_secs[0]);
+    write_reference("skins", fps, &rig.rest, &frames);
+}

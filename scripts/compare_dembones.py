@@ -174,7 +174,7 @@ def run_bonesmith(binary, path, bones, threads, effort):
     kept = ("bones", "influences", "e_rms", "rmse_percent", "max_error", "normal_degrees", "skinned_degrees", "iterations", "version")
     stages = said["seconds"]
     seconds = stages["prepare"] + stages["fit"]
-    # The processor time of the stages is not told apart: they get the whole process's share of a core.
+    # The processor time of the stages cannot be separated: they get the whole process's share of a core.
     share = min(threads, cpu / (stages["total"] + stages["evaluate"]))
     result = {key: said[key] for key in kept} | {"stages": stages}
     return result | {"seconds": seconds, "cpu_seconds": seconds * share}

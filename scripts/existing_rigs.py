@@ -48,12 +48,12 @@ def main(bonesmith, sequences):
             folder = Path(folder)
             moving, still = rigs(truth, folder)
             for solve, rig in [("weights", moving), ("motion", still), ("both", moving)]:
-                told = fit(bonesmith, path, rig, solve, folder / "out.npz")
-                found, true = weights_of(folder / "out.npz", told["bones"]), truth["gt_weights"]
+                summary = fit(bonesmith, path, rig, solve, folder / "out.npz")
+                found, true = weights_of(folder / "out.npz", summary["bones"]), truth["gt_weights"]
                 used = (found > 0) | (true > 0)
                 off = f"{np.abs(found - true)[used].mean():.1e}" if solve == "weights" else ""
-                shape = f"{told['vertices']} | {told['bones']} | {told['frames']}"
-                print(f"| {path.stem} | {shape} | {solve} | {told['e_rms']:.1e} | {off} | {told['seconds']['fit']:.2f} |")
+                shape = f"{summary['vertices']} | {summary['bones']} | {summary['frames']}"
+                print(f"| {path.stem} | {shape} | {solve} | {summary['e_rms']:.1e} | {off} | {summary['seconds']['fit']:.2f} |")
 
 
 if __name__ == "__main__":

@@ -88,21 +88,21 @@ def reference(path):
     return fps, rest, [(round(times[t] * fps), pose(t)) for t in some]
 
 
-def told_of(path):
-    """What the reference says, where it is JSON."""
+def reference_json(path):
+    """The reference, where it is JSON."""
     return json.loads(path.with_suffix(".json").read_text()) if path.with_suffix(".json").exists() else {}
 
 
 def check_bones(path, size):
     """Names, parents and places of the bones, and names of the animations, where the reference tells them."""
-    told = told_of(path)
-    if "bones" not in told:
+    expected = reference_json(path)
+    if "bones" not in expected:
         return ""
     armature = next(o for o in bpy.context.scene.objects if o.type == "ARMATURE")
     found = {bone.name: bone for bone in armature.data.bones}
-    if sorted(found) != sorted(bone["name"] for bone in told["bones"]):
+    if sorted(found) != sorted(bone["name"] for bone in expected["bones"]):
         raise ValueError(f"the bones are {sorted(found)}")
-    for bone in told["bones"]:
+    for bone in expected["bones"]:
         parent = found[bone["name"]].parent
         if (parent.name if parent else None) != bone["parent"]:
             raise ValueError(f"{bone['name']} hangs on {parent}")
@@ -111,10 +111,10 @@ def check_bones(path, size):
         if off > TOLERANCE * size:
             raise ValueError(f"{bone['name']} is {off:g} from where it should be")
     actions = sorted(action.name for action in bpy.data.actions)
-    lost = [clip for clip in told["clips"] if not any(name == clip or name.startswith(clip + "_") for name in actions)]
+    lost = [clip for clip in expected["clips"] if not any(name == clip or name.startswith(clip + "_") for name in actions)]
     if lost:
         raise ValueError(f"no animation {lost}; there are {actions}")
-    return f", {len(found)} bones by name, {len(told['clips'])} clips"
+    return f", {len(found)} bones by name, {len(expected['clips'])} clips"
 
 
 def check(path):
@@ -123,7 +123,7 @@ def check(path):
     import_fresh(path, fps)
     tree = check_bones(path, size)
     objects = meshes()
-    match = told_of(path).get("match")
+    match = reference_json(path).get("match")
     if match is None:
         which = originals(rest, positions(objects, evaluated=False), size)
     else:

@@ -17,10 +17,10 @@ from usd_judge import judge
 TOLERANCE = 1e-4
 
 
-def positions(told):
+def positions(truth):
     depsgraph = bpy.context.evaluated_depsgraph_get()
     meshes = [o for o in bpy.context.scene.objects if o.type == "MESH"]
-    names = told.get("meshes")
+    names = truth.get("meshes")
     if len(meshes) != len(names or [""]):
         raise ValueError(f"{len(meshes)} meshes arrived")
     if names:
@@ -38,34 +38,34 @@ def positions(told):
     return np.concatenate(parts)
 
 
-def in_blender(points, told):
+def in_blender(points, truth):
     """Z up and in metres."""
-    points = np.array(points) * told["metres_per_unit"]
-    return points if told["up"] == "Z" else np.stack([points[:, 0], -points[:, 2], points[:, 1]], axis=1)
+    points = np.array(points) * truth["metres_per_unit"]
+    return points if truth["up"] == "Z" else np.stack([points[:, 0], -points[:, 2], points[:, 1]], axis=1)
 
 
 def check(path):
-    told = json.loads(Path(f"{path}.json").read_text())
+    truth = json.loads(Path(f"{path}.json").read_text())
     bpy.ops.wm.read_factory_settings(use_empty=True)
     scene = bpy.context.scene
-    scene.render.fps = round(told["fps"])
+    scene.render.fps = round(truth["fps"])
     bpy.ops.wm.usd_import(filepath=str(path), apply_unit_conversion_scale=True)
-    rest = in_blender(told["rest"], told)
+    rest = in_blender(truth["rest"], truth)
     size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
-    if told["bones"]:
+    if truth["bones"]:
         armatures = [o for o in scene.objects if o.type == "ARMATURE"]
-        if len(armatures) != 1 or len(armatures[0].data.bones) < told["bones"]:
+        if len(armatures) != 1 or len(armatures[0].data.bones) < truth["bones"]:
             raise ValueError(f"{[len(a.data.bones) for a in armatures]} bones arrived")
     worst = moved = 0.0
-    for frame in told["frames"]:
-        scene.frame_set(round(frame["secs"] * told["fps"]))
-        expected = in_blender(frame["positions"], told)
-        found = positions(told)
+    for frame in truth["frames"]:
+        scene.frame_set(round(frame["secs"] * truth["fps"]))
+        expected = in_blender(frame["positions"], truth)
+        found = positions(truth)
         if found.shape != expected.shape:
             raise ValueError(f"{len(found)} of {len(expected)} vertices arrived")
         worst = max(worst, float(np.linalg.norm(found - expected, axis=1).max()))
         moved = max(moved, float(np.linalg.norm(expected - rest, axis=1).max()))
-    return worst / size, moved / size, len(told["frames"])
+    return worst / size, moved / size, len(truth["frames"])
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ def need(condition, text):
         raise ValueError(text)
 
 
-def the_meshes(stage, told):
+def the_meshes(stage, truth):
     meshes = [UsdGeom.Mesh(prim) for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh)]
-    names = told.get("meshes")
+    names = truth.get("meshes")
     need(len(meshes) == len(names or [""]), f"{len(meshes)} meshes")
     for mesh, name in zip(meshes, names or []):
         pieces = name.startswith("piece_")
@@ -36,11 +36,11 @@ def the_meshes(stage, told):
     return meshes
 
 
-def check_layer(stage, told):
-    need(UsdGeom.GetStageUpAxis(stage) == told["up"], f"up axis {UsdGeom.GetStageUpAxis(stage)}")
+def check_layer(stage, truth):
+    need(UsdGeom.GetStageUpAxis(stage) == truth["up"], f"up axis {UsdGeom.GetStageUpAxis(stage)}")
     unit = UsdGeom.GetStageMetersPerUnit(stage)
-    need(abs(unit - told["metres_per_unit"]) < 1e-9, f"metersPerUnit {unit}")
-    need(abs(stage.GetTimeCodesPerSecond() - told["fps"]) < 1e-6, f"{stage.GetTimeCodesPerSecond()} time codes a second")
+    need(abs(unit - truth["metres_per_unit"]) < 1e-9, f"metersPerUnit {unit}")
+    need(abs(stage.GetTimeCodesPerSecond() - truth["fps"]) < 1e-6, f"{stage.GetTimeCodesPerSecond()} time codes a second")
     need(bool(stage.GetDefaultPrim()), "no default prim")
 
 
@@ -58,7 +58,7 @@ def check_faces(mesh, vertices):
         need(len(flat) == expected, f"{primvar.GetName()}: {len(flat)} values, {expected} expected")
 
 
-def skinned(stage, mesh, told):
+def skinned(stage, mesh, truth):
     """A function from time codes to positions in the world, by UsdSkel's own evaluation."""
     root = UsdSkel.Root.Find(mesh.GetPrim())
     need(bool(root), "no SkelRoot")
@@ -72,7 +72,7 @@ def skinned(stage, mesh, told):
     valid, reason = skeleton.GetTopology().Validate()
     need(valid, f"the joints are no tree: {reason}")
     joints = len(skeleton.GetJointOrder())
-    need(joints >= told["bones"], f"{joints} joints")
+    need(joints >= truth["bones"], f"{joints} joints")
     indices = np.array(skinning.GetJointIndicesPrimvar().Get()).reshape(-1, skinning.GetNumInfluencesPerComponent())
     weights = np.array(skinning.GetJointWeightsPrimvar().Get()).reshape(indices.shape)
     need(indices.min() >= 0 and indices.max() < joints, "a vertex names no joint")
@@ -124,20 +124,20 @@ def validate(stage):
 
 
 def check(path):
-    told = json.loads(Path(f"{path}.json").read_text())
+    truth = json.loads(Path(f"{path}.json").read_text())
     stage = Usd.Stage.Open(str(path))
-    check_layer(stage, told)
-    meshes = the_meshes(stage, told)
-    rest = np.array(told["rest"])
+    check_layer(stage, truth)
+    meshes = the_meshes(stage, truth)
+    rest = np.array(truth["rest"])
     size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
-    is_skinned = lambda mesh: bool(told["bones"]) and mesh.GetPrim().HasAttribute("primvars:skel:jointIndices")
-    need(bool(told["bones"]) == any(map(is_skinned, meshes)), "no skinned mesh")
+    is_skinned = lambda mesh: bool(truth["bones"]) and mesh.GetPrim().HasAttribute("primvars:skel:jointIndices")
+    need(bool(truth["bones"]) == any(map(is_skinned, meshes)), "no skinned mesh")
     for mesh in meshes:
         check_faces(mesh, len(mesh.GetPointsAttr().Get(Usd.TimeCode.EarliestTime())))
-    parts = [skinned(stage, mesh, told) if is_skinned(mesh) else sampled(stage, mesh) for mesh in meshes]
+    parts = [skinned(stage, mesh, truth) if is_skinned(mesh) else sampled(stage, mesh) for mesh in meshes]
     positions = lambda code: np.concatenate([part(code) for part in parts])
     worst = moved = 0.0
-    for frame in told["frames"]:
+    for frame in truth["frames"]:
         found = positions(Usd.TimeCode(frame["secs"] * stage.GetTimeCodesPerSecond()))
         expected = np.array(frame["positions"])
         need(found.shape == expected.shape, f"{len(found)} vertices")
@@ -145,7 +145,7 @@ def check(path):
         moved = max(moved, float(np.linalg.norm(expected - rest, axis=1).max()))
     found = validate(stage)
     need(not found, "; ".join(found[:4]))
-    return worst / size, moved / size, len(told["frames"])
+    return worst / size, moved / size, len(truth["frames"])
 
 
 if __name__ == "__main__":

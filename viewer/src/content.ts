@@ -104,7 +104,7 @@ function weightArrays(blobs: Blobs, part: Weights): WeightArrays {
 
 function modelContent(blobs: Blobs, model: Model): ModelContent {
   const skin = model.skin ? { ...weightArrays(blobs, model.skin), joints: model.skin.joints, matrices: blobs.f32(model.skin.matrices) } : null;
-  const bones = (model.bones ?? []).filter((bone) => bone.kind !== "virtual");
+  const bones = model.bones ?? [];
   const weights = model.bone_weights ? weightArrays(blobs, model.bone_weights) : skin && skin.joints <= bones.length ? skin : null;
   const error = model.error;
   return {

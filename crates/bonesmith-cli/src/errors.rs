@@ -15,7 +15,7 @@ use bonesmith::report::ReportError;
 use bonesmith::text::figure;
 use bonesmith::{Error, PickError, Warning};
 
-use crate::output::tell;
+use crate::output::emit;
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +66,12 @@ pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
         Err(error) => error,
     };
     if error.chain().any(|cause| cause.is::<Cancelled>()) {
-        tell("cancelled");
+        emit("cancelled");
         return ExitCode::from(130);
     }
-    tell(&format!("error: {}", one_line(&error)));
+    emit(&format!("error: {}", one_line(&error)));
     if let Some(hint) = hint(&error) {
-        tell(&format!("hint: {hint}"));
+        emit(&format!("hint: {hint}"));
     }
     ExitCode::from(2)
 }

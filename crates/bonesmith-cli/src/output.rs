@@ -22,7 +22,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 const LONGEST_LINE: usize = 2000;
 
 /// A line on stderr. If nobody can read it, nothing can be done about that.
-pub fn tell(line: &str) {
+pub fn emit(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", plain(line));
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::args::GlobalArgs;
 use crate::errors::{self, Usage};
-use crate::output::tell;
+use crate::output::emit;
 use crate::settings::{self, JsonTarget, ReportTarget};
 use crate::sheet::Sheet;
 
@@ -182,8 +182,8 @@ impl Session {
     pub fn warn(&self, text: &str) {
         match &self.display {
             Display::Nothing => {}
-            Display::Lines(_) => tell(&format!("warning: {text}")),
-            Display::Bar(bar) => bar.suspend(|| tell(&format!("warning: {text}"))),
+            Display::Lines(_) => emit(&format!("warning: {text}")),
+            Display::Bar(bar) => bar.suspend(|| emit(&format!("warning: {text}"))),
         }
     }
 }

@@ -85,6 +85,23 @@ fn licences_are_allowed() {
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
+/// As `[sources]` and `[bans]` of `deny.toml`: everything is from the registry, and says which version it needs.
+#[test]
+fn dependencies_come_from_the_registry_with_a_version() {
+    let metadata = metadata();
+    let registry = |source: &str| source.starts_with("registry+https://github.com/rust-lang/crates.io-index");
+    for package in packages(&metadata) {
+        let name = &package["name"];
+        assert!(package["source"].is_null() || package["source"].as_str().is_some_and(registry), "{name}: {package}");
+        if package["source"].is_null() {
+            for dependency in package["dependencies"].as_array().unwrap() {
+                let wildcard = dependency["req"] == "*" && dependency["path"].is_null();
+                assert!(!wildcard, "{name}: {} has no version", dependency["name"]);
+            }
+        }
+    }
+}
+
 #[test]
 fn expressions_are_understood() {
     let allowed = BTreeSet::from(["MIT".to_owned(), "Apache-2.0 WITH LLVM-exception".to_owned()]);

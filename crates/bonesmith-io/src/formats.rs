@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn an_unknown_extension_is_no_format() {
         for name in ["x.xyz", "x", "x.glbx", "glb"] {
-            for kind in [Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective, Basis] {
+            for kind in ModelKind::ALL {
                 assert!(refused(name, Needs::of(kind)).contains("can be written as"), "{name}");
             }
         }

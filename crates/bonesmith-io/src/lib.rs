@@ -5,6 +5,7 @@
 
 mod alembic;
 mod atomic;
+mod classes;
 mod clips;
 mod detect;
 mod error;

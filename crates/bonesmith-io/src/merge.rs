@@ -53,6 +53,13 @@ impl Parts {
             }
             _ => None,
         };
+        self.merged.tangents = match (self.merged.tangents.take(), part.tangents.clone()) {
+            (Some(mut own), Some(theirs)) => {
+                append(&mut own, Some(theirs), total, [0.0; 4]);
+                Some(own)
+            }
+            _ => None,
+        };
         if self.merged.colors.is_some() || part.colors.is_some() {
             let name = part.colors.as_ref().map_or("color", |c| &c.name).to_owned();
             let mut colors = self.merged.colors.take().unwrap_or_else(|| blank(&name, corners, [1.0; 4]));
@@ -138,6 +145,16 @@ pub fn turned(normal: [f32; 3], linear: DMat3) -> [f32; 3] {
     }
     let turned = linear.inverse().transpose() * DVec3::from_array(normal.map(f64::from));
     turned.try_normalize().map_or(normal, |n| n.as_vec3().to_array())
+}
+
+/// A tangent after `linear`, which mirrors the side of the bitangent with everything else.
+pub fn turned_tangent([x, y, z, sign]: [f32; 4], linear: DMat3) -> [f32; 4] {
+    if linear == DMat3::IDENTITY {
+        return [x, y, z, sign];
+    }
+    let turned = linear * DVec3::new(x.into(), y.into(), z.into());
+    let [x, y, z] = turned.try_normalize().map_or([x, y, z], |t| t.as_vec3().to_array());
+    [x, y, z, if linear.determinant() < 0.0 { -sign } else { sign }]
 }
 
 /// One value on all corners.

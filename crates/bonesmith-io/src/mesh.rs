@@ -110,6 +110,9 @@ fn adopt(surface: &mut Surface, mut rest: Surface) {
     if rest.normals.is_none() {
         rest.normals = surface.normals.take();
     }
+    if rest.tangents.is_none() {
+        rest.tangents = surface.tangents.take();
+    }
     if rest.colors.is_none() {
         rest.colors = surface.colors.take();
     }

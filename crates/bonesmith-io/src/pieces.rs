@@ -89,10 +89,7 @@ impl<'a> Parts<'a> {
         }
         let node_from_rest = DAffine3::from_mat4(DMat4::from_cols_array(&plan.inverse_binds[j].map(f64::from)));
         let mut surface = of_faces(&self.rigid.surface, &self.faces[j], |i| self.numbers[i as usize]);
-        for normal in surface.normals.iter_mut().flat_map(|normals| &mut normals.values) {
-            let turned = node_from_rest.transform_vector3(Vec3::from_array(*normal).as_dvec3());
-            *normal = turned.as_vec3().to_array();
-        }
+        surface.turn(node_from_rest.matrix3);
         let place = |i: &u32| node_from_rest.transform_point3(self.rigid.rest[*i as usize].as_dvec3()).as_vec3();
         Some(Part { rest: self.vertices[j].iter().map(place).collect(), surface })
     }
@@ -210,6 +207,7 @@ fn of_faces(all: &Surface, faces: &[u32], vertex: impl Fn(u32) -> u32) -> Surfac
         topology,
         uv_sets: all.uv_sets.iter().map(|uv| picked(uv, &corners)).collect(),
         normals: all.normals.as_ref().map(|normals| picked(normals, &corners)),
+        tangents: all.tangents.as_ref().map(|tangents| picked(tangents, &corners)),
         colors: all.colors.as_ref().map(|colors| picked(colors, &corners)),
         face_materials: match all.face_materials.is_empty() {
             true => Vec::new(),

@@ -110,9 +110,9 @@ pub fn same_bind(a: &DAffine3, b: &DAffine3) -> bool {
 }
 
 /// Parents as our own files store them, -1 for roots; `None` where they are not those of `count` bones.
-pub fn forest(told: &[i32], count: usize) -> Option<Vec<Option<usize>>> {
+pub fn forest(reported: &[i32], count: usize) -> Option<Vec<Option<usize>>> {
     let parent = |&p: &i32| if p == -1 { Some(None) } else { usize::try_from(p).ok().filter(|p| *p < count).map(Some) };
-    let parents: Option<Vec<Option<usize>>> = told.iter().map(parent).collect();
+    let parents: Option<Vec<Option<usize>>> = reported.iter().map(parent).collect();
     parents.filter(|parents| parents.len() == count && is_forest(parents))
 }
 

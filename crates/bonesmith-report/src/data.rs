@@ -22,38 +22,50 @@ const LEVEL: u32 = 2;
 
 /// Where a buffer lies in the blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Buffer {
-    /// "u8", "u16", "u32" or "f32", little-endian.
+    /// Type of the elements.
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    pub kind: ElementKind,
     /// Bytes from the start of the unpacked blob.
     pub offset: usize,
     /// Elements.
     pub length: usize,
 }
 
+/// Types of elements, little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "lowercase")]
+pub enum ElementKind {
+    U8,
+    U16,
+    U32,
+    F32,
+}
+
 /// Numbers that a buffer can hold.
 pub trait Element: Copy {
     /// As in [`Buffer::kind`].
-    const KIND: &'static str;
+    const KIND: ElementKind;
     /// Appends it, little-endian.
     fn push(self, bytes: &mut Vec<u8>);
 }
 
 macro_rules! element {
-    ($type:ty, $name:literal) => {
+    ($type:ty, $kind:ident) => {
         impl Element for $type {
-            const KIND: &'static str = $name;
+            const KIND: ElementKind = ElementKind::$kind;
             fn push(self, bytes: &mut Vec<u8>) {
                 bytes.extend_from_slice(&self.to_le_bytes());
             }
         }
     };
 }
-element!(u8, "u8");
-element!(u16, "u16");
-element!(u32, "u32");
-element!(f32, "f32");
+element!(u8, U8);
+element!(u16, U16);
+element!(u32, U32);
+element!(f32, F32);
 
 /// Buffers one after the other.
 #[derive(Debug, Default)]
@@ -86,14 +98,24 @@ impl Blob {
 
 /// Positions in 16 bits per coordinate, each frame in a box of its own: a walk of many lengths costs no precision.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Positions {
-    /// How `positions` are written: "delta".
-    pub coding: &'static str,
+    /// How `positions` are written.
+    pub coding: Coding,
     /// [2, f, 3, N] low and high bytes of the differences of q, where `position = min + q / 65535 (max - min)` of the
     /// frame's box.
     pub positions: Buffer,
     /// [f, 6] corners of each box in model units: min x y z, max x y z.
     pub boxes: Buffer,
+}
+
+/// How positions are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "lowercase")]
+pub enum Coding {
+    /// Differences.
+    Delta,
 }
 
 impl Positions {
@@ -109,7 +131,7 @@ impl Positions {
         let coded = |t: usize| differences(before(t), &quantised[t]);
         let (low, high): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (0..frames.len()).into_par_iter().map(coded).unzip();
         let positions = blob.push(&[low.concat(), high.concat()].concat());
-        Self { coding: "delta", positions, boxes: blob.push(boxes.as_flattened().as_flattened()) }
+        Self { coding: Coding::Delta, positions, boxes: blob.push(boxes.as_flattened().as_flattened()) }
     }
 }
 
@@ -146,6 +168,7 @@ fn quantise(p: Vec3, min: Vec3, max: Vec3) -> [u16; 3] {
 
 /// Weights in 16 bits that sum to 65535 exactly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Influences {
     /// K.
     pub influences: usize,
@@ -226,7 +249,7 @@ mod tests {
         let longs = blob.push(&[70_000u32]);
         let floats = blob.push(&[0.5f32, -1.0]);
         assert_eq!((shorts.offset, longs.offset, floats.offset, blob.len()), (0, 8, 12, 20));
-        assert_eq!((shorts.kind, longs.kind, floats.kind), ("u16", "u32", "f32"));
+        assert_eq!((shorts.kind, longs.kind, floats.kind), (ElementKind::U16, ElementKind::U32, ElementKind::F32));
         let mut unpacked = Vec::new();
         let packed = STANDARD.decode(blob.to_base64()).unwrap();
         GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();

@@ -22,3 +22,5 @@ pub use subject::{MAX_INFLUENCES, Subject};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod typescript;

@@ -8,8 +8,8 @@ use glam::Vec3;
 
 use crate::data::{Blob, Influences, Positions, flat, rows_of};
 use crate::document::{
-    Bars, BlobInfo, ClipRow, Document, Done, ErrorPart, FORMAT, Figure, FileInfo, Frames, Largest, Mesh, Model, Plots,
-    Skin, StorageRow, Table,
+    Bars, BlobInfo, ClipRow, Document, Done, Encoding, ErrorPart, FORMAT, Figure, FileInfo, Frames, Largest, Mesh,
+    Model, Plots, Skin, StorageRow, Table, Up,
 };
 use crate::figures;
 use crate::subject::{self, Subject};
@@ -148,10 +148,10 @@ impl Scene<'_> {
             command: self.command.clone(),
             command_line: self.command_line.clone(),
             up: match surface.and_then(|surface| surface.space.up) {
-                Some(UpAxis::Z) => "z",
-                _ => "y",
+                Some(UpAxis::Z) => Up::Z,
+                _ => Up::Y,
             },
-            blob: BlobInfo { bytes: blob.len(), encoding: "gzip" },
+            blob: BlobInfo { bytes: blob.len(), encoding: Encoding::Gzip },
             file: FileInfo { limit_bytes, kept_frames_every: kept.every, frames_total },
             mesh,
             frames: Frames {
@@ -210,7 +210,7 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
     let heads = model.virtual_bones();
     Model {
         name: subject.name.clone(),
-        kind: model.kind().id(),
+        kind: model.kind(),
         rest,
         normals,
         skin,
@@ -220,7 +220,7 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
         bone_weights,
         virtual_heads: heads.map(|heads| blob.push(&flat(heads))),
         error: subject.metrics.map(|metrics| error(metrics, blob)),
-        verdict: subject.metrics.map(|metrics| metrics.verdict.clone()),
+        verdict: subject.metrics.map(|metrics| (&metrics.verdict).into()),
         plots: Plots {
             iterations: subject.iterations.clone(),
             influence_counts: model.influence_histogram(),
@@ -268,8 +268,8 @@ fn error(metrics: &Metrics, blob: &mut Blob) -> ErrorPart {
         per_vertex_rms: blob.push(&spread.vertex_rms),
         per_vertex_max: blob.push(&spread.vertex_max),
         max: Largest { value: metrics.max_error_model_units, frame, vertex },
-        percentiles: spread.percentiles,
-        per_frame: spread.frames.clone(),
+        percentiles: (&spread.percentiles).into(),
+        per_frame: (&spread.frames).into(),
         histogram: Bars { edges: spread.histogram.edges(), counts: spread.histogram.counts.clone() },
         radius: metrics.radius_model_units,
     }

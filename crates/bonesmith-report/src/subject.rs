@@ -7,7 +7,7 @@ use bonesmith_core::model::StoragePart;
 use bonesmith_core::{Bone, BoneKind, ModelKind, ModelRef};
 use glam::{DAffine3, DVec3, Vec3};
 
-use crate::document::{BoneRow, Figure, Iteration, Remark, StorageRow, Timing};
+use crate::document::{BoneRow, BoneRowKind, Figure, Iteration, Remark, StorageRow, Timing};
 
 /// Maximum number of influences that the page skins by itself; models with more are stored as positions.
 pub const MAX_INFLUENCES: usize = 16;
@@ -99,7 +99,7 @@ impl<'a> Subject<'a> {
         let row = |bone: &Bone| BoneRow {
             name: bone.name.clone(),
             parent: bone.parent.map_or(-1, |p| p as i64),
-            kind: "bone",
+            kind: BoneRowKind::Bone,
             head: bone.world_from_bind.translation.to_array(),
             tip: bone.tip.map(|tip| tip.to_array()),
         };

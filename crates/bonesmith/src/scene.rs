@@ -159,15 +159,21 @@ impl Simplified {
     }
 }
 
-/// The report of positions that were computed from a rig: the file as it was read back.
-pub fn frames_scene<'a>(command: &str, saved: &'a Saved, rig: &Rig, text: String) -> Scene<'a> {
+/// The report of positions that were computed from a rig's first clip: the file as it was read back, and the rig beside it.
+pub fn frames_scene<'a>(command: &str, saved: &'a Saved, rig: &'a Rig, text: String) -> Scene<'a> {
     let name = file_name(&saved.path);
     let mut subject = Subject::new(name.clone(), &saved.model, vec![0]);
     subject.storage.push(StorageRow::new(format!("file {name}"), saved.file_bytes));
+    let size = |model: ModelRef<'_>| (model.vertex_count(), model.clips().first().map(|clip| clip.frame_count()));
+    let mut subjects = vec![subject];
+    // Both are shown on one mesh in the same frames, or the result alone.
+    if size(rig.into()) == size(saved.model.view()) {
+        subjects.push(Subject::new(format!("{} (input)", rig.name), rig, vec![0]));
+    }
     Scene {
         title: format!("{} → {name}", rig.name),
         command: command.to_owned(),
-        subjects: vec![subject],
+        subjects,
         done: Done { text, ..Done::default() },
         ..Scene::default()
     }

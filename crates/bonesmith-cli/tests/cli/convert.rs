@@ -91,7 +91,7 @@ fn messages_are_plain_and_short() {
 }
 
 #[test]
-fn a_rest_pose_of_another_scale_is_told() {
+fn a_rest_pose_of_another_scale_is_reported() {
     let dir = folder();
     let raw = known(BoneKind::Rigid).sequence;
     let large: String = crate::harness::obj(&raw, 0)

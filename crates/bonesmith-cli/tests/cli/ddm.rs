@@ -115,6 +115,10 @@ fn formats_that_cannot_hold_the_result_are_refused_at_once() {
     assert_eq!(names(dir.path()), ["bar.npz", "broken.npz"]);
 }
 
+fn kind_and_name(model: &serde_json::Value) -> (&str, &str) {
+    (model["kind"].as_str().unwrap(), model["name"].as_str().unwrap())
+}
+
 #[test]
 fn delta_mush_is_an_animation_in_any_format_that_holds_one() {
     let dir = folder();
@@ -124,7 +128,11 @@ fn delta_mush_is_an_animation_in_any_format_that_holds_one() {
         let summary = bonesmith(dir.path(), &line).fine().json();
         assert_eq!((&summary["command"], &summary["method"]), (&"ddm".into(), &"delta-mush".into()), "{summary}");
         assert!(summary["frames"].as_u64().unwrap() > 1 && summary["file_bytes"].as_u64().unwrap() > 1000);
-        assert!(std::fs::metadata(dir.path().join("m.html")).unwrap().len() > 100_000);
+        // The page shows the file, and the rig beside it.
+        let html = std::fs::read_to_string(dir.path().join("m.html")).unwrap();
+        let (page, _) = bonesmith_report::extract(&html).unwrap();
+        let models: Vec<(&str, &str)> = page["models"].as_array().unwrap().iter().map(kind_and_name).collect();
+        assert_eq!(models, [("sequence", format!("m.{ending}").as_str()), ("lbs", "bar (input)")], "{ending}");
     }
     let info = bonesmith(dir.path(), "info m.abc --json -").fine().json();
     assert_eq!(info["holds"], "animation");

@@ -40,7 +40,7 @@ fn the_sample_job_of_dem_bones() {
 
 /// A missing texture is reported once, before the work, and in the summary; not with --quiet.
 #[test]
-fn what_does_not_come_along_is_told() {
+fn what_is_not_preserved_is_reported() {
     let dir = folder();
     let raw = known(bonesmith_core::BoneKind::Rigid).sequence;
     write_objs(&raw, &dir.path().join("walk"));
@@ -52,26 +52,27 @@ fn what_does_not_come_along_is_told() {
     });
     std::fs::write(&first, painted.collect::<String>()).unwrap();
     std::fs::write(dir.path().join("walk/a.mtl"), "newmtl skin\nmap_Kd gone.png\n").unwrap();
-    let told = |text: &str| text.lines().filter(|l| l.starts_with("warning: ")).map(str::to_owned).collect::<Vec<_>>();
+    let warnings =
+        |text: &str| text.lines().filter(|l| l.starts_with("warning: ")).map(str::to_owned).collect::<Vec<_>>();
     let fitted = bonesmith(dir.path(), "fit walk --bones 3 --effort fast -o walk.glb --json -").fine();
-    let lines = told(&fitted.stderr);
+    let lines = warnings(&fitted.stderr);
     assert!(lines.len() == 1 && lines[0].contains("gone.png") && lines[0].contains("\"skin\""), "{}", fitted.stderr);
     let warnings = &fitted.json()["warnings"];
     assert_eq!((warnings[0]["kind"].as_str(), warnings[0]["material"].as_str()), (Some("texture"), Some("skin")));
     assert!(warnings[0]["text"].as_str().unwrap().contains("frame_0.obj") && warnings[1].is_null(), "{warnings}");
-    assert_eq!(told(&bonesmith(dir.path(), "convert walk walk.npz").fine().stderr), lines);
-    assert_eq!(told(&bonesmith(dir.path(), "convert walk walk.npz --quiet").fine().stderr), [""; 0]);
+    assert_eq!(warnings(&bonesmith(dir.path(), "convert walk walk.npz").fine().stderr), lines);
+    assert_eq!(warnings(&bonesmith(dir.path(), "convert walk walk.npz --quiet").fine().stderr), [""; 0]);
     // The rig that was written holds all there is.
-    assert_eq!(told(&bonesmith(dir.path(), "info walk.glb").fine().stderr), [""; 0]);
+    assert_eq!(warnings(&bonesmith(dir.path(), "info walk.glb").fine().stderr), [""; 0]);
 }
 
 /// Shapes are kept by whoever knows them, and missed by whoever does not.
 #[test]
-fn shapes_that_a_command_has_no_use_for_are_told() {
+fn shapes_that_a_command_has_no_use_for_are_reported() {
     let dir = folder();
     walk(dir.path());
     bonesmith(dir.path(), "fit walk.npz --bones 2 --eigenskin 2 --effort fast -o walk.glb").fine();
-    for (line, told) in [
+    for (line, expected) in [
         ("eval walk.glb walk.npz", 0),
         ("info walk.glb", 0),
         ("convert walk.glb walk.usda", 0),
@@ -80,6 +81,6 @@ fn shapes_that_a_command_has_no_use_for_are_told() {
     ] {
         let run = bonesmith(dir.path(), line).fine();
         let shapes = run.stderr.lines().filter(|l| l.starts_with("warning: ") && l.contains("shape"));
-        assert_eq!(shapes.count(), told, "{line}\n{}", run.stderr);
+        assert_eq!(shapes.count(), expected, "{line}\n{}", run.stderr);
     }
 }

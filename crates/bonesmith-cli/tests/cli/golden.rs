@@ -59,7 +59,7 @@ fn data() -> PathBuf {
 }
 
 /// Straight to the stream: the test harness would swallow `eprintln!` of a test that passes.
-fn tell(line: &str) {
+fn emit(line: &str) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
@@ -69,7 +69,7 @@ fn check(group: &str, inputs: fn(&Path)) {
     let rows: Vec<_> = table.rows().filter(|row| row.group() == group).collect();
     let data = data();
     if let Some(missing) = rows.iter().flat_map(|row| row.data(&data)).find(|path| !path.exists()) {
-        return tell(&format!("SKIPPED: {} is not there (set BONESMITH_DATA)", missing.display()));
+        return emit(&format!("SKIPPED: {} is not there (set BONESMITH_DATA)", missing.display()));
     }
     let dir = folder();
     inputs(dir.path());
@@ -86,7 +86,7 @@ fn check(group: &str, inputs: fn(&Path)) {
     };
     let changed: Vec<String> = rows.iter().zip(found).filter_map(difference).collect();
     if pinned_on.machine != here.machine {
-        tell(&format!("golden {group}: figures only; pinned on {}, this is {}", pinned_on.machine, here.machine));
+        emit(&format!("golden {group}: figures only; pinned on {}, this is {}", pinned_on.machine, here.machine));
     }
     assert!(
         changed.is_empty(),

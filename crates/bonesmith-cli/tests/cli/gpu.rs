@@ -46,7 +46,7 @@ fn eval_on_the_gpu_gives_the_figures_of_the_processor() {
 fn bench_measures_every_model() {
     let dir = folder();
     write_rig(dir.path());
-    let line = "bench gpu -q rig.npz --instances 2 --virtual-bones 12 --json -";
+    let line = "bench gpu -q rig.npz --instances 2 --virtual-bones 12 --json - --report gpu.html";
     let Some(run) = adapter(bonesmith(dir.path(), line)) else { return };
     let value = run.json();
     assert!(value["bandwidth"]["copy"].as_f64().unwrap() > 0.0 && value["adapter"].is_string());
@@ -61,6 +61,9 @@ fn bench_measures_every_model() {
             "{row}"
         );
     }
+    let html = std::fs::read_to_string(dir.path().join("gpu.html")).unwrap();
+    let (page, _) = bonesmith_report::extract(&html).unwrap();
+    assert_eq!(page["tables"][0]["rows"].as_array().unwrap().len(), rows.len(), "{}", page["tables"]);
 }
 
 #[test]

@@ -50,18 +50,18 @@ fn every_command_writes_a_report_that_agrees_with_its_json() {
         ("fit walk.npz --method cpca --bones 3 -o v.npz", "basis"),
         ("eval v.npz walk.npz", "basis"),
     ] {
-        let told = bonesmith(dir.path(), &format!("{line} -q --report page.html --json -")).fine().json();
+        let summary = bonesmith(dir.path(), &format!("{line} -q --report page.html --json -")).fine().json();
         let json = page(&dir.path().join("page.html"));
         let model = &json["models"][0];
         assert_eq!(model["kind"], kind, "{line}");
         assert_eq!(json["command"], line.split(' ').next().unwrap());
-        assert_eq!(json["mesh"]["vertices"], told["vertices"], "{line}");
-        assert_eq!(json["frames"]["count"], told["frames"], "{line}");
+        assert_eq!(json["mesh"]["vertices"], summary["vertices"], "{line}");
+        assert_eq!(json["frames"]["count"], summary["frames"], "{line}");
         for (name, key) in [("E_RMS", "e_rms"), ("max error", "max_error"), ("RMSE", "rmse_percent")] {
-            assert_eq!(Some(figure(model, name)), told[key].as_f64(), "{line}: {name}");
+            assert_eq!(Some(figure(model, name)), summary[key].as_f64(), "{line}: {name}");
         }
-        assert_eq!(model["error"]["max"]["value"], told["max_error_model_units"], "{line}");
-        let (ours, theirs) = (&model["error"], &told["error_model_units"]);
+        assert_eq!(model["error"]["max"]["value"], summary["max_error_model_units"], "{line}");
+        let (ours, theirs) = (&model["error"], &summary["error_model_units"]);
         assert_eq!(ours["per_frame"], theirs["frames"], "{line}");
         assert_eq!(ours["percentiles"], theirs["percentiles"], "{line}");
         assert_eq!(ours["histogram"]["counts"], theirs["histogram"]["counts"], "{line}");
@@ -85,12 +85,12 @@ fn view_and_compare_know_shapes_and_bases() {
     let line = "compare k.glb v.npz --against walk.npz --report page.html --json -";
     let run = bonesmith(dir.path(), line).fine();
     assert!(!run.stderr.contains("warning"), "{}", run.stderr);
-    let (told, json) = (run.json(), page(&dir.path().join("page.html")));
-    let e_rms = told["models"][0]["e_rms"].as_f64().unwrap();
+    let (summary, json) = (run.json(), page(&dir.path().join("page.html")));
+    let e_rms = summary["models"][0]["e_rms"].as_f64().unwrap();
     assert!((e_rms - made["e_rms"].as_f64().unwrap()).abs() < 1e-6 * e_rms, "{e_rms} {}", made["e_rms"]);
     for (at, kind, bones) in [(0, "shaped", 2), (1, "basis", 0)] {
         let model = &json["models"][at];
-        assert_eq!((model["kind"].as_str(), told["models"][at]["kind"].as_str()), (Some(kind), Some(kind)));
+        assert_eq!((model["kind"].as_str(), summary["models"][at]["kind"].as_str()), (Some(kind), Some(kind)));
         assert_eq!(model["bones"].as_array().unwrap().len(), bones);
         assert!(model["positions"].is_object(), "{model}");
     }
@@ -262,11 +262,11 @@ fn compare_puts_models_side_by_side() {
     let line = "compare few.glb dense.npz two.npz soft.npz walk.npz --against walk.npz";
     let table = bonesmith(dir.path(), line).fine().stdout;
     assert_eq!(table.lines().filter(|line| line.starts_with('|')).count(), 7, "{table}");
-    let told = bonesmith(dir.path(), &format!("{line} -q --json - --report c.html")).fine().json();
+    let summary = bonesmith(dir.path(), &format!("{line} -q --json - --report c.html")).fine().json();
     let json = page(&dir.path().join("c.html"));
     let kinds: Vec<&str> = json["models"].as_array().unwrap().iter().map(|m| m["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["lbs", "lbs", "two_layer", "ddm", "sequence"]);
-    for (at, model) in told["models"].as_array().unwrap().iter().enumerate() {
+    for (at, model) in summary["models"].as_array().unwrap().iter().enumerate() {
         assert_eq!(json["table"]["rows"][at][1], model["e_rms"]);
         assert_eq!(Some(figure(&json["models"][at], "E_RMS")), model["e_rms"].as_f64());
         let seen = bonesmith(dir.path(), &format!("eval -q {} walk.npz --json -", model["file"].as_str().unwrap()));

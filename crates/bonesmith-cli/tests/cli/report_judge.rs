@@ -83,16 +83,16 @@ fn hand_over(name: &str, page: &Path, models: &[&Path], original: Option<&Path>)
         );
         let e_rms = metrics.as_ref().map(|m| m.e_rms);
         let name = path.file_name().unwrap().to_string_lossy();
-        let told =
+        let reported =
             json!({ "name": name, "e_rms": e_rms, "max": max, "frames": some(&frames), "bones": strongest(path) });
-        (told, frames)
+        (reported, frames)
     };
     let all: Vec<Value> = models
         .iter()
         .map(|path| {
-            let (told, frames) = model(path);
+            let (reported, frames) = model(path);
             box_of.extend(frames.concat());
-            told
+            reported
         })
         .collect();
     let low = box_of.iter().fold(Vec3::INFINITY, |a, b| a.min(*b));

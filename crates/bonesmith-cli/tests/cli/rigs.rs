@@ -142,9 +142,9 @@ fn clips_share_weights_and_are_named_after_their_files() {
     assert_eq!(run["clips"][1]["name"], "stop");
     for (file, clip) in [("start.npz", "start"), ("stop.npz", "stop")] {
         let e = e_rms(dir.path(), &format!("eval two.glb {file} --clip {clip}"));
-        let told =
+        let reported =
             run["clips"].as_array().unwrap().iter().find(|c| c["name"] == clip).unwrap()["e_rms"].as_f64().unwrap();
-        assert!((e - told).abs() < 1e-3 * told + 1e-6, "{e} {told}");
+        assert!((e - reported).abs() < 1e-3 * reported + 1e-6, "{e} {reported}");
     }
     // With one, whose animations are found by name; one that is not fitted stays.
     let cut = |name: &str, range: std::ops::Range<usize>| Clip {
@@ -189,7 +189,7 @@ fn subjects_share_weights_and_have_files_of_their_own() {
 }
 
 #[test]
-fn mistakes_of_units_axes_and_frames_are_told_with_the_flags_that_undo_them() {
+fn mistakes_of_units_axes_and_frames_are_reported_with_the_flags_that_undo_them() {
     let dir = folder();
     let (_, sequence) = character(dir.path());
     let correction = |scale, axes: &str| Correction { scale, axes: axes.parse().unwrap(), ..Correction::NONE };

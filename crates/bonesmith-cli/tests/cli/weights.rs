@@ -34,9 +34,9 @@ fn every_method_writes_a_rig_that_eval_accepts() {
     for method in ["bonesmith", "k-largest", "smooth", "geometric", "poisson"] {
         let line =
             format!("reduce -q dense.npz --influences 2 --method {method} --examples walk.npz -o r.glb --json -");
-        let told = bonesmith(dir.path(), &line).fine().json();
+        let reported = bonesmith(dir.path(), &line).fine().json();
         let seen = bonesmith(dir.path(), "eval -q r.glb walk.npz --json -").fine().json();
-        assert_eq!((&told["e_rms"], &told["method"]), (&seen["e_rms"], &method.into()), "{method}");
+        assert_eq!((&reported["e_rms"], &reported["method"]), (&seen["e_rms"], &method.into()), "{method}");
     }
 }
 

@@ -39,9 +39,9 @@ fn four_influences_worth_of_two_layers_beat_four_influences() {
         assert_eq!(compressed.info.stop, CompressStop::Full);
     }
     // What it minimised is what is measured.
-    let told = with.info.history.last().unwrap().1;
+    let reported = with.info.history.last().unwrap().1;
     let seen = e_rms(&with.rig, &sequence);
-    assert!((told - seen).abs() < 1e-2 * seen + 1e-3, "{told} {seen}");
+    assert!((reported - seen).abs() < 1e-2 * seen + 1e-3, "{reported} {seen}");
     // Single-layer weights beside it are those of the reduction without smoothness, or the largest.
     let rough = ReduceParams { smooth: 0.0, ..ReduceParams::default() };
     assert_eq!(with.rig.master.weights, reduce(&rig, Some(&sequence), &rough, &mut Silent).unwrap().rig.weights);

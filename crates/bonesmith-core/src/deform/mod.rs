@@ -14,7 +14,7 @@ pub(crate) use lbs::lbs_vertex;
 pub use lbs::{lbs, lbs_into, lbs_with_normals, two_layer, two_layer_into};
 pub use model::{Poser, posed};
 pub(crate) use shading::solve_rest_normals_from;
-pub use shading::{NormalRule, blended_matrix, solve_rest_normals};
+pub use shading::{NormalRule, blended_matrix, solve_rest_normals, solve_rest_tangents};
 
 /// Unit normal of a surface that `m` deforms, by the cofactors: the transposed inverse without its division. Zero where
 /// the matrix leaves no direction.

@@ -9,11 +9,13 @@
 //! ```
 //!
 //! by least squares, reweighted twice by the inverse distance [Weiszfeld1937]: a few frames that no normal fits do not decide.
+//! [`solve_rest_tangents`] does the same for the directions that a normal map is painted along, where there is one: engines deform
+//! them by `M`, too.
 
 // Loops over lanes are written with indices: that is the shape the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
-use glam::{DAffine3, DMat3, DVec3};
+use glam::{DAffine3, DMat3, DVec3, Vec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
@@ -21,6 +23,7 @@ use crate::mesh::normal_rows::NormalRows;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::shading::ShadingVertices;
 use crate::mesh::surface::CornerAttribute;
+use crate::mesh::tangents::TangentVertices;
 use crate::model::rig::{Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::solve::lanes::{Floats, LANES};
@@ -85,7 +88,7 @@ pub(crate) fn solve_rest_normals_from(
     if shading.count() == 0 {
         return None;
     }
-    let clips: Vec<ClipRows> = rig.clips.iter().zip(sequences).map(|(clip, s)| ClipRows::new(clip, s)).collect();
+    let solver = DirectionSolver::new(rig, sequences);
     let start: Vec<DVec3> = shading.rest_normals(&rig.rest).iter().map(|n| n.normalize_or_zero()).collect();
     let sides = shading.sides(&rig.rest);
     let of_vertices = of_vertices.filter(|_| shading.is_smooth());
@@ -97,23 +100,90 @@ pub(crate) fn solve_rest_normals_from(
         let find = |s: &&MeshSequence| NormalRows::new(s, shading.vertices(), shading.triangles(), range.clone());
         let found: Vec<NormalRows> =
             if of_vertices.is_some() { Vec::new() } else { sequences.iter().map(find).collect() };
-        part.par_iter_mut().with_min_len(64).enumerate().for_each_init(Point::default, |point, (k, normal)| {
-            let g = range.start + k;
-            let i = shading.vertices()[g] as usize;
-            let weights = || rig.weights.of(i);
-            point.clear();
-            for (c, clip) in clips.iter().enumerate() {
-                match of_vertices {
-                    Some(rows) => point.load(clip, weights(), rows, i, sides[g]),
-                    None => point.load(clip, weights(), &found[c], k, sides[g]),
-                }
+        let sides = &sides[range.clone()];
+        let points = shading.vertices()[range].iter().enumerate();
+        match of_vertices {
+            Some(rows) => {
+                let points = points.map(|(k, &i)| (i, i as usize, sides[k])).collect::<Vec<_>>();
+                solver.solve(part, &points, std::slice::from_ref(&rows));
             }
-            *normal = point.solve(start[g]);
-        });
+            None => {
+                let points = points.map(|(k, &i)| (i, k, sides[k])).collect::<Vec<_>>();
+                solver.solve(part, &points, &found.iter().collect::<Vec<_>>());
+            }
+        }
     }
     let values = normals.iter().map(|n| n.normalize_or(DVec3::Z).as_vec3().to_array()).collect();
     let name = rig.surface.normals.as_ref().map_or_else(|| "normals".to_owned(), |own| own.name.clone());
     Some(CornerAttribute { name, values, indices: shading.of_corner().to_vec() })
+}
+
+/// Rest tangents for which the tangents of `rig`'s clips, `M t`, come closest to those of the sequences; `None` without frames, and where
+/// no normal map asks for them. Call it with the normals that are stored.
+pub fn solve_rest_tangents(rig: &Rig, sequences: &[&MeshSequence]) -> Option<CornerAttribute<4>> {
+    let surface = &*rig.surface;
+    if sequences.is_empty() || !surface.needs_tangents() {
+        return None;
+    }
+    let shading = ShadingVertices::new(surface);
+    let tangents = TangentVertices::new(surface, &shading)?;
+    let normals = shading.rest_normals(&rig.rest);
+    let mut solved = tangents.tangents(&rig.rest, &normals);
+    let find = |positions: &[Vec3]| tangents.tangents(positions, &shading.normals(positions));
+    let rows: Vec<NormalRows> =
+        sequences.iter().map(|sequence| NormalRows::of_frames(sequence, solved.len(), find)).collect();
+    let points: Vec<(u32, usize, f64)> =
+        tangents.vertices().iter().enumerate().map(|(k, &vertex)| (vertex, k, 1.0)).collect();
+    DirectionSolver::new(rig, sequences).solve(&mut solved, &points, &rows.iter().collect::<Vec<_>>());
+    let sides = shading.sides(&rig.rest);
+    let value = |(k, tangent): (usize, &DVec3)| {
+        let g = tangents.shading()[k] as usize;
+        let direction = tangent.try_normalize().unwrap_or_else(|| any_tangent(normals[g]));
+        let sign = if tangents.mirrored()[k] { -sides[g] } else { sides[g] };
+        direction.extend(sign).as_vec4().to_array()
+    };
+    let mut values: Vec<[f32; 4]> = solved.iter().enumerate().map(value).collect();
+    let index = |(corner, k): (usize, &Option<u32>)| {
+        k.unwrap_or_else(|| {
+            let normal = normals[shading.of_corner()[corner] as usize];
+            values.push(any_tangent(normal).extend(1.0).as_vec4().to_array());
+            values.len() as u32 - 1
+        })
+    };
+    let indices = tangents.of_corner().iter().enumerate().map(index).collect();
+    let name = surface.tangents.as_ref().map_or_else(|| "tangents".to_owned(), |own| own.name.clone());
+    Some(CornerAttribute { name, values, indices })
+}
+
+/// A direction along the surface.
+fn any_tangent(normal: DVec3) -> DVec3 {
+    normal.try_normalize().map_or(DVec3::X, |normal| normal.any_orthonormal_vector())
+}
+
+/// Finds directions of the rest pose, point by point, for clips and what they should show.
+struct DirectionSolver<'a> {
+    rig: &'a Rig,
+    clips: Vec<ClipRows>,
+}
+
+impl<'a> DirectionSolver<'a> {
+    fn new(rig: &'a Rig, sequences: &[&MeshSequence]) -> Self {
+        let rows = |(clip, sequence): (&Clip, &&MeshSequence)| ClipRows::new(clip, sequence);
+        Self { rig, clips: rig.clips.iter().zip(sequences).map(rows).collect() }
+    }
+
+    /// Replaces the directions, which are those to start from. Of each: its vertex, its row in `truth` (one for each clip), and 1 or -1 where it
+    /// points against what is true.
+    fn solve(&self, directions: &mut [DVec3], points: &[(u32, usize, f64)], truth: &[&NormalRows]) {
+        let all = directions.par_iter_mut().zip(points).with_min_len(64);
+        all.for_each_init(Point::default, |point, (direction, &(vertex, row, side))| {
+            point.clear();
+            for (clip, truth) in self.clips.iter().zip(truth) {
+                point.load(clip, self.rig.weights.of(vertex as usize), truth, row, side);
+            }
+            *direction = point.solve(*direction);
+        });
+    }
 }
 
 /// Linear parts of the bones of a clip, a row over time for each entry.
@@ -261,8 +331,8 @@ fn sums(matrices: &[[Floats; 9]], truth: &[[Floats; 3]], guess: Option<[f32; 3]>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::surface::{Image, Material, Texture, Textures};
     use crate::synthetic::{PosedRigParams, posed_rig};
-    use glam::Vec3;
     use std::sync::Arc;
 
     #[test]
@@ -310,6 +380,57 @@ mod tests {
         }
         assert!(after < before, "{after} of {before}");
         Arc::make_mut(&mut rig.surface).normals = Some(solved);
+        assert!(rig.check().is_ok());
+    }
+
+    /// As above, for the tangents of a rig with a normal map; and a rig without one gets none.
+    #[test]
+    fn solved_tangents_are_the_best_nearby() {
+        let made = posed_rig(11, &PosedRigParams::default());
+        let mut surface = made.sequence.surface.as_ref().clone();
+        let uv = |p: &Vec3| [p.x + 0.3 * p.z, p.y - 0.2 * p.x];
+        surface.uv_sets = vec![CornerAttribute {
+            name: "uv".into(),
+            values: made.sequence.rest.iter().map(uv).collect(),
+            indices: surface.topology.corners().to_vec(),
+        }];
+        let mut rig = made.rig;
+        rig.surface = Arc::new(surface.clone());
+        let sequence = MeshSequence::try_from(made.sequence).unwrap();
+        assert!(solve_rest_tangents(&rig, &[&sequence]).is_none());
+        let texture = Texture { image: 0, uv_set: 0, wrap: Default::default() };
+        let textures = Textures { normal: Some(texture), ..Default::default() };
+        surface.materials.push(Material { textures, ..Default::default() });
+        surface.images.push(Image { name: "map".into(), mime: "image/png".into(), bytes: Vec::new() });
+        rig.surface = Arc::new(surface);
+        let solved = solve_rest_tangents(&rig, &[&sequence]).unwrap();
+        let shading = ShadingVertices::new(&rig.surface);
+        let tangents = TangentVertices::new(&rig.surface, &shading).unwrap();
+        let of = |positions: &[Vec3]| tangents.tangents(positions, &shading.normals(positions));
+        let truth: Vec<Vec<DVec3>> = (0..sequence.frame_count()).map(|t| of(sequence.frame(t))).collect();
+        let cost = |g: usize, tangent: DVec3| -> f64 {
+            let matrix =
+                |t: usize| blended_matrix(&rig.weights, rig.clips[0].frame(t), tangents.vertices()[g] as usize);
+            truth.iter().enumerate().map(|(t, truth)| truth[g].angle_between(matrix(t) * tangent)).sum()
+        };
+        let (rest, mut before, mut after) = (of(&rig.rest), 0.0, 0.0);
+        for (corner, g) in tangents.of_corner().iter().enumerate().step_by(11) {
+            let (Some(g), [x, y, z, sign]) = (g, solved.values[solved.indices[corner] as usize]) else { continue };
+            let (g, tangent) = (*g as usize, Vec3::new(x, y, z).as_dvec3());
+            before += cost(g, rest[g]);
+            after += cost(g, tangent);
+            for axis in [DVec3::X, DVec3::Y, DVec3::Z] {
+                let other = DMat3::from_axis_angle(axis, 0.15) * tangent;
+                assert!(cost(g, other) > 0.98 * cost(g, tangent), "tangent vertex {g}");
+            }
+            // The cross product with the normal shows where v rises.
+            let normal = shading.normals(&rig.rest)[shading.of_corner()[corner] as usize].normalize();
+            let rising = DVec3::new(-0.2, 1.0, 0.0) - normal * normal.dot(DVec3::new(-0.2, 1.0, 0.0));
+            let bitangent = normal.cross(rest[g]) * f64::from(sign);
+            assert!(bitangent.dot(rising) > 0.0, "corner {corner}");
+        }
+        assert!(after < before, "{after} of {before}");
+        Arc::make_mut(&mut rig.surface).tangents = Some(solved);
         assert!(rig.check().is_ok());
     }
 }

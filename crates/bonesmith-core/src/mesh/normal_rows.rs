@@ -1,4 +1,4 @@
-//! True unit normals in all frames, a row for each shaded point: what fits and rest normals are compared with.
+//! True unit normals in all frames, a row for each shaded point: what fits and rest normals are compared with. Tangents alike.
 //!
 //! A normal is the area-weighted mean over the faces of its point. It is kept in octahedral coordinates of 16 bits [Meyer2010], a third
 //! of what a position takes.
@@ -24,27 +24,36 @@ impl NormalRows {
     ///
     /// A point without a normal in some frame has that of the frame before; one without any has none.
     pub fn new(sequence: &MeshSequence, vertices: &[u32], triangles: &[[u32; 3]], range: Range<usize>) -> Self {
-        let (frames, source) = (sequence.frame_count(), sequence.frames());
         let is_seen = |triangle: &[u32; 3]| triangle.iter().any(|&g| range.contains(&(g as usize)));
         let seen: Vec<([u32; 3], [u32; 3])> = (triangles.iter().filter(|triangle| is_seen(triangle)))
             .map(|points| (*points, points.map(|g| vertices[g as usize])))
             .collect();
-        let find = |t: u32| {
+        Self::of_frames(sequence, range.len(), |positions| {
             let mut normals = vec![DVec3::ZERO; range.len()];
-            source.read(&[t], 0..sequence.vertex_count(), &mut |_, positions| {
-                for (points, corners) in &seen {
-                    let [a, b, c] = corners.map(|v| positions[v as usize].as_dvec3());
-                    let normal = (b - a).cross(c - a);
-                    for &g in points {
-                        if let Some(sum) = normals.get_mut((g as usize).wrapping_sub(range.start)) {
-                            *sum += normal;
-                        }
+            for (points, corners) in &seen {
+                let [a, b, c] = corners.map(|v| positions[v as usize].as_dvec3());
+                let normal = (b - a).cross(c - a);
+                for &g in points {
+                    if let Some(sum) = normals.get_mut((g as usize).wrapping_sub(range.start)) {
+                        *sum += normal;
                     }
                 }
+            }
+            normals
+        })
+    }
+
+    /// Of `points` points, from what `find` makes of the positions of a frame: [G] directions of any length, zero where there is none.
+    pub fn of_frames(sequence: &MeshSequence, points: usize, find: impl Fn(&[Vec3]) -> Vec<DVec3> + Sync) -> Self {
+        let (frames, source) = (sequence.frame_count(), sequence.frames());
+        let find = |t: u32| {
+            let mut found = Vec::new();
+            source.read(&[t], 0..sequence.vertex_count(), &mut |_, positions| {
+                found = find(positions).into_iter().map(encode).collect::<Vec<_>>();
             });
-            normals.into_iter().map(encode).collect::<Vec<_>>()
+            found
         };
-        let mut codes = vec![NONE; range.len() * frames];
+        let mut codes = vec![NONE; points * frames];
         for first in (0..frames).step_by(FRAME_BLOCK) {
             let block = (first..frames.min(first + FRAME_BLOCK)).into_par_iter();
             let found: Vec<Vec<[i16; 2]>> = block.map(|t| find(t as u32)).collect();

@@ -20,6 +20,9 @@ pub struct Surface {
     pub uv_sets: Vec<CornerAttribute<2>>,
     /// Shading normals of the rest pose.
     pub normals: Option<CornerAttribute<3>>,
+    /// Tangents of the rest pose for normal maps: direction in which the first set of texture coordinates rises along u, and 1 or -1 for the
+    /// side on which the cross product of normal and tangent shows where it rises along v.
+    pub tangents: Option<CornerAttribute<4>>,
     /// Linear RGBA vertex colours.
     pub colors: Option<CornerAttribute<4>>,
     /// [faces] material of each face, or empty when there are no materials.
@@ -169,11 +172,25 @@ impl Surface {
         Self { topology, ..Self::default() }
     }
 
-    /// Rotates the shading normals.
+    /// Rotates normals and tangents.
     pub fn turn(&mut self, rotation: DMat3) {
+        let turned = |v: [f32; 3]| (rotation * DVec3::from_array(v.map(f64::from))).as_vec3().to_array();
         for normal in self.normals.iter_mut().flat_map(|normals| &mut normals.values) {
-            *normal = (rotation * DVec3::from_array(normal.map(f64::from))).as_vec3().to_array();
+            *normal = turned(*normal);
         }
+        for [x, y, z, _] in self.tangents.iter_mut().flat_map(|tangents| &mut tangents.values) {
+            [*x, *y, *z] = turned([*x, *y, *z]);
+        }
+    }
+
+    /// Whether there is something for [`Surface::turn`] to rotate.
+    pub fn has_directions(&self) -> bool {
+        self.normals.is_some() || self.tangents.is_some()
+    }
+
+    /// Whether tangents count: the source has them, or a normal map that is painted along them.
+    pub fn needs_tangents(&self) -> bool {
+        self.tangents.is_some() || self.materials.iter().any(|material| material.textures.normal.is_some())
     }
 
     /// Checks the topology and invariants 1 to 3.
@@ -182,6 +199,7 @@ impl Surface {
         let (corners, faces) = (self.topology.corners().len(), self.topology.face_count());
         self.uv_sets.iter().try_for_each(|uv| uv.check(corners))?;
         self.normals.iter().try_for_each(|normals| normals.check(corners))?;
+        self.tangents.iter().try_for_each(|tangents| tangents.check(corners))?;
         self.colors.iter().try_for_each(|colors| colors.check(corners))?;
         let (of_faces, materials, images) = (self.face_materials.len(), self.materials.len(), self.images.len());
         if of_faces != 0 && of_faces != faces {

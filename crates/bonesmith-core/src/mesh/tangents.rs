@@ -16,6 +16,10 @@ pub struct TangentVertices {
     vertices: Vec<u32>,
     /// [G] shading vertex of each.
     shading: Vec<u32>,
+    /// [G] whether the texture is mirrored there.
+    mirrored: Vec<bool>,
+    /// [corners] tangent vertex of each corner, `None` where its faces have no area in the texture.
+    of_corner: Vec<Option<u32>>,
     /// Triangles with an area in the texture: tangent vertices, and the rates that make the direction from two edges.
     triangles: Vec<([u32; 3], DVec2)>,
 }
@@ -41,8 +45,14 @@ impl TangentVertices {
             let [_, b, c] = t.map(|corner| at(corner).y - at(t[0]).y);
             (t.map(|corner| find(corner, area)), DVec2::new(c, -b) / area)
         };
+        let mut of_corner = vec![None; corners.len()];
+        for (triangle, area) in &faces {
+            triangle.iter().for_each(|&c| of_corner[c] = of_corner[c].or(Some(find(c, *area))));
+        }
         (!faces.is_empty()).then(|| Self {
             triangles: faces.iter().map(triangle).collect(),
+            mirrored: keys.iter().map(|((.., mirrored), _)| *mirrored).collect(),
+            of_corner,
             vertices: keys.iter().map(|(_, vertex)| *vertex).collect(),
             shading: keys.iter().map(|((g, ..), _)| *g).collect(),
         })
@@ -51,6 +61,34 @@ impl TangentVertices {
     /// [G] vertex of each.
     pub fn vertices(&self) -> &[u32] {
         &self.vertices
+    }
+
+    /// [G] shading vertex of each.
+    pub fn shading(&self) -> &[u32] {
+        &self.shading
+    }
+
+    /// [G] whether the texture is mirrored there.
+    pub fn mirrored(&self) -> &[bool] {
+        &self.mirrored
+    }
+
+    /// [corners] tangent vertex of each corner, `None` where its faces have no area in the texture.
+    pub fn of_corner(&self) -> &[Option<u32>] {
+        &self.of_corner
+    }
+
+    /// [G] tangents of the rest pose: those of the surface where they have a direction, else from the positions.
+    pub fn rest_tangents(&self, surface: &Surface, rest: &[Vec3], normals: &[DVec3]) -> Vec<DVec3> {
+        let mut tangents = self.tangents(rest, normals);
+        let Some(own) = &surface.tangents else { return tangents };
+        for (g, &index) in self.of_corner.iter().zip(&own.indices) {
+            let [x, y, z, _] = own.values[index as usize].map(f64::from);
+            if let (Some(g), Some(own)) = (g, DVec3::new(x, y, z).try_normalize()) {
+                tangents[*g as usize] = own;
+            }
+        }
+        tangents
     }
 
     /// [G] unit tangents at positions whose shading vertices have these normals; zero where there is none.

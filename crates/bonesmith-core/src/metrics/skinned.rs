@@ -68,7 +68,7 @@ impl<'a> Skinned<'a> {
         let stored = shading.rest_normals(&rig.rest);
         let rest = stored.iter().zip(&sides).map(|(n, side)| (n.normalize_or_zero() * *side).as_vec3()).collect();
         let tangents = TangentVertices::new(&rig.surface, &shading).map(|tangents| {
-            let rest = tangents.tangents(&rig.rest, &stored).iter().map(|t| t.as_vec3()).collect();
+            let rest = tangents.rest_tangents(&rig.surface, &rig.rest, &stored).iter().map(|t| t.as_vec3()).collect();
             (tangents, rest)
         });
         (shading.count() > 0).then_some(Self { rig, places, shading, rest, tangents })

@@ -105,6 +105,10 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] =
+        [Self::Sequence, Self::Rig, Self::TwoLayer, Self::Ddm, Self::CompressedDdm, Self::Corrective, Self::Basis];
+
     /// The name in reports and JSON.
     pub fn id(self) -> &'static str {
         self.names().0

@@ -93,9 +93,9 @@ pub enum RigError {
     VertexCount { weights: usize, vertices: usize },
     #[error("clip {clip:?} has {transforms} transforms for {frames} frames of {bones} bones")]
     ClipSize { clip: String, transforms: usize, frames: usize, bones: usize },
-    #[error("clip {clip:?}, frame {frame}, bone {bone}: the transform is not finite")]
-    NotFinite { clip: String, frame: usize, bone: usize },
-    #[error("bone {bone} ({name}): its place or tip is not finite")]
+    #[error("clip {clip:?}, frame {frame}, bone {bone} ({bone_name:?}): the transform is not finite in float32")]
+    NotFinite { clip: String, frame: usize, bone: usize, bone_name: String },
+    #[error("bone {bone} ({name}): its place or tip is not finite in float32")]
     BoneNotFinite { bone: usize, name: String },
     #[error("rest pose, vertex {vertex}: not finite")]
     RestNotFinite { vertex: usize },
@@ -181,7 +181,7 @@ impl Rig {
             bone.tip = bone.tip.map(|tip| there.transform_point3(tip));
         }
         rig.clips.iter_mut().flat_map(|clip| &mut clip.posed_from_rest).for_each(|m| *m = there * *m * back);
-        if rig.surface.normals.is_some() && turn != DMat3::IDENTITY {
+        if rig.surface.has_directions() && turn != DMat3::IDENTITY {
             Arc::make_mut(&mut rig.surface).turn(turn);
         }
         rig
@@ -198,7 +198,7 @@ impl Rig {
             .iter()
             .position(|p| !p.is_finite())
             .map_or(Ok(()), |vertex| Err(RigError::RestNotFinite { vertex }))?;
-        let finite = |bone: &Bone| bone.world_from_bind.is_finite() && bone.tip.is_none_or(|tip| tip.is_finite());
+        let finite = |bone: &Bone| fits_float32(&bone.world_from_bind) && bone.tip.is_none_or(|tip| tip.is_finite());
         if let Some(bone) = self.bones.iter().position(|bone| !finite(bone)) {
             return Err(RigError::BoneNotFinite { bone, name: self.bones[bone].name.clone() });
         }
@@ -207,8 +207,10 @@ impl Rig {
             let (frames, transforms) = (clip.times_secs.len(), clip.posed_from_rest.len());
             let name = || clip.name.clone();
             ensure(transforms == frames * bones, || RigError::ClipSize { clip: name(), transforms, frames, bones })?;
-            if let Some(at) = clip.posed_from_rest.iter().position(|m| !m.is_finite()) {
-                return Err(RigError::NotFinite { clip: name(), frame: at / bones, bone: at % bones });
+            if let Some(at) = clip.posed_from_rest.iter().position(|m| !fits_float32(m)) {
+                let (frame, bone) = (at / bones, at % bones);
+                let bone_name = self.bones[bone].name.clone();
+                return Err(RigError::NotFinite { clip: name(), frame, bone, bone_name });
             }
         }
         Ok(self.surface.check(vertices)?)
@@ -236,6 +238,11 @@ impl Rig {
         }
         Ok(())
     }
+}
+
+/// Whether all numbers are finite in float32: positions are, and sums of squares of what is larger overflow.
+fn fits_float32(transform: &DAffine3) -> bool {
+    transform.to_cols_array().iter().all(|x| x.abs() <= f64::from(f32::MAX))
 }
 
 #[cfg(test)]
@@ -269,6 +276,17 @@ mod tests {
         for parents in [&[Some(0)][..], &[Some(1), Some(0)], &[None, Some(2), Some(3), Some(1)], &[Some(9)]] {
             assert!(matches!(chain(parents).check(), Err(RigError::BadParent { .. })), "{parents:?}");
         }
+    }
+
+    #[test]
+    fn numbers_beyond_float32_are_refused() {
+        let mut rig = chain(&[None]);
+        rig.bones[0].world_from_bind.translation.x = 1e39;
+        assert!(matches!(rig.check(), Err(RigError::BoneNotFinite { bone: 0, .. })));
+        let mut rig = chain(&[None]);
+        let moved = DAffine3::from_translation(glam::DVec3::new(0.0, 1e39, 0.0));
+        rig.clips.push(Clip { name: "far".into(), times_secs: vec![0.0], posed_from_rest: vec![moved] });
+        assert!(matches!(rig.check(), Err(RigError::NotFinite { frame: 0, bone: 0, .. })));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DVec3, Vec3};
 
-use crate::deform::solve_rest_normals_from;
+use crate::deform::{solve_rest_normals_from, solve_rest_tangents};
 use crate::mesh::MeshSequence;
 use crate::model::{Bone, Clip, Rig};
 use crate::skinning::normals::Normals;
@@ -30,10 +30,14 @@ pub(crate) fn rig(sequence: &MeshSequence, problem: &Problem, state: &State, par
     }
 }
 
-/// Stores the rest normals that fit the motion best, where there are faces. True normals of all vertices are used where they are known.
+/// Stores the rest normals that fit the motion best, where there are faces, and tangents, where there is a normal map. True normals of all
+/// vertices are used where they are known.
 pub(crate) fn shade(rig: &mut Rig, sequence: &MeshSequence, known: Option<&Normals>) {
     if let Some(normals) = solve_rest_normals_from(rig, &[sequence], known.map(|normals| &*normals.rows)) {
         Arc::make_mut(&mut rig.surface).normals = Some(normals);
+    }
+    if let Some(tangents) = solve_rest_tangents(rig, &[sequence]) {
+        Arc::make_mut(&mut rig.surface).tangents = Some(tangents);
     }
 }
 

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_positive_definite_is_told() {
+    fn what_is_not_positive_definite_is_an_error() {
         assert!(!solve(&[0, 2, 3], &[0, 1, 1], &[1.0, 2.0, 1.0], &mut [1.0, 1.0]));
         assert!(solve(&[0], &[], &[], &mut []));
     }

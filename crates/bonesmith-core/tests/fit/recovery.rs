@@ -21,8 +21,12 @@ fn recovered(kind: BoneKind, influences: usize, seed: u64, fitted_kind: BoneKind
     };
     let (fitted, metrics) = measured(&known(seed, rig), &params);
     println!("{fitted_kind:?} on {kind:?}, seed {seed}: {:.4} in {:.2} s", metrics.e_rms, fitted.info.fit_secs);
-    let told = fitted.info.history.last().expect("rounds").e_rms;
-    assert!((told - metrics.e_rms).abs() < 0.02 * metrics.e_rms + 1e-3, "told {told}, measured {}", metrics.e_rms);
+    let reported = fitted.info.history.last().expect("rounds").e_rms;
+    assert!(
+        (reported - metrics.e_rms).abs() < 0.02 * metrics.e_rms + 1e-3,
+        "reported {reported}, measured {}",
+        metrics.e_rms
+    );
     metrics.e_rms
 }
 

@@ -41,7 +41,7 @@ fn the_number_is_needed() {
 }
 
 #[test]
-fn a_target_out_of_reach_is_told() {
+fn a_target_out_of_reach_is_a_warning() {
     let (fitted, metrics) = measured(
         &sequence(awkward::bending_tube()),
         &FitParams { keep_rest: true, influences: Some(1), ..target(1e-9) },

@@ -270,11 +270,11 @@ fn what_has_no_meaning_is_refused() {
         skeleton(&sequence, &fit, &params, &mut Silent).err().map(|e| e.to_string()).unwrap_or_default()
     };
     let affine = FitParams { bone_kind: bonesmith_core::BoneKind::Affine, ..fast() };
-    assert!(refused(affine, SkeletonParams::default()).contains("--bone-kind"));
+    assert!(refused(affine, SkeletonParams::default()).contains("rigid bones"));
     let target = FitParams { bones: BoneCount::TargetError(1.0), ..fast() };
-    assert!(refused(target, SkeletonParams::default()).contains("--detail"));
+    assert!(refused(target, SkeletonParams::default()).contains("a detail"));
     let detail = SkeletonParams { detail: f64::NAN, ..SkeletonParams::default() };
-    assert!(refused(fast(), detail).contains("--detail is NaN"));
+    assert!(refused(fast(), detail).contains("detail is NaN"));
     let start = SkeletonParams { start: 1, ..SkeletonParams::default() };
     assert!(refused(fast(), start).contains("2 to 256"));
     let many = FitParams { bones: BoneCount::Exact(5000), ..fast() };

@@ -44,7 +44,7 @@ pub struct Timing {
     pub by_device: bool,
 }
 
-const MOST_PASSES: usize = 101;
+const MAX_PASSES: usize = 101;
 /// A pass should last this long, so that what surrounds it does not count.
 const PASS_SECS: f64 = 1e-3;
 /// The same by the clock: a submission takes its time.
@@ -102,7 +102,7 @@ fn measure(
     }
     let pass_secs = if by_device { PASS_SECS } else { CLOCK_PASS_SECS };
     let repeats = (pass_secs / estimate).ceil().clamp(1.0, 1000.0) as usize;
-    let passes = (effort.budget() / (estimate * repeats as f64)).clamp(3.0, MOST_PASSES as f64) as usize;
+    let passes = (effort.budget() / (estimate * repeats as f64)).clamp(3.0, MAX_PASSES as f64) as usize;
     let mut seconds = match by_device {
         true => by_timers(gpu, passes, |encoder, timer| once(encoder, repeats, Some(timer)))?,
         false => (0..passes).map(|_| run(repeats)).collect::<Result<_, _>>()?,

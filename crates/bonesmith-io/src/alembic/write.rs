@@ -81,6 +81,7 @@ fn warn_of_losses(surface: &Surface, path: &Path) {
     let named = |material: &Material| *material == Material { name: material.name.clone(), ..Material::default() };
     let losses = [
         (surface.normals.is_some(), "normals"),
+        (surface.tangents.is_some(), "tangents"),
         (surface.colors.is_some(), "colours"),
         (!surface.materials.iter().all(named), "materials but for their names"),
     ];

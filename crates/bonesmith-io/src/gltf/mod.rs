@@ -11,7 +11,6 @@
 //! | texture coordinates, origin lower left | origin upper left: v turned into 1 - v |
 //! | polygons | triangles (fans), with the polygons' sizes in extras |
 
-pub(crate) mod classes;
 mod container;
 mod extras;
 mod read;

@@ -24,6 +24,8 @@ pub struct Meta {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub normal_name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
+    pub tangent_name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub color_name: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub materials: Vec<MaterialMeta>,

@@ -31,6 +31,7 @@ pub fn read(archive: &mut Archive, meta: &mut Meta) -> Result<Surface, IoError> 
         surface.uv_sets.extend(attribute);
     }
     surface.normals = read_attribute(archive, "normal", std::mem::take(&mut meta.normal_name))?;
+    surface.tangents = read_attribute(archive, "tangent", std::mem::take(&mut meta.tangent_name))?;
     surface.colors = read_attribute(archive, "color", std::mem::take(&mut meta.color_name))?;
     if let Some(array) = archive.array("face_materials")? {
         surface.face_materials = array.indices()?;
@@ -88,6 +89,10 @@ pub fn write<W: Write + Seek>(writer: &mut Writer<W>, surface: &Surface, meta: &
     if let Some(normals) = &surface.normals {
         write_attribute(writer, "normal", normals)?;
         meta.normal_name.clone_from(&normals.name);
+    }
+    if let Some(tangents) = &surface.tangents {
+        write_attribute(writer, "tangent", tangents)?;
+        meta.tangent_name.clone_from(&tangents.name);
     }
     if let Some(colors) = &surface.colors {
         write_attribute(writer, "color", colors)?;

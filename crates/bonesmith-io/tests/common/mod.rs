@@ -50,6 +50,11 @@ pub fn surface() -> Surface {
     Surface {
         uv_sets: vec![uv("map1", 5), uv("", corners)],
         normals: Some(CornerAttribute { name: "n".into(), values: vec![[0.0, 0.0, 1.0]], indices: vec![0; 12] }),
+        tangents: Some(CornerAttribute {
+            name: "t".into(),
+            values: vec![[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, -1.0]],
+            indices: (0..corners).map(|c| u32::from(c >= 9)).collect(),
+        }),
         colors: Some(CornerAttribute { name: "c".into(), values: vec![[0.5; 4], [1.0; 4]], indices: vec![1; 12] }),
         face_materials: vec![1, 0, 1],
         materials: vec![Material::default(), shiny],

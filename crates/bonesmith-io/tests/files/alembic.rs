@@ -52,7 +52,7 @@ fn normals_point_outwards() {
 }
 
 #[test]
-fn a_mesh_that_is_not_there_is_told_with_those_that_are() {
+fn a_mesh_that_is_not_there_is_reported_with_those_that_are() {
     let Some(path) = file("cloth.abc") else { return };
     let load = |mesh: &str| {
         load_sequence(std::slice::from_ref(&path), &LoadOptions { mesh: Some(mesh.into()), ..LoadOptions::default() })

@@ -219,7 +219,7 @@ fn several_meshes_are_merged_or_picked() {
 }
 
 #[test]
-fn influences_that_name_no_joint_are_told() {
+fn influences_that_name_no_joint_are_reported() {
     let mut draft = centimetres();
     draft.json["skins"][0]["joints"] = json!([1]);
     let message = load_rig(&draft.write()).unwrap_err().to_string();
@@ -324,7 +324,7 @@ fn skins_that_share_joints_share_bones() {
 
 /// Weights that are negative or no numbers are corrected, with a warning.
 #[test]
-fn unsound_weights_are_told() {
+fn unsound_weights_are_reported() {
     for (weight, warned) in [(0.5f32, 0), (-0.5, 1), (f32::NAN, 1)] {
         let mut draft = Draft::new(json!({ "nodes": [{ "mesh": 0, "skin": 0 }, {}, {}] }));
         let corners = draft.floats(&[0., 0., 0., 1., 0., 0., 0., 1., 0., 0., 0., 1.], "VEC3");

@@ -162,6 +162,7 @@ fn seamed_surface() -> Surface {
         topology,
         uv_sets: vec![uv, uv2],
         normals: Some(normals),
+        tangents: None,
         colors: Some(colors),
         face_materials,
         materials: vec![

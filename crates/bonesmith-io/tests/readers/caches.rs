@@ -90,7 +90,7 @@ fn the_mesh_beside_the_cache_is_found_or_asked_for() {
 }
 
 #[test]
-fn damage_is_told_with_its_numbers() {
+fn damage_is_reported_with_its_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let mesh = write(folder.path(), "mesh.obj", fan(4));
     let frames = vec![vec![[0.0; 3]; 4]; 2];

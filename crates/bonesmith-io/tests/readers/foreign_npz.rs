@@ -145,7 +145,7 @@ fn odd_weights_are_tidied_or_refused() {
         (with(rig_arrays(), "bones", f64s(&[3, 2, 4, 3], &[0.0; 72])), "[frames, bones, 3, 4] is expected"),
         (
             with(rig_arrays(), "bones", f64s(&[3, 2, 3, 4], &[f64::NAN; 72])),
-            "frame 0, bone 0: the transform is not finite",
+            "frame 0, bone 0 (\"bone_0\"): the transform is not finite in float32",
         ),
         (with(rig_arrays(), "bones", f64s(&[0, 1 << 60, 3, 4], &[])), "1 to 65536 are possible"),
         (with(rig_arrays(), "rest", f32s(&[3, 3], &[0.0; 9])), "weights for 4 vertices, but the rest pose has 3"),

@@ -39,7 +39,7 @@ pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome>
             return Err(Usage::new(format!("{}: the rig has no animation", path.display())).into());
         }
         if !session.quiet {
-            crate::output::tell(&rig.name);
+            crate::output::emit(&rig.name);
         }
         let (mut sheet, value) = measure(&rig, &args.virtual_bones, session)?;
         if sheets.is_empty() {

@@ -51,7 +51,7 @@ pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) ->
     let mut rows = Vec::new();
     for (at, (row, path)) in jobs.iter().enumerate() {
         if !session.quiet {
-            crate::output::tell(&format!("{}/{}: {}", at + 1, jobs.len(), row.label()));
+            crate::output::emit(&format!("{}/{}: {}", at + 1, jobs.len(), row.label()));
         }
         session.check_cancelled()?;
         rows.push(Measured::new(*row, &fit_in_child(row, path, &args, threads, scratch.path())?)?);

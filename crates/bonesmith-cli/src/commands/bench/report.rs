@@ -36,7 +36,7 @@ pub fn write(target: &ReportTarget, session: &mut Session) -> anyhow::Result<()>
     match session.quiet {
         true => Ok(()),
         false => {
-            crate::output::tell(&format!("written: {written}"));
+            crate::output::emit(&format!("written: {written}"));
             Ok(())
         }
     }

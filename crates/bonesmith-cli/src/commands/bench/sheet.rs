@@ -58,7 +58,7 @@ impl Ledger {
             return Ok(known.clone());
         }
         if !session.quiet {
-            crate::output::tell(name);
+            crate::output::emit(name);
         }
         let value = measure(session)?;
         self.stored.figures.insert(name.to_owned(), value.clone());

@@ -46,7 +46,7 @@ pub fn run(args: BenchWeightsArgs, session: &mut Session) -> anyhow::Result<Outc
     let table = TableArgs { sequences: args.sequences.clone(), only: args.only.clone(), ..TableArgs::default() };
     for (row, path) in jobs(&table)? {
         if !session.quiet {
-            crate::output::tell(&row.label().to_string());
+            crate::output::emit(&row.label().to_string());
         }
         let sequence = read(&path)?;
         let dense = rig(&sequence, row.bones, None, session)?;

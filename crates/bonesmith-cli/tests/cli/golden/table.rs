@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use super::emit;
 use super::run::{self, Found, Origin};
-use super::tell;
 
 /// From the root of the repository.
 pub const PATH: &str = "tests/golden/results.toml";
@@ -145,7 +145,7 @@ pub fn bless(group: &str, found: &[Found]) {
         } else if block.name.contains('.') && block.group() == group {
             let now = found.next().expect("as many rows as were run");
             if block.pinned() != now.rounded() {
-                tell(&format!("blessed {}", block.name));
+                emit(&format!("blessed {}", block.name));
             }
             block.set("bytes", now.bytes.map(|hash| format!("\"{hash:016x}\"")));
             block.set("arrays", now.arrays.map(|hash| format!("\"{hash:016x}\"")));

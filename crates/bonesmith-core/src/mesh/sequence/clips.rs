@@ -72,7 +72,7 @@ impl MeshSequence {
         self.rest.iter_mut().for_each(place);
         self.frames.0.iter_mut().flat_map(Arc::make_mut).for_each(place);
         let turn = nearest_rotation(&target_from_source.matrix3);
-        if self.surface.normals.is_some() && turn != DMat3::IDENTITY {
+        if self.surface.has_directions() && turn != DMat3::IDENTITY {
             Arc::make_mut(&mut self.surface).turn(turn);
         }
         check_positions(&self.rest, &|| "the rest pose".to_owned())?;

@@ -83,10 +83,10 @@ proptest! {
             let mut w = vec![0.0; bones];
             skin.of(i).for_each(|(j, x)| w[j] += x);
             prop_assert!((w.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-            let told = error(&problem, &transforms, bones, i, &w);
-            prop_assert!((told - from_products).abs() < 1e-6, "{told} {from_products}");
+            let reported = error(&problem, &transforms, bones, i, &w);
+            prop_assert!((reported - from_products).abs() < 1e-6, "{reported} {from_products}");
             let best = brute_force(&problem, &transforms, bones, i);
-            prop_assert!(told <= best + 1e-3 * best + 1e-6, "vertex {i}: {told} {best}");
+            prop_assert!(reported <= best + 1e-3 * best + 1e-6, "vertex {i}: {reported} {best}");
         }
         prop_assert_eq!(skin.of(4).count(), 0, "what is not free is left alone");
     }
@@ -102,7 +102,7 @@ proptest! {
         let task = Task { limit: 2, search: Search::Whole, prior, free: &[true; 4] };
         let errors = solve(&[Subject::new(&problem, &motion)], &mut skin, 0..4, &task);
         let mut found = 0;
-        for (i, told) in errors.iter().enumerate() {
+        for (i, reported) in errors.iter().enumerate() {
             prop_assert!(skin.of(i).count() <= 2);
             let pairs = (0..bones).flat_map(|j| (0..j).map(move |k| (j, k)));
             let of_pair = |(j, k): (usize, usize)| (0..=200).map(move |s| {
@@ -111,8 +111,8 @@ proptest! {
                 w
             });
             let best = pairs.flat_map(of_pair).map(|w| error(&problem, &transforms, bones, i, &w)).fold(f64::INFINITY, f64::min);
-            prop_assert!(*told <= 1.25 * best + 1e-9, "vertex {i}: {told} {best}");
-            found += usize::from(*told <= best + 1e-9);
+            prop_assert!(*reported <= 1.25 * best + 1e-9, "vertex {i}: {reported} {best}");
+            found += usize::from(*reported <= best + 1e-9);
         }
         // Choosing influences is combinatorial; the greedy choice with swaps is nearly always the best one.
         prop_assert!(found >= 2);
@@ -134,8 +134,8 @@ fn ties_go_to_the_weights_that_are_known() {
     }
     let motion = UnitSpace::fixed(SPHERE).motion(&transforms, 3);
     let mut skin = Skin::empty(3, problem.rest.clone());
-    let told = vec![vec![(0u16, 0.4f32), (1, 0.15), (2, 0.45)]; 4];
-    let prior = Prior { weights: &told, strength: 1e-8 };
+    let reported = vec![vec![(0u16, 0.4f32), (1, 0.15), (2, 0.45)]; 4];
+    let prior = Prior { weights: &reported, strength: 1e-8 };
     let subject = || Subject::new(&problem, &motion);
     let task = Task { limit: 3, search: Search::Whole, prior, free: &[true; 4] };
     // In two blocks: vertices do not depend on each other.

@@ -147,7 +147,7 @@ fn the_least_useful_bone_is_cheap_to_lose() {
         for (rise, gone) in &refitted {
             // Seen: 1.0 to 2.1. One look at newcomers finds less than several passes do.
             let ratio = costs[*gone] / rise;
-            assert!((0.9..3.0).contains(&ratio), "seed {seed}, bone {gone}: {} told, {rise} found", costs[*gone]);
+            assert!((0.9..3.0).contains(&ratio), "seed {seed}, bone {gone}: {} reported, {rise} found", costs[*gone]);
         }
         refitted.sort_by(|a, b| a.0.total_cmp(&b.0));
         hits += usize::from(refitted[..2].iter().any(|(_, gone)| *gone == picked));

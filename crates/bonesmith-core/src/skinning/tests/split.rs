@@ -52,7 +52,7 @@ fn as_many_bones_as_vertices_at_most() {
 
 /// Pieces that move rigidly and apart are found as they are: nothing is left to explain.
 #[test]
-fn rigid_pieces_are_told_apart() {
+fn rigid_pieces_are_distinguished() {
     let mut raw = awkward::several_components();
     let n = raw.frames[0].positions.len() / 3;
     let rest = raw.frames[0].positions.clone();

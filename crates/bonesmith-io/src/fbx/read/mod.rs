@@ -91,7 +91,7 @@ fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, 
     warn_of_rest(document, &model);
     let own = own_extras(document, &model);
     let mut bones = model.tree(document);
-    if let Some(parents) = own.parents.as_deref().and_then(|told| forest(told, bones.len())) {
+    if let Some(parents) = own.parents.as_deref().and_then(|reported| forest(reported, bones.len())) {
         bones.iter_mut().zip(parents).for_each(|(bone, parent)| bone.parent = parent);
     }
     let mut clips = Vec::new();

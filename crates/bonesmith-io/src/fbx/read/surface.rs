@@ -7,9 +7,10 @@ use bonesmith_core::{Surface, Topology};
 use glam::{DMat3, DVec3};
 use ufbx::{MaterialMap, Mesh, Node, ShaderType};
 
+use crate::classes::shared;
 use crate::mesh::srgb_to_linear;
 use crate::texture::{self, NO_PICTURE, NO_UVS, mime_of};
-use crate::warning;
+use crate::{merge, warning};
 
 /// The surface of a mesh at a node, moved by `linear`.
 pub fn read(path: &Path, node: &Node, mesh: &Mesh, linear: DMat3) -> Surface {
@@ -28,6 +29,9 @@ pub fn read(path: &Path, node: &Node, mesh: &Mesh, linear: DMat3) -> Surface {
         let values = mesh.vertex_normal.values.iter().map(turned).collect();
         surface.normals = corners.attribute("normals", values, &mesh.vertex_normal.indices);
     }
+    if mesh.vertex_tangent.exists && mesh.vertex_bitangent.exists {
+        surface.tangents = tangents(mesh, &corners, linear);
+    }
     if mesh.vertex_color.exists {
         let color = |v: &ufbx::Vec4| {
             let [r, g, b] = [v.x, v.y, v.z].map(|x| srgb_to_linear(x as f32));
@@ -39,6 +43,26 @@ pub fn read(path: &Path, node: &Node, mesh: &Mesh, linear: DMat3) -> Surface {
     }
     read_materials(path, node, mesh, &corners, &mut surface);
     surface
+}
+
+/// Tangents with the side of their bitangents, where the file has both, and normals of its own.
+fn tangents(mesh: &Mesh, corners: &Corners, linear: DMat3) -> Option<CornerAttribute<4>> {
+    if !mesh.vertex_normal.exists || mesh.generated_normals {
+        return None;
+    }
+    let at = |attribute: &ufbx::VertexVec3, corner: u32| {
+        let index = *attribute.indices.get(corner as usize)?;
+        attribute.values.get(index as usize).map(|v| DVec3::new(v.x, v.y, v.z))
+    };
+    let of_corner = |&corner: &u32| {
+        let [tangent, bitangent, normal] =
+            [&mesh.vertex_tangent, &mesh.vertex_bitangent, &mesh.vertex_normal].map(|of| at(of, corner));
+        let (tangent, side) = (tangent?, normal?.cross(tangent?).dot(bitangent?));
+        let [x, y, z] = tangent.as_vec3().to_array();
+        Some(merge::turned_tangent([x, y, z, if side < 0.0 { -1.0 } else { 1.0 }], linear))
+    };
+    let values = corners.places.iter().map(of_corner).collect::<Option<Vec<_>>>()?;
+    Some(shared("tangents".into(), &values))
 }
 
 /// Corners that are kept, in our order.

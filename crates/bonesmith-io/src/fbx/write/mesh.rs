@@ -10,6 +10,7 @@ use glam::Vec3;
 use super::animation::degrees;
 use super::binary::{Properties, Record};
 use super::{EXTRAS, Scene};
+use crate::classes::intern;
 
 /// Numbers of the mesh's objects.
 pub struct Mesh {
@@ -80,6 +81,15 @@ fn layers(mut geometry: Record, surface: &Surface) -> io::Result<Record> {
         geometry = geometry.child(record.child(values("Normals", normals)?).child(indices("NormalsIndex", normals)?));
         first.push(("LayerElementNormal", 0));
     }
+    if let (Some(tangents), Some(normals)) = (&surface.tangents, &surface.normals) {
+        let (along, across) = tangent_frames(tangents, normals);
+        let record = element("LayerElementBinormal", 0, "", "ByPolygonVertex", "IndexToDirect");
+        let children = [values("Binormals", &across)?, indices("BinormalsIndex", &across)?];
+        geometry = geometry.child(record.children(children));
+        let record = element("LayerElementTangent", 0, "", "ByPolygonVertex", "IndexToDirect");
+        geometry = geometry.child(record.children([values("Tangents", &along)?, indices("TangentsIndex", &along)?]));
+        first.extend([("LayerElementBinormal", 0), ("LayerElementTangent", 0)]);
+    }
     if let Some(colors) = &surface.colors {
         let screen =
             CornerAttribute { values: colors.values.iter().map(|c| to_screen(*c)).collect(), ..colors.clone() };
@@ -134,6 +144,28 @@ fn values<const D: usize>(name: &'static str, attribute: &CornerAttribute<D>) ->
 
 fn indices<const D: usize>(name: &'static str, attribute: &CornerAttribute<D>) -> io::Result<Record> {
     Record::new(name).i32s(attribute.indices.iter().map(|v| *v as i32))
+}
+
+/// Tangents, and bitangents: FBX stores both instead of a sign.
+fn tangent_frames(
+    tangents: &CornerAttribute<4>,
+    normals: &CornerAttribute<3>,
+) -> (CornerAttribute<3>, CornerAttribute<3>) {
+    let along = tangents.values.iter().map(|&[x, y, z, _]| [x, y, z]).collect();
+    let pairs: Vec<(u32, u32)> = normals.indices.iter().copied().zip(tangents.indices.iter().copied()).collect();
+    let numbers = intern(pairs.iter().map(|&(normal, tangent)| [normal, tangent]));
+    let mut across: Vec<[f32; 3]> = Vec::new();
+    for (&(normal, tangent), &number) in pairs.iter().zip(&numbers) {
+        if number as usize == across.len() {
+            let [x, y, z, sign] = tangents.values[tangent as usize];
+            let bitangent = Vec3::from_array(normals.values[normal as usize]).cross(Vec3::new(x, y, z)) * sign;
+            across.push(bitangent.normalize_or_zero().to_array());
+        }
+    }
+    (
+        CornerAttribute { name: tangents.name.clone(), values: along, indices: tangents.indices.clone() },
+        CornerAttribute { name: String::new(), values: across, indices: numbers },
+    )
 }
 
 /// Colours in FBX files are meant for the screen; ours are linear.

@@ -9,7 +9,7 @@ use gltf_json::{Index, Mesh};
 
 use super::document::Document;
 use super::primitive::{RawPrimitive, unread_attributes};
-use crate::gltf::classes::{bits, refine};
+use crate::classes::{bits, refine};
 use crate::gltf::extras::{self, MeshExtras, from_runs};
 use crate::{IoError, merge, warning};
 
@@ -36,6 +36,8 @@ pub struct MeshData {
     pub uvs: Vec<Vec<[f32; 2]>>,
     /// [corners], if all primitives have them.
     pub normals: Option<Vec<[f32; 3]>>,
+    /// [corners], if all primitives have them.
+    pub tangents: Option<Vec<[f32; 4]>>,
     /// [corners], if any primitive has them.
     pub colors: Option<Vec<[f32; 4]>>,
 }
@@ -76,8 +78,10 @@ impl MeshData {
         if !with_normals && !ours.computed_normals && surfaces().any(|p| p.normals.is_some()) {
             warning::left_out(document.path(), merge::SOME_NORMALS);
         }
+        let with_tangents = with_normals && surfaces().all(|p| p.tangents.is_some());
         let with_colors = surfaces().any(|p| p.colors.is_some());
         let mut normals: Vec<[f32; 3]> = Vec::new();
+        let mut tangents: Vec<[f32; 4]> = Vec::new();
         let mut colors: Vec<[f32; 4]> = Vec::new();
         let firsts = starts(primitives.iter().map(|p| p.positions.len()));
         let mut cursors = vec![(0usize, 0usize); primitives.len()];
@@ -94,6 +98,7 @@ impl MeshData {
                     uvs.push(primitive.uvs.get(set).map_or([0.0; 2], |uv| uv[v]));
                 }
                 normals.extend(primitive.normals.as_ref().filter(|_| with_normals).map(|n| n[v]));
+                tangents.extend(primitive.tangents.as_ref().filter(|_| with_tangents).map(|t| t[v]));
                 if with_colors {
                     colors.push(primitive.colors.as_ref().map_or([1.0; 4], |c| c[v]));
                 }
@@ -102,6 +107,7 @@ impl MeshData {
             *corner += size as usize;
         }
         self.normals = (with_normals && !normals.is_empty()).then_some(normals);
+        self.tangents = (with_tangents && !tangents.is_empty()).then_some(tangents);
         self.colors = (with_colors && !colors.is_empty()).then_some(colors);
     }
 }

@@ -154,9 +154,9 @@ fn bones(model: &Model) -> Vec<Bone> {
     for (j, bone) in model.bones.iter().enumerate() {
         first_of_node.entry(bone.node).or_insert(j);
     }
-    let told = model.skin_extras.as_ref().and_then(|own| own.parents.as_deref());
-    let told = told.and_then(|parents| forest(parents, model.bones.len()));
-    let parent = |j: usize| match &told {
+    let reported = model.skin_extras.as_ref().and_then(|own| own.parents.as_deref());
+    let reported = reported.and_then(|parents| forest(parents, model.bones.len()));
+    let parent = |j: usize| match &reported {
         Some(parents) => parents[j],
         None => model.scene.ancestry(model.bones[j].node).skip(1).find_map(|n| first_of_node.get(&n).copied()),
     };

@@ -16,6 +16,8 @@ pub struct RawPrimitive {
     pub positions: Vec<Vec3>,
     /// [n].
     pub normals: Option<Vec<[f32; 3]>>,
+    /// [n] direction and sign.
+    pub tangents: Option<Vec<[f32; 4]>>,
     /// [sets][n] with the origin in the lower left corner.
     pub uvs: Vec<Vec<[f32; 2]>>,
     /// [n] linear RGBA.
@@ -53,6 +55,7 @@ impl RawPrimitive {
         let mut out = Self {
             positions,
             normals: reader.optional(Semantic::Normals, n)?,
+            tangents: reader.optional(Semantic::Tangents, n)?,
             uvs: reader.uvs(n)?,
             colors: reader.colors(n)?,
             targets: reader.targets(n)?,
@@ -70,7 +73,7 @@ impl RawPrimitive {
     }
 }
 
-/// Attributes that have no place here. Tangents follow from the rest, and every program computes them.
+/// Attributes that have no place here.
 pub fn unread_attributes(primitive: &Primitive) -> Vec<String> {
     let unread = |semantic: &Checked<Semantic>| match semantic {
         Checked::Valid(Semantic::Extras(name)) => (!name.starts_with("BONESMITH_")).then(|| format!("_{name}")),

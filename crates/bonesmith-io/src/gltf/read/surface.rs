@@ -1,13 +1,12 @@
 //! Faces and corner attributes of all meshes of a file as one `Surface`.
 
-use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Space, Surface, Topology};
 use glam::DMat3;
 
 use super::document::Document;
 use super::material::Materials;
 use super::mesh::MeshData;
-use crate::gltf::classes::{bits, intern};
+use crate::classes::shared;
 use crate::{merge, warning};
 
 /// A surface under construction: everything per corner.
@@ -18,6 +17,7 @@ pub struct SurfaceBuilder {
     corners: Vec<u32>,
     uvs: Vec<Vec<[f32; 2]>>,
     normals: Vec<[f32; 3]>,
+    tangents: Vec<[f32; 4]>,
     colors: Vec<[f32; 4]>,
 }
 
@@ -43,6 +43,7 @@ impl SurfaceBuilder {
         }
         // Normals only count when every mesh has them: a length that falls short says so in the end.
         self.normals.extend(mesh.normals.into_iter().flatten().map(|n| merge::turned(n, linear)));
+        self.tangents.extend(mesh.tangents.into_iter().flatten().map(|t| merge::turned_tangent(t, linear)));
         if let Some(colors) = mesh.colors {
             self.colors.resize(before, [1.0; 4]);
             self.colors.extend(colors);
@@ -61,12 +62,13 @@ impl SurfaceBuilder {
         let Materials { places, mut list, images } = materials;
         let place = |m: &Option<usize>| m.and_then(|m| places.get(m).copied().flatten());
         let face_materials = merge::face_materials(self.materials.iter().map(place).collect(), &mut list);
-        let uvs = self.uvs.iter().enumerate().map(|(set, uv)| attribute(format!("TEXCOORD_{set}"), uv)).collect();
+        let uvs = self.uvs.iter().enumerate().map(|(set, uv)| shared(format!("TEXCOORD_{set}"), uv)).collect();
         Surface {
             topology: Topology::from_counts(&self.sizes, self.corners),
             uv_sets: if corners > 0 { uvs } else { Vec::new() },
-            normals: (corners > 0 && self.normals.len() == corners).then(|| attribute("NORMAL".into(), &self.normals)),
-            colors: (!self.colors.is_empty()).then(|| attribute("COLOR_0".into(), &self.colors)),
+            normals: (corners > 0 && self.normals.len() == corners).then(|| shared("NORMAL".into(), &self.normals)),
+            tangents: (corners > 0 && self.tangents.len() == corners).then(|| shared("TANGENT".into(), &self.tangents)),
+            colors: (!self.colors.is_empty()).then(|| shared("COLOR_0".into(), &self.colors)),
             face_materials,
             materials: list,
             images,
@@ -84,20 +86,9 @@ impl MeshData {
             self.corners[rest.clone()].reverse();
             self.uvs.iter_mut().for_each(|uv| uv[rest.clone()].reverse());
             self.normals.iter_mut().for_each(|n| n[rest.clone()].reverse());
+            self.tangents.iter_mut().for_each(|t| t[rest.clone()].reverse());
             self.colors.iter_mut().for_each(|c| c[rest.clone()].reverse());
             start += size as usize;
         }
     }
-}
-
-/// Shares equal values.
-fn attribute<const D: usize>(name: String, per_corner: &[[f32; D]]) -> CornerAttribute<D> {
-    let indices = intern(per_corner.iter().map(|v| bits(*v)));
-    let mut values = Vec::new();
-    for (value, &index) in per_corner.iter().zip(&indices) {
-        if index as usize == values.len() {
-            values.push(*value);
-        }
-    }
-    CornerAttribute { name, values, indices }
 }

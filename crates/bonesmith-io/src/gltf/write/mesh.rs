@@ -98,6 +98,10 @@ fn write_part(
         let normals: Vec<[f32; 3]> = vertices.iter().map(|v| smooth[v.vertex as usize]).collect();
         insert(Semantic::Normals, builder.floats(&normals, Purpose::Vertex));
     }
+    if let Some(tangents) = surface.tangents.as_ref().filter(|_| !part.indices.is_empty()) {
+        let tangents: Vec<[f32; 4]> = gather(tangents, vertices).into_iter().map(unit_tangent).collect();
+        insert(Semantic::Tangents, builder.floats(&tangents, Purpose::Vertex));
+    }
     for (set, uv) in surface.uv_sets.iter().enumerate().filter(|_| !part.indices.is_empty()) {
         // glTF has no place for what is no number.
         let sound = |x: f32| if x.is_finite() { x } else { 0.0 };
@@ -229,6 +233,13 @@ fn write_targets(builder: &mut Builder, source: &MeshSource, vertices: &[SplitVe
 fn unit(normal: [f32; 3]) -> [f32; 3] {
     let n = Vec3::from_array(normal);
     if (n.length() - 1.0).abs() < 1e-4 { normal } else { n.try_normalize().unwrap_or(Vec3::Z).to_array() }
+}
+
+/// A tangent as the validator asks for it: of length 1, with a sign.
+fn unit_tangent([x, y, z, sign]: [f32; 4]) -> [f32; 4] {
+    let t = Vec3::new(x, y, z);
+    let [x, y, z] = if (t.length() - 1.0).abs() < 1e-4 { t } else { t.try_normalize().unwrap_or(Vec3::X) }.to_array();
+    [x, y, z, 1f32.copysign(sign)]
 }
 
 /// [N] area-weighted vertex normals of the rest pose.

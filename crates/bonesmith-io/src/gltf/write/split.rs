@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bonesmith_core::Surface;
 use bonesmith_core::mesh::surface::CornerAttribute;
 
-use crate::gltf::classes::{intern, refine};
+use crate::classes::{intern, refine};
 use crate::gltf::extras::{Runs, to_runs};
 
 /// One primitive: the faces of one material.
@@ -107,6 +107,9 @@ fn seam_classes(surface: &Surface) -> Vec<u32> {
     }
     if let Some(normals) = &surface.normals {
         refine(&mut classes, canonical(normals));
+    }
+    if let Some(tangents) = &surface.tangents {
+        refine(&mut classes, canonical(tangents));
     }
     if let Some(colors) = &surface.colors {
         refine(&mut classes, canonical(colors));

@@ -55,8 +55,8 @@ impl Binding {
         let (index_values, weight_values) = (index_values.ints()?, weight_values.f32s()?);
         let constant = stage.attribute_text(prim, indices, "interpolation").is_none_or(|i| i == "constant");
         let rows = if constant { 1 } else { vertices };
-        let told = stage.attribute_int(prim, indices, "elementSize").and_then(|s| usize::try_from(s).ok());
-        let slots = if constant { index_values.len() } else { told.unwrap_or(1) };
+        let reported = stage.attribute_int(prim, indices, "elementSize").and_then(|s| usize::try_from(s).ok());
+        let slots = if constant { index_values.len() } else { reported.unwrap_or(1) };
         let fits = index_values.len() == weight_values.len() && rows.checked_mul(slots) == Some(index_values.len());
         if !fits || slots == 0 || slots > MAX_SLOTS {
             let (i, w) = (index_values.len(), weight_values.len());

@@ -3,7 +3,7 @@
 use bonesmith_core::mesh::surface::CornerAttribute;
 use glam::Vec3;
 
-use crate::gltf::classes::{bits, intern};
+use crate::classes::shared;
 use crate::usd::stage::{Attribute, Stage};
 use crate::{IoError, warning};
 
@@ -138,7 +138,8 @@ impl<'a> Mesh<'a> {
         if indices.is_some() {
             return Ok(Some(CornerAttribute { name, values, indices: places }));
         }
-        Ok(Some(shared(name, &values, &places)))
+        let on_corners: Vec<[f32; D]> = places.iter().map(|&at| values[at as usize]).collect();
+        Ok(Some(shared(name, &on_corners)))
     }
 
     /// Which element of an array each corner has.
@@ -175,18 +176,6 @@ impl<'a> Mesh<'a> {
     }
 }
 
-/// Equal values become one.
-fn shared<const D: usize>(name: String, values: &[[f32; D]], places: &[u32]) -> CornerAttribute<D> {
-    let indices = intern(places.iter().map(|&at| bits(values[at as usize])));
-    let mut distinct = Vec::new();
-    for (&at, &index) in places.iter().zip(&indices) {
-        if index as usize == distinct.len() {
-            distinct.push(values[at as usize]);
-        }
-    }
-    CornerAttribute { name, values: distinct, indices }
-}
-
 fn with_opacity(color: CornerAttribute<3>, opacity: Option<CornerAttribute<1>>) -> CornerAttribute<4> {
     let rgba = |[r, g, b]: [f32; 3], a: f32| [r, g, b, a];
     match opacity {
@@ -202,8 +191,7 @@ fn with_opacity(color: CornerAttribute<3>, opacity: Option<CornerAttribute<1>>) 
         Some(opacity) => {
             let corner = |(c, o): (&u32, &u32)| rgba(color.values[*c as usize], opacity.values[*o as usize][0]);
             let per_corner: Vec<[f32; 4]> = color.indices.iter().zip(&opacity.indices).map(corner).collect();
-            let places: Vec<u32> = (0..per_corner.len() as u32).collect();
-            shared(color.name, &per_corner, &places)
+            shared(color.name, &per_corner)
         }
     }
 }

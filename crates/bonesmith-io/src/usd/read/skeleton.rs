@@ -89,9 +89,9 @@ impl<'a> Skeleton<'a> {
                 stage.malformed(format!("{path}: the bind transform of joint {j} ({}) is not sound", joints[j]))
             );
         }
-        let told = stage.attribute(prim, "jointNames")?.map_or(Ok(Vec::new()), |a| a.texts())?;
+        let reported = stage.attribute(prim, "jointNames")?.map_or(Ok(Vec::new()), |a| a.texts())?;
         let last = |joint: &String| joint.rsplit('/').next().unwrap_or_default().to_owned();
-        let names = if told.len() == count { told } else { joints.iter().map(last).collect() };
+        let names = if reported.len() == count { reported } else { joints.iter().map(last).collect() };
         let extras = extras::unpack::<SkeletonExtras>(stage, prim).filter(|own| fits(own, count));
         let mut skeleton = Self {
             prim,

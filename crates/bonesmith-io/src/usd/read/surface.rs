@@ -65,6 +65,7 @@ impl SurfaceBuilder {
             topology: Topology::from_counts(&self.sizes, self.corners),
             uv_sets: self.uv_sets,
             normals: self.normals.filter(|_| !self.lacks_normals),
+            tangents: None,
             colors: self.colors,
             face_materials,
             materials: list,

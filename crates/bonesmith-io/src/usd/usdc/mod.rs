@@ -165,10 +165,11 @@ impl Layer {
         for parent in 0..self.prims.len() as u32 {
             let start = self.children.partition_point(|c| self.prims[*c as usize].parent < parent);
             let count = self.children_of(parent).len();
-            let told = self.prim_field(parent, "primChildren").and_then(|value| self.texts(value, "primChildren").ok());
-            let Some(told) = told.filter(|_| count > 1) else { continue };
+            let reported =
+                self.prim_field(parent, "primChildren").and_then(|value| self.texts(value, "primChildren").ok());
+            let Some(reported) = reported.filter(|_| count > 1) else { continue };
             let place: std::collections::HashMap<&str, usize> =
-                told.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+                reported.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
             let mut children = self.children[start..start + count].to_vec();
             children.sort_by_key(|c| {
                 place.get(self.tokens.get(self.prims[*c as usize].name)).copied().unwrap_or(usize::MAX)

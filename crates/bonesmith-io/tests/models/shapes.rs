@@ -1,7 +1,5 @@
 //! Rigs with shapes and bases of trajectories through files.
 
-mod common;
-
 use std::path::Path;
 
 use bonesmith_core::corrective::eigenskin;

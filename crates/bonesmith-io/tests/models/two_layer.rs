@@ -1,7 +1,5 @@
 //! Two-layer rigs and cages through files.
 
-mod common;
-
 use std::path::Path;
 
 use bonesmith_core::compress::{TwoLayerParams, compress};
@@ -12,6 +10,8 @@ use bonesmith_io::{
     IoError, LoadOptions, load_model, load_rig, load_rig_normalised, load_sequence, save_model, save_rig,
 };
 use glam::{DAffine3, DMat3};
+
+use crate::common;
 
 /// The model of a file, if it is of this kind.
 fn load_two_layer(path: &Path) -> Result<Option<TwoLayerRig>, IoError> {

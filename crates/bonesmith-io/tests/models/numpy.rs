@@ -1,13 +1,13 @@
 //! NumPy reads our archives and we read its own; see `tests/clients/numpy_check.py`.
 
-mod common;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
 use bonesmith_core::MeshSequence;
 use bonesmith_io::{LoadOptions, load_sequence, save_rig, save_sequence};
+
+use crate::common;
 
 /// A Python with NumPy: `$BONESMITH_PYTHON`, else `python3`, if it has it.
 fn python() -> Option<String> {

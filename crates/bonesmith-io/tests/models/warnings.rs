@@ -1,7 +1,5 @@
 //! What is not preserved is reported: by file, by name, once; and nothing is reported where nothing is lost.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +11,8 @@ use bonesmith_io::{
 };
 use glam::Vec3;
 use serde_json::{Value, json};
+
+use crate::common;
 
 /// A rig whose pictures look like pictures.
 fn pictured() -> Rig {
@@ -52,7 +52,7 @@ fn baked(path: &Path) -> Result<bonesmith_core::RawSequence, IoError> {
 }
 
 #[test]
-fn nothing_is_told_where_nothing_is_lost() {
+fn nothing_is_reported_where_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let rig = pictured();
     for name in ["a.npz", "a.glb", "a.gltf", "a.usda", "a.usdc", "a.usdz"] {

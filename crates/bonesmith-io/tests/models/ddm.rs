@@ -1,7 +1,5 @@
 //! Direct Delta Mush rigs through files.
 
-mod common;
-
 use std::path::Path;
 
 use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};

@@ -1,11 +1,11 @@
 //! Third-party files, against their truth.
 
-mod common;
-
 use std::path::PathBuf;
 
 use bonesmith_core::{MeshSequence, RawSequence};
 use bonesmith_io::{Format, LoadOptions, detect, load_rest, load_sequence};
+
+use crate::common;
 
 fn load(paths: &[PathBuf]) -> RawSequence {
     load_sequence(paths, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"))
@@ -77,7 +77,7 @@ fn point_caches_are_the_simulated_cloth() {
 }
 
 #[test]
-fn files_are_told_apart_by_content() {
+fn formats_are_detected_from_content() {
     let Some(data) = common::data() else { return };
     let folder = tempfile::tempdir().unwrap();
     let known = [

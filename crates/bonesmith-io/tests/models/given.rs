@@ -1,7 +1,5 @@
 //! Rigs that people have: known characters, part of the truth taken away, found again.
 
-mod common;
-
 use bonesmith_core::mesh::sphere::unit_radius;
 use bonesmith_core::metrics::evaluate;
 use bonesmith_core::refit::align::{Correction, examine};
@@ -9,8 +7,10 @@ use bonesmith_core::refit::{Locks, RefitParams, Solve, Subject, refit};
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{MeshSequence, Rig, Silent};
 use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig};
-use common::truth::{forgotten, known};
 use serde_json::json;
+
+use crate::common;
+use crate::common::truth::{forgotten, known};
 
 const CHARACTERS: [&str; 2] = ["gt_cesiumman", "gt_michelle_samba"];
 

@@ -1,12 +1,12 @@
 //! Save, load, compare.
 
-mod common;
-
 use std::path::Path;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::{MeshSequence, Model};
+use bonesmith_core::{MeshSequence, Model, Rig};
 use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig, save_sequence};
+
+use crate::common;
 
 fn reload(sequence: &MeshSequence, path: &Path) -> MeshSequence {
     save_sequence(sequence, path).unwrap();
@@ -57,6 +57,22 @@ fn a_rig_stands_in_for_its_sequence() {
     assert_eq!((posed.frames.len(), &posed.times_secs[..4]), (frames, &rig.clips[0].times_secs[..]));
     assert!(posed.times_secs.is_sorted_by(|a, b| a < b));
     assert_eq!(posed.frames[3].positions, lbs(&rig.rest, &rig.weights, rig.clips[0].frame(3)));
+}
+
+/// Tangents of every corner, in the formats that have a place for them.
+#[test]
+fn tangents_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = common::rig();
+    let on_corners = |rig: &Rig| -> Vec<[f32; 4]> {
+        let tangents = rig.surface.tangents.as_ref().expect("tangents");
+        tangents.indices.iter().map(|&at| tangents.values[at as usize]).collect()
+    };
+    for ending in ["npz", "glb", "gltf", "fbx"] {
+        let path = folder.path().join(format!("rig.{ending}"));
+        save_rig(&rig, &path).unwrap();
+        assert_eq!(on_corners(&load_rig(&path).unwrap()), on_corners(&rig), "{ending}");
+    }
 }
 
 #[test]

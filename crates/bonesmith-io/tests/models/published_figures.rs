@@ -1,12 +1,12 @@
 //! Published figures, which the methods of the papers have to come near: [Kavan2010 table 2], [Course2014 table 1].
 
-mod common;
-
 use bonesmith_core::corrective::{eigenskin, posed_residual};
 use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method};
 use bonesmith_core::methods::fit;
 use bonesmith_core::{BoneKind, MeshSequence, Silent, metrics};
 use bonesmith_io::{LoadOptions, load_sequence};
+
+use crate::common;
 
 /// `sequences/{name}.npz`, if it is there.
 fn sequence(name: &str) -> Option<MeshSequence> {

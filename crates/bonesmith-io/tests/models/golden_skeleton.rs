@@ -3,8 +3,6 @@
 //! Provenance: RMSE % of the papers' table times 0.9, with their number of bones as upper limit [Course2014 table 2]; shares
 //! of joints as asked of the project. Loosening one needs a line in the changelog.
 
-mod common;
-
 use std::path::Path;
 
 use bonesmith_core::fit::{BoneCount, FitParams};
@@ -12,6 +10,8 @@ use bonesmith_core::skeleton::{SkeletonParams, skeleton};
 use bonesmith_core::{MeshSequence, Rig, Silent, metrics};
 use bonesmith_io::{LoadOptions, load_rig, load_sequence};
 use glam::{DMat3, DVec3};
+
+use crate::common;
 
 /// (sequence, bones at most, RMSE % at most). The others are in `bonesmith bench skeleton2`.
 const FIGURES: [(&str, usize, f64); 2] = [("cat-poses", 28, 0.9 * 0.25), ("lion-poses", 30, 0.9 * 0.27)];

@@ -1,13 +1,13 @@
 //! Direct Delta Mush and its compression on real characters: the paper's claims, with numbers.
 
-mod common;
-
 use bonesmith_core::ddm::compress::{DdmCompressInfo, DdmCompressParams, RangeOfMotion, compress};
 use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute, rigid_bind};
 use bonesmith_core::deform::ddm_f64;
 use bonesmith_core::{DdmRig, Rig, Silent, deform};
 use bonesmith_io::load_rig;
 use glam::{DAffine3, Vec3};
+
+use crate::common;
 
 fn soft(rig: &Rig) -> DdmRig {
     precompute(&rigid_bind(rig), &DdmParams::default(), &DdmMaps::default(), &mut Silent).unwrap()

@@ -101,5 +101,5 @@ fn the_documentation_has_the_table() {
         std::fs::write(&path, format!("{before}{begin}{}{end}{after}", markdown_table())).unwrap();
         return;
     }
-    assert_eq!(table, markdown_table(), "BONESMITH_BLESS=1 cargo test -p bonesmith-io --test formats writes it");
+    assert_eq!(table, markdown_table(), "BONESMITH_BLESS=1 cargo test -p bonesmith-io --test models formats writes it");
 }

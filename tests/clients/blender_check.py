@@ -5,7 +5,7 @@ usage: blender_check.py FOLDER...
 Each NAME.glb, NAME.fbx and NAME.abc of the folders is compared with what lies beside it, in glTF's axes (y up) and metres:
   NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, and where the tree of bones matters
              "bones": [{"name", "parent": name or null, "head": [x,y,z]}...], "clips": [name...];
-             "match": the frame in which vertices are told apart, where they are not at rest (pieces that appear later), or
+             "match": the frame by which vertices are identified, where that is not the rest pose (pieces that appear later), or
   NAME.npz   a rig as of docs/formats/npz.md, of which some frames are posed here.
 A file named skeleton* is also looked at as one: an armature with the same tree, joints that only turn, and a joint
 turned by hand that takes its limb along and nothing else.
@@ -88,14 +88,14 @@ def reference(path):
     return fps, rest, [(round(times[t] * fps), pose(t)) for t in some]
 
 
-def reference_json(path):
-    """The reference, where it is JSON."""
+def expected_of(path):
+    """What the reference says, where it is JSON."""
     return json.loads(path.with_suffix(".json").read_text()) if path.with_suffix(".json").exists() else {}
 
 
 def check_bones(path, size):
     """Names, parents and places of the bones, and names of the animations, where the reference tells them."""
-    expected = reference_json(path)
+    expected = expected_of(path)
     if "bones" not in expected:
         return ""
     armature = next(o for o in bpy.context.scene.objects if o.type == "ARMATURE")
@@ -123,7 +123,7 @@ def check(path):
     import_fresh(path, fps)
     tree = check_bones(path, size)
     objects = meshes()
-    match = reference_json(path).get("match")
+    match = expected_of(path).get("match")
     if match is None:
         which = originals(rest, positions(objects, evaluated=False), size)
     else:

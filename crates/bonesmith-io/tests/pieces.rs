@@ -219,15 +219,15 @@ fn folder() -> PathBuf {
 
 /// Files for the outside judges in `tests/clients`, as `gltf/judges.rs` and `usd/judges.rs` write them.
 ///
-/// `all_there`: the frame in which Blender's vertices are told apart, where they are not at rest.
+/// `all_there`: the frame that distinguishes Blender's vertices, where the rest pose does not.
 fn write_for_judges(name: &str, rig: &Rig, all_there: Option<usize>) {
     let list = |positions: Vec<Vec3>| positions.iter().map(|p| p.to_array()).collect::<Vec<_>>();
     let frames = [0, 1, 5, 9, rig.clips[0].frame_count() - 1];
     for ending in ["glb", "fbx"] {
         save_pieces(rig, &folder().join(format!("{name}.{ending}"))).unwrap();
     }
-    let told: Vec<_> = frames.iter().map(|&t| json!({ "frame": t, "positions": list(pose(rig, t)) })).collect();
-    let reference = json!({ "fps": 24, "rest": list(rig.rest.clone()), "frames": told, "match": all_there });
+    let poses: Vec<_> = frames.iter().map(|&t| json!({ "frame": t, "positions": list(pose(rig, t)) })).collect();
+    let reference = json!({ "fps": 24, "rest": list(rig.rest.clone()), "frames": poses, "match": all_there });
     std::fs::write(folder().join(format!("{name}.json")), reference.to_string()).unwrap();
     let order = piece_order(rig).unwrap();
     let in_order = |positions: Vec<Vec3>| list(order.iter().map(|&i| positions[i as usize]).collect());
@@ -236,11 +236,11 @@ fn write_for_judges(name: &str, rig: &Rig, all_there: Option<usize>) {
         save_pieces(rig, &path).unwrap();
         let meshes: Vec<String> = list_meshes(&path).unwrap().into_iter().map(|mesh| mesh.name).collect();
         let secs = |t: usize| rig.clips[0].times_secs[t];
-        let told = frames.iter().map(|&t| json!({ "secs": secs(t), "positions": in_order(pose(rig, t)) }));
+        let poses = frames.iter().map(|&t| json!({ "secs": secs(t), "positions": in_order(pose(rig, t)) }));
         let soft = rig.bones.iter().filter(|bone| !bone.name.starts_with("piece_")).count();
         let reference = json!({
             "fps": 24.0, "up": "Y", "metres_per_unit": 1.0, "bones": soft, "meshes": meshes,
-            "rest": in_order(rig.rest.clone()), "frames": told.collect::<Vec<_>>(),
+            "rest": in_order(rig.rest.clone()), "frames": poses.collect::<Vec<_>>(),
         });
         std::fs::write(folder().join("usd").join(format!("{name}.{ending}.json")), reference.to_string()).unwrap();
     }

@@ -52,18 +52,18 @@ fn what_is_not_preserved_is_reported() {
     });
     std::fs::write(&first, painted.collect::<String>()).unwrap();
     std::fs::write(dir.path().join("walk/a.mtl"), "newmtl skin\nmap_Kd gone.png\n").unwrap();
-    let warnings =
+    let warning_lines =
         |text: &str| text.lines().filter(|l| l.starts_with("warning: ")).map(str::to_owned).collect::<Vec<_>>();
     let fitted = bonesmith(dir.path(), "fit walk --bones 3 --effort fast -o walk.glb --json -").fine();
-    let lines = warnings(&fitted.stderr);
+    let lines = warning_lines(&fitted.stderr);
     assert!(lines.len() == 1 && lines[0].contains("gone.png") && lines[0].contains("\"skin\""), "{}", fitted.stderr);
     let warnings = &fitted.json()["warnings"];
     assert_eq!((warnings[0]["kind"].as_str(), warnings[0]["material"].as_str()), (Some("texture"), Some("skin")));
     assert!(warnings[0]["text"].as_str().unwrap().contains("frame_0.obj") && warnings[1].is_null(), "{warnings}");
-    assert_eq!(warnings(&bonesmith(dir.path(), "convert walk walk.npz").fine().stderr), lines);
-    assert_eq!(warnings(&bonesmith(dir.path(), "convert walk walk.npz --quiet").fine().stderr), [""; 0]);
+    assert_eq!(warning_lines(&bonesmith(dir.path(), "convert walk walk.npz").fine().stderr), lines);
+    assert_eq!(warning_lines(&bonesmith(dir.path(), "convert walk walk.npz --quiet").fine().stderr), [""; 0]);
     // The rig that was written holds all there is.
-    assert_eq!(warnings(&bonesmith(dir.path(), "info walk.glb").fine().stderr), [""; 0]);
+    assert_eq!(warning_lines(&bonesmith(dir.path(), "info walk.glb").fine().stderr), [""; 0]);
 }
 
 /// Shapes are kept by whoever knows them, and missed by whoever does not.

@@ -5,7 +5,7 @@ usage: blender_check.py FOLDER...
 Each NAME.glb, NAME.fbx and NAME.abc of the folders is compared with what lies beside it, in glTF's axes (y up) and metres:
   NAME.json  {"fps", "rest": [[x,y,z]...], "frames": [{"frame", "positions"}...]}, and where the tree of bones matters
              "bones": [{"name", "parent": name or null, "head": [x,y,z]}...], "clips": [name...];
-             "match": the frame in which vertices are expected apart, where they are not at rest (pieces that appear later), or
+             "match": the frame by which vertices are identified, where that is not the rest pose (pieces that appear later), or
   NAME.npz   a rig as of docs/formats/npz.md, of which some frames are posed here.
 A file named skeleton* is also looked at as one: an armature with the same tree, joints that only turn, and a joint
 turned by hand that takes its limb along and nothing else.

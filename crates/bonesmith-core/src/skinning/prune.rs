@@ -34,7 +34,7 @@ struct Fewer {
 }
 
 /// Removes influences; the E_RMS rises to about `limit` of the present one at most, and normals, where they count, by no more. A round
-/// over the weights and bones that stay makes up for some of it, which is spent again, until it frees few influences. Returns the E_RMS.
+/// over the weights and bones that stay makes up for some of it, which is spent once more. Returns the E_RMS.
 pub(crate) fn prune(
     problem: &Problem,
     state: &mut State,
@@ -50,19 +50,16 @@ pub(crate) fn prune(
     let budget = problem.squared_error(limit(now)) - problem.squared_error(now);
     let most = before.squared_error + budget;
     drop(before);
-    let passes: usize = std::env::var("PRUNE_PASSES").map_or(1, |n| n.parse().unwrap());
-    let rounds: usize = std::env::var("PRUNE_ROUNDS").map_or(1, |n| n.parse().unwrap());
-    let mut left = budget;
-    for pass in 0.. {
-        run.report()?;
-        let (removed, _) = run.timed("prune", || remove(problem, &state.motion, &mut state.skin, left));
-        if pass == passes || removed == 0 || run.is_over() {
-            break;
-        }
+    run.report()?;
+    let removed = run.timed("prune", || remove(problem, &state.motion, &mut state.skin, budget));
+    if removed.0 > 0 && !run.is_over() {
         // No newcomers: vertices keep the bones that they have.
         let mut descent = Descent::new(problem, VertexParams { newcomers: 0, ..vertices });
-        descent.rounds(state, rounds, run)?;
-        left = most - descent.squared_error;
+        descent.rounds(state, 1, run)?;
+        let left = most - descent.squared_error;
+        drop(descent);
+        run.report()?;
+        run.timed("prune", || remove(problem, &state.motion, &mut state.skin, left));
     }
     Ok(run.timed("prune", || e_rms(&gather(state))))
 }

@@ -10,6 +10,7 @@ pub mod space;
 pub mod sphere;
 pub mod surface;
 pub mod tangents;
+pub(crate) mod times;
 pub mod topology;
 
 pub(crate) use frames::Frames;

@@ -10,6 +10,7 @@ use glam::Vec3;
 
 use crate::mesh::frames::{Frames, FramesInMemory};
 use crate::mesh::surface::{Surface, SurfaceError};
+use crate::mesh::times;
 use crate::mesh::topology::Topology;
 
 pub(crate) use clips::typical_step;
@@ -91,7 +92,7 @@ pub enum SequenceError {
     TooLarge { place: String, vertex: usize, value: f32 },
     #[error("{times} times for {frames} frames")]
     TimeCount { times: usize, frames: usize },
-    #[error("frame {frame} is at {secs} s, not after the frame before it")]
+    #[error("frame {frame} is at {secs} s, not after the frame before it, or beyond 1e8 s")]
     TimesNotRising { frame: usize, secs: f64 },
     #[error(transparent)]
     Surface(#[from] SurfaceError),
@@ -176,18 +177,16 @@ fn check_positions(positions: &[Vec3], place: &dyn Fn() -> String) -> Result<(),
 
 fn times_or_fps(times: Vec<f64>, frames: usize, fps: f64) -> Result<Vec<f64>, SequenceError> {
     if times.is_empty() {
-        let fps = if fps.is_finite() && fps > 0.0 { fps } else { DEFAULT_FPS };
+        let fps = if (1e-6..=1e6).contains(&fps) { fps } else { DEFAULT_FPS };
         return Ok((0..frames).map(|t| t as f64 / fps).collect());
     }
     if times.len() != frames {
         return Err(SequenceError::TimeCount { times: times.len(), frames });
     }
-    for (frame, &secs) in times.iter().enumerate() {
-        if !secs.is_finite() || (frame > 0 && secs <= times[frame - 1]) {
-            return Err(SequenceError::TimesNotRising { frame, secs });
-        }
+    match times::first_unsound(&times) {
+        Some(frame) => Err(SequenceError::TimesNotRising { frame, secs: times[frame] }),
+        None => Ok(times),
     }
-    Ok(times)
 }
 
 /// Frame rate of files that carry no times.

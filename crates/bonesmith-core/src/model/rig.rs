@@ -5,7 +5,7 @@ use std::sync::Arc;
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
-use crate::mesh::{Surface, SurfaceError};
+use crate::mesh::{Surface, SurfaceError, times};
 use crate::model::{SparseWeights, WeightError};
 use crate::solve::check::ensure;
 use crate::solve::transform::nearest_rotation;
@@ -93,6 +93,8 @@ pub enum RigError {
     VertexCount { weights: usize, vertices: usize },
     #[error("clip {clip:?} has {transforms} transforms for {frames} frames of {bones} bones")]
     ClipSize { clip: String, transforms: usize, frames: usize, bones: usize },
+    #[error("clip {clip:?}: frame {frame} is at {secs} s, not after the frame before it, or beyond 1e8 s")]
+    ClipTime { clip: String, frame: usize, secs: f64 },
     #[error("clip {clip:?}, frame {frame}, bone {bone} ({bone_name:?}): the transform is not finite in float32")]
     NotFinite { clip: String, frame: usize, bone: usize, bone_name: String },
     #[error("bone {bone} ({name}): its place or tip is not finite in float32")]
@@ -207,6 +209,9 @@ impl Rig {
             let (frames, transforms) = (clip.times_secs.len(), clip.posed_from_rest.len());
             let name = || clip.name.clone();
             ensure(transforms == frames * bones, || RigError::ClipSize { clip: name(), transforms, frames, bones })?;
+            if let Some(frame) = times::first_unsound(&clip.times_secs) {
+                return Err(RigError::ClipTime { clip: name(), frame, secs: clip.times_secs[frame] });
+            }
             if let Some(at) = clip.posed_from_rest.iter().position(|m| !fits_float32(m)) {
                 let (frame, bone) = (at / bones, at % bones);
                 let bone_name = self.bones[bone].name.clone();

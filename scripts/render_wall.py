@@ -13,7 +13,7 @@ from mathutils import Matrix, Vector
 from render_demo import light, render, set_world
 
 FPS = 24  # of the scene: Blender puts keys at time x scene fps
-FRAMES = [(6, -27.0), (30, 0.0), (62, 27.0)]  # frame, and where it stands in the picture
+FRAMES = [(6, -26.0), (30, 0.0), (62, 26.0)]  # frame, and where it stands in the picture
 COLORS = [colorsys.hsv_to_rgb(0.02 + 0.09 * (k % 4) / 3, 0.35 + 0.12 * (k % 3), 0.62 + 0.1 * (k % 5)) for k in range(20)]
 COLORS += [colorsys.hsv_to_rgb(0.55 + 0.03 * k, 0.45, 0.75) for k in range(4)]
 
@@ -29,19 +29,11 @@ def material(color):
 
 def camera():
     made = bpy.data.objects.new("camera", bpy.data.cameras.new("camera"))
-    made.data.lens = 60
+    made.data.lens = 53
     made.location = (0, -125, 26)
     made.rotation_euler = (Vector((0, 0, 6.5)) - made.location).to_track_quat("-Z", "Y").to_euler()
     bpy.context.collection.objects.link(made)
     bpy.context.scene.camera = made
-
-
-def floor():
-    mesh = bpy.data.meshes.new("floor")
-    mesh.from_pydata([(-400, -400, 0), (400, -400, 0), (400, 400, 0), (-400, 400, 0)], [], [(0, 1, 2, 3)])
-    made = bpy.data.objects.new("floor", mesh)
-    made.is_shadow_catcher = True
-    bpy.context.collection.objects.link(made)
 
 
 def main(path, out, samples=48):
@@ -66,7 +58,6 @@ def main(path, out, samples=48):
         bpy.data.objects.remove(obj)
     for obj in copies:
         bpy.context.collection.objects.link(obj)
-    floor()
     light("key", 90000, 40, (-50, -70, 80))
     light("fill", 20000, 60, (80, -60, 30))
     set_world()

@@ -1,13 +1,13 @@
 //! One rig as several skins of few joints: the same positions, every face once.
 
 use bonesmith_core::deform::lbs;
+use bonesmith_core::mesh::surface::Material;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, Rig};
 use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig, save_skins};
 use glam::Vec3;
 
 use crate::judges::{folder, some_frames, write_reference};
-use crate::rigs;
 
 fn rig_of(bones: usize, influences: usize) -> Rig {
     let params = PosedRigParams { bones, influences, kind: BoneKind::Rigid, frames: 6, softness: 0.3, detail: 3 };
@@ -72,11 +72,13 @@ fn a_skin_that_is_small_enough_stays_one() {
 #[test]
 fn points_and_materials_are_divided_too() {
     let dir = tempfile::tempdir().unwrap();
-    let recipe = rigs::Recipe::new("seams", BoneKind::Affine);
-    let rig = rigs::Recipe { seams: true, bones: 12, influences: 2, ..recipe }.build();
+    let mut rig = rig_of(24, 2);
+    let surface = std::sync::Arc::make_mut(&mut rig.surface);
+    surface.materials = ["red", "blue"].map(|name| Material { name: name.into(), ..Material::default() }).to_vec();
+    surface.face_materials = (0..surface.topology.face_count() as u32).map(|f| f % 2).collect();
     let mut points = rig.clone();
     points.surface = Default::default();
-    for (name, rig) in [("seams.glb", rig), ("points.glb", points)] {
+    for (name, rig) in [("painted.glb", rig), ("points.glb", points)] {
         let path = dir.path().join(name);
         // As few as a face needs.
         let fewest = (1..rig.bone_count()).find(|&count| save_skins(&rig, &path, count).is_ok()).unwrap();

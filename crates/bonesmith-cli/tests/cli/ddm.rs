@@ -105,7 +105,7 @@ fn formats_that_cannot_hold_the_result_are_refused_at_once() {
         ("reduce broken.npz --influences 12 -o x.glb", &["x.glb", "at most 8 influences per vertex, not 12"]),
         ("fit broken.npz --influences 9 -o x.gltf", &["x.gltf", "at most 8"]),
         ("fit broken.npz --eigenskin 3 -o x.fbx", &["x.fbx", "corrective shapes"]),
-        ("fit broken.npz --pieces nodes -o x.npz", &["x.npz", ".glb and .gltf"]),
+        ("fit broken.npz --pieces nodes -o x.npz", &["x.npz", ".usdz and .fbx"]),
         ("fit broken.npz --method svd -o x.glb", &["x.glb", ".npz"]),
         ("fit broken.npz -o x.abc", &["x.abc", "a rig can be written as"]),
         ("reduce broken.npz -o x.xyz", &[".xyz", ".glb"]),

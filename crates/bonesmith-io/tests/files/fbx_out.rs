@@ -214,7 +214,7 @@ fn chains_and_numbers_that_cannot_be_read_back_are_not_written() {
     rig.clips[0].posed_from_rest[4].translation.x = 1e39;
     for ending in ["fbx", "glb", "usda"] {
         let message = save_rig(&rig, &folder.path().join(format!("far.{ending}"))).unwrap_err().to_string();
-        assert!(message.contains("frame 1, bone 1: the transform is not finite in float32"), "{message}");
+        assert!(message.contains("frame 1, bone 1 (\"b1\"): the transform is not finite in float32"), "{message}");
     }
 }
 

@@ -39,13 +39,13 @@ function texts() {
     for (const [bones, ...letters] of table("bones at binding 4")) {
       const named = Object.fromEntries(["B", "H", "T"].map((letter, n) => [letter, letters[n].replaceAll("`", "")]));
       const names = line.replace(/, `VARIANT.*/, "").replaceAll("`", "").split(/\s+/).map((name) => named[name] ?? name);
-      for (const [shelved, staged, kept, equal] of [[false, false, 0, false], [true, false, 4, false], [true, true, 4, true]]) {
+      for (const [cached, staged, kept, equal] of [[false, false, 0, false], [true, false, 4, false], [true, true, 4, true]]) {
         const numbers = {
           WORKGROUP: 64, TILE: 4, PLANES: planes, CENTRE: centre || 0, VARIANT: variant, WIDTH: width.split(",")[0] || 0,
-          KEPT: kept, BONES: shelved ? 20 : 1, HOMES: 1024,
+          KEPT: kept, BONES: cached ? 20 : 1, INSTANCE_ORIGINS: 1024,
         };
-        const switches = { RIGID: rigid, EQUAL: equal, SHELVED: shelved, STAGED: staged };
-        const name = `${kernel}; ${bones.split(";")[0]}; shelved ${shelved}, staged ${staged}, kept ${kept}`;
+        const switches = { RIGID: rigid, EQUAL: equal, CACHED: cached, STAGED: staged };
+        const name = `${kernel}; ${bones.split(";")[0]}; cached ${cached}, staged ${staged}, kept ${kept}`;
         all.push({ name, code: [...constants(numbers, switches), ...names.map(part)].join("\n") });
       }
     }

@@ -10,10 +10,10 @@
 //   RIGID      whether linear parts are rotations
 //   KEPT       most influences of linear blending that a row has, if those are few enough to keep in registers; 0 if not
 //   EQUAL      whether all rows have as many
-//   BONES      bones of each instance that workgroup memory holds, if SHELVED
-//   SHELVED    whether all bones of the workgroup's instances are put there first
+//   BONES      bones of each instance that workgroup memory holds, if CACHED
+//   CACHED     whether all bones of the workgroup's instances are put there first
 //   STAGED     whether results leave through workgroup memory: whole cache lines are written then
-//   HOMES      instances that `homes` has room for
+//   INSTANCE_ORIGINS  instances that `instance_origins` has room for
 // and `to_vertex.wgsl` or one of `to_bone_*.wgsl`, one of `bones_*.wgsl`, and one of `held_*.wgsl`.
 //
 // A row is a vertex, or a virtual bone. 32 of them are a slice, as wide as what a GPU runs in step: all have as many
@@ -25,9 +25,9 @@ struct Params {
     // Slices and instances of this dispatch.
     slices: u32,
     instances: u32,
-    // Where the slices begin in `starts`, and the instances in `homes`.
+    // Where the slices begin in `starts`, and the instances in `instance_origins`.
     first_slice: u32,
-    first_home: u32,
+    first_origin: u32,
     // First influence, counted in slices of them, that is bound.
     first_influence: u32,
     // Bones from one instance to the next, in `bones`.
@@ -48,9 +48,9 @@ struct Params {
 @group(0) @binding(3) var<storage, read> rows: array<f32>;
 // [instances, bone_stride] posed_from_rest between the origins.
 @group(0) @binding(4) var<storage, read> bones: array<Bone>;
-// [HOMES] where the origin of each instance goes. Uniform: it does not take the way of the other loads, which is the
+// [INSTANCE_ORIGINS] where the origin of each instance goes. Uniform: it does not take the way of the other loads, which is the
 // narrow one.
-@group(0) @binding(5) var<uniform> homes: array<vec4<f32>, HOMES>;
+@group(0) @binding(5) var<uniform> instance_origins: array<vec4<f32>, INSTANCE_ORIGINS>;
 // [instances, row_stride, PIECES]
 @group(0) @binding(6) var<storage, read_write> posed: array<Piece>;
 
@@ -96,17 +96,17 @@ fn stored_bones_of(instance: u32) -> u32 {
 }
 
 // Bones that workgroup memory has room for.
-const SHELF = select(1u, TILE * BONES, SHELVED);
+const BONE_CACHE = select(1u, TILE * BONES, CACHED);
 
 // [HELD_ROWS, TILE, BONES] Rows of a bone lie apart, so that threads that read different bones meet in fewer banks.
-var<workgroup> shelf: array<vec4<f32>, HELD_ROWS * SHELF>;
+var<workgroup> bone_cache: array<vec4<f32>, HELD_ROWS * BONE_CACHE>;
 
-// Puts the bones of the workgroup's instances on the shelf, as `held` wants them. All threads of a workgroup come here
-// together, before they ask for a bone.
-fn fill_shelf(group: u32, lane: u32) {
-    if (SHELVED) {
-        for (var at = lane; at < SHELF; at += WORKGROUP) {
-            shelve(at, held(bones[stored_bones_of(group * TILE + at / BONES) + at % BONES]));
+// Puts the bones of the workgroup's instances into the cache, as `held` wants them. All threads of a workgroup come here
+// together, before they read a bone.
+fn fill_bone_cache(group: u32, lane: u32) {
+    if (CACHED) {
+        for (var at = lane; at < BONE_CACHE; at += WORKGROUP) {
+            store_cached(at, held(bones[stored_bones_of(group * TILE + at / BONES) + at % BONES]));
         }
         workgroupBarrier();
     }
@@ -114,18 +114,18 @@ fn fill_shelf(group: u32, lane: u32) {
 
 // Where the bones of an instance begin, number `t` of its workgroup, for `bone_at`.
 fn bones_of(instance: u32, t: u32) -> u32 {
-    return select(stored_bones_of(instance), t * BONES, SHELVED);
+    return select(stored_bones_of(instance), t * BONES, CACHED);
 }
 
 fn bone_at(at: u32) -> Held {
-    if (SHELVED) {
-        return shelved(at);
+    if (CACHED) {
+        return cached(at);
     }
     return held(bones[at]);
 }
 
-fn home_of(instance: u32) -> vec3<f32> {
-    return homes[params.first_home + known(instance)].xyz;
+fn origin_of(instance: u32) -> vec3<f32> {
+    return instance_origins[params.first_origin + known(instance)].xyz;
 }
 
 // A result in pieces as large as a thread writes at once.

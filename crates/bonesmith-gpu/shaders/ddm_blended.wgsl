@@ -8,7 +8,7 @@ fn blended_rotation(sum: vec4<f32>, strongest: vec4<f32>) -> mat3x3<f32> {
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    fill_shelf(group.y, lane);
+    fill_bone_cache(group.y, lane);
     let place = place_of(group.x, lane);
     let p = vector(place, CENTRE);
     let shape = shape_of(place);
@@ -29,6 +29,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             turned += select(lever.w, -lever.w, dot(side, turn) < 0.0) * turn;
         }
         let linear = blended_rotation(turned, side);
-        emit(group.x, lane, instance, finish_about(linear, p, centre, home_of(instance), shape));
+        emit(group.x, lane, instance, finish_about(linear, p, centre, origin_of(instance), shape));
     }
 }

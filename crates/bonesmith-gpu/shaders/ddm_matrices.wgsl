@@ -2,7 +2,7 @@
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    fill_shelf(group.y, lane);
+    fill_bone_cache(group.y, lane);
     let place = place_of(group.x, lane);
     let p = vector(place, CENTRE);
     let shape = shape_of(place);
@@ -22,6 +22,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         let columns = transpose(sum);
         let linear = mat3x3(columns[0], columns[1], columns[2]);
-        emit(group.x, lane, instance, finish_about(linear, p, columns[3], home_of(instance), shape));
+        emit(group.x, lane, instance, finish_about(linear, p, columns[3], origin_of(instance), shape));
     }
 }

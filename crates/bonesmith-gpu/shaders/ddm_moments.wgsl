@@ -82,7 +82,7 @@ fn blended(place: Place, p: vec3<f32>, firsts: vec4<u32>) -> Sums {
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    fill_shelf(group.y, lane);
+    fill_bone_cache(group.y, lane);
     let place = place_of(group.x, lane);
     let p = vector(place, CENTRE);
     let shape = shape_of(place);
@@ -128,7 +128,7 @@ fn pose(group: u32, lane: u32, instance: u32, sum: mat3x4<f32>, place: Place, p:
     } else {
         found = nearest_rotation(of_length_1(h));
     }
-    emit(group, lane, instance, finish_about(found.rotation, p, centre(sum), home_of(instance), shape));
+    emit(group, lane, instance, finish_about(found.rotation, p, centre(sum), origin_of(instance), shape));
     return u32(!found.clear);
 }
 
@@ -140,5 +140,5 @@ fn pose_again(group: u32, lane: u32, instance: u32, first: u32, place: Place, p:
         sum = moved(sum, bone_at(first + own.bone), multi_matrix(own, p));
     }
     let rotation = rotation_near(of_length_1(moments(sum)), first + multi_bone(place.start, place.within));
-    write_row(group, lane, instance, finish_about(rotation, p, centre(sum), home_of(instance), shape));
+    write_row(group, lane, instance, finish_about(rotation, p, centre(sum), origin_of(instance), shape));
 }

@@ -7,11 +7,11 @@ fn held(bone: Bone) -> Held {
     return bone;
 }
 
-fn shelve(at: u32, bone: Held) {
-    shelf[at] = bone.turn;
-    shelf[at + SHELF] = bone.moved;
+fn store_cached(at: u32, bone: Held) {
+    bone_cache[at] = bone.turn;
+    bone_cache[at + BONE_CACHE] = bone.moved;
 }
 
-fn shelved(at: u32) -> Held {
-    return Held(shelf[at], shelf[at + SHELF]);
+fn cached(at: u32) -> Held {
+    return Held(bone_cache[at], bone_cache[at + BONE_CACHE]);
 }

@@ -7,12 +7,12 @@ fn held(bone: Bone) -> Held {
     return matrix_of(bone);
 }
 
-fn shelve(at: u32, bone: Held) {
-    shelf[at] = bone[0];
-    shelf[at + SHELF] = bone[1];
-    shelf[at + 2u * SHELF] = bone[2];
+fn store_cached(at: u32, bone: Held) {
+    bone_cache[at] = bone[0];
+    bone_cache[at + BONE_CACHE] = bone[1];
+    bone_cache[at + 2u * BONE_CACHE] = bone[2];
 }
 
-fn shelved(at: u32) -> Held {
-    return Held(shelf[at], shelf[at + SHELF], shelf[at + 2u * SHELF]);
+fn cached(at: u32) -> Held {
+    return Held(bone_cache[at], bone_cache[at + BONE_CACHE], bone_cache[at + 2u * BONE_CACHE]);
 }

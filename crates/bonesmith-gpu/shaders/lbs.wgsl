@@ -3,7 +3,7 @@
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    fill_shelf(group.y, lane);
+    fill_bone_cache(group.y, lane);
     let place = place_of(group.x, lane);
     let shape = shape_of(place);
     let count = place.end - place.start;
@@ -29,6 +29,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 sum = blend(sum, found.weight, bone_at(first + found.bone));
             }
         }
-        emit(group.x, lane, instance, finish(matrix_of_sum(sum), home_of(instance), shape));
+        emit(group.x, lane, instance, finish(matrix_of_sum(sum), origin_of(instance), shape));
     }
 }

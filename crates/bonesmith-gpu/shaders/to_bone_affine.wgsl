@@ -9,6 +9,6 @@ fn shape_of(place: Place) -> Shape {
     return 0u;
 }
 
-fn finish(m: mat3x4<f32>, home: vec3<f32>, shape: Shape) -> Row {
+fn finish(m: mat3x4<f32>, instance_origin: vec3<f32>, shape: Shape) -> Row {
     return Row(m[0], m[1], m[2]);
 }

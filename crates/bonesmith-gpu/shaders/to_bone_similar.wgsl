@@ -10,6 +10,6 @@ fn shape_of(place: Place) -> Shape {
 }
 
 // Of a rotation about the centre p, which goes to q.
-fn finish_about(rotation: mat3x3<f32>, p: vec3<f32>, q: vec3<f32>, home: vec3<f32>, shape: Shape) -> Row {
+fn finish_about(rotation: mat3x3<f32>, p: vec3<f32>, q: vec3<f32>, instance_origin: vec3<f32>, shape: Shape) -> Row {
     return Row(sqrt(2.0) * quaternion_of(rotation), vec4(q - rotation * p, 1.0));
 }

@@ -13,14 +13,14 @@ fn shape_of(place: Place) -> Shape {
 }
 
 // Where a row's matrix takes its vertex.
-fn finish(m: mat3x4<f32>, home: vec3<f32>, shape: Shape) -> Row {
+fn finish(m: mat3x4<f32>, instance_origin: vec3<f32>, shape: Shape) -> Row {
     let t = transpose(m);
-    return vertex(vec4(shape.point, 1.0) * m + home, mat3x3(t[0], t[1], t[2]), shape.normal);
+    return vertex(vec4(shape.point, 1.0) * m + instance_origin, mat3x3(t[0], t[1], t[2]), shape.normal);
 }
 
 // The same of a linear part about the centre p, which goes to q.
-fn finish_about(linear: mat3x3<f32>, p: vec3<f32>, q: vec3<f32>, home: vec3<f32>, shape: Shape) -> Row {
-    return vertex(linear * (shape.point - p) + q + home, linear, shape.normal);
+fn finish_about(linear: mat3x3<f32>, p: vec3<f32>, q: vec3<f32>, instance_origin: vec3<f32>, shape: Shape) -> Row {
+    return vertex(linear * (shape.point - p) + q + instance_origin, linear, shape.normal);
 }
 
 fn vertex(point: vec3<f32>, linear: mat3x3<f32>, normal: vec3<f32>) -> Row {

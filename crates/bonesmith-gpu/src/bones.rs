@@ -64,7 +64,7 @@ pub(crate) struct PackedPose {
     /// [bone_stride, words]
     pub bones: Vec<f32>,
     /// Where bone 0 takes the origin.
-    pub home: [f32; 4],
+    pub instance_origin: [f32; 4],
     /// [bone_stride] x y z w, if asked for.
     pub turns: Vec<[f32; 4]>,
 }
@@ -72,12 +72,12 @@ pub(crate) struct PackedPose {
 impl PackedPose {
     /// `turns`: rotations of the bones as well.
     pub fn new(pose: &[DAffine3], origin: DVec3, form: Bones, stride: usize, turns: bool) -> Result<Self, BadBone> {
-        let home = pose.first().map_or(origin, |m| m.transform_point3(origin));
-        let mut packed = Self { home: home.as_vec3().extend(0.0).to_array(), ..Self::default() };
+        let instance_origin = pose.first().map_or(origin, |m| m.transform_point3(origin));
+        let mut packed = Self { instance_origin: instance_origin.as_vec3().extend(0.0).to_array(), ..Self::default() };
         for (bone, m) in pose.iter().enumerate() {
-            let t = m.transform_point3(origin) - home;
+            let t = m.transform_point3(origin) - instance_origin;
             let not_finite = BadBone::NotFinite { bone };
-            if !m.is_finite() || !home.as_vec3().is_finite() {
+            if !m.is_finite() || !instance_origin.as_vec3().is_finite() {
                 return Err(not_finite);
             }
             let start = packed.bones.len();

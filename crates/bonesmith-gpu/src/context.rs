@@ -10,9 +10,9 @@ use crate::error::GpuError;
 use crate::kernel::{Kernel, Tuning};
 
 /// Bytes of where the origin of an instance goes.
-pub(crate) const HOME_BYTES: u64 = 16;
+pub(crate) const ORIGIN_BYTES: u64 = 16;
 /// What uniform buffers have room for almost everywhere.
-const MOST_HOMES: u64 = 4096;
+const MAX_INSTANCE_ORIGINS: u64 = 4096;
 
 /// Which device, and how it is used. `Default` is the recommended set.
 #[derive(Clone, Debug, Default)]
@@ -129,9 +129,9 @@ impl Gpu {
         self.options.workgroups.unwrap_or(u32::MAX).min(limit).max(1)
     }
 
-    pub(crate) fn tuning(&self, kernel: Kernel, shelved: bool) -> Tuning {
+    pub(crate) fn tuning(&self, kernel: Kernel, cached: bool) -> Tuning {
         let own = if kernel.makes_bones() { self.options.bone_tuning } else { self.options.vertex_tuning };
-        own.unwrap_or(kernel.tuning(shelved))
+        own.unwrap_or(kernel.tuning(cached))
     }
 
     /// Form of the bones of a model.
@@ -139,10 +139,10 @@ impl Gpu {
         self.options.bones.unwrap_or_else(|| Bones::of(rig))
     }
 
-    /// Instances whose homes one dispatch can see.
-    pub(crate) fn homes(&self) -> usize {
+    /// Instances whose origins one dispatch can see.
+    pub(crate) fn instance_origins(&self) -> usize {
         let limit = self.device.limits().max_uniform_buffer_binding_size;
-        (limit / HOME_BYTES).min(MOST_HOMES) as usize
+        (limit / ORIGIN_BYTES).min(MAX_INSTANCE_ORIGINS) as usize
     }
 
     /// The same device for models whose bones have another form than [`Bones::of`] their rig; `None`: that one.

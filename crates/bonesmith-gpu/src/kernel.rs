@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::bones::{Bones, Source};
 use crate::context::Gpu;
 use crate::error::GpuError;
-use crate::layout::MOST_KEPT;
+use crate::layout::MAX_KEPT;
 
 /// How a kernel is spread over threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -29,13 +29,13 @@ pub struct Setup {
     /// Form of the bones it reads.
     pub bones: Bones,
     /// Bones of each instance that are put into workgroup memory first, all of them; 0: none.
-    pub shelf: u32,
+    pub bone_cache: u32,
     /// Most influences of linear blending that a slice has, if those are few enough to stay in registers; 0 if not, and for others.
     pub kept: u32,
     /// Whether all slices have as many.
     pub equal: bool,
-    /// Instances that `homes` has room for.
-    pub homes: u32,
+    /// Instances that `instance_origins` has room for.
+    pub instance_origins: u32,
 }
 
 /// What a thread makes of a row.
@@ -52,20 +52,20 @@ pub enum Kernel {
 }
 
 /// Bytes of workgroup memory that bones may take: more of it, and fewer workgroups run side by side.
-const SHELF_BYTES: u64 = 12 << 10;
+const BONE_CACHE_BYTES: u64 = 12 << 10;
 /// Instances whose multi-weights are read once.
-const MOST_MOMENTS: u32 = 4;
+const MAX_MOMENTS: u32 = 4;
 
 /// Words of the struct `Params` in `common.wgsl`.
 pub(crate) const PARAMS_WORDS: usize = 12;
 
 impl Kernel {
-    /// Workgroup size and tile by default: the best of `bonesmith bench gpu --sweep` on an H200. `shelved`: all
+    /// Workgroup size and tile by default: the best of `bonesmith bench gpu --sweep` on an H200. `cached`: all
     /// bones are put into workgroup memory first.
-    pub fn tuning(self, shelved: bool) -> Tuning {
+    pub fn tuning(self, cached: bool) -> Tuning {
         match self {
             // More threads share what was put there.
-            Self::Lbs | Self::Ddm(Variant::V5) if shelved => Tuning { workgroup: 256, tile: 4, staged: false },
+            Self::Lbs | Self::Ddm(Variant::V5) if cached => Tuning { workgroup: 256, tile: 4, staged: false },
             Self::Lbs | Self::Ddm(Variant::V5) => Tuning { workgroup: 128, tile: 4, staged: false },
             Self::Blend => Tuning { workgroup: 128, tile: 2, staged: true },
             Self::Ddm(Variant::V0 | Variant::V1) => Tuning { workgroup: 128, tile: 4, staged: false },
@@ -85,13 +85,13 @@ impl Kernel {
             ("VARIANT", self.variant().map_or(0, |v| u32::from(u8::from(v)))),
             ("WIDTH", self.width() as u32),
             ("KEPT", setup.kept),
-            ("BONES", setup.shelf.max(1)),
-            ("HOMES", setup.homes),
+            ("BONES", setup.bone_cache.max(1)),
+            ("INSTANCE_ORIGINS", setup.instance_origins),
         ];
         let switches = [
             ("RIGID", self.makes_rotations()),
             ("EQUAL", setup.equal),
-            ("SHELVED", setup.shelf > 0),
+            ("CACHED", setup.bone_cache > 0),
             ("STAGED", staged),
         ];
         let mut text: String = numbers.iter().map(|(name, value)| format!("const {name} = {value}u;\n")).collect();
@@ -213,24 +213,24 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// `starts` of the table that it will read.
     pub fn new(gpu: &Gpu, kernel: Kernel, starts: &[u32], source: Source) -> Result<Self, GpuError> {
-        let tuned = |shelved: bool| possible(gpu, kernel, gpu.tuning(kernel, shelved));
-        let shelf = shelf(gpu, kernel, tuned(true), source);
+        let tuned = |cached: bool| possible(gpu, kernel, gpu.tuning(kernel, cached));
+        let bone_cache = bone_cache(gpu, kernel, tuned(true), source);
         let counts = || starts.windows(2).map(|pair| pair[1] - pair[0]);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        let kept = if kernel.is_linear() && most as usize <= MOST_KEPT { most } else { 0 };
+        let kept = if kernel.is_linear() && most as usize <= MAX_KEPT { most } else { 0 };
         let setup = Setup {
-            tuning: tuned(shelf > 0),
+            tuning: tuned(bone_cache > 0),
             bones: source.form,
-            shelf,
+            bone_cache,
             kept,
             equal: kept > 0 && least == kept,
-            homes: gpu.homes() as u32,
+            instance_origins: gpu.instance_origins() as u32,
         };
         let text = wgpu::ShaderSource::Wgsl(kernel.wgsl(&setup).into());
         let label = format!("{kernel:?}");
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(&label), source: text };
         // SAFETY: loops end, by constants or by tables made in `layout.rs`; indices into buffers come from those tables, whose
-        // bones were checked to exist, and from counts that `plan.rs` takes from the sizes of the same buffers, homes included.
+        // bones were checked to exist, and from counts that `plan.rs` takes from the sizes of the same buffers, instance origins included.
         // Workgroup memory holds all bones of every instance of a tile, and those are what tables were checked against.
         let module =
             unsafe { gpu.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) };
@@ -243,7 +243,7 @@ impl Pipeline {
             module: &module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
-                // Shelf and stage are written before they are read.
+                // Bone cache and stage are written before they are read.
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
@@ -255,11 +255,11 @@ impl Pipeline {
 }
 
 /// How many bones of each instance go into workgroup memory: all of them, where they fit.
-fn shelf(gpu: &Gpu, kernel: Kernel, tuning: Tuning, source: Source) -> u32 {
+fn bone_cache(gpu: &Gpu, kernel: Kernel, tuning: Tuning, source: Source) -> u32 {
     let staged = if tuning.staged { u64::from(tuning.workgroup) * kernel.row_bytes() } else { 16 };
     let room = u64::from(gpu.device.limits().max_compute_workgroup_storage_size).saturating_sub(staged);
     let bytes = (source.count as u64).saturating_mul(u64::from(tuning.tile) * kernel.holds(source.form).bytes());
-    if bytes <= SHELF_BYTES.min(room) { source.count as u32 } else { 0 }
+    if bytes <= BONE_CACHE_BYTES.min(room) { source.count as u32 } else { 0 }
 }
 
 /// What the device and the kernel can do of what was asked for.
@@ -267,7 +267,7 @@ fn possible(gpu: &Gpu, kernel: Kernel, asked: Tuning) -> Tuning {
     let limits = gpu.device.limits();
     let most = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x).min(256);
     let moments = matches!(kernel, Kernel::DdmBones | Kernel::Ddm(Variant::V0 | Variant::V1));
-    let most_tile = if moments { MOST_MOMENTS } else { 16 };
+    let most_tile = if moments { MAX_MOMENTS } else { 16 };
     Tuning { workgroup: (asked.workgroup.min(most) & !31).max(32), tile: asked.tile.clamp(1, most_tile), ..asked }
 }
 

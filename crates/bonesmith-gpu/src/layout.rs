@@ -16,7 +16,7 @@ use crate::slots::aligned;
 pub(crate) const SLICE: usize = 32;
 
 /// Influences of linear blending that a thread keeps for all its instances.
-pub(crate) const MOST_KEPT: usize = 4;
+pub(crate) const MAX_KEPT: usize = 4;
 /// Influences that may be added for that, relative to those there are.
 const WORTH_PADDING: f64 = 1.1;
 
@@ -70,13 +70,13 @@ impl Table {
 
     /// One word each: the bone in the low bits, the weight in the others, in units of [`Packing::unit`].
     ///
-    /// Where nearly all rows have as many, up to [`MOST_KEPT`], all get as many: kernels are faster with a known number.
+    /// Where nearly all rows have as many, up to [`MAX_KEPT`], all get as many: kernels are faster with a known number.
     pub fn packed(weights: &SparseWeights, packing: &Packing) -> Result<Self, GpuError> {
         let rows = weights.vertex_count();
         let longest = |first: usize| (first..rows.min(first + SLICE)).map(|i| weights.of(i).count()).max().unwrap_or(0);
         let counts: Vec<usize> = (0..rows).step_by(SLICE).map(|first| longest(first).max(1)).collect();
         let (most, total) = (counts.iter().max().copied().unwrap_or(0), counts.iter().sum::<usize>());
-        let worth = most <= MOST_KEPT && (most * counts.len()) as f64 <= WORTH_PADDING * total as f64;
+        let worth = most <= MAX_KEPT && (most * counts.len()) as f64 <= WORTH_PADDING * total as f64;
         Self::new(rows, packing.bone_mask(), 0, if worth { most } else { 0 }, |i| {
             packing.row(weights.of(i)).into_iter().map(|word| [word])
         })

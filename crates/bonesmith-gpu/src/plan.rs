@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::error::GpuError;
 use crate::layout::SLICE;
 
-/// Offsets of bindings are multiples of 256 bytes: so many homes.
-const HOMES_ALIGNED: usize = 16;
+/// Offsets of bindings are multiples of 256 bytes: this many origins.
+const ORIGINS_ALIGNED: usize = 16;
 
 /// What one instance takes, and what is allowed.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ pub(crate) struct Demand<'a> {
     pub instances: usize,
     pub workgroup: u32,
     pub tile: u32,
-    /// Instances whose homes can be bound at once.
-    pub homes: usize,
+    /// Instances whose origins can be bound at once.
+    pub instance_origins: usize,
     /// Most bytes of a binding, a multiple of 256.
     pub binding_bytes: u64,
     /// Most workgroups along an axis.
@@ -54,9 +54,9 @@ impl Demand<'_> {
         self.starts[first] & !1
     }
 
-    /// First home to bind for instances from `first` on: its offset is a multiple of 256 bytes.
-    pub fn first_home(&self, first: usize) -> usize {
-        first / HOMES_ALIGNED * HOMES_ALIGNED
+    /// First origin to bind for instances from `first` on: its offset is a multiple of 256 bytes.
+    pub fn first_origin(&self, first: usize) -> usize {
+        first / ORIGINS_ALIGNED * ORIGINS_ALIGNED
     }
 
     /// Whether these slices of one instance can be bound and counted.
@@ -72,9 +72,9 @@ impl Demand<'_> {
 
     /// All dispatches, in order.
     pub fn chunks(&self) -> Result<Vec<Chunk>, GpuError> {
-        if self.homes < HOMES_ALIGNED {
-            let what = "homes of the instances of a dispatch".to_owned();
-            return Err(GpuError::Limit { what, needs: HOMES_ALIGNED as u64, limit: self.homes as u64 });
+        if self.instance_origins < ORIGINS_ALIGNED {
+            let what = "origins of the instances of a dispatch".to_owned();
+            return Err(GpuError::Limit { what, needs: ORIGINS_ALIGNED as u64, limit: self.instance_origins as u64 });
         }
         let ranges = self.slice_ranges()?;
         let instance_bytes = self.bone_bytes.max((self.slices() * SLICE) as u64 * self.row_bytes);
@@ -82,8 +82,8 @@ impl Demand<'_> {
             1 => {
                 let by_bytes = self.binding_bytes / instance_bytes.max(1);
                 let most = by_bytes.min(u64::from(self.workgroups) * u64::from(self.tile)).max(1) as usize;
-                // Homes before the first one are bound with it, up to an offset that may be used.
-                most.min(self.homes - (HOMES_ALIGNED - 1))
+                // Origins before the first one are bound with it, up to an offset that may be used.
+                most.min(self.instance_origins - (ORIGINS_ALIGNED - 1))
             }
             // An instance in pieces has its rows too far apart for one binding.
             _ => 1,
@@ -141,7 +141,7 @@ mod tests {
             instances: 7,
             workgroup: 64,
             tile: 4,
-            homes: 4096,
+            instance_origins: 4096,
             binding_bytes: 1 << 27,
             workgroups: 65535,
         }
@@ -158,8 +158,8 @@ mod tests {
             let bytes = (demand.slices() * SLICE * chunk.instances.len()) as u64 * demand.row_bytes;
             assert!(!whole || chunk.instances.len() == 1 || bytes <= demand.binding_bytes);
             assert_eq!(chunk.slices.start % 2, 0);
-            let first_home = demand.first_home(chunk.instances.start);
-            assert!(first_home.is_multiple_of(HOMES_ALIGNED) && chunk.instances.end - first_home <= demand.homes);
+            let first_origin = demand.first_origin(chunk.instances.start);
+            assert!(first_origin.is_multiple_of(ORIGINS_ALIGNED) && chunk.instances.end - first_origin <= demand.instance_origins);
             for t in chunk.instances.clone() {
                 chunk.slices.clone().for_each(|s| seen[t * demand.slices() + s] += 1);
             }
@@ -184,9 +184,9 @@ mod tests {
         assert!(covers(&Demand { binding_bytes: 40 * 768, ..whole.clone() }) >= 3 * 7);
         assert_eq!(covers(&Demand { workgroups: 10, ..whole.clone() }), 6 * 7);
         assert_eq!(covers(&Demand { workgroups: 1, instances: 9, ..whole.clone() }), 51 * 9);
-        // By the homes that a uniform buffer holds.
-        assert_eq!(covers(&Demand { homes: 32, instances: 100, ..whole.clone() }), 6);
-        assert_eq!(covers(&Demand { homes: 16, instances: 3, ..whole }), 3);
+        // By the origins that a uniform buffer holds.
+        assert_eq!(covers(&Demand { instance_origins: 32, instances: 100, ..whole.clone() }), 6);
+        assert_eq!(covers(&Demand { instance_origins: 16, instances: 3, ..whole }), 3);
     }
 
     #[test]
@@ -195,6 +195,6 @@ mod tests {
         let bones = Demand { bone_bytes: 1 << 20, binding_bytes: 1 << 16, ..demand(&starts) };
         assert!(matches!(bones.chunks(), Err(GpuError::Limit { needs, .. }) if needs == 1 << 20));
         assert!(matches!(Demand { binding_bytes: 256, ..demand(&starts) }.chunks(), Err(GpuError::Limit { .. })));
-        assert!(matches!(Demand { homes: 15, ..demand(&starts) }.chunks(), Err(GpuError::Limit { limit: 15, .. })));
+        assert!(matches!(Demand { instance_origins: 15, ..demand(&starts) }.chunks(), Err(GpuError::Limit { limit: 15, .. })));
     }
 }

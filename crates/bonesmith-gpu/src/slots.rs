@@ -30,8 +30,8 @@ pub(crate) fn aligned<const WORDS: usize>(
         loose.sort_by_key(|influence| Reverse(users[&(influence[0] & bone_mask)]));
         let mut free: Vec<usize> = (fixed.len()..count).collect();
         loose.retain(|influence| {
-            let home = free.iter().position(|k| slots[*k].bones.contains(&(influence[0] & bone_mask)));
-            home.map(|at| slots[free.remove(at)].put(lane, influence, bone_mask)).is_none()
+            let place = free.iter().position(|k| slots[*k].bones.contains(&(influence[0] & bone_mask)));
+            place.map(|at| slots[free.remove(at)].put(lane, influence, bone_mask)).is_none()
         });
         free.sort_by_key(|k| slots[*k].bones.len());
         free.iter().zip(loose).for_each(|(k, influence)| slots[*k].put(lane, influence, bone_mask));

@@ -26,8 +26,8 @@ use counted::{HELD, MOST};
 /// out. OBJ, PLY and npz have their own tests (`readers/hostile.rs`): text and checksums want other damage.
 const ENDINGS: [&str; 9] = ["abc", "fbx", "glb", "mdd", "pc2", "usd", "usda", "usdc", "usdz"];
 /// Most that a reader may hold: this many times the file, and this much besides.
-const MOST_GROWTH: usize = 10;
-const MOST_BESIDES: usize = 16 << 20;
+const MAX_GROWTH: usize = 10;
+const MAX_BESIDES: usize = 16 << 20;
 /// A single read that takes longer hangs.
 const HANG_SECS: u64 = 60;
 
@@ -63,7 +63,7 @@ fn read(path: &Path, file_bytes: usize, what: &str, tally: &mut Tally) -> bool {
     let held = MOST.load(Ordering::Relaxed).saturating_sub(before);
     tally.reads += 1;
     tally.most_held = tally.most_held.max(held);
-    let most = MOST_GROWTH * file_bytes + MOST_BESIDES;
+    let most = MAX_GROWTH * file_bytes + MAX_BESIDES;
     assert!(held <= most, "{what}: {held} bytes held, {most} are allowed for a file of {file_bytes}");
     let sound = outcome.unwrap_or_else(|_| panic!("{what}: panic in the reader"));
     tally.taken_as_sound += usize::from(sound);

@@ -33,8 +33,8 @@ export const constants = (numbers, switches) => [
 
 /** Text of the kernel. `part(name)`: text of a file in `shaders/`. */
 export async function text(part, form) {
-  const numbers = { WORKGROUP, TILE, PLANES: 6, CENTRE: 0, VARIANT: 0, WIDTH: 0, KEPT: 2, BONES, HOMES: INSTANCES };
-  const switches = { RIGID: false, EQUAL: true, SHELVED: true, STAGED: false };
+  const numbers = { WORKGROUP, TILE, PLANES: 6, CENTRE: 0, VARIANT: 0, WIDTH: 0, KEPT: 2, BONES, INSTANCE_ORIGINS: INSTANCES };
+  const switches = { RIGID: false, EQUAL: true, CACHED: true, STAGED: false };
   return [...constants(numbers, switches), ...(await Promise.all(PARTS[form].map(part)))].join("\n");
 }
 

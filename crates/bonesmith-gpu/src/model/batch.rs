@@ -7,7 +7,7 @@ use wgpu::BufferUsages;
 
 use super::{GpuModel, Inner, Stage, stride};
 use crate::bones::{BadBone, PackedPose};
-use crate::context::HOME_BYTES;
+use crate::context::ORIGIN_BYTES;
 use crate::error::GpuError;
 use crate::kernel::PARAMS_WORDS;
 use crate::layout::SLICE;
@@ -33,7 +33,7 @@ struct Buffers {
     /// [instances, stride(B)]
     bones: wgpu::Buffer,
     /// [instances, and as many more as a dispatch can see]
-    homes: wgpu::Buffer,
+    instance_origins: wgpu::Buffer,
     /// [instances, stride(B)], for kernels that blend rotations.
     turns: Option<wgpu::Buffer>,
     /// [instances, stride(M)], between two layers.
@@ -106,7 +106,7 @@ impl Batch {
         let queue = &self.model.gpu.queue;
         let at = instance as u64 * stride(bones) as u64;
         queue.write_buffer(&self.buffers.bones, at * form.bytes(), bytemuck::cast_slice(&packed.bones));
-        queue.write_buffer(&self.buffers.homes, HOME_BYTES * instance as u64, bytemuck::cast_slice(&packed.home));
+        queue.write_buffer(&self.buffers.instance_origins, ORIGIN_BYTES * instance as u64, bytemuck::cast_slice(&packed.instance_origin));
         if let Some(turns) = &self.buffers.turns {
             queue.write_buffer(turns, 16 * at, bytemuck::cast_slice(&packed.turns));
         }
@@ -164,7 +164,7 @@ impl Batch {
             instances: self.instances,
             workgroup: stage.pipeline.setup.tuning.workgroup,
             tile: stage.pipeline.setup.tuning.tile,
-            homes: gpu.homes(),
+            instance_origins: gpu.instance_origins(),
             binding_bytes: gpu.binding_bytes(),
             workgroups: gpu.workgroups(),
         };
@@ -197,12 +197,12 @@ impl Batch {
         let gpu = &self.model.gpu;
         let (bones, bone_stride, target) = self.sources(at);
         let first_influence = demand.first_influence(chunk.slices.start);
-        let first_home = demand.first_home(chunk.instances.start);
+        let first_origin = demand.first_origin(chunk.instances.start);
         let params: [u32; PARAMS_WORDS] = [
             chunk.slices.len() as u32,
             chunk.instances.len() as u32,
             chunk.slices.start as u32,
-            (chunk.instances.start - first_home) as u32,
+            (chunk.instances.start - first_origin) as u32,
             first_influence,
             bone_stride as u32,
             stage.row_stride() as u32,
@@ -231,7 +231,7 @@ impl Batch {
             part(&stage.influences, influences, influence_bytes),
             part(&stage.planes, rows, plane_bytes),
             part(bones, poses.clone(), bone_stride as u64 * stage.bones().bytes()),
-            part(&self.buffers.homes, first_home as u64..(first_home + demand.homes) as u64, HOME_BYTES),
+            part(&self.buffers.instance_origins, first_origin as u64..(first_origin + demand.instance_origins) as u64, ORIGIN_BYTES),
             part(target, written, stage.kernel().row_bytes()),
         ];
         if let (true, Some(turns)) = (stage.needs_turns(), &self.buffers.turns) {
@@ -272,11 +272,11 @@ impl Buffers {
             false => None,
         };
         let bytes = poses.saturating_mul(stride(model.vertex_count()) as u64 * VERTEX_BYTES);
-        let homes = poses.saturating_add(gpu.homes() as u64).saturating_mul(HOME_BYTES);
+        let instance_origins = poses.saturating_add(gpu.instance_origins() as u64).saturating_mul(ORIGIN_BYTES);
         let written = BufferUsages::STORAGE | BufferUsages::VERTEX | BufferUsages::COPY_SRC;
         Ok(Self {
             bones: gpu.buffer("bones of all instances", poses.saturating_mul(bones * model.bones().bytes()), read)?,
-            homes: gpu.buffer("homes of all instances", homes, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?,
+            instance_origins: gpu.buffer("origins of all instances", instance_origins, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?,
             turns,
             virtual_bones,
             vertices: gpu.buffer("vertices of all instances", bytes, written)?,

@@ -10,7 +10,7 @@ use glam::DVec3;
 pub use batch::{Batch, PosedMesh, VERTEX_BYTES};
 
 use crate::bones::{Bones, Source};
-use crate::context::{Gpu, HOME_BYTES};
+use crate::context::{Gpu, ORIGIN_BYTES};
 use crate::error::GpuError;
 use crate::kernel::{Kernel, Pipeline, Tuning};
 use crate::layout::{SLICE, Table};
@@ -132,7 +132,7 @@ impl GpuModel {
     /// vertices written, each once.
     pub fn traffic(&self, instances: usize) -> u64 {
         let turns = if self.needs_turns() { 16 } else { 0 };
-        let pose = self.bone_count() as u64 * (self.bones().bytes() + turns) + HOME_BYTES;
+        let pose = self.bone_count() as u64 * (self.bones().bytes() + turns) + ORIGIN_BYTES;
         let between = match &self.inner.stages[..] {
             [first, _] => 2 * first.rows as u64 * first.kernel().row_bytes(),
             _ => 0,

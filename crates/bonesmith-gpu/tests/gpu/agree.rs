@@ -244,7 +244,7 @@ fn any_number_of_instances() {
         let name = format!("{frames} instances");
         for rig in [rigs::lbs(1, size), rigs::rigid(1, size)] {
             let batch = agrees(&GpuModel::lbs(&gpu, &rig).unwrap(), &rig, &name, |pose| lbs_on_cpu(&rig, pose));
-            // 4096 homes fit a uniform buffer, at most.
+            // 4096 origins fit a uniform buffer, at most.
             assert_eq!(batch.dispatch_count() > 1, frames == 5000, "{name}: {}", batch.dispatch_count());
         }
         let rig = rigs::two_layer(2, size, 40);

@@ -85,7 +85,7 @@ fn wgsl_is_whole() {
     for kernel in [Kernel::Lbs, Kernel::Blend, Kernel::DdmBones, Kernel::Ddm(bonesmith_core::model::ddm::Variant::V2)] {
         for bones in [Bones::Affine, Bones::Similar] {
             let text =
-                kernel.wgsl(&Setup { tuning: kernel.tuning(true), bones, shelf: 3, kept: 0, equal: false, homes: 16 });
+                kernel.wgsl(&Setup { tuning: kernel.tuning(true), bones, bone_cache: 3, kept: 0, equal: false, instance_origins: 16 });
             assert!(text.contains("fn main(") && text.contains("@binding(6)"), "{kernel:?} of {bones:?} bones");
         }
     }

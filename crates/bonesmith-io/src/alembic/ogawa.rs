@@ -21,8 +21,8 @@ const DATA: u64 = 1 << 63;
 /// Bytes of a head.
 const HEAD: u64 = 16;
 /// Groups may share children: all reading together is bounded by this many times the file, and a little more.
-const MOST_READ: u64 = 64;
-const MOST_READ_MORE: u64 = 1 << 24;
+const MAX_READ: u64 = 64;
+const MAX_READ_MORE: u64 = 1 << 24;
 
 /// An open file.
 pub struct Ogawa {
@@ -55,7 +55,7 @@ impl Ogawa {
         let file = crate::opens::open(path).map_err(os)?;
         crate::opens::count();
         let bytes = file.metadata().map_err(os)?.len();
-        let budget = Cell::new(bytes.saturating_mul(MOST_READ).saturating_add(MOST_READ_MORE));
+        let budget = Cell::new(bytes.saturating_mul(MAX_READ).saturating_add(MAX_READ_MORE));
         let ogawa = Self { file, path: path.to_owned(), bytes, budget };
         let mut head = [0; HEAD as usize];
         ogawa.read(0, &mut head, "its head")?;

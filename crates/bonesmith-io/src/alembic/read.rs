@@ -18,7 +18,7 @@ const OTHER_GEOMETRY: [&str; 3] = ["AbcGeom_Curve", "AbcGeom_Points", "AbcGeom_N
 /// Deepest nesting of objects.
 const MAX_DEPTH: usize = 256;
 /// Frames that repeat others cost nothing in the file: at most this many for each that is stored.
-const MOST_REPEATS: usize = 4;
+const MAX_REPEATS: usize = 4;
 /// Most bytes of positions, unless the file is large too: frames that share bytes multiply.
 const MAX_BYTES: u64 = 1 << 30;
 const MAX_GROWTH: u64 = 16;
@@ -127,7 +127,7 @@ fn times(archive: &Archive, instances: &[Instance]) -> Result<Vec<f64>, IoError>
     for Instance { mesh, xforms } in instances {
         let (samples, stored) = mesh.samples();
         let moves = xforms.iter().map(|x| x.stored_samples).max().unwrap_or(1);
-        let most = stored.max(moves).saturating_mul(MOST_REPEATS);
+        let most = stored.max(moves).saturating_mul(MAX_REPEATS);
         if samples > most {
             return Err(archive
                 .ogawa

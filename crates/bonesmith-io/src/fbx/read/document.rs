@@ -11,8 +11,8 @@ use crate::fbx::MAX_DEPTH;
 
 /// Arrays in a file may be compressed, a thousand times at most; real ones are far from that. What ufbx may hold for the scene,
 /// and once more while it reads: this many times the file, or this many bytes if that is more.
-const MOST_GROWTH: usize = 48;
-const MOST_BYTES: usize = 6 << 20;
+const MAX_HELD: usize = 48;
+const MAX_BYTES: usize = 6 << 20;
 
 /// A scene and where it came from.
 pub struct Document {
@@ -28,7 +28,7 @@ impl Document {
     pub fn open(path: &Path) -> Result<Self, IoError> {
         let bytes = crate::opens::read(path).map_err(|e| IoError::os(path, e))?;
         crate::opens::count();
-        let memory_limit = bytes.len().saturating_mul(MOST_GROWTH).max(MOST_BYTES);
+        let memory_limit = bytes.len().saturating_mul(MAX_HELD).max(MAX_BYTES);
         let mut scene = parse(path, &bytes, memory_limit, None)?;
         let up = match up_axis(&scene.settings.axes) {
             Axes::Known(up) => Some(up),

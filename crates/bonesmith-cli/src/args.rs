@@ -352,7 +352,7 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Speed, error and memory of the fit beside published figures, as a Markdown table
     Fit(BenchFitArgs),
-    /// What the fit makes of this machine: threads, growth with size, inner loops against the peak
+    /// How well the fit uses this machine: threads, growth with size, inner loops against the peak
     Limits(BenchLimitsArgs),
     /// How fast animations are read from warm files
     Files(BenchFilesArgs),

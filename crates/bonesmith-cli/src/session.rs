@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bonesmith::core::observer::Cancelled;
 use bonesmith::io::Transaction;
 use bonesmith::{Cancel, Noted, Observer, Progress, Warning};
+use bonesmith_core::Stage;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
@@ -57,7 +58,7 @@ enum Display {
 
 /// Progress as plain lines, for logs and pipes.
 struct Lines {
-    stage: &'static str,
+    stage: Option<Stage>,
     /// When the stage was first heard of, and its step then: the rate is counted from there.
     stage_start: (Instant, usize),
     last: Option<Instant>,
@@ -69,9 +70,12 @@ impl Session {
         let display = match (global.quiet, std::io::stderr().is_terminal()) {
             (true, _) => Display::Nothing,
             (false, true) => Display::Bar(ProgressBar::new_spinner()),
-            (false, false) => {
-                Display::Lines(Lines { stage: "", stage_start: (Instant::now(), 0), last: None, every: global.verbose })
-            }
+            (false, false) => Display::Lines(Lines {
+                stage: None,
+                stage_start: (Instant::now(), 0),
+                last: None,
+                every: global.verbose,
+            }),
         };
         let verbose = global.verbose && !global.quiet;
         let stop = Cancel::new();
@@ -134,7 +138,7 @@ impl Session {
 
     /// Enters a stage that reports no steps of its own; fails if the user has asked to stop, or if an output has turned
     /// out to be an input.
-    pub fn stage(&mut self, stage: &'static str) -> anyhow::Result<()> {
+    pub fn stage(&mut self, stage: Stage) -> anyhow::Result<()> {
         self.check_outputs()?;
         match self.report(&Progress { stage, step: 0, steps: None, e_rms: None }) {
             ControlFlow::Continue(()) => Ok(()),
@@ -205,8 +209,8 @@ impl Observer for Session {
 impl Lines {
     fn show(&mut self, progress: &Progress) {
         let now = Instant::now();
-        if self.stage != progress.stage {
-            self.stage = progress.stage;
+        if self.stage != Some(progress.stage) {
+            self.stage = Some(progress.stage);
             self.stage_start = (now, progress.step);
             self.last = None;
         }
@@ -222,7 +226,7 @@ impl Lines {
 /// "weights and bones: 12/100, E_RMS 3.412, at most 4 s left"
 fn line(progress: &Progress, elapsed: Duration, first_step: usize) -> String {
     let Progress { stage, step, steps, e_rms } = *progress;
-    let mut line = stage.to_owned();
+    let mut line = stage.to_string();
     match (step, steps) {
         (0, None) => {}
         (step, None) => line += &format!(": {step}"),
@@ -242,9 +246,9 @@ fn line(progress: &Progress, elapsed: Duration, first_step: usize) -> String {
 }
 
 fn show_bar(bar: &ProgressBar, progress: &Progress) {
-    if bar.prefix() != progress.stage {
+    if bar.prefix() != progress.stage.words() {
         bar.reset();
-        bar.set_prefix(progress.stage);
+        bar.set_prefix(progress.stage.words());
         bar.enable_steady_tick(Duration::from_millis(120));
         bar.set_style(style(progress.steps.is_some()));
     }
@@ -270,19 +274,19 @@ mod tests {
 
     #[test]
     fn lines_tell_stage_step_error_and_time_left() {
-        let progress = Progress { stage: "weights", step: 10, steps: Some(30), e_rms: Some(1.5) };
+        let progress = Progress { stage: Stage::Weights, step: 10, steps: Some(30), e_rms: Some(1.5) };
         let text = line(&progress, Duration::from_secs(4), 0);
         assert_eq!(text, "weights: 10/30, E_RMS 1.500, at most 8 s left");
         assert_eq!(line(&progress, Duration::ZERO, 10), "weights: 10/30, E_RMS 1.500");
-        let progress = Progress { stage: "reading", step: 0, steps: None, e_rms: None };
+        let progress = Progress { stage: Stage::Reading, step: 0, steps: None, e_rms: None };
         assert_eq!(line(&progress, Duration::ZERO, 0), "reading");
     }
 
     #[test]
     fn a_stop_request_reaches_the_stages() {
         let mut session = Session::new(&GlobalArgs { threads: None, quiet: true, verbose: false });
-        assert!(session.stage("reading").is_ok());
+        assert!(session.stage(Stage::Reading).is_ok());
         session.stop.cancel();
-        assert!(session.stage("fitting").is_err());
+        assert!(session.stage(Stage::Prepare).is_err());
     }
 }

@@ -122,7 +122,7 @@ fn fit_rows(table: &mut Table, fit: &FitPart, verbose: bool) {
     if verbose {
         // Rounds of one stage with the same bones on one line.
         for rounds in fit.info.history.chunk_by(|a, b| (a.stage, a.bones) == (b.stage, b.bones)) {
-            let errors: Vec<String> = rounds.iter().map(|round| figure(round.e_rms)).collect();
+            let errors: Vec<String> = rounds.iter().map(|round| figure(round.error)).collect();
             let what = format!("{}, {}", rounds[0].stage, count(rounds[0].bones, "bone"));
             table.row("rounds", format!("{what}: {}", errors.join(" ")));
         }

@@ -47,6 +47,6 @@ pub use model::rig::{Bone, BoneKind, Clip, Rig, RigError};
 pub use model::two_layer::TwoLayerRig;
 pub use model::weights::SparseWeights;
 pub use model::{Model, ModelKind, ModelRef};
-pub use observer::{Observer, Progress, Silent};
+pub use observer::{Measure, Observer, Progress, Round, Silent, Stage};
 pub use skinning::poses::PoseError;
 pub use solve::transform;

@@ -5,15 +5,158 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// Work between two reports takes about this long.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
+/// Makes the enum of stages and their words from one table.
+macro_rules! stages {
+    ($($(#[$doc:meta])* $name:ident = $words:literal),+ $(,)?) => {
+        /// What a running piece of work is doing. `Display` and JSON have it in words.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the words of each stand beside it")]
+        pub enum Stage {
+            $($(#[$doc])* $name),+
+        }
+
+        impl Stage {
+            /// Every stage.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// In words for a person.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Self::$name => $words),+
+                }
+            }
+        }
+    };
+}
+
+stages! {
+    // Files.
+    Reading = "reading",
+    ComparingWithTheRig = "comparing with the rig",
+    Measuring = "measuring",
+    MeasuringTheFile = "measuring the file",
+    Writing = "writing",
+    WritingTheReport = "writing the report",
+    MakingTheAnimation = "making the animation",
+    MeasuringBandwidth = "measuring bandwidth",
+    MeasuringKernels = "measuring kernels",
+    // Fits. Rounds of the search see a sample of the sequence, those of weights and bones all of it.
+    Prepare = "prepare",
+    FirstBones = "first bones",
+    MergingPieces = "merging pieces",
+    Search = "search",
+    NumberOfBones = "number of bones",
+    BonesOnMoreVertices = "bones on more vertices",
+    WeightsAndBones = "weights and bones",
+    Shading = "shading",
+    OtherNorm = "other norm",
+    FewerInfluences = "fewer influences",
+    // Refits.
+    Weights = "weights",
+    Motion = "motion",
+    WeightsAndMotion = "weights and motion",
+    HelperBones = "helper bones",
+    // Skeletons.
+    OneBone = "one bone",
+    FreeBones = "free bones",
+    Clusters = "clusters",
+    Tree = "tree",
+    Links = "links",
+    SoftJoints = "soft joints",
+    AllFrames = "all frames",
+    WeightsAndJoints = "weights and joints",
+    // Published methods.
+    Subspace = "subspace",
+    ClustersAndComponents = "clusters and components",
+    SpectralClusters = "spectral clusters",
+    RotationsOfTriangles = "rotations of triangles",
+    MeanShift = "mean shift",
+    BonesAndWeights = "bones and weights",
+    Transformations = "transformations",
+    SingularValues = "singular values",
+    KMeans = "k-means",
+    // Corrective shapes.
+    Residuals = "residuals",
+    CorrectiveShapes = "corrective shapes",
+    // Reduction, compression and Direct Delta Mush.
+    Poses = "poses",
+    SmoothWeights = "smooth weights",
+    PoissonEquation = "Poisson equation",
+    ChoosingBones = "choosing bones",
+    SmoothingErrors = "smoothing errors",
+    VirtualBones = "virtual bones",
+    FewestVirtualBones = "fewest virtual bones",
+    SingleLayerWeights = "single-layer weights",
+    SmoothingWeights = "smoothing weights",
+    BothLayers = "both layers",
+    SmoothingEveryFrame = "smoothing every frame",
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.words())
+    }
+}
+
+impl Serialize for Stage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.words())
+    }
+}
+
+/// What an error of a [`Round`] is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Measure {
+    /// E_RMS, of what the round saw.
+    ERms,
+    /// Root mean square change of the weights, in thousandths.
+    Weights,
+    /// E of the compression of Direct Delta Mush, in squared model units [Le2021 eq. 11a].
+    DdmEnergy,
+}
+
+/// One round of an iterative stage: an entry of its history. In JSON an E_RMS has the key `e_rms`, too.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Round {
+    /// What the round was part of.
+    pub stage: Stage,
+    /// Bones at that time; virtual bones in a compression.
+    pub bones: usize,
+    /// Error after the round.
+    pub error: f64,
+    /// What the error is measured in.
+    pub measure: Measure,
+}
+
+impl Serialize for Round {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { stage, bones, error, measure } = self;
+        let is_e_rms = *measure == Measure::ERms;
+        let mut round = serializer.serialize_struct("Round", 4 + usize::from(is_e_rms))?;
+        round.serialize_field("stage", stage)?;
+        round.serialize_field("bones", bones)?;
+        round.serialize_field("error", error)?;
+        round.serialize_field("measure", measure)?;
+        if is_e_rms {
+            round.serialize_field("e_rms", error)?;
+        }
+        round.end()
+    }
+}
+
 /// One report from a running stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What is running, in words for a person ("weights and bones").
-    pub stage: &'static str,
+    /// What is running.
+    pub stage: Stage,
     /// Steps done in this stage.
     pub step: usize,
     /// Steps expected in this stage; `None` while unknown.
@@ -59,18 +202,18 @@ impl Observer for Silent {
 pub(crate) struct Stages<'a> {
     observer: &'a mut dyn Observer,
     /// The present stage.
-    pub stage: &'static str,
+    pub stage: Stage,
     step: usize,
     steps: Option<usize>,
 }
 
 impl<'a> Stages<'a> {
     pub fn new(observer: &'a mut dyn Observer) -> Self {
-        Self { observer, stage: "", step: 0, steps: None }
+        Self { observer, stage: Stage::Prepare, step: 0, steps: None }
     }
 
     /// Begins a stage of about `steps` steps.
-    pub fn begin(&mut self, stage: &'static str, steps: Option<usize>) -> Result<(), Cancelled> {
+    pub fn begin(&mut self, stage: Stage, steps: Option<usize>) -> Result<(), Cancelled> {
         (self.stage, self.step, self.steps) = (stage, 0, steps);
         self.report(None)
     }
@@ -155,6 +298,12 @@ mod tests {
             self.0 = self.0.saturating_sub(1);
             if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
+    }
+
+    #[test]
+    fn stages_have_words_of_their_own() {
+        let words: std::collections::BTreeSet<_> = Stage::ALL.iter().map(|stage| stage.words()).collect();
+        assert_eq!(words.len(), Stage::ALL.len());
     }
 
     #[test]

@@ -12,8 +12,14 @@ const SLICES: usize = 2;
 const INSTANCES: usize = 3;
 const TUNING: Tuning = Tuning { workgroup: 64, tile: 1, staged: false };
 /// Matrices, both of which workgroup memory holds; two influences everywhere.
-const SETUP: Setup =
-    Setup { tuning: TUNING, bones: Bones::Affine, bone_cache: 2, kept: 2, equal: true, instance_origins: INSTANCES as u32 };
+const SETUP: Setup = Setup {
+    tuning: TUNING,
+    bones: Bones::Affine,
+    bone_cache: 2,
+    kept: 2,
+    equal: true,
+    instance_origins: INSTANCES as u32,
+};
 /// One bit is enough for two bones; 31 are left for the weight.
 const INDEX_BITS: u32 = 1;
 const STEPS: u32 = u32::MAX >> INDEX_BITS;

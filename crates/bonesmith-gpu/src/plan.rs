@@ -159,7 +159,10 @@ mod tests {
             assert!(!whole || chunk.instances.len() == 1 || bytes <= demand.binding_bytes);
             assert_eq!(chunk.slices.start % 2, 0);
             let first_origin = demand.first_origin(chunk.instances.start);
-            assert!(first_origin.is_multiple_of(ORIGINS_ALIGNED) && chunk.instances.end - first_origin <= demand.instance_origins);
+            assert!(
+                first_origin.is_multiple_of(ORIGINS_ALIGNED)
+                    && chunk.instances.end - first_origin <= demand.instance_origins
+            );
             for t in chunk.instances.clone() {
                 chunk.slices.clone().for_each(|s| seen[t * demand.slices() + s] += 1);
             }
@@ -195,6 +198,9 @@ mod tests {
         let bones = Demand { bone_bytes: 1 << 20, binding_bytes: 1 << 16, ..demand(&starts) };
         assert!(matches!(bones.chunks(), Err(GpuError::Limit { needs, .. }) if needs == 1 << 20));
         assert!(matches!(Demand { binding_bytes: 256, ..demand(&starts) }.chunks(), Err(GpuError::Limit { .. })));
-        assert!(matches!(Demand { instance_origins: 15, ..demand(&starts) }.chunks(), Err(GpuError::Limit { limit: 15, .. })));
+        assert!(matches!(
+            Demand { instance_origins: 15, ..demand(&starts) }.chunks(),
+            Err(GpuError::Limit { limit: 15, .. })
+        ));
     }
 }

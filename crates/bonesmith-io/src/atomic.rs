@@ -292,6 +292,9 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
+    /// Set in a process that ends in the middle of its writes: after how many steps.
+    const KILLED_AFTER: &str = "BONESMITH_KILLED_AFTER";
+
     thread_local! {
         /// Steps until one fails, and all after it.
         static STEPS_LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
@@ -299,6 +302,8 @@ mod tests {
 
     pub fn step() -> io::Result<()> {
         match STEPS_LEFT.get() {
+            // No destructor runs, as in a process that is killed.
+            0 if std::env::var_os(KILLED_AFTER).is_some() => std::process::exit(9),
             0 => Err(io::Error::other("no space left")),
             left => {
                 STEPS_LEFT.set(left.saturating_sub(usize::from(left < usize::MAX)));
@@ -339,6 +344,49 @@ mod tests {
             steps += 1;
             fs::read_dir(folder.path()).unwrap().for_each(|e| fs::remove_file(e.unwrap().path()).unwrap());
             put("old").unwrap();
+        }
+        assert!(steps > 15, "{steps} steps");
+    }
+
+    /// A process that is killed before any of its system calls: there is the old file or the new one, the pair fits together, and
+    /// beside them are only temporaries, which the next write does not mind.
+    #[test]
+    fn killed_anywhere_the_old_file_is_there_or_the_new_one() {
+        let place = |folder: &Path| ["a.glb", "b.gltf", "b.bin"].map(|name| folder.join(name));
+        let put = |folder: &Path, mark: &str| {
+            let [plain, main, buffer] = place(folder);
+            let transaction = Transaction::begin();
+            write(&plain, mark.as_bytes())?;
+            let text = |name: &OsStr| Ok(format!("{mark}:{}", name.to_str().unwrap()).into_bytes());
+            write_pair(&main, &buffer, mark.as_bytes(), text)?;
+            transaction.commit()
+        };
+        if let Some(steps) = std::env::var(KILLED_AFTER).ok().and_then(|steps| steps.parse().ok()) {
+            STEPS_LEFT.set(steps);
+            put(Path::new("."), "new").unwrap();
+            return;
+        }
+        let (mut steps, mut done) = (0, false);
+        while !done {
+            let folder = tempfile::tempdir().unwrap();
+            put(folder.path(), "old").unwrap();
+            let name = "atomic::tests::killed_anywhere_the_old_file_is_there_or_the_new_one";
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.current_dir(folder.path()).env(KILLED_AFTER, steps.to_string()).args(["--exact", name]);
+            let status = child.output().unwrap().status;
+            assert!(matches!(status.code(), Some(0 | 9)), "step {steps}: {status}");
+            done = status.success();
+            let [plain, main, _] = place(folder.path()).map(|path| fs::read_to_string(path).unwrap());
+            assert!(["old", "new"].contains(&plain.as_str()), "step {steps}");
+            let (mark, buffer) = main.split_once(':').unwrap();
+            assert_eq!(fs::read_to_string(folder.path().join(buffer)).unwrap(), mark, "step {steps}: the pair");
+            for entry in fs::read_dir(folder.path()).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                let known = ["a.glb", "b.gltf", "b.bin"].contains(&name.as_str());
+                assert!(known || !done && name.starts_with(".bonesmith-"), "step {steps}: {name}");
+            }
+            put(folder.path(), "newest").unwrap();
+            steps += 1;
         }
         assert!(steps > 15, "{steps} steps");
     }

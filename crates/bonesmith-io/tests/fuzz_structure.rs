@@ -5,8 +5,11 @@
 //! it is a sequence, reduced where it is a rig, written in every format, and read back. No panic, no execution over
 //! [`HANG_SECS`], no more memory than [`MAX_GROWTH`] times the file and [`MAX_BESIDES`]; and what is written can be read.
 //!
+//! Another target only reads, which is a hundred times as fast.
+//!
 //! Deterministic: a failure names the file, the seed and the number of the change. `BONESMITH_FUZZ=N` changes each file N
-//! times, `BONESMITH_FUZZ_SEED` draws other changes; `scripts/fuzz` does both for hours.
+//! times, `BONESMITH_FUZZ_SEED` draws other changes, `BONESMITH_FUZZ_SECONDS` goes on with the next seeds until they are over;
+//! `scripts/fuzz` does it for hours. Files that failed once are in `fuzz_findings`.
 
 mod common;
 #[path = "common/counted.rs"]
@@ -16,7 +19,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use bonesmith_core::compress::{TwoLayerParams, compress};
@@ -25,13 +28,15 @@ use bonesmith_core::fit::{BoneCount, FitParams, fit};
 use bonesmith_core::reduce::{ReduceParams, reduce};
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
 use bonesmith_core::{Model, ModelKind, Rig, Silent};
-use bonesmith_io::{Format, LoadOptions, list_meshes, load_model, load_rig_normalised, save_model};
+use bonesmith_io::{Format, IoError, LoadOptions, list_meshes, load_model, load_rig_normalised, save_model};
 
-use common::mutate::mutate;
+use common::mutate::{any_bytes, mutate};
 use common::random::Random;
 
 /// Changes of each file in the short run of every day.
-const TIMES: usize = 100;
+const TIMES: u64 = 100;
+/// The same where files are read and nothing more.
+const READ_TIMES: u64 = 400;
 /// Most that a reader may hold: this many times the file, and this much besides.
 const MAX_GROWTH: usize = 10;
 const MAX_BESIDES: usize = 16 << 20;
@@ -43,6 +48,8 @@ const MAX_FITTED: usize = 500;
 /// Number of the execution in progress, and what it is.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 static NOW: Mutex<String> = Mutex::new(String::new());
+/// Held by the test that runs: bytes are counted for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn variable(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
@@ -81,6 +88,24 @@ fn written(model: &Model, folder: &Path) {
     }
 }
 
+/// Reads a file, as `info` does.
+fn read_only(path: &Path, _: &Path) -> (bool, usize) {
+    let (model, held) = counted::most_during(|| load_model(&[path.to_owned()], &LoadOptions::default()));
+    match model {
+        Ok(model) => model.view().check().expect("a reader gives sound models"),
+        Err(error) => {
+            assert_is_one_line(&error);
+            return (false, held);
+        }
+    }
+    (true, held)
+}
+
+fn assert_is_one_line(error: &IoError) {
+    let text = error.to_string();
+    assert!(text.lines().count() == 1 && text.len() < 4096, "{text:?}");
+}
+
 /// Reads a file; whatever it is then goes the whole path. Whether it was read, and the bytes that reading held.
 fn whole_path(path: &Path, folder: &Path) -> (bool, usize) {
     // As `compress --normalise` does.
@@ -100,8 +125,7 @@ fn whole_path(path: &Path, folder: &Path) -> (bool, usize) {
     let model = match model {
         Ok(model) => model,
         Err(error) => {
-            let text = error.to_string();
-            assert!(text.lines().count() == 1 && text.len() < 4096, "{text:?}");
+            assert_is_one_line(&error);
             return (false, held);
         }
     };
@@ -155,55 +179,147 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-#[test]
-fn files_that_are_wrong_inside() {
-    let (times, seed) = (variable("BONESMITH_FUZZ", TIMES as u64), variable("BONESMITH_FUZZ_SEED", 1));
-    let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    std::thread::spawn(watch);
-    let (mut failures, mut total, started) = (Vec::new(), 0, Instant::now());
-    for file in corpus(own.path()) {
-        let (bytes, name) = (std::fs::read(&file).unwrap(), file.file_name().unwrap().to_string_lossy());
-        let ending = file.extension().unwrap().to_str().unwrap();
-        let path = folder.path().join(&*name);
-        // The buffer of a .gltf stays as it is, beside the changed file.
-        let buffer = file.with_extension("bin");
-        if ending == "gltf" {
-            std::fs::copy(&buffer, folder.path().join(buffer.file_name().unwrap())).unwrap();
+/// What the executions on one file came to.
+#[derive(Default)]
+struct Tally {
+    executions: u64,
+    /// Copies that were still read.
+    sound: u64,
+    /// Most bytes that reading held.
+    most: usize,
+    /// Processor seconds of the slowest execution, where one took long enough to be looked at.
+    slowest: f64,
+    /// Seconds of all executions.
+    seconds: f64,
+}
+
+/// One file of the corpus, its changed copies and what came of them.
+struct Subject {
+    name: String,
+    ending: String,
+    bytes: Vec<u8>,
+    /// The changed copy.
+    path: PathBuf,
+    tally: Tally,
+}
+
+impl Subject {
+    fn new(file: &Path, folder: &Path) -> Self {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let ending = file.extension().unwrap().to_str().unwrap().to_owned();
+        // A folder for each, with the buffer of a .gltf and the mesh of a cache as they were.
+        let own = folder.join(&name);
+        std::fs::create_dir(&own).unwrap();
+        let beside = match ending.as_str() {
+            "gltf" => Some(file.with_extension("bin")),
+            "pc2" | "mdd" => Some(file.with_extension("obj")),
+            _ => None,
+        };
+        if let Some(beside) = beside {
+            std::fs::copy(&beside, own.join(beside.file_name().unwrap())).unwrap();
         }
-        let (begun, mut sound, mut most, mut slowest) = (Instant::now(), 0, 0, 0.0f64);
-        for n in 0..times {
-            let changed =
-                mutate(ending, &bytes, &mut Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed) ^ ((n + 1) << 20)));
-            let limit = MAX_GROWTH * changed.len().max(bytes.len()) + MAX_BESIDES;
-            std::fs::write(&path, changed).unwrap();
-            let what = format!("{name}, seed {seed}, change {n}");
-            *NOW.lock().unwrap() = what.clone();
-            RUNS.fetch_add(1, Ordering::Relaxed);
-            let before = processor_secs();
-            match catch_unwind(AssertUnwindSafe(|| whole_path(&path, folder.path()))) {
-                Ok((read, held)) => {
-                    sound += usize::from(read);
-                    most = most.max(held);
-                    if held > limit {
-                        failures.push(format!("{what}: {held} bytes held, {limit} are allowed"));
-                    }
-                }
-                Err(_) => {
-                    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{seed}-{n}-{name}"));
-                    std::fs::copy(&path, &kept).unwrap();
-                    failures.push(format!("{what}, kept as {}", kept.display()));
-                }
+        Self { bytes: std::fs::read(file).unwrap(), path: own.join(&name), ending, name, tally: Tally::default() }
+    }
+
+    /// Executes `target` on one changed copy. An error names the change, which is kept.
+    fn execute(&mut self, seed: u64, n: u64, bytewise: bool, target: Target) -> Result<(), String> {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed) ^ ((n + 1) << 20));
+        let changed = match bytewise && n % 4 == 3 {
+            true => any_bytes(&self.bytes, &mut random),
+            false => mutate(&self.ending, &self.bytes, &mut random),
+        };
+        let limit = MAX_GROWTH * changed.len().max(self.bytes.len()) + MAX_BESIDES;
+        std::fs::write(&self.path, changed).unwrap();
+        let what = format!("{}, seed {seed}, change {n}", self.name);
+        what.clone_into(&mut NOW.lock().unwrap());
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        let (clock, before) = (Instant::now(), processor_secs());
+        let outcome = catch_unwind(AssertUnwindSafe(|| target(&self.path, self.path.parent().unwrap())));
+        let seconds = clock.elapsed().as_secs_f64();
+        self.tally.executions += 1;
+        self.tally.seconds += seconds;
+        if seconds > 0.05 {
+            self.tally.slowest = self.tally.slowest.max(processor_secs() - before);
+        }
+        let failure = match outcome {
+            Ok((read, held)) => {
+                self.tally.sound += u64::from(read);
+                self.tally.most = self.tally.most.max(held);
+                (held > limit).then(|| format!("{held} bytes held, {limit} are allowed"))
             }
-            slowest = slowest.max(processor_secs() - before);
+            Err(_) => Some("panic".to_owned()),
+        };
+        let Some(failure) = failure else { return Ok(()) };
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{seed}-{n}-{}", self.name));
+        std::fs::copy(&self.path, &kept).unwrap();
+        Err(format!("{what}: {failure}; kept as {}", kept.display()))
+    }
+}
+
+/// What is done with a changed file, and a folder to write to: whether it was read, and the bytes that reading held.
+type Target = fn(&Path, &Path) -> (bool, usize);
+
+/// `times` changed copies of every file of the corpus; with `BONESMITH_FUZZ_SECONDS` again with other seeds until they are over.
+fn campaign(times: u64, bytewise: bool, target: Target) {
+    // The allocator counts for the whole process.
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| drop(std::thread::spawn(watch)));
+    let (times, first) = (variable("BONESMITH_FUZZ", times), variable("BONESMITH_FUZZ_SEED", 1));
+    let duration = Duration::from_secs(variable("BONESMITH_FUZZ_SECONDS", 0));
+    let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut subjects: Vec<Subject> = corpus(own.path()).iter().map(|file| Subject::new(file, folder.path())).collect();
+    let (mut failures, started) = (Vec::new(), Instant::now());
+    for seed in first.. {
+        for subject in &mut subjects {
+            failures.extend((0..times).filter_map(|n| subject.execute(seed, n, bytewise, target).err()));
         }
-        total += times;
-        let rate = times as f64 / begun.elapsed().as_secs_f64();
+        if started.elapsed() >= duration || failures.len() > 20 {
+            break;
+        }
+    }
+    RUNS.store(0, Ordering::Relaxed);
+    let mut total = 0;
+    for Subject { name, tally: Tally { executions, sound, most, slowest, seconds }, .. } in &subjects {
+        total += executions;
+        let rate = *executions as f64 / seconds;
         println!(
-            "{name}: {times} changed copies, {sound} still read, at most {most} bytes held, {rate:.0} per second, at most {slowest:.1} s"
+            "{name}: {executions} changed copies, {sound} still read, {rate:.0} per second, at most {most} bytes held, {slowest:.1} s"
         );
     }
-    println!("{total} executions in {:.0} s, seed {seed}", started.elapsed().as_secs_f64());
+    println!("{total} executions in {:.0} s, seeds from {first}", started.elapsed().as_secs_f64());
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// Readers alone: fast, so that many executions are possible. Every fourth copy is changed without regard to its structure.
+#[test]
+fn changed_files_are_read_or_refused() {
+    campaign(READ_TIMES, true, read_only);
+}
+
+/// Reading, stages, writing, reading back.
+#[test]
+fn files_that_are_wrong_inside() {
+    campaign(TIMES, false, whole_path);
+}
+
+/// Every file that once failed, on the whole path.
+#[test]
+fn files_that_once_failed() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz_findings");
+    let mut count = 0;
+    for entry in std::fs::read_dir(kept).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending != "md") {
+            let (_, held) = whole_path(&path, folder.path());
+            let limit = MAX_GROWTH * std::fs::metadata(&path).unwrap().len() as usize + MAX_BESIDES;
+            assert!(held <= limit, "{}: {held} bytes held", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 0);
 }
 
 /// Ends the run, with the name of the change, where one takes far too long.

@@ -10,7 +10,7 @@ use bonesmith_core::metrics::MetricsError;
 use bonesmith_core::observer::Cancelled;
 use bonesmith_core::reduce::ReduceError;
 use bonesmith_core::refit::RefitError;
-use bonesmith_core::{Progress, SequenceError};
+use bonesmith_core::{Progress, SequenceError, Stage};
 use bonesmith_io::IoError;
 use bonesmith_report::ReportError;
 
@@ -144,10 +144,7 @@ impl Error {
     }
 
     /// Fails with a cancel if the observer requests one at the beginning of a stage that has no steps of its own.
-    pub(crate) fn unless_cancelled(
-        observer: &mut dyn bonesmith_core::Observer,
-        stage: &'static str,
-    ) -> Result<(), Self> {
+    pub(crate) fn unless_cancelled(observer: &mut dyn bonesmith_core::Observer, stage: Stage) -> Result<(), Self> {
         match observer.report(&Progress { stage, step: 0, steps: None, e_rms: None }) {
             std::ops::ControlFlow::Continue(()) => Ok(()),
             std::ops::ControlFlow::Break(()) => Err(Cancelled.into()),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method, Norm};
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{CorrectiveRig, MeshSequence, Model, Observer, corrective, methods};
+use bonesmith_core::{CorrectiveRig, MeshSequence, Model, Observer, Stage, corrective, methods};
 use serde_json::json;
 
 use crate::distance::Distance;
@@ -121,7 +121,7 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
     options.validate()?;
     let options = &options.resolved(sequence);
     let started = Instant::now();
-    Error::unless_cancelled(observer, "preparing")?;
+    Error::unless_cancelled(observer, Stage::Prepare)?;
     if !options.params.method.makes_rigs() {
         return represent(sequence, options, observer, started);
     }

@@ -75,7 +75,9 @@ pub use bonesmith_core::fit::{BoneCount, Effort, FitParams, Method};
 pub use bonesmith_core::metrics::Metrics;
 #[cfg(feature = "synthetic")]
 pub use bonesmith_core::synthetic;
-pub use bonesmith_core::{BoneKind, MeshSequence, Model, ModelKind, ModelRef, Observer, Progress, Rig, Silent};
+pub use bonesmith_core::{
+    BoneKind, Measure, MeshSequence, Model, ModelKind, ModelRef, Observer, Progress, Rig, Round, Silent, Stage,
+};
 pub use cancel::{Cancel, Observed};
 pub use compare::{COLUMNS, Compared, comparison_json, comparison_scene};
 pub use convert::{ConvertOptions, simplified_for};

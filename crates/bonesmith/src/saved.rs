@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bonesmith_core::metrics::{self, Metrics};
-use bonesmith_core::{MeshSequence, Model, ModelRef, Observer, Rig};
+use bonesmith_core::{MeshSequence, Model, ModelRef, Observer, Rig, Stage};
 use bonesmith_io::{Format, LoadOptions};
 use glam::Vec3;
 
@@ -106,12 +106,12 @@ impl Saved {
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         let (model, path) = (model.into(), path.as_ref());
-        Error::unless_cancelled(observer, "writing")?;
+        Error::unless_cancelled(observer, Stage::Writing)?;
         let started = Instant::now();
         let Noted { value: order, mut warnings } = save_as(model, path, layout)?;
         warnings.dedup();
         let export_secs = started.elapsed().as_secs_f64();
-        Error::unless_cancelled(observer, "measuring the file")?;
+        Error::unless_cancelled(observer, Stage::MeasuringTheFile)?;
         let started = Instant::now();
         let (read, nodes) = match (order, model.rig()) {
             (Some(order), Some(rig)) => (rig.clone().into(), Some(Nodes { read: read_nodes(path)?, order })),

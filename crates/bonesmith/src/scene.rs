@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith_core::metrics::Metrics;
-use bonesmith_core::{MeshSequence, ModelRef, Rig};
+use bonesmith_core::{MeshSequence, ModelRef, Rig, Round};
 use bonesmith_report::{ClipSpan, Done, Figure, Iteration, Page, Scene, StorageRow, Subject, Timing, params, render};
 use serde_json::json;
 
@@ -41,12 +41,7 @@ impl Summary {
         subject.warnings = self.warnings.iter().map(|warning| warning.remark()).collect();
         if let Some(fit) = fit {
             subject.timings.extend(fit.info.profile.iter().map(|(part, secs)| timing(&format!("fit: {part}"), *secs)));
-            let round = |(at, round): (usize, &bonesmith_core::fit::Round)| Iteration {
-                iteration: at + 1,
-                error: round.e_rms,
-                stage: format!("{}, {}", round.stage, count(round.bones, "bone")),
-            };
-            subject.iterations = Some(fit.info.history.iter().enumerate().map(round).collect());
+            subject.iterations = Some(iterations(&fit.info.history, "bone"));
             if let Some(ratio) = fit.info.jitter_ratio {
                 let meaning = "Mean second difference of the model over that of the original: 1 is as smooth in time.";
                 subject.figures.push(Figure::new("jitter", ratio, "", meaning));
@@ -118,8 +113,7 @@ impl Simplified {
             Subject { metrics: summary.metrics.as_ref(), ..Subject::new(&name, model, first_clip(model)) };
         let history = self.record.details.history();
         if !history.is_empty() {
-            let round = |(at, (stage, error)): (usize, (String, f64))| Iteration { iteration: at + 1, error, stage };
-            subject.iterations = Some(history.into_iter().enumerate().map(round).collect());
+            subject.iterations = Some(iterations(history, "virtual bone"));
         }
         subject.timings = timings(&summary.seconds);
         subject.storage.push(StorageRow::new(format!("file {name}"), saved.file_bytes));
@@ -213,6 +207,16 @@ pub fn model_scene<'a>(
 /// Columns of a terminal's table are padded; sentences are not.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A history as the page shows it; `unit` is what its bones are called.
+fn iterations(history: &[Round], unit: &str) -> Vec<Iteration> {
+    let shown = |(at, round): (usize, &Round)| Iteration {
+        iteration: at + 1,
+        error: round.error,
+        stage: format!("{}, {}", round.stage, count(round.bones, unit)),
+    };
+    history.iter().enumerate().map(shown).collect()
 }
 
 fn timing(stage: &str, secs: f64) -> Timing {

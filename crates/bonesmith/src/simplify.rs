@@ -9,7 +9,7 @@ use bonesmith_core::ddm::{DdmMaps, DdmParams, DeltaMush, Frames, precompute, rig
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::reduce::{self as reduction, ReduceParams};
-use bonesmith_core::{DdmRig, MeshSequence, Model, ModelRef, Observer, Rig, TwoLayerRig};
+use bonesmith_core::{DdmRig, MeshSequence, Model, ModelRef, Observer, Rig, Round, Stage, TwoLayerRig};
 use glam::Vec3;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ pub struct CompressDetails {
     /// At run time.
     pub weight_bytes: WeightBytes,
     /// Virtual bones and error after each round.
-    pub history: Vec<(usize, f64)>,
+    pub history: Vec<Round>,
     /// Error of the best dense weights with these bones.
     pub dense_optimum: Option<f64>,
     /// Root mean square change of the weights in thousandths, where no poses counted.
@@ -166,7 +166,7 @@ pub struct DdmDetails {
     /// Error of the compression over the joints' ranges, in model units.
     pub rmse_fit: Option<f64>,
     /// Error of the compression by half-step.
-    pub history: Option<Vec<f64>>,
+    pub history: Option<Vec<Round>>,
     /// Whether the tree of bones was found from the motion.
     pub found_tree: Option<bool>,
     /// Virtual bones that were placed again.
@@ -272,7 +272,7 @@ pub fn compress(source: &SourceRig, params: &TwoLayerParams, observer: &mut dyn 
     let Compressed { mut rig, info } = made;
     let secs = started.elapsed().as_secs_f64();
     rig.master.params_json = stored("compress", json!(params), &source.rig);
-    let error = info.history.last().map_or(0.0, |(_, error)| *error);
+    let error = info.history.last().map_or(0.0, |round| round.error);
     let poses = source.examples.is_some() || (source.own.is_some() && !params.weights_only);
     let details = CompressDetails {
         virtual_bones: rig.virtual_count(),
@@ -380,7 +380,7 @@ pub fn ddm(rig: &Rig, options: &DdmOptions, observer: &mut dyn Observer) -> Resu
 
 /// Classic Delta Mush of every frame of a rig's first clip. [`DdmOptions::bound`] is not applied here.
 pub fn delta_mush(rig: &Rig, options: &DdmOptions, observer: &mut dyn Observer) -> Result<MeshSequence, Error> {
-    Error::unless_cancelled(observer, "smoothing every frame")?;
+    Error::unless_cancelled(observer, Stage::SmoothingEveryFrame)?;
     let mush = DeltaMush::new(rig, &options.params, &options.maps, Frames::Tangent)?;
     let frames = ModelRef::from(rig).animation(|t| mush.pose(rig.clips[0].frame(t)));
     let frames = frames.ok_or_else(|| Error::unsupported("the rig has no animation to smooth"))?;
@@ -490,7 +490,7 @@ impl Simplified {
     fn missed(&self, metrics: Option<&Metrics>) -> Option<Warning> {
         let (target, of_poses) = self.target?;
         let Details::Compress(details) = &self.record.details else { return None };
-        let error = details.history.last().map_or(0.0, |(_, error)| *error);
+        let error = details.history.last().map_or(0.0, |round| round.error);
         let reached = metrics.filter(|_| of_poses).map_or(error, |metrics| metrics.e_rms);
         let bones = details.virtual_bones;
         (reached > target * (1.0 + TARGET_SLACK))
@@ -603,14 +603,12 @@ impl Details {
         }
     }
 
-    /// Error by round: what the round was part of, and the error after it.
-    pub fn history(&self) -> Vec<(String, f64)> {
+    /// Error by round; empty where there are none.
+    pub fn history(&self) -> &[Round] {
         match self {
-            Self::Reduce(_) | Self::DeltaMush => Vec::new(),
-            Self::Compress(details) => {
-                details.history.iter().map(|(bones, error)| (format!("{bones} virtual bones"), *error)).collect()
-            }
-            Self::Ddm(details) => details.history.iter().flatten().map(|error| ("round".to_owned(), *error)).collect(),
+            Self::Reduce(_) | Self::DeltaMush => &[],
+            Self::Compress(details) => &details.history,
+            Self::Ddm(details) => details.history.as_deref().unwrap_or_default(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct ReduceArgs {
     /// Most bones that move one vertex
     #[arg(long, value_name = "K", default_value_t = 4)]
     pub influences: usize,
-    /// Who takes influences away: our best, or a published method
+    /// Method of the reduction: ours, or a published one for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: ReduceMethodArg,
     /// Poses to keep: the animation, frame by frame as in the rig's first clip

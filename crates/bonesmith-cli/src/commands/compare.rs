@@ -1,6 +1,7 @@
 //! `bonesmith compare`: several models of one mesh against one animation.
 
 use bonesmith::{COLUMNS, Compared, comparison_json, comparison_scene};
+use bonesmith_core::Stage;
 
 use crate::args::CompareArgs;
 use crate::errors::Outcome;
@@ -16,11 +17,11 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let report = settings::report(&args.report)?;
     session.claim(&[files.files(), input.files()].concat(), &[], json.as_ref(), report.as_ref())?;
 
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let sequence = session.take(input.animation()?);
     let mut models = Vec::new();
     for path in files.paths {
-        session.stage("measuring")?;
+        session.stage(Stage::Measuring)?;
         let model = session.take(settings::with_paths(&input, vec![path.clone()]).model()?);
         models.push(Compared::new(path, model, &sequence)?);
     }

@@ -2,6 +2,7 @@
 
 use bonesmith::io::{Format, Needs};
 use bonesmith::{ConvertOptions, Layout, Model, ModelKind, simplified_for};
+use bonesmith_core::Stage;
 
 use crate::args::ConvertArgs;
 use crate::errors::{Outcome, Usage};
@@ -24,7 +25,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     };
     session.claim(&input.files(), std::slice::from_ref(&output), None, None)?;
 
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let mut options = ConvertOptions::default();
     // A format that holds no rigs can only take the poses of one.
     let holds_rigs = Format::from_extension(&output).is_some_and(|format| format.writes(ModelKind::Rig));
@@ -40,7 +41,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         let what = model.view().kind().text();
         return Err(Usage::new(format!("--max-joints divides a plain rig, and this file holds {what}")).into());
     }
-    session.stage("writing")?;
+    session.stage(Stage::Writing)?;
     let model = session.take(simplified_for(model, &output));
     session.take(bonesmith::save_as(&model, &output, layout)?);
     session.finish_progress();

@@ -8,6 +8,7 @@ use bonesmith::core::ddm::compress::{DdmCompressParams, RangeOfMotion};
 use bonesmith::core::model::ddm::Variant;
 use bonesmith::io::Needs;
 use bonesmith::{DdmOptions, Layout, ModelKind, Rig, Saved, Shape, SourceRig, Summary};
+use bonesmith_core::Stage;
 
 use super::simplify::{self, Target};
 use crate::args::{DdmArgs, DdmCompressArgs, MapArg};
@@ -35,7 +36,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         options.maps = bonesmith::io::load_ddm_maps(path)?;
     }
     options.compress = compression(&args.compress)?;
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let started = Instant::now();
     let given = session.take(settings::input(vec![args.rig], Default::default())?.rig()?);
     let rig = options.bound(given);

@@ -7,6 +7,7 @@ use bonesmith::core::RawSequence;
 use bonesmith::io::Needs;
 use bonesmith::synthetic::{self, pieces::WallParams};
 use bonesmith::{Layout, MeshSequence, ModelKind, REPORT_BYTES};
+use bonesmith_core::Stage;
 
 use super::fit::{Target, fit_and_write};
 use crate::args::{DemoArgs, SceneArg};
@@ -25,7 +26,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json = settings::json(args.json)?;
     session.claim(&[], &[rig_path.clone(), sequence_path.clone(), page.clone()], json.as_ref(), None)?;
 
-    session.stage("making the animation")?;
+    session.stage(Stage::MakingTheAnimation)?;
     let started = Instant::now();
     let sequence = MeshSequence::try_from(scene(args.scene))?;
     let made_secs = started.elapsed().as_secs_f64();

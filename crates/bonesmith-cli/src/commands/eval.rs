@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bonesmith::text::file_name;
 use bonesmith::{Error, Summary, find_clip};
+use bonesmith_core::Stage;
 
 use crate::args::EvalArgs;
 use crate::errors::Outcome;
@@ -20,7 +21,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let inputs = [input.files(), rig_input.files()].concat();
     session.claim(&inputs, &[], json.as_ref(), report.as_ref())?;
 
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let started = Instant::now();
     let path = &rig_input.paths[0];
     let model = session.take(rig_input.rigged()?);
@@ -29,7 +30,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
 
-    session.stage("measuring")?;
+    session.stage(Stage::Measuring)?;
     let started = Instant::now();
     let measured = Summary::measured(model, clip, &sequence);
     let mut summary = measured.map_err(|source| Error::Metrics { file: path.clone(), source })?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bonesmith::{FitOptions, Layout, MeshSequence, Summary};
+use bonesmith_core::Stage;
 
 use super::refit;
 use crate::args::{FitArgs, PiecesArg};
@@ -68,7 +69,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let files: Vec<_> = input.files().into_iter().chain(options.importance.file()).collect();
     session.claim(&files, &outputs, json.as_ref(), report.as_ref())?;
 
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let started = Instant::now();
     let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();

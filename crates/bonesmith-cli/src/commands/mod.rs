@@ -19,6 +19,7 @@ pub mod view;
 
 use bonesmith::Summary;
 use bonesmith::report::Scene;
+use bonesmith_core::Stage;
 
 use crate::errors::Outcome;
 use crate::output::{bytes, print, write_json};
@@ -47,7 +48,7 @@ pub fn report(
 
 /// Writes the page; returns in words what was written.
 pub fn write_page(scene: &Scene, target: &ReportTarget, session: &mut Session) -> anyhow::Result<String> {
-    session.stage("writing the report")?;
+    session.stage(Stage::WritingTheReport)?;
     let scene = &Scene { command_line: Some(command_line()), ..scene.clone() };
     let page = bonesmith::write_report(scene, &target.path, target.max_bytes)?;
     session.finish_progress();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bonesmith::refit::{SubjectInput, fit_clips, read_clips};
+use bonesmith_core::Stage;
 
 use super::refit_plan::Plan;
 use crate::args::FitArgs;
@@ -24,7 +25,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let written: Vec<_> = outputs.iter().cloned().chain(pages).collect();
     session.claim(&plan.files(), &written, json.as_ref(), None)?;
 
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let started = Instant::now();
     let rig = match &plan.rig {
         Some(rig) => Some(session.take(rig.rig()?)),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bonesmith::{Input, Shape, Simplified, SourceRig};
+use bonesmith_core::Stage;
 
 use crate::errors::Outcome;
 use crate::session::Session;
@@ -25,7 +26,7 @@ pub fn read(
     session: &mut Session,
 ) -> anyhow::Result<(SourceRig, f64)> {
     let input = settings::input(vec![rig], Default::default())?;
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let started = Instant::now();
     let rig = session.take(if normalise { input.rig_normalised()? } else { input.rig()? });
     let examples = match examples.paths.is_empty() {

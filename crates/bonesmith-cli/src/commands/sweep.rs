@@ -1,6 +1,7 @@
 //! `bonesmith sweep`: error against the number of bones.
 
 use bonesmith::core::fit::SWEEP_COUNTS;
+use bonesmith_core::Stage;
 use serde_json::json;
 
 use crate::args::SweepArgs;
@@ -25,7 +26,7 @@ pub fn run(args: SweepArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let outputs: Vec<_> = table.iter().chain(&page).cloned().collect();
     session.claim(&files, &outputs, json.as_ref(), None)?;
 
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let sequence = session.take(input.animation()?);
     session.check_outputs()?;
     let swept = bonesmith::sweep(&sequence, &options, &counts, session)?;

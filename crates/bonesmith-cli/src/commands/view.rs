@@ -7,6 +7,7 @@ use bonesmith::core::metrics;
 use bonesmith::report::Scene;
 use bonesmith::text::file_name;
 use bonesmith::{Error, find_clip, model_scene, write_report};
+use bonesmith_core::Stage;
 
 use crate::args::ViewArgs;
 use crate::errors::{Outcome, Usage};
@@ -21,7 +22,7 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let chosen = args.output.map(settings::report_path).transpose()?;
     session.claim(&[file.files(), against.files()].concat(), chosen.as_slice(), None, None)?;
 
-    session.stage("reading")?;
+    session.stage(Stage::Reading)?;
     let path = &file.paths[0];
     let model = session.take(settings::with_paths(&against, vec![path.clone()]).model()?);
     let model = model.view();
@@ -35,11 +36,11 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     };
     let wanted = args.clip.as_deref();
     let clip = (sequence.is_some() || wanted.is_some()).then(|| find_clip(model, wanted)).transpose()?;
-    session.stage("measuring")?;
+    session.stage(Stage::Measuring)?;
     let measured = sequence.as_ref().zip(clip).map(|(sequence, clip)| metrics::evaluate(model, clip, sequence));
     let metrics = measured.transpose().map_err(|source| Error::Metrics { file: path.clone(), source })?;
 
-    session.stage("writing")?;
+    session.stage(Stage::Writing)?;
     let mut scene = model_scene(path, model, clip, metrics.as_ref(), sequence.as_ref());
     scene.command_line = Some(super::command_line());
     if let Some(original) = against.paths.first() {

@@ -26,7 +26,8 @@ fn json_has_the_promised_keys_and_the_error_falls() {
     }
     assert!(plain["e_rms"].as_f64().unwrap() < 1e-2);
     assert!(small["model_bytes"].as_u64() < small["full_bytes"].as_u64());
-    let history: Vec<f64> = small["history"].as_array().unwrap().iter().map(|e| e.as_f64().unwrap()).collect();
+    let history: Vec<f64> =
+        small["history"].as_array().unwrap().iter().map(|round| round["error"].as_f64().unwrap()).collect();
     assert!(history.len() > 3 && history.windows(2).all(|e| e[1] <= e[0]), "{history:?}");
 }
 

@@ -71,6 +71,9 @@ fn what_cannot_be_measured_is_refused() {
     let dir = folder();
     write_rig(dir.path());
     bonesmith(dir.path(), "compress -q rig.npz -o two.npz").fine();
+    // A basis has no kernel: the processor does not take its place without a word.
+    bonesmith(dir.path(), "fit -q walk.npz --method svd --bones 2 -o basis.npz").fine();
+    bonesmith(dir.path(), "eval -q basis.npz walk.npz --gpu").refused(&["--gpu", "without bones"]);
     bonesmith(dir.path(), "bench gpu -q rig.npz --instances 0").refused(&["--instances 0"]);
     bonesmith(dir.path(), "bench gpu -q nowhere.npz").refused(&["nowhere.npz"]);
     bonesmith(dir.path(), "bench gpu -q two.npz").refused(&["the rig itself is missing"]);

@@ -20,6 +20,7 @@ mod rigs;
 mod same_bytes;
 mod schema;
 mod skeleton;
+mod small_files;
 mod sound_results;
 mod usd;
 mod weights;

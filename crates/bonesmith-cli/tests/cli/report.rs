@@ -294,6 +294,23 @@ fn benches_report_their_tables() {
     assert!(run.stdout.contains("walk"), "{}", run.stdout);
 }
 
+/// Pages run the script they were built with and load nothing.
+#[test]
+fn pages_have_a_content_security_policy() {
+    let dir = folder();
+    crate::harness::walk(dir.path());
+    bonesmith(dir.path(), "fit -q walk.npz --bones 2 -o out.glb --report fit.html").fine();
+    bonesmith(dir.path(), "sweep -q walk.npz --counts 1,2 --report sweep.html").fine();
+    for name in ["fit.html", "sweep.html"] {
+        let text = std::fs::read_to_string(dir.path().join(name)).unwrap();
+        let policy = text.split("http-equiv=\"Content-Security-Policy\" content=\"").nth(1).expect(name);
+        let policy = policy.split('"').next().unwrap();
+        assert!(policy.starts_with("default-src 'none'"), "{name}: {policy}");
+        let script = policy.split(';').find(|part| part.trim().starts_with("script-src")).unwrap_or_default();
+        assert!(!script.contains("unsafe") && !policy.contains("http"), "{name}: {policy}");
+    }
+}
+
 #[test]
 fn names_from_files_cannot_break_the_page() {
     let dir = folder();

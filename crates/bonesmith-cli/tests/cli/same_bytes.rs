@@ -7,7 +7,7 @@ use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use crate::harness::{bonesmith, folder, walk, write_npz};
 
 /// Commands that write files or print results: what they write, and `-q --json -` where they print.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 43] = [
     "fit walk.npz --bones 3 -o out.glb",
     "fit walk.npz -o out.usdc",
     "fit walk.npz --bones 3 --bone-kind affine --smooth 0.3 -o out.npz",
@@ -25,14 +25,32 @@ const COMMANDS: [&str; 25] = [
     "fit walk.npz --skeleton --skeleton-method schaefer --bones 4 -o out.glb",
     "fit walk.npz --rig rig.npz --solve both -o out.glb",
     "fit wall.npz --pieces nodes -o out.glb",
+    "fit wall.npz --max-joints 40 -o out.glb",
+    "fit walk.npz --bones 3 --norm max -o out.npz",
+    "fit walk.npz --bones 3 --area --prune 0.1 --influences all -o out.npz",
+    "fit walk.npz --skeleton --skeleton-method deaguiar --bones 4 -o out.npz",
+    "fit walk.npz --skeleton --skeleton-method hasler --bones 4 -o out.npz",
+    "fit walk.npz walk.npz --bones 3 -o out.npz",
+    "fit walk.npz --rig rig.npz --solve weights --add-bones 2 -o out.npz",
+    "sweep walk.npz --counts 1,2,3 -o out.csv",
     "reduce rig.npz --influences 2 -o out.glb",
+    "reduce rig.npz --influences 2 --examples walk.npz --refit-motion -o out.npz",
+    "reduce rig.npz --influences 2 --method smooth -o out.npz",
+    "reduce rig.npz --influences 2 --method geometric -o out.npz",
+    "reduce rig.npz --influences 2 --method k-largest -o out.npz",
     "reduce rig.npz --influences 2 --method poisson -o out.npz",
     "compress rig.npz -o out.glb",
+    "compress rig.npz --examples walk.npz --shape runtime -o out.glb",
     "ddm rig.npz --rigid-bind -o out.npz",
+    "ddm rig.npz --rigid-bind --compress 20 -o out.glb",
+    "ddm rig.npz --rigid-bind --delta-mush -o out.abc",
+    "convert rig.npz out.fbx",
+    "convert rig.npz out.usdz",
     "convert rig.npz out.usda",
     "convert rig.npz out.abc --bake",
     "eval rig.npz walk.npz",
     "compare rig.npz rig.npz --against walk.npz",
+    "info rig.npz",
 ];
 
 /// Files and printed results of one run; seconds left out.

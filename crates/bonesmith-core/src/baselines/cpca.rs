@@ -15,6 +15,7 @@ use crate::baselines::published::{Attempt, Input};
 use crate::baselines::subspace::Subspace;
 use crate::cluster::labels::fill_empty;
 use crate::cluster::spread::{cells, centers};
+use crate::observer::Stage;
 use crate::skinning::{FitError, Run, StopReason, products};
 use crate::solve::matrix::eigen;
 
@@ -35,7 +36,7 @@ pub(super) struct Space<'a> {
 
 impl<'a> Space<'a> {
     pub fn new(input: &'a Input<'a>, run: &mut Run<'_>) -> Result<Self, FitError> {
-        run.stage("subspace", None)?;
+        run.stage(Stage::Subspace, None)?;
         Ok(Self { input, subspace: Subspace::new(&input.problem, TOLERANCE, run)? })
     }
 
@@ -44,7 +45,7 @@ impl<'a> Space<'a> {
         let rest = &self.input.problem.rest;
         let mut labels = cells(rest, &centers(rest, count, &mut || run.report())?);
         let mut rule = self.input.stop_rule(MAX_ROUNDS, 0.0);
-        run.stage("clusters and components", Some(rule.rounds))?;
+        run.stage(Stage::ClustersAndComponents, Some(rule.rounds))?;
         let mut last = Vec::new();
         loop {
             let components = run.timed("components", || self.components(&labels, count));

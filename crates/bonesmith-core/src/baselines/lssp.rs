@@ -25,7 +25,7 @@ use crate::baselines::vertices::weigh;
 use crate::cluster::spectral;
 use crate::mesh::Adjacency;
 use crate::model::{BoneKind, Row, keep_largest, normalise};
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::{FitError, Form, Moments, Motion, Problem, Run, Skin, pass};
 use crate::solve::check::check_memory;
 use crate::solve::matrix::rows;
@@ -54,7 +54,7 @@ pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> Found
     let problem = &input.problem;
     // Nothing bounds the influences: a weight and a bone for every pair.
     check_memory("weights of the method lssp", problem.vertices(), count, 10).map_err(FitError::Unsuited)?;
-    run.stage("spectral clusters", None)?;
+    run.stage(Stage::SpectralClusters, None)?;
     let seeds = problem.vertices().min(MAX_SEEDS.max(count));
     let adjacency = Adjacency::new(input.topology(), problem.vertices());
     let labels =
@@ -63,7 +63,7 @@ pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> Found
     let mut motion = cluster_motion(problem, &labels, count, BoneKind::Rigid);
     let mut skin = Skin::rigid(count, &vec![0; problem.vertices()], problem.rest.clone());
     let mut rule = input.stop_rule(ROUNDS, 0.0);
-    run.stage("weights and bones", Some(rule.rounds))?;
+    run.stage(Stage::WeightsAndBones, Some(rule.rounds))?;
     let stop = loop {
         run.observed("weights", |run| sparse_weights(problem, &motion, &mut skin, run))?;
         let scaled = normalised(&skin, count);

@@ -3,6 +3,7 @@
 
 use crate::mesh::{MeshSequence, Topology};
 use crate::model::BoneKind;
+use crate::observer::Stage;
 use crate::skinning::{
     AUTO_MAX_BONES, AUTO_TARGET, BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, Fitted, MAX_PAIRED_BONES,
     Motion, Problem, Run, Skin, State, StopReason, StopRule, Warning, bone_step, finish, pass,
@@ -53,7 +54,7 @@ impl<'a> Input<'a> {
         rest: Rest,
         run: &mut Run<'_>,
     ) -> Result<Self, FitError> {
-        run.stage("prepare", None)?;
+        run.stage(Stage::Prepare, None)?;
         let mut problem = run.timed("normalise", || Problem::new(sequence));
         if rest == Rest::FirstFrame && !params.keep_rest {
             problem.rest = problem.first_frame();

@@ -18,7 +18,7 @@ use glam::DVec3;
 use crate::baselines::published::{Attempt, FoundBones, Input};
 use crate::cluster::spread::centers;
 use crate::model::BoneKind;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::{BoneModel, Motion, Problem, Run, Skin, bone_step, pass};
 
 /// Rounds over bones that are not affine: affine ones are solved at once.
@@ -33,12 +33,12 @@ const VERTICES_AT_ONCE: usize = 1024;
 /// `count` bones, spread over the rest pose.
 pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
     let Input { params, problem, .. } = input;
-    run.stage("smooth weights", None)?;
+    run.stage(Stage::SmoothWeights, None)?;
     let skin = run.observed("weights", |run| smooth_weights(&problem.rest, count, input.slots(count), run))?;
     let mut motion = Motion::identity(count, problem.frames());
     let (kind, affine) = (params.bone_kind, params.bone_kind == BoneKind::Affine);
     let mut rule = input.stop_rule(if affine { 1 } else { SWEEP_ROUNDS }, TOLERANCE);
-    run.stage("transformations", Some(rule.rounds))?;
+    run.stage(Stage::Transformations, Some(rule.rounds))?;
     if affine {
         // A direction in which a bone's vertices have no extent follows the rigid motion: see `published::cluster_motion`.
         solve(problem, &mut motion, &skin, BoneKind::Rigid, run);

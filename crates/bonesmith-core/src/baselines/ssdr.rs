@@ -16,7 +16,7 @@ use crate::baselines::vertices::{best_rest, for_each_vertex, weigh};
 use crate::cluster::split;
 use crate::cluster::spread::cells;
 use crate::model::BoneKind;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::{BoneModel, Form, Moments, Motion, Problem, Run, Skin, bone_step, pass, plant};
 use crate::solve::random::Random;
 
@@ -41,13 +41,13 @@ const MAX_NEW: usize = 2;
 /// [Course2014 alg. 3].
 pub(super) fn decompose(input: &Input, count: usize, run: &mut Run<'_>) -> FoundBones {
     let Input { params, problem, .. } = input;
-    run.stage("k-means", None)?;
+    run.stage(Stage::KMeans, None)?;
     let (mut motion, labels) = run.observed("k-means", |run| means(problem, count, params.seed, run))?;
     let mut skin = Skin::rigid(input.slots(count), &labels, problem.rest.clone());
     let model = BoneModel::new(BoneKind::Rigid, count, 1);
     let mut rule = input.stop_rule(MAX_ROUNDS, TOLERANCE);
     let mut new_left = MAX_NEW * count;
-    run.stage("weights and bones", Some(rule.rounds))?;
+    run.stage(Stage::WeightsAndBones, Some(rule.rounds))?;
     loop {
         run.observed("weights", |run| update_weights(problem, &motion, &mut skin, run))?;
         let moments = run.timed("sums", || pass::gather(problem, &motion, &skin));

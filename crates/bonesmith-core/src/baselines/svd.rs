@@ -10,6 +10,7 @@ use faer::{Accum, Mat, Par};
 
 use crate::baselines::basis::Mixed;
 use crate::baselines::published::Attempt;
+use crate::observer::Stage;
 use crate::skinning::{FitError, Problem, Run, StopReason, products};
 use crate::solve::check::check_memory;
 use crate::solve::matrix;
@@ -29,7 +30,7 @@ impl Decomposed {
     pub fn new(problem: &Problem, run: &mut Run<'_>) -> Result<Self, FitError> {
         let length = problem.length;
         check_memory("products of the method svd", length, length, 8).map_err(FitError::Unsuited)?;
-        run.stage("singular values", Some(problem.vertices().div_ceil(BLOCK) + 1))?;
+        run.stage(Stage::SingularValues, Some(problem.vertices().div_ceil(BLOCK) + 1))?;
         let mut gram = Mat::<f64>::zeros(length, length);
         for rows in problem.trajectories.chunks(BLOCK * length) {
             let wide: Vec<f64> = rows.iter().map(|&x| f64::from(x)).collect();

@@ -17,7 +17,7 @@ use crate::compress::spread::Queue;
 use crate::compress::target_error::OPTIMISATION_GAIN;
 use crate::compress::{Growth, Ideal};
 use crate::model::Row;
-use crate::observer::{Cancelled, Stages};
+use crate::observer::{Cancelled, Measure, Round, Stage, Stages};
 use crate::skinning::{InfluenceSolver, Metric};
 
 /// Rounds after each batch but the last.
@@ -44,8 +44,8 @@ pub(super) struct Factorisation<'a> {
     pub coefficients: Coefficients,
     pub solver: BlendSolver,
     pub queue: Queue,
-    /// (atoms, error) after each round.
-    pub history: Vec<(usize, f64)>,
+    /// Atoms and error after each round.
+    pub history: Vec<Round>,
 }
 
 /// A gain as a number in the same order, and its vertex: largest gain first, lower vertex first among equals.
@@ -114,6 +114,13 @@ impl<'a> Factorisation<'a> {
         atom
     }
 
+    /// Adds a round to the history.
+    pub fn record(&mut self) {
+        let measure = if self.e_rms().is_some() { Measure::ERms } else { Measure::Weights };
+        let (stage, bones) = (self.stages.stage, self.dictionary.len());
+        self.history.push(Round { stage, bones, error: self.error(), measure });
+    }
+
     /// Root mean square error, times 1000: of the poses, or of the weights where no poses are known.
     pub fn error(&self) -> f64 {
         self.metric.rms(self.squared_error())
@@ -158,7 +165,7 @@ impl<'a> Factorisation<'a> {
 
     /// [Le2014 alg. 3] from line 3 on.
     pub fn grow(&mut self) -> Result<CompressStop, Cancelled> {
-        self.stages.begin("virtual bones", Some(self.growth.limit))?;
+        self.stages.begin(Stage::VirtualBones, Some(self.growth.limit))?;
         let (target, rounds) = (self.growth.target, self.growth.rounds);
         loop {
             let atoms = self.dictionary.len();
@@ -246,7 +253,7 @@ impl<'a> Factorisation<'a> {
             // Errors are differences of energies, so these are the scale of their rounding.
             let rounding = 1e-12 * self.metric.energy.iter().sum::<f64>();
             debug_assert!(after <= before * (1.0 + 1e-6) + rounding, "{before} {after}");
-            self.history.push((self.dictionary.len(), self.error()));
+            self.record();
             self.stages.at(self.dictionary.len(), self.e_rms())?;
             if after >= before * (1.0 - self.growth.tolerance) {
                 break;
@@ -291,7 +298,7 @@ impl<'a> Factorisation<'a> {
         if !done || after > before {
             (self.dictionary, self.coefficients) = saved;
         }
-        self.history.push((self.dictionary.len(), self.error()));
+        self.record();
         Ok(done && after < before * (1.0 - self.growth.tolerance))
     }
 

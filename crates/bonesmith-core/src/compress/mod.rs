@@ -32,7 +32,7 @@ mod tests;
 
 use crate::mesh::MeshSequence;
 use crate::model::{Blends, MAX_VIRTUAL_BONES, Rig, Row, SparseWeights, TwoLayerRig};
-use crate::observer::{Cancelled, Observer, Stages};
+use crate::observer::{Cancelled, Observer, Stage, Stages};
 use crate::skinning::{InfluenceSolver, Metric, Poses, check_size};
 use crate::solve::check::ensure;
 
@@ -69,7 +69,7 @@ pub fn compress(
     ensure(!rig.rest.is_empty(), || CompressError::Empty)?;
     check_size(rig)?;
     let mut stages = Stages::new(observer);
-    stages.begin("preparing", None)?;
+    stages.begin(Stage::Prepare, None)?;
     let (metric, own_weights) = match examples {
         Some(_) => (Metric::of_poses(&Poses::new(rig, examples)?, &mut stages)?, 0.0),
         None => own_metric(rig, params, &mut stages)?,
@@ -230,7 +230,7 @@ fn single_layer(
     ideal: &Ideal,
     layers: &mut Factorisation<'_>,
 ) -> Result<SparseWeights, Cancelled> {
-    layers.stages.begin("single-layer weights", None)?;
+    layers.stages.begin(Stage::SingleLayerWeights, None)?;
     if rig.weights.max_influences() <= FALLBACK_INFLUENCES {
         return Ok(rig.weights.clone());
     }

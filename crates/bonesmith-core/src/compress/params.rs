@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{RigError, TwoLayerRig};
+use crate::observer::Round;
 use crate::skinning::PoseError;
 
 /// When to stop adding virtual bones.
@@ -104,8 +105,8 @@ pub struct Compressed {
 pub struct CompressInfo {
     /// Rounds over dictionary and coefficients, and trades.
     pub rounds: usize,
-    /// Error after each round, in the unit of the target error, with the number of virtual bones.
-    pub history: Vec<(usize, f64)>,
+    /// Virtual bones and error after each round, in the unit of the target error.
+    pub history: Vec<Round>,
     /// Why it stopped.
     pub stop: CompressStop,
     /// Error of the best dense weights with these bones: no compression can be better. With examples only.

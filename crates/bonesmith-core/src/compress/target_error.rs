@@ -8,7 +8,7 @@
 use crate::compress::Growth;
 use crate::compress::factorise::Factorisation;
 use crate::compress::params::CompressStop;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 
 /// Share of the error of a batch that optimising and trading remove, in the mean over the sequences of the benchmarks.
 pub(super) const OPTIMISATION_GAIN: f64 = 0.05;
@@ -27,7 +27,7 @@ type Trial = (usize, f64);
 impl Factorisation<'_> {
     /// Optimises the result of growth, and finds the fewest atoms with an excess error of at most `growth.target`.
     pub(super) fn reach_target(&mut self) -> Result<CompressStop, Cancelled> {
-        self.stages.begin("fewest virtual bones", Some(self.growth.limit))?;
+        self.stages.begin(Stage::FewestVirtualBones, Some(self.growth.limit))?;
         let mut reached = None;
         let mut short: Option<Trial> = None;
         for trial in 0..TRIALS {
@@ -52,7 +52,7 @@ impl Factorisation<'_> {
         }
         let Some((_, dictionary, coefficients)) = reached else { return Ok(CompressStop::Full) };
         (self.dictionary, self.coefficients) = (dictionary, coefficients);
-        self.history.push((self.dictionary.len(), self.error()));
+        self.record();
         Ok(CompressStop::Reached)
     }
 }

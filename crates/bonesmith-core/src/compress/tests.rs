@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::compress::*;
 use crate::mesh::surface::Surface;
 use crate::model::rig::BoneKind;
-use crate::observer::{Progress, Silent};
+use crate::observer::{Progress, Silent, Stage};
 use crate::reduce::{ReduceParams, reduce};
 use crate::synthetic::{PosedRigParams, posed_rig};
 use crate::{deform, metrics};
@@ -39,7 +39,7 @@ fn four_influences_worth_of_two_layers_beat_four_influences() {
         assert_eq!(compressed.info.stop, CompressStop::Full);
     }
     // What it minimised is what is measured.
-    let reported = with.info.history.last().unwrap().1;
+    let reported = with.info.history.last().unwrap().error;
     let seen = e_rms(&with.rig, &sequence);
     assert!((reported - seen).abs() < 1e-2 * seen + 1e-3, "{reported} {seen}");
     // Single-layer weights beside it are those of the reduction without smoothness, or the largest.
@@ -62,7 +62,7 @@ fn the_error_never_rises() {
         let history = run(&rig, examples, params).info.history;
         assert!(history.len() > 10);
         for pair in history.windows(2) {
-            assert!(pair[1].0 >= pair[0].0 && pair[1].1 <= pair[0].1 * (1.0 + 1e-6), "{history:?}");
+            assert!(pair[1].bones >= pair[0].bones && pair[1].error <= pair[0].error * (1.0 + 1e-6), "{history:?}");
         }
     }
 }
@@ -120,7 +120,7 @@ fn a_target_is_reached_or_reported() {
     assert_eq!(missed.info.missed, Some(1e-7));
     let by_weights = TwoLayerParams { weights_only: true, ..target(5.0) };
     let compressed = run(&rig, None, by_weights);
-    assert!(compressed.info.stop == CompressStop::Reached && compressed.info.history.last().unwrap().1 <= 5.0);
+    assert!(compressed.info.stop == CompressStop::Reached && compressed.info.history.last().unwrap().error <= 5.0);
 }
 
 /// Neither more virtual bones than it takes nor a worse use of them: what `--virtual-bones` makes of a tenth fewer falls short.
@@ -136,7 +136,7 @@ fn a_target_takes_the_fewest_virtual_bones() {
     ] {
         let of_size = |size| TwoLayerParams { size, weights_only, ..TwoLayerParams::default() };
         let error = |found: &Compressed| match weights_only {
-            true => found.info.history.last().unwrap().1,
+            true => found.info.history.last().unwrap().error,
             false => e_rms(&found.rig, &sequence),
         };
         let found = run(&rig, examples, of_size(TwoLayerSize::TargetError(target)));
@@ -162,7 +162,7 @@ fn a_few_kinds_of_weights_need_few_virtual_bones_and_no_error() {
     let params = TwoLayerParams { size, weights_only: true, ..TwoLayerParams::default() };
     let compressed = run(&rig, None, params);
     assert_eq!(compressed.info.stop, CompressStop::Exact);
-    assert!(compressed.rig.virtual_count() < 30 && compressed.info.history.last().unwrap().1 < 1e-3);
+    assert!(compressed.rig.virtual_count() < 30 && compressed.info.history.last().unwrap().error < 1e-3);
 }
 
 /// Parts that fly apart by a thousand times their size: what is left of large energies is rounding.
@@ -178,7 +178,7 @@ fn errors_next_to_nothing_beside_the_motion_are_no_rise() {
     for influences in [1, 2, 3] {
         let params = TwoLayerParams { size: TwoLayerSize::VirtualBones(40), influences, ..Default::default() };
         let compressed = run(&rig, None, params);
-        assert!(compressed.info.history.iter().all(|(_, error)| error.is_finite()));
+        assert!(compressed.info.history.iter().all(|round| round.error.is_finite()));
     }
 }
 
@@ -213,7 +213,7 @@ fn still_rigs_points_and_lonely_parts_are_compressed() {
     run(&rig, None, TwoLayerParams::default());
     rig.surface = Arc::new(Surface::default());
     let compressed = run(&rig, None, TwoLayerParams::default());
-    assert!(compressed.info.history.last().unwrap().1.is_finite());
+    assert!(compressed.info.history.last().unwrap().error.is_finite());
     // One kind of weights only, fewer vertices than atoms asked for.
     (0..rig.vertex_count()).for_each(|i| rig.weights.set(i, &[(0, 1.0)]));
     let compressed = run(&rig, None, TwoLayerParams { size: TwoLayerSize::VirtualBones(5000), ..Default::default() });
@@ -269,7 +269,7 @@ fn unsound_rigs_are_refused() {
 }
 
 /// Cancels at a report of this number; collects the stages.
-struct CancelAt(usize, Vec<&'static str>);
+struct CancelAt(usize, Vec<Stage>);
 
 impl Observer for CancelAt {
     fn report(&mut self, progress: &Progress) -> std::ops::ControlFlow<()> {
@@ -286,7 +286,7 @@ fn every_stage_reports_and_can_be_cancelled() {
     compress(&rig, Some(&sequence), &params, &mut all).unwrap();
     let mut stages = all.1.clone();
     stages.dedup();
-    assert_eq!(stages, ["preparing", "virtual bones", "fewest virtual bones", "single-layer weights"]);
+    assert_eq!(stages, [Stage::Prepare, Stage::VirtualBones, Stage::FewestVirtualBones, Stage::SingleLayerWeights]);
     for at in [1, all.1.len() / 4, all.1.len() / 2] {
         let result = compress(&rig, Some(&sequence), &params, &mut CancelAt(at, Vec::new()));
         assert_eq!(result.unwrap_err(), CompressError::Cancelled(Cancelled));

@@ -19,7 +19,7 @@ use crate::corrective::refine;
 use crate::mesh::{Frames, MeshSequence};
 use crate::metrics::MetricsError;
 use crate::model::{BlendShape, CorrectiveRig, Rig, RigError};
-use crate::observer::{Cancelled, Observer, Stages};
+use crate::observer::{Cancelled, Observer, Stage, Stages};
 use crate::solve::check::{check_memory, ensure};
 use crate::solve::matrix::eigen;
 
@@ -60,7 +60,7 @@ pub fn eigenskin(
 ) -> Result<CorrectiveRig, EigenSkinError> {
     let residuals = Residuals::new(rig, sequence, rank)?;
     let stages = &mut Stages::new(observer);
-    stages.begin("corrective shapes", Some(refine::ROUNDS))?;
+    stages.begin(Stage::CorrectiveShapes, Some(refine::ROUNDS))?;
     let shapes = decomposed(&residuals, rank, stages)?;
     let (shapes, weights) = refine::refine(&residuals, shapes, stages)?;
     let shape = |(k, offsets): (usize, Vec<DVec3>)| shape(rig, k, offsets, weights.iter().map(|of| of[k] as f32));

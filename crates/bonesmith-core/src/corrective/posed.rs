@@ -8,7 +8,7 @@ use crate::corrective::eigenskin::{EigenSkinError, Residuals, products};
 use crate::mesh::MeshSequence;
 use crate::metrics;
 use crate::model::Rig;
-use crate::observer::{Observer, Stages};
+use crate::observer::{Observer, Stage, Stages};
 use crate::solve::matrix::eigen;
 
 /// E_RMS of the rig's first clip with `rank` displacement fields added after the bones, each with a weight in every
@@ -21,7 +21,7 @@ pub fn posed_residual(
 ) -> Result<f64, EigenSkinError> {
     let residuals = Residuals::new(rig, sequence, rank)?;
     let stages = &mut Stages::new(observer);
-    stages.begin("residuals", None)?;
+    stages.begin(Stage::Residuals, None)?;
     let frames = residuals.vectors(|residual| residual.missing, stages)?;
     let without = metrics::evaluate(rig, 0, sequence)?.e_rms;
     let products = products(&frames, stages)?;

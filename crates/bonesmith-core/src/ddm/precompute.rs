@@ -12,7 +12,7 @@ use crate::ddm::smooth::{Neighbours, Smoother};
 use crate::ddm::weld::Weld;
 use crate::mesh::{Adjacency, Topology, smallest_enclosing_sphere};
 use crate::model::{DdmRig, MultiWeight, MultiWeights, Rig, Row, SparseWeights, Variant, add_to, normalise};
-use crate::observer::{Cancelled, Observer, Stages};
+use crate::observer::{Cancelled, Observer, Stage, Stages};
 use crate::solve::check::ensure;
 
 /// Isotropic part of every multi-weight, over the squared radius of the model: defines the rotation of vertices whose
@@ -32,11 +32,11 @@ pub fn precompute(
 ) -> Result<DdmRig, DdmError> {
     let nodes = Nodes::new(rig, params, maps)?;
     let stages = &mut Stages::new(observer);
-    stages.begin("smoothing weights", None)?;
+    stages.begin(Stage::SmoothingWeights, None)?;
     let field = Field::new(rig, nodes, stages)?;
     let mut influences: Vec<Vec<(u16, MultiWeight)>> = vec![Vec::new(); field.nodes.weld.count()];
     let bones: Vec<usize> = field.used_bones();
-    stages.begin("smoothing weights", Some(bones.len()))?;
+    stages.begin(Stage::SmoothingWeights, Some(bones.len()))?;
     for batch in bones.chunks(BATCH) {
         field.smooth_bones(batch, params, &mut influences, stages)?;
     }

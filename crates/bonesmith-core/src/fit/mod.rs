@@ -34,7 +34,7 @@ use crate::cluster::split::split;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::topology::Adjacency;
 use crate::model::rig::BoneKind;
-use crate::observer::{Cancelled, Observer};
+use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::descent::{Descent, State, VertexStep};
 use crate::skinning::finish;
 use crate::skinning::limits::{self, Beyond};
@@ -94,7 +94,7 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     check_bones(sequence, params, MAX_BONES)?;
     check_importance(sequence, params)?;
     let mut run = Run::new(params, observer);
-    run.stage("prepare", None)?;
+    run.stage(Stage::Prepare, None)?;
     let space = UnitSpace::new(sequence);
     if let Some(parts) = pieces::Parts::find(sequence, &space, params, &mut run)? {
         return parts.fit(sequence, &space, params, run);
@@ -336,7 +336,7 @@ impl<'a> Fit<'a> {
         // Found again from the sample: not kept meanwhile.
         (state.motion, state.skin) = (Motion::identity(0, 0), seen.skin.pick(&[]));
         self.narrow(&part, &mut seen, vertices, run)?;
-        run.stage("bones on more vertices", Some(plan.middle_rounds))?;
+        run.stage(Stage::BonesOnMoreVertices, Some(plan.middle_rounds))?;
         let normals = self.normals.as_ref().filter(|_| plan.shades_all_rounds()).map(|normals| middle.normals(normals));
         let part = run.timed("normals", || self.shaded(&part, normals, &mut seen, vertices));
         let together = plan.together(&seen, &vertices);
@@ -383,7 +383,7 @@ impl<'a> Fit<'a> {
     ) -> Result<(), Cancelled> {
         let (spare, rounds) = (state.skin.slots - vertices.slots, self.plan.spare_rounds);
         if spare > 0 {
-            run.stage("fewer influences", Some(spare * rounds))?;
+            run.stage(Stage::FewerInfluences, Some(spare * rounds))?;
         }
         for slots in (vertices.slots + 1..=state.skin.slots).rev() {
             let wide = VertexParams { slots, ..vertices };
@@ -419,7 +419,7 @@ impl<'a> Fit<'a> {
         }
         Ok(Refined {
             stop,
-            e_rms: run.history.last().map_or(0.0, |round| round.e_rms),
+            e_rms: run.history.last().map_or(0.0, |round| round.error),
             problem,
             local: None,
             beyond: None,
@@ -428,7 +428,7 @@ impl<'a> Fit<'a> {
 
     /// Rounds with normals from where those without ended, as long as they cost no more than they may.
     fn shade(&self, state: &mut State, vertices: VertexParams, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        run.stage("shading", Some(SHADING_ROUNDS))?;
+        run.stage(Stage::Shading, Some(SHADING_ROUNDS))?;
         let error = |state: &State| {
             let moments = pass::gather(self.problem, &state.motion, &state.skin);
             self.problem.e_rms(moments.squared_error)
@@ -468,7 +468,7 @@ impl<'a> Fit<'a> {
         let Self { sequence, params, plan, .. } = self;
         let many = state.bones() > MANY_BONES && params.max_iterations.is_none();
         let rounds = if many { 2 * rounds } else { rounds };
-        run.stage("weights and bones", Some(rounds))?;
+        run.stage(Stage::WeightsAndBones, Some(rounds))?;
         let step = match params.smooth > 0.0 {
             true => {
                 let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
@@ -490,6 +490,6 @@ impl<'a> Fit<'a> {
 
 /// Rigid clusters that the search starts from.
 fn first_bones(problem: &Problem, count: usize, run: &mut Run<'_>) -> Result<(Motion, Vec<u16>), Cancelled> {
-    run.stage("first bones", None)?;
+    run.stage(Stage::FirstBones, None)?;
     run.observed("split", |run| split(problem, count, &mut || run.step()))
 }

@@ -17,7 +17,7 @@ use crate::cluster::pieces::{self, Piece, Pieces, SOFT};
 use crate::mesh::sequence::{MIN_VERTICES, MeshSequence};
 use crate::model::rig::{Bone, BoneKind, Clip, Rig};
 use crate::model::weights::SparseWeights;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::finish;
 use crate::skinning::motion::to_rows;
 use crate::skinning::params::{AUTO_MAX_BONES, BoneCount, FitError, FitParams, Fitted, MAX_BONES, StopReason, Warning};
@@ -167,7 +167,7 @@ impl Parts {
         if enough(self.pieces.pieces.len(), 0.0) {
             return Ok(Vec::new());
         }
-        run.stage("merging pieces", None)?;
+        run.stage(Stage::MergingPieces, None)?;
         run.observed("merge", |run| merge(&self.pieces.pieces, params.bone_kind, enough, &mut || run.report()))
     }
 

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::mesh::sequence::MeshSequence;
-use crate::observer::Observer;
+use crate::observer::{Observer, Stage};
 use crate::skinning::loss::Loss;
 use crate::skinning::params::{BoneCount, FitError, FitParams, MAX_BONES, check_bones};
 use crate::skinning::pass;
@@ -62,7 +62,7 @@ pub fn sweep(
     };
     check_bones(sequence, &FitParams { bones: BoneCount::Exact(most), ..params.clone() }, MAX_BONES)?;
     let mut run = Run::new(params, observer);
-    run.stage("prepare", None)?;
+    run.stage(Stage::Prepare, None)?;
     let problem = problem(sequence, UnitSpace::new(sequence), params)?;
     let fit = Fit::new(sequence, &problem, params, Goal::Count(most));
     let sample = fit.sample(most);

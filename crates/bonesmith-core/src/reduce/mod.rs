@@ -29,7 +29,7 @@ use rayon::prelude::*;
 
 use crate::mesh::{Adjacency, LaplacianRows, MeshSequence};
 use crate::model::{Rig, Row, SparseWeights};
-use crate::observer::{Cancelled, Observer, Stages};
+use crate::observer::{Cancelled, Observer, Stage, Stages};
 use crate::skinning::products::{along, form};
 use crate::skinning::quadratic::project;
 use crate::skinning::{InfluenceSolver, Metric, Poses};
@@ -56,7 +56,7 @@ pub fn reduce(
     params.validate()?;
     rig.check()?;
     let mut stages = Stages::new(observer);
-    stages.begin("poses", None)?;
+    stages.begin(Stage::Poses, None)?;
     let before = rig.weights.max_influences();
     let info = ReduceInfo { iterations: 0, converged: true, influences_before: before, nothing_to_do: false };
     // Examples that do not fit are refused whether the method needs them or not.
@@ -117,7 +117,7 @@ impl Reduction<'_> {
     /// The K bones that alone predict best, and the best weights on them.
     fn geometric(&mut self, metric: &Metric) -> Result<Vec<Row>, Cancelled> {
         let Self { rig, k, stages, .. } = self;
-        stages.begin("weights", None)?;
+        stages.begin(Stage::Weights, None)?;
         stages.map(metric.vertices(), InfluenceSolver::dense_form, |solver, i| {
             solver.load_vertex(metric, i);
             let mut row = solver.by_own_error(rig.weights.of(i).map(|(j, _)| j));
@@ -130,7 +130,7 @@ impl Reduction<'_> {
     /// Bones of the K largest; weights whose Laplacian is that of the original weights.
     fn smooth(&mut self) -> Result<Vec<Row>, ReduceError> {
         let Self { rig, params, k, stages, .. } = self;
-        stages.begin("smooth weights", None)?;
+        stages.begin(Stage::SmoothWeights, None)?;
         let laplacian = LaplacianRows::new(params.laplacian, &rig.surface.topology, &rig.rest);
         check_squared(&laplacian, *k)?;
         let squared = laplacian.squared(ANCHOR);
@@ -162,7 +162,7 @@ impl Reduction<'_> {
         let (b, side) = (poses.motion.bones, 4 * poses.motion.bones);
         let metric = Metric::of_projections(poses, &projections);
         let rows = self.geometric(&metric)?;
-        self.stages.begin("Poisson equation", None)?;
+        self.stages.begin(Stage::PoissonEquation, None)?;
         let linear_of = |(): &mut (), i: usize| {
             let toward = |j: usize, n: u32| along(&projections[n as usize * side..][..side], j, &poses.rest(i));
             let entry = |j: usize| squared[i].iter().map(|&(n, q)| q * toward(j, n)).sum::<f64>();
@@ -209,10 +209,10 @@ impl Reduction<'_> {
         let Self { params, k, info, stages, .. } = self;
         let adjacency = Adjacency::new(&rig.surface.topology, rig.vertex_count());
         let residuals = SmoothResiduals::new(poses, adjacency, params.smooth, stages)?;
-        stages.begin("choosing bones", None)?;
+        stages.begin(Stage::ChoosingBones, None)?;
         let mut rows = residuals.choose(&rig.weights.rows(), *k, stages)?;
         if params.smooth > 0.0 && params.max_sweeps > 0 {
-            stages.begin("smoothing errors", Some(params.max_sweeps))?;
+            stages.begin(Stage::SmoothingErrors, Some(params.max_sweeps))?;
             let made = residuals.sweep(&mut rows, *k, params.max_sweeps, stages)?;
             info.iterations += made;
             info.converged = made < params.max_sweeps;

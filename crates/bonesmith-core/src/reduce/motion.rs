@@ -5,6 +5,7 @@
 
 use crate::mesh::{Adjacency, MeshSequence};
 use crate::model::{BoneKind, Rig, Row};
+use crate::observer::Stage;
 use crate::reduce::smooth_residuals::SmoothResiduals;
 use crate::reduce::{ReduceError, Reduction, with_rows};
 use crate::skinning::alternation::{Alternation, Bones};
@@ -34,7 +35,7 @@ impl Reduction<'_> {
             return Ok(with_rows(&moved, &rows, k));
         }
         let Self { params, info, stages, .. } = self;
-        stages.begin("weights and bones", Some(AFFINE_ROUNDS))?;
+        stages.begin(Stage::WeightsAndBones, Some(AFFINE_ROUNDS))?;
         for round in 0..AFFINE_ROUNDS {
             let moments = pass::gather(&poses.problem, &poses.motion, &skin(&poses.problem, &rows, k));
             let model = BoneModel::new(BoneKind::Affine, rig.bone_count(), 1);
@@ -58,7 +59,7 @@ impl Reduction<'_> {
         let bones = Bones::new(rig.kind, axes, vec![true; rig.bone_count()], parents);
         let mut fitting = Alternation::new(vec![problem], vec![Some(motion)], skin, bones, *k);
         let mut run = Run::new(&FitParams::default(), stages.observer());
-        run.stage("weights and motion", Some(ROUNDS))?;
+        run.stage(Stage::WeightsAndMotion, Some(ROUNDS))?;
         fitting.rounds(ROUNDS, TOLERANCE, &mut run)?;
         info.iterations += run.history.len();
         rows.iter_mut().enumerate().for_each(|(i, row)| *row = fitting.skin.of(i).collect());

@@ -2,7 +2,7 @@
 
 use crate::mesh::Adjacency;
 use crate::model::Rig;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::refit::params::{Locks, RefitParams, Solve, Subject};
 use crate::refit::space;
 use crate::skinning::alternation::{Alternation, Bones};
@@ -57,7 +57,7 @@ pub(super) fn descend(fitting: &mut Alternation, params: &RefitParams, run: &mut
     match params.solve {
         Solve::Weights => {
             let passes = if fitting.smoothness.is_some() { SMOOTH_PASSES } else { 1 };
-            run.stage("weights", Some(passes))?;
+            run.stage(Stage::Weights, Some(passes))?;
             for _ in 0..passes {
                 fitting.solve_weights(Search::Whole, run)?;
                 run.round(fitting.bones.count(), fitting.e_rms())?;
@@ -65,7 +65,7 @@ pub(super) fn descend(fitting: &mut Alternation, params: &RefitParams, run: &mut
             Ok(StopReason::Converged)
         }
         Solve::Motion => {
-            run.stage("motion", Some(2))?;
+            run.stage(Stage::Motion, Some(2))?;
             // Again from the residuals of the first result, which are small numbers.
             for anew in [true, false] {
                 fitting.fit_motion(anew, MOTION_STEPS, run)?;
@@ -75,7 +75,7 @@ pub(super) fn descend(fitting: &mut Alternation, params: &RefitParams, run: &mut
         }
         Solve::Both => {
             let rounds = params.max_iterations.unwrap_or(ROUNDS);
-            run.stage("weights and motion", Some(rounds))?;
+            run.stage(Stage::WeightsAndMotion, Some(rounds))?;
             if !fitting.all_known() {
                 fitting.fit_motion(true, START_STEPS, run)?;
             }

@@ -4,7 +4,7 @@ use glam::{DAffine3, DMat3, DVec3};
 use rayon::prelude::*;
 
 use crate::model::{Bone, BoneKind, Rig};
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::refit::params::RefitParams;
 use crate::skinning::alternation::Alternation;
 use crate::skinning::weights::Search;
@@ -38,7 +38,7 @@ pub(super) fn add(
     let first = fitting.bones.count();
     let portion = count.div_ceil(PORTIONS);
     let rounds = params.max_iterations.unwrap_or(ROUNDS);
-    run.stage("helper bones", Some(SETTLE * count.div_ceil(portion) + rounds))?;
+    run.stage(Stage::HelperBones, Some(SETTLE * count.div_ceil(portion) + rounds))?;
     while fitting.bones.count() < first + count && !run.is_over() {
         fitting.solve_weights(Search::Whole, run)?;
         let present = fitting.bones.count();

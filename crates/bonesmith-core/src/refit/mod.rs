@@ -23,7 +23,7 @@ pub mod subjects;
 mod tests;
 
 use crate::model::Rig;
-use crate::observer::Observer;
+use crate::observer::{Observer, Stage};
 use crate::skinning::{BoneModel, Ending, FitError, FitInfo, MAX_PAIRED_BONES, Run, State, Warning, finish};
 use crate::solve::check::ensure;
 
@@ -50,7 +50,7 @@ pub fn refit(
     check(rig, subjects, locks, params)?;
     let fit_params = params.as_fit();
     let mut run = Run::new(&fit_params, observer);
-    run.stage("prepare", None)?;
+    run.stage(Stage::Prepare, None)?;
     let mut fitting = fitting::start(rig, subjects, locks, params);
     run.prepared();
     let stop = fitting::descend(&mut fitting, params, &mut run)?;

@@ -3,7 +3,7 @@
 use crate::cluster::pieces::{self, Piece};
 use crate::cluster::split;
 use crate::model::rig::BoneKind;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skeleton::descend::SkeletonDescent;
 use crate::skeleton::graph::Gap;
 use crate::skeleton::multipass::joined;
@@ -33,7 +33,7 @@ pub(super) fn links(input: &Input<'_>, max_bones: usize, run: &mut Run<'_>) -> R
     if !(2..=max_bones).contains(&bones) || found.labels.contains(&pieces::SOFT) || hidden {
         return Ok(None);
     }
-    run.stage("links", Some(ROUNDS))?;
+    run.stage(Stage::Links, Some(ROUNDS))?;
     let mut labels: Vec<u16> = found.labels.iter().map(|&label| label as u16).collect();
     let mut motion = Motion::identity(bones, problem.frames());
     split::refit(problem, &mut motion, &mut labels, 0, &mut || run.report())?;

@@ -44,7 +44,7 @@ use glam::{DAffine3, DVec3};
 
 use crate::mesh::{Adjacency, MeshSequence};
 use crate::model::{BoneKind, Rig};
-use crate::observer::Observer;
+use crate::observer::{Observer, Stage};
 use crate::skinning::{
     BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, MAX_PAIRED_BONES, Method, Problem, Run, Sample, State,
     StopReason, VertexParams, Warning, check_bones, finish,
@@ -106,7 +106,7 @@ pub fn skeleton(
     check(fit, params)?;
     check_bones(sequence, fit, MAX_PAIRED_BONES)?;
     let mut run = Run::new(fit, observer);
-    run.stage("prepare", None)?;
+    run.stage(Stage::Prepare, None)?;
     let problem = Problem::new(sequence);
     let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
     // A small mesh can afford more frames.
@@ -128,7 +128,7 @@ pub fn skeleton(
         method => single_pass::single_pass(&input, method, &mut run)?,
     };
     let stop = found.stop;
-    let warnings = warnings(problem, run.history.last().map_or(0.0, |round| round.e_rms), &found);
+    let warnings = warnings(problem, run.history.last().map_or(0.0, |round| round.error), &found);
     let (mut rig, skeleton, state) = rigged(&input, found)?;
     if fit.shading > 0.0 {
         run.timed("normals", || finish::shade(&mut rig, sequence, None));

@@ -10,7 +10,7 @@ use glam::DVec3;
 
 use crate::cluster::split;
 use crate::model::BoneKind;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
 use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::joint_step::Quadratic;
@@ -109,7 +109,7 @@ fn starts(wanted: usize, bones: usize, fixed: &[usize]) -> Vec<usize> {
 
 /// One bone for everything, if that is enough.
 fn one_bone(input: &Input<'_>, run: &mut Run<'_>) -> Result<Option<SkinnedPose>, Cancelled> {
-    run.stage("one bone", None)?;
+    run.stage(Stage::OneBone, None)?;
     let (motion, labels) = split::split(input.coarse, 1, &mut || run.step())?;
     let skin = Skin::rigid(input.local.slots, &labels, input.coarse.rest.clone());
     let state = State { motion, skin, model: BoneModel::new(BoneKind::Rigid, 1, 1) };
@@ -124,13 +124,13 @@ fn first_tree<'a>(input: &Input<'a>, clusters: usize, run: &mut Run<'_>) -> Resu
     let given = input.bones();
     let keep = if given.is_some() { KeepRule::GIVEN_COUNT } else { KeepRule::of_detail(input.params.detail) };
     let max_bones = given.unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
-    run.stage("free bones", None)?;
+    run.stage(Stage::FreeBones, None)?;
     let state = free_bones::over_complete(input, clusters, run)?;
     let mut info = SkeletonInfo::new(state.bones());
     let (mut state, e_rms) = free_bones::thinned(input, state, max_bones, keep.half(), run)?;
     info.loose_e_rms = Some(e_rms);
     soft_joints::draw_together(input.coarse, &mut state, input.local, run)?;
-    run.stage("tree", None)?;
+    run.stage(Stage::Tree, None)?;
     let body = joined(input.coarse, state, Gap::Stiffness, run)?;
     let descent = SkeletonDescent::new(input.coarse, input.local, None);
     let mut search = TreeSearch { descent, body, info, max_bones, keep };
@@ -161,7 +161,7 @@ fn all_frames(input: &Input<'_>, body: &SkinnedPose, run: &mut Run<'_>) -> Resul
     let nearest = |t: &u32| (0..picked.len()).min_by_key(|&k| picked[k].abs_diff(*t)).unwrap_or(0);
     let every: Vec<u32> = (0..input.problem.frames() as u32).collect();
     let mut full = Pose { rotations: Vec::new(), places: Vec::new(), tree: body.pose.tree.clone() };
-    run.stage("all frames", Some(every.len().div_ceil(FRAMES_AT_ONCE)))?;
+    run.stage(Stage::AllFrames, Some(every.len().div_ceil(FRAMES_AT_ONCE)))?;
     for frames in every.chunks(FRAMES_AT_ONCE) {
         let from: Vec<usize> = frames.iter().map(nearest).collect();
         let mut part = Pose {
@@ -188,7 +188,7 @@ fn finish(input: &Input, body: SkinnedPose, info: SkeletonInfo, run: &mut Run) -
     let pose = run.observed("lift", |run| all_frames(input, &body, run))?;
     let mut body = SkinnedPose { pose, skin: input.sample.all_vertices(input.problem, &body.skin) };
     let rounds = fit.max_iterations.unwrap_or(Budget::new(fit.effort).rounds);
-    run.stage("weights and joints", Some(rounds))?;
+    run.stage(Stage::WeightsAndJoints, Some(rounds))?;
     let smoothness = (fit.smooth > 0.0).then(|| Smoothness::new(input.problem, input.adjacency.clone(), fit.smooth));
     let mut descent = SkeletonDescent::new(input.problem, input.local, smoothness.as_ref());
     let mut rule = StopRule::new(rounds, fit.tolerance.unwrap_or(TOLERANCE), 2);

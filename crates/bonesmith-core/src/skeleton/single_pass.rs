@@ -13,7 +13,7 @@
 use crate::cluster::{edge_collapse, spectral};
 use crate::mesh::Adjacency;
 use crate::model::BoneKind;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skeleton::graph::Gap;
 use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::multipass::joined;
@@ -37,19 +37,19 @@ const WEIGHT_PASSES: usize = 4;
 pub(super) fn single_pass(input: &Input, method: SkeletonMethod, run: &mut Run) -> Result<Skeleton, Cancelled> {
     let problem = input.problem;
     let count = input.bones().unwrap_or(DEFAULT_BONES.min(problem.vertices().div_ceil(6)));
-    run.stage("clusters", None)?;
+    run.stage(Stage::Clusters, None)?;
     let labels = run.observed("clusters", |run| clusters(input, method, count, run))?;
     let mut state = rigid_bones(input, &labels);
     let local = VertexParams { move_rest: false, ..input.local };
     let rounds = if method == SkeletonMethod::Hasler { HASLER_ROUNDS } else { 0 };
-    run.stage("weights", Some(rounds + WEIGHT_PASSES))?;
+    run.stage(Stage::Weights, Some(rounds + WEIGHT_PASSES))?;
     for _ in 0..rounds {
         // One at a time: no momentum, as in the paper.
         Descent::new(problem, local).rounds(&mut state, 1, run)?;
     }
     let free = find_weights(problem, &state.motion, &mut state.skin, local, run)?;
     let info = SkeletonInfo { loose_e_rms: Some(free), ..SkeletonInfo::new(state.bones()) };
-    run.stage("tree", None)?;
+    run.stage(Stage::Tree, None)?;
     let mut body = joined(problem, state, Gap::Distance, run)?;
     let motion = body.pose.to_motion();
     let moments = pass::gather(problem, &motion, &body.skin);

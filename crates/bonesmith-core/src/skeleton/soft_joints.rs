@@ -6,7 +6,7 @@
 //! anew in every round: while joints are soft, wrong neighbours can still be replaced. Once the tree is fixed, joints
 //! are held exactly (`joint_step`).
 
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::tree::Edge;
 use crate::skinning::{Moments, Motion, Problem, Run, State, VertexParams, bone_step, pass};
@@ -26,7 +26,7 @@ pub(super) fn draw_together(
     local: VertexParams,
     run: &mut Run<'_>,
 ) -> Result<(), Cancelled> {
-    run.stage("soft joints", None)?;
+    run.stage(Stage::SoftJoints, None)?;
     let mut lambda = FIRST_LAMBDA * problem.vertices() as f64;
     for _ in 0..ROUNDS {
         let State { motion, skin, model } = state;

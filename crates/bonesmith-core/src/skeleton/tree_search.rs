@@ -10,7 +10,7 @@
 //! * *regraft*: where a joint strains, the subtree below it is released for a moment; its free motion then shows which
 //!   pair of bones should share the joint.
 
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
 use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::joint_step::Quadratic;
@@ -102,7 +102,7 @@ impl<'a> TreeSearch<'a> {
     /// Plants, regrafts, thins out to at most `max_bones` bones that pass the rule; keeps the best. Bones may become more: a
     /// start that was thinned out too far would lack them for good.
     pub fn run(&mut self, cycles: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        run.stage("search", Some(cycles))?;
+        run.stage(Stage::Search, Some(cycles))?;
         let mut best = (self.price(), self.body.clone());
         let mut failures = 0;
         for _ in 0..cycles {

@@ -11,7 +11,7 @@
 //! is added and the state of lowest norm is kept. The maximum is the limit of large `p`: the state of smallest maximum distance is kept
 //! whose E_RMS is at most [`RISE`] times that of the start.
 
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::loss::Loss;
 use crate::skinning::params::Norm;
@@ -129,7 +129,7 @@ pub(crate) fn lower(
     };
     let rising = EXPONENTS.into_iter().filter(|&exponent| exponent < last);
     let exponents: Vec<f64> = rising.chain(std::iter::repeat_n(last, REPEATS)).collect();
-    run.stage("other norm", Some(ROUNDS * exponents.len()))?;
+    run.stage(Stage::OtherNorm, Some(ROUNDS * exponents.len()))?;
     let start = Distances::new(problem, state, exponents[0], last);
     let limit = if norm == Norm::Max { RISE * RISE * start.squared_sum } else { f64::INFINITY };
     let mut best = (start.measure(norm), state.clone(), None);

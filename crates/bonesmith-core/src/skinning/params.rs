@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{BoneKind, Rig};
 use crate::observer::Cancelled;
+pub use crate::observer::Round;
 
 /// A fitted rig and how it came about.
 #[derive(Clone, Debug)]
@@ -359,17 +360,6 @@ impl std::fmt::Display for Warning {
             }
         }
     }
-}
-
-/// One round over weights and bones.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Round {
-    /// What the round was part of: "search" rounds see a sample of the sequence, "weights and bones" all of it.
-    pub stage: &'static str,
-    /// Bones at that time.
-    pub bones: usize,
-    /// Error after the round, in E_RMS, of what the round saw.
-    pub e_rms: f64,
 }
 
 /// What happened during a fit.

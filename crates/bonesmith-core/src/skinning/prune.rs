@@ -11,7 +11,7 @@
 
 use glam::DVec3;
 
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
@@ -42,7 +42,7 @@ pub(crate) fn prune(
     limit: impl Fn(f64) -> f64,
     run: &mut Run<'_>,
 ) -> Result<f64, Cancelled> {
-    run.stage("fewer influences", Some(1))?;
+    run.stage(Stage::FewerInfluences, Some(1))?;
     let gather = |state: &State| pass::gather(problem, &state.motion, &state.skin);
     let e_rms = |moments: &Moments| problem.e_rms(moments.squared_error - moments.normal_error);
     let before = run.timed("prune", || gather(state));

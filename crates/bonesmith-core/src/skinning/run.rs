@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::model::weights::add_to;
-use crate::observer::{Cancelled, Observer, Stages};
-use crate::skinning::params::{FitInfo, FitParams, Round, StopReason, Warning};
+use crate::observer::{Cancelled, Measure, Observer, Round, Stage, Stages};
+use crate::skinning::params::{FitInfo, FitParams, StopReason, Warning};
 
 /// Clock, progress and record of one fit.
 pub(crate) struct Run<'a> {
@@ -56,13 +56,13 @@ impl<'a> Run<'a> {
     }
 
     /// Begins a stage of about `steps` rounds.
-    pub fn stage(&mut self, stage: &'static str, steps: Option<usize>) -> Result<(), Cancelled> {
+    pub fn stage(&mut self, stage: Stage, steps: Option<usize>) -> Result<(), Cancelled> {
         self.stages.begin(stage, steps)
     }
 
     /// Records a round.
     pub fn round(&mut self, bones: usize, e_rms: f64) -> Result<(), Cancelled> {
-        self.history.push(Round { stage: self.stages.stage, bones, e_rms });
+        self.history.push(Round { stage: self.stages.stage, bones, error: e_rms, measure: Measure::ERms });
         self.stages.step(Some(e_rms))
     }
 

@@ -6,7 +6,7 @@
 //! error, without ever starting again.
 
 use crate::model::rig::BoneKind;
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::descent::{Descent, State};
 use crate::skinning::motion::Motion;
@@ -132,7 +132,7 @@ impl<'a> Explorer<'a> {
     pub fn search(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let SearchPlan { warm_up, settle, cycles, .. } = self.plan;
         let count = self.state.bones();
-        run.stage("search", Some(warm_up + cycles * (2 * settle + 3)))?;
+        run.stage(Stage::Search, Some(warm_up + cycles * (2 * settle + 3)))?;
         self.descend(warm_up, run)?;
         let mut best = (self.descent.squared_error, self.state.clone());
         for _ in 0..cycles {
@@ -157,7 +157,7 @@ impl<'a> Explorer<'a> {
     /// Adds bones until the error is at most `target`, there are `limit`, or more of them no longer help; then takes
     /// out what is not needed.
     pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
-        run.stage("number of bones", None)?;
+        run.stage(Stage::NumberOfBones, None)?;
         self.descend(self.plan.settle.max(self.plan.warm_up), run)?;
         let growth = self.grow(target, limit, run)?;
         let mut kept = (self.descent.squared_error, self.state.clone());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bonesmith_core::fit::{BoneCount, Effort, FitError, FitParams, StopReason};
 use bonesmith_core::methods::fit;
 use bonesmith_core::synthetic::PosedRigParams;
-use bonesmith_core::{BoneKind, Observer, Progress};
+use bonesmith_core::{BoneKind, Observer, Progress, Stage};
 
 use crate::harness::{bones, fitted, known, measured, small};
 
@@ -50,9 +50,9 @@ fn a_cancel_is_obeyed_at_once() {
 fn progress_counts_up_within_each_stage() {
     let mut all = Patience { left: usize::MAX, seen: Vec::new() };
     fit(&small(2), &bones(4), &mut all).expect("a fit");
-    assert_eq!(all.seen[0].stage, "prepare");
-    assert_eq!(all.seen.last().expect("reports").stage, "fewer influences");
-    assert!(all.seen.iter().any(|report| report.stage == "weights and bones"));
+    assert_eq!(all.seen[0].stage, Stage::Prepare);
+    assert_eq!(all.seen.last().expect("reports").stage, Stage::FewerInfluences);
+    assert!(all.seen.iter().any(|report| report.stage == Stage::WeightsAndBones));
     for pair in all.seen.windows(2) {
         // Long steps report within, so that they can be cancelled.
         if pair[0].stage == pair[1].stage && pair[1].step > 0 {
@@ -99,7 +99,7 @@ fn rounds_are_counted_and_bounded() {
         let params = FitParams { max_iterations: Some(rounds), tolerance: Some(0.0), ..bones(4) };
         let info = fitted(&small(3), &params).info;
         assert_eq!(info.iterations, info.history.len());
-        assert_eq!(info.history.iter().filter(|round| round.stage == "weights and bones").count(), rounds);
+        assert_eq!(info.history.iter().filter(|round| round.stage == Stage::WeightsAndBones).count(), rounds);
         assert_eq!(info.stop, StopReason::MaxIterations);
     }
     let info = fitted(&small(3), &FitParams { max_iterations: Some(10_000), tolerance: Some(0.01), ..bones(4) }).info;
@@ -115,7 +115,7 @@ fn the_error_never_rises_on_the_whole_sequence() {
             let params = FitParams { bone_kind: kind, max_iterations: Some(150), tolerance: Some(0.0), ..bones(4) };
             let info = fitted(&small(seed), &params).info;
             let errors: Vec<f64> =
-                info.history.iter().filter(|r| r.stage == "weights and bones").map(|r| r.e_rms).collect();
+                info.history.iter().filter(|r| r.stage == Stage::WeightsAndBones).map(|r| r.error).collect();
             for (at, pair) in errors.windows(2).enumerate() {
                 // Float32 residuals: an error of 1e-3 is known to about 1e-5.
                 let rounding = 1e-5 * pair[0] + 1e-5;

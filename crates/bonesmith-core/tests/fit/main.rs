@@ -2,6 +2,7 @@
 
 mod control;
 mod errors;
+mod gaps;
 mod harness;
 mod invariance;
 mod params;

@@ -21,7 +21,7 @@ fn recovered(kind: BoneKind, influences: usize, seed: u64, fitted_kind: BoneKind
     };
     let (fitted, metrics) = measured(&known(seed, rig), &params);
     println!("{fitted_kind:?} on {kind:?}, seed {seed}: {:.4} in {:.2} s", metrics.e_rms, fitted.info.fit_secs);
-    let reported = fitted.info.history.last().expect("rounds").e_rms;
+    let reported = fitted.info.history.last().expect("rounds").error;
     assert!(
         (reported - metrics.e_rms).abs() < 0.02 * metrics.e_rms + 1e-3,
         "reported {reported}, measured {}",

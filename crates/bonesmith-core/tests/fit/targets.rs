@@ -73,3 +73,15 @@ fn auto_takes_what_pays() {
     let (still, _) = measured(&sequence(awkward::no_motion()), &auto);
     assert_eq!(still.rig.bone_count(), 1, "one bone is enough for what does not move");
 }
+
+/// Auto is a target of [`AUTO_TARGET`]: the same number of bones, the same error, both reached.
+#[test]
+fn auto_and_the_same_target_are_the_same_fit() {
+    for seed in [1, 5] {
+        let auto = measured(&small(seed), &FitParams { bones: BoneCount::Auto, ..FitParams::default() });
+        let asked = measured(&small(seed), &target(AUTO_TARGET));
+        assert_eq!(asked.0.rig.bone_count(), auto.0.rig.bone_count(), "seed {seed}");
+        assert_eq!(asked.1.e_rms, auto.1.e_rms, "seed {seed}");
+        assert!(asked.1.e_rms <= AUTO_TARGET * 1.001 && !asked.0.info.warnings.iter().any(missed), "seed {seed}");
+    }
+}

@@ -6,7 +6,7 @@ use bonesmith_core::fit::{BoneCount, Effort, FitError, FitParams, Warning};
 use bonesmith_core::metrics::evaluate;
 use bonesmith_core::skeleton::{Root, Skeletal, SkeletonMethod, SkeletonParams, skeleton};
 use bonesmith_core::synthetic::{PosedRigParams, awkward, jointed_body, posed_rig};
-use bonesmith_core::{MeshSequence, Observer, Progress, RawFrame, RawSequence, Rig, Silent};
+use bonesmith_core::{MeshSequence, Observer, Progress, RawFrame, RawSequence, Rig, Silent, Stage};
 use glam::{DVec3, Quat, Vec3};
 
 #[track_caller]
@@ -108,10 +108,10 @@ impl Observer for Patience {
 fn every_method_reports_and_can_be_cancelled_anywhere() {
     let sequence = MeshSequence::try_from(jointed_body(2, 12, 2).sequence).unwrap();
     let last = [
-        (SkeletonMethod::Multipass, "weights and joints"),
-        (SkeletonMethod::Schaefer, "tree"),
-        (SkeletonMethod::Deaguiar, "tree"),
-        (SkeletonMethod::Hasler, "tree"),
+        (SkeletonMethod::Multipass, Stage::WeightsAndJoints),
+        (SkeletonMethod::Schaefer, Stage::Tree),
+        (SkeletonMethod::Deaguiar, Stage::Tree),
+        (SkeletonMethod::Hasler, Stage::Tree),
     ];
     for (method, stage) in last {
         let params = SkeletonParams { method, ..SkeletonParams::default() };
@@ -123,7 +123,7 @@ fn every_method_reports_and_can_be_cancelled_anywhere() {
         let (result, seen) = run(usize::MAX);
         assert_eq!(result, Ok(()));
         assert_eq!(seen.last().map(|progress| progress.stage), Some(stage));
-        let clusters = |progress: &&Progress| ["clusters", "free bones"].contains(&progress.stage);
+        let clusters = |progress: &&Progress| [Stage::Clusters, Stage::FreeBones].contains(&progress.stage);
         assert!(seen.iter().filter(clusters).any(|progress| progress.step > 0), "{method:?}: clusters report");
         assert!(seen.iter().all(|progress| progress.steps.is_none_or(|steps| progress.step <= steps)));
         for left in (0..seen.len()).step_by(1 + seen.len() / 12) {

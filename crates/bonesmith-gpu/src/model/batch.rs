@@ -106,7 +106,11 @@ impl Batch {
         let queue = &self.model.gpu.queue;
         let at = instance as u64 * stride(bones) as u64;
         queue.write_buffer(&self.buffers.bones, at * form.bytes(), bytemuck::cast_slice(&packed.bones));
-        queue.write_buffer(&self.buffers.instance_origins, ORIGIN_BYTES * instance as u64, bytemuck::cast_slice(&packed.instance_origin));
+        queue.write_buffer(
+            &self.buffers.instance_origins,
+            ORIGIN_BYTES * instance as u64,
+            bytemuck::cast_slice(&packed.instance_origin),
+        );
         if let Some(turns) = &self.buffers.turns {
             queue.write_buffer(turns, 16 * at, bytemuck::cast_slice(&packed.turns));
         }
@@ -231,7 +235,11 @@ impl Batch {
             part(&stage.influences, influences, influence_bytes),
             part(&stage.planes, rows, plane_bytes),
             part(bones, poses.clone(), bone_stride as u64 * stage.bones().bytes()),
-            part(&self.buffers.instance_origins, first_origin as u64..(first_origin + demand.instance_origins) as u64, ORIGIN_BYTES),
+            part(
+                &self.buffers.instance_origins,
+                first_origin as u64..(first_origin + demand.instance_origins) as u64,
+                ORIGIN_BYTES,
+            ),
             part(target, written, stage.kernel().row_bytes()),
         ];
         if let (true, Some(turns)) = (stage.needs_turns(), &self.buffers.turns) {
@@ -276,7 +284,11 @@ impl Buffers {
         let written = BufferUsages::STORAGE | BufferUsages::VERTEX | BufferUsages::COPY_SRC;
         Ok(Self {
             bones: gpu.buffer("bones of all instances", poses.saturating_mul(bones * model.bones().bytes()), read)?,
-            instance_origins: gpu.buffer("origins of all instances", instance_origins, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?,
+            instance_origins: gpu.buffer(
+                "origins of all instances",
+                instance_origins,
+                BufferUsages::UNIFORM | BufferUsages::COPY_DST,
+            )?,
             turns,
             virtual_bones,
             vertices: gpu.buffer("vertices of all instances", bytes, written)?,

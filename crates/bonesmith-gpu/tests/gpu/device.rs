@@ -84,8 +84,14 @@ fn a_lost_device_says_so() {
 fn wgsl_is_whole() {
     for kernel in [Kernel::Lbs, Kernel::Blend, Kernel::DdmBones, Kernel::Ddm(bonesmith_core::model::ddm::Variant::V2)] {
         for bones in [Bones::Affine, Bones::Similar] {
-            let text =
-                kernel.wgsl(&Setup { tuning: kernel.tuning(true), bones, bone_cache: 3, kept: 0, equal: false, instance_origins: 16 });
+            let text = kernel.wgsl(&Setup {
+                tuning: kernel.tuning(true),
+                bones,
+                bone_cache: 3,
+                kept: 0,
+                equal: false,
+                instance_origins: 16,
+            });
             assert!(text.contains("fn main(") && text.contains("@binding(6)"), "{kernel:?} of {bones:?} bones");
         }
     }

@@ -65,6 +65,36 @@ pub fn words(bytes: &[u8], width: usize, keep: usize, random: &mut Random) -> Ve
     out
 }
 
+/// Changes bytes anywhere, whatever they mean: bits, extremes, parts left out, doubled or moved, an early end.
+pub fn any_bytes(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    for _ in 0..1 + random.below(6) {
+        if out.len() < 16 {
+            break;
+        }
+        let at = random.offset(out.len());
+        match random.below(8) {
+            0..=2 => out[at] ^= 1 << random.below(8),
+            3 | 4 => {
+                let width = [1, 2, 4, 8][random.below(4)];
+                let value = number(u64_at(&out, at).unwrap_or(0) as u64, random);
+                put(&mut out, at, value, width);
+            }
+            5 => out.truncate(at.max(1)),
+            6 => {
+                let end = (at + 1 + random.below(64)).min(out.len());
+                out.drain(at..end);
+            }
+            _ => {
+                let from = random.below(out.len());
+                let part: Vec<u8> = out[from..(from + 1 + random.below(64)).min(out.len())].to_vec();
+                out.splice(at..at, part);
+            }
+        }
+    }
+    out
+}
+
 /// Changes one member of a JSON tree: the way down is drawn at random.
 fn json(value: &mut Value, random: &mut Random) {
     let down = random.below(8) > 0;

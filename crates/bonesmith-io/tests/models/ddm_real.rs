@@ -39,7 +39,7 @@ fn cesium_man_with_his_own_skeleton() {
     let full = soft(&load_rig(&data.join("files/CesiumMan.glb")).unwrap());
     let error = |made: &DdmRig| off(&full.rig, 5, |pose| ddm_f64(&full, pose), |pose| deform::ddm(made, pose));
     let (made, info) = small(&full, |_| ());
-    assert!(!info.found_tree && info.history.windows(2).all(|e| e[1] <= e[0]));
+    assert!(!info.found_tree && info.history.windows(2).all(|pair| pair[1].error <= pair[0].error));
     let best = error(&made);
     assert!(best < 0.25, "{best}");
     let loose = error(&small(&full, |params| params.maps.hierarchy = false).0);
@@ -65,7 +65,7 @@ fn michelle_reaches_the_targets_of_size_and_error() {
         params.virtual_bones = 100;
         params.max_rounds = 4;
     });
-    assert!(info.found_tree && info.history.windows(2).all(|e| e[1] <= e[0]));
+    assert!(info.found_tree && info.history.windows(2).all(|pair| pair[1].error <= pair[0].error));
     let error = off(&full.rig, 6, |pose| ddm_f64(&full, pose), |pose| deform::ddm(&made, pose));
     let ratio = full.bytes() as f64 / made.bytes() as f64;
     println!("Michelle: {error:.4} %, {ratio:.1} x smaller");

@@ -25,7 +25,7 @@ fn params(method: Method, bones: usize) -> FitParams {
 /// The measured figures equal the published ones.
 fn check_reported(name: &str, measured: f64, info: &FitInfo) {
     println!("{name}: {measured:.3}, {:.2} + {:.2} s", info.prepare_secs, info.fit_secs);
-    let reported = info.history.last().unwrap().e_rms;
+    let reported = info.history.last().unwrap().error;
     assert!((measured - reported).abs() < 1e-3 * measured, "{name}: {reported} reported, {measured} measured");
 }
 

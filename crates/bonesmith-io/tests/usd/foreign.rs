@@ -381,3 +381,30 @@ fn skinning_needs_a_skel_root_and_is_linear() {
         assert!(warnings.iter().any(|w| w.to_string().contains(word)), "{kind}: {warnings:?}");
     }
 }
+
+/// An archive that refers to another archive inside it: what lies in the inner one is left out with a word.
+#[test]
+fn an_archive_within_an_archive_does_not_refuse_the_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = |name: &str, files: &[(&str, Vec<u8>)]| {
+        let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        let options = zip::write::SimpleFileOptions::default()
+            .compression_method(zip::CompressionMethod::Stored)
+            .with_alignment(64);
+        for (inner, bytes) in files {
+            archive.start_file(*inner, options).unwrap();
+            std::io::Write::write_all(&mut archive, bytes).unwrap();
+        }
+        let bytes = archive.finish().unwrap().into_inner();
+        std::fs::write(folder.path().join(name), &bytes).unwrap();
+        bytes
+    };
+    let mesh = format!("#usda 1.0\n(defaultPrim = \"m\")\ndef Mesh \"m\" {{{QUAD}\n}}").into_bytes();
+    let inner = stored("inner.usdz", &[("a.usda", mesh)]);
+    let root =
+        format!("#usda 1.0\ndef Mesh \"own\" {{{QUAD}\n}}\ndef \"other\" (prepend references = @inner.usdz@) {{}}");
+    stored("outer.usdz", &[("root.usda", root.into_bytes()), ("inner.usdz", inner)]);
+    let (found, warnings) = bonesmith_io::with_warnings(|| read(folder.path(), "outer.usdz"));
+    assert_eq!(found.unwrap().frames[0].positions.len(), 4);
+    assert!(warnings.iter().any(|w| w.to_string().contains("inner.usdz")), "{warnings:?}");
+}

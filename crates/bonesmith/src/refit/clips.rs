@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bonesmith_core::mesh::sequence::{Joined, Span};
 use bonesmith_core::refit::resample::{self, Timing};
 use bonesmith_core::refit::{Solve, correspondence};
-use bonesmith_core::{Clip, MeshSequence, Observer, Rig};
+use bonesmith_core::{Clip, MeshSequence, Observer, Rig, Stage};
 use bonesmith_io::IoError;
 use glam::DAffine3;
 
@@ -88,7 +88,7 @@ pub(super) fn bodies(
 ) -> Result<Vec<Body>, Error> {
     let mut bodies = Vec::new();
     for SubjectInput { rest, mut clips } in subjects {
-        Error::unless_cancelled(observer, "comparing with the rig")?;
+        Error::unless_cancelled(observer, Stage::ComparingWithTheRig)?;
         let Some(rest) = rest else {
             bodies.push(match rig {
                 Some((rig, options)) => with_rig(options, rig, clips, warnings)?,

@@ -17,7 +17,7 @@ use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::refit::align::{Correction, SignedAxes};
 use bonesmith_core::refit::subjects::transferred_binds;
 use bonesmith_core::refit::{self as solver, Locks, RefitParams, Refitted, Solve, Subject};
-use bonesmith_core::{Clip, Model, ModelRef, Observer, RawFrame, Rig};
+use bonesmith_core::{Clip, Model, ModelRef, Observer, RawFrame, Rig, Stage};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -133,7 +133,7 @@ pub fn refit(
     let bodies = clips::bodies(Some((rig, options)), subjects, &mut warnings, observer)?;
     let locks = locks::locks(rig, options)?;
     let started = Instant::now();
-    Error::unless_cancelled(observer, "preparing")?;
+    Error::unless_cancelled(observer, Stage::Prepare)?;
     let Refitted { rigs, info } = share(rig, &bodies, &locks, &options.params, observer)?;
     if options.params.solve == Solve::Motion && rig.weights.max_influences() == 1 && rig.bone_count() > 1 {
         warnings.push(Warning::OneBonePerVertex);
@@ -147,7 +147,7 @@ pub fn fit_clips(subjects: Vec<SubjectInput>, params: &FitParams, observer: &mut
     params.validate()?;
     let mut bodies = clips::bodies(None, subjects, &mut Vec::new(), observer)?;
     let started = Instant::now();
-    Error::unless_cancelled(observer, "preparing")?;
+    Error::unless_cancelled(observer, Stage::Prepare)?;
     let several = bodies.len() > 1;
     let Some(first) = bodies.first_mut() else { return Err(solver::RefitError::NoSubject.into()) };
     let fitted = methods::fit(&first.sequence, params, observer)?;

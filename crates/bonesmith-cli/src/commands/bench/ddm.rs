@@ -119,7 +119,7 @@ fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Resul
 }
 
 fn name(small: &DdmRig, info: &DdmCompressInfo) -> String {
-    let falls = info.history.windows(2).all(|e| e[1] <= e[0]);
+    let falls = info.history.windows(2).all(|pair| pair[1].error <= pair[0].error);
     let layer = small.layer.as_ref();
     let used: usize = layer.map_or(0, |layer| (0..layer.vertex_count()).map(|i| layer.of(i).count()).sum());
     format!(

@@ -8,7 +8,7 @@ use bonesmith_core::ddm::{self, DdmMaps, DdmParams, precompute, rigid_bind};
 use bonesmith_core::mesh::sphere::unit_radius;
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_core::{DdmRig, Model, Rig, TwoLayerRig, deform};
+use bonesmith_core::{DdmRig, Model, Rig, Stage, TwoLayerRig, deform};
 use bonesmith_gpu::bench::{Bandwidth, Effort, Speed, speed};
 use bonesmith_gpu::{Bones, Gpu, GpuModel, Tuning};
 use glam::{DAffine3, Vec3};
@@ -48,7 +48,7 @@ pub fn run(args: BenchGpuArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let given = Given::load(&input.paths)?;
     let device = gpu::open(args.adapter.as_deref())?;
     let cast = Cast::new(given, args.virtual_bones, session)?;
-    session.stage("measuring bandwidth")?;
+    session.stage(Stage::MeasuringBandwidth)?;
     let bandwidth = Bandwidth::measure(&device)?;
     // All models are posed by the rig's animation, whatever their own files hold.
     let bones = Bones::of(&cast.rig);
@@ -250,7 +250,7 @@ fn table(
     let frames = cast.frames();
     let mut speeds: Vec<(String, Speed)> = Vec::new();
     for (name, model) in models {
-        session.stage("measuring kernels")?;
+        session.stage(Stage::MeasuringKernels)?;
         speeds.push((name, speed(gpu, &model, &frames, instances, Effort::Full)?));
     }
     let (lbs, full) = (speeds[0].1.timing.seconds, speeds[2].1.timing.seconds);
@@ -288,7 +288,7 @@ fn sweep(gpu: &Gpu, cast: &Cast, instances: usize, session: &mut Session) -> any
     let mut sheet = Sheet::new("Nanoseconds per vertex.", &header);
     let mut rows = Vec::new();
     for (bones, tuning) in [false, true].into_iter().flat_map(|bones| tunings().map(move |tuning| (bones, tuning))) {
-        session.stage("measuring kernels")?;
+        session.stage(Stage::MeasuringKernels)?;
         let tuned = if bones { gpu.with_tuning(None, Some(tuning)) } else { gpu.with_tuning(Some(tuning), None) };
         // Nothing where no kernel of the model can be tuned so.
         let nanoseconds = |model: GpuModel| -> anyhow::Result<Option<f64>> {

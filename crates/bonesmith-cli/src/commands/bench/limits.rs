@@ -96,7 +96,7 @@ impl Bench<'_> {
             let secs = seconds(&info);
             first = if bones == MANY_BONES[0] { secs } else { first };
             let (times, more) = (secs / first, bones as f64 / MANY_BONES[0] as f64);
-            let e_rms = info.history.last().map_or(0.0, |round| round.e_rms);
+            let e_rms = info.history.last().map_or(0.0, |round| round.error);
             let per_bone = 1e3 * secs / bones as f64;
             rows.push(vec![
                 bones.to_string(),

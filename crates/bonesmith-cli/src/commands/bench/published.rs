@@ -23,7 +23,7 @@ pub struct Row {
 /// A column of published figures: its name, and the figure of a row.
 pub type Source = (&'static str, fn(&Row) -> Option<f64>);
 
-/// Who published figures.
+/// Papers that published figures.
 pub const SOURCES: [Source; 4] =
     [("SSDR", |r| r.ssdr), ("Dem Bones", |r| r.dem_bones), ("FSD", |r| r.fsd), ("L&D out", |r| r.ld_out)];
 

@@ -245,7 +245,7 @@ fn changes(row: &Row, task: Task, sequence: &MeshSequence, session: &mut Session
     Ok([
         single(ReduceMethod::KLargest, session)?,
         single(ReduceMethod::Smooth, session)?,
-        compress(&rig, None, &params, session)?.info.history.last().map_or(0.0, |(_, error)| *error),
+        compress(&rig, None, &params, session)?.info.history.last().map_or(0.0, |round| round.error),
     ])
 }
 

@@ -19,6 +19,7 @@ use crate::baselines::published::{Attempt, FoundBones, Input};
 use crate::baselines::subspace::Subspace;
 use crate::cluster::region_growing;
 use crate::model::BoneKind;
+use crate::observer::Stage;
 use crate::skinning::{BoneCount, BoneModel, FitError, Motion, Problem, Run, Skin, State, bone_step, pass};
 
 /// Error of the reduction for each coordinate of a frame, in radii of the model [Kavan2010 s.5]: half a pixel.
@@ -66,7 +67,7 @@ impl<'a> Reduced<'a> {
     fn fit(&self, count: usize, run: &mut Run<'_>) -> FoundBones {
         let Self { input, problem, .. } = self;
         let mut rule = input.stop_rule(ROUNDS, 0.0);
-        run.stage("weights and bones", Some(rule.rounds))?;
+        run.stage(Stage::WeightsAndBones, Some(rule.rounds))?;
         // Every vertex on the bone of its region; bones move like the seeds of the regions.
         let regions = run.observed("region growing", |run| {
             region_growing::grow(&input.problem, input.topology(), count, &mut || run.report())

@@ -61,9 +61,9 @@ fn nearly_stiff_pieces_are_found_as_exactly_as_the_subspace_is() {
 fn the_error_reported_is_the_error_measured() {
     let sequence = sequence(clownfish());
     let (fitted, e_rms) = checked(&sequence, &params(10));
-    let reported = fitted.info.history.last().unwrap().e_rms;
+    let reported = fitted.info.history.last().unwrap().error;
     assert!((reported - e_rms).abs() < 1e-3 * e_rms, "{reported} {e_rms}");
-    let first = fitted.info.history[0].e_rms;
+    let first = fitted.info.history[0].error;
     assert!(reported < 0.7 * first, "{first} to {reported}");
 }
 

@@ -20,7 +20,7 @@ use crate::baselines::published::{Attempt, FoundBones, Input, cluster_motion};
 use crate::baselines::vertices::weigh;
 use crate::cluster::mean_shift::{Clusters, mean_shift};
 use crate::model::{keep_largest, normalise};
-use crate::observer::Cancelled;
+use crate::observer::{Cancelled, Stage};
 use crate::skinning::{BoneCount, FitError, Form, MAX_PAIRED_BONES, Motion, Problem, Run, Skin, StopReason, pass};
 use crate::solve::nnls::Nnls;
 use rotations::TriangleRotations;
@@ -48,7 +48,7 @@ const SUM_ROW: f64 = 1.0;
 
 /// As many bones as the parameters say, or a bandwidth gives.
 pub(super) fn fit(input: &Input, run: &mut Run<'_>) -> FoundBones {
-    run.stage("rotations of triangles", None)?;
+    run.stage(Stage::RotationsOfTriangles, None)?;
     let rotations = TriangleRotations::new(&input.problem, input.topology(), MAX_TRIANGLES, MAX_FRAMES)?;
     run.prepared();
     match (input.params.bandwidth, input.params.bones) {
@@ -63,7 +63,7 @@ pub(super) fn fit(input: &Input, run: &mut Run<'_>) -> FoundBones {
 
 /// As many bones as one bandwidth gives.
 fn of_bandwidth(input: &Input, rotations: &TriangleRotations, bandwidth: f64, run: &mut Run<'_>) -> FoundBones {
-    run.stage("mean shift", Some(1))?;
+    run.stage(Stage::MeanShift, Some(1))?;
     let clusters = shifted(rotations, bandwidth, run)?;
     let count = significant(&clusters, rotations.large_share()).clamp(1, MAX_PAIRED_BONES);
     decompose(input, rotations, &clusters.labels, count, run)
@@ -84,7 +84,7 @@ fn significant(clusters: &Clusters, share: f64) -> usize {
 
 /// [M] clusters of which the first `count` are bones.
 fn search(rotations: &TriangleRotations, count: usize, run: &mut Run<'_>) -> Result<Vec<usize>, FitError> {
-    run.stage("mean shift", Some(TRIES as usize))?;
+    run.stage(Stage::MeanShift, Some(TRIES as usize))?;
     let of = |widened: i32, run: &mut Run<'_>| shifted(rotations, BANDWIDTH * WIDER.powi(widened), run);
     let mut found = of(0, run)?;
     let large = |found: &Clusters| significant(found, rotations.large_share());
@@ -125,7 +125,7 @@ fn decompose(
     run: &mut Run<'_>,
 ) -> FoundBones {
     let (problem, kind) = (&input.problem, input.params.bone_kind);
-    run.stage("bones and weights", Some(1))?;
+    run.stage(Stage::BonesAndWeights, Some(1))?;
     let of_vertices = rotations.vertex_labels(problem.vertices(), labels, count);
     let motion = run.timed("bones", || cluster_motion(problem, &of_vertices, count, kind));
     let mut skin = Skin::rigid(input.slots(count), &vec![0; problem.vertices()], problem.rest.clone());

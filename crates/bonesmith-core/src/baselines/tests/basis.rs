@@ -22,7 +22,7 @@ fn checked(sequence: &MeshSequence, params: &FitParams) -> (Represented, f64) {
     let found = represent(sequence, params, &mut Silent).unwrap();
     assert_eq!(found.basis.check(), Ok(()));
     let e_rms = evaluate(&found.basis, 0, sequence).unwrap().e_rms;
-    let reported = found.info.history.last().unwrap().e_rms;
+    let reported = found.info.history.last().unwrap().error;
     assert!((reported - e_rms).abs() < 1e-3 * e_rms + 2e-3, "{reported} reported, {e_rms} measured");
     (found, e_rms)
 }

@@ -8,7 +8,7 @@ use crate::mesh::sequence::MeshSequence;
 use crate::methods::{fit, represent};
 use crate::metrics::evaluate;
 use crate::model::rig::BoneKind;
-use crate::observer::{Cancelled, Observer, Progress, Silent};
+use crate::observer::{Cancelled, Observer, Progress, Silent, Stage};
 use crate::skinning::params::{BoneCount, FitError, FitParams, Fitted, Method, Warning};
 use crate::synthetic::{PosedRigParams, awkward, posed_rig};
 
@@ -33,7 +33,7 @@ fn checked(sequence: &MeshSequence, params: &FitParams) -> (Fitted, f64) {
     let fitted = fit(sequence, params, &mut Silent).unwrap_or_else(|e| panic!("{:?}: {e}", params.method));
     assert_eq!(fitted.rig.check(), Ok(()));
     let e_rms = evaluate(&fitted.rig, 0, sequence).unwrap().e_rms;
-    let reported = fitted.info.history.last().unwrap().e_rms;
+    let reported = fitted.info.history.last().unwrap().error;
     assert!(
         (reported - e_rms).abs() < 1e-2 * e_rms + 1e-2,
         "{:?}: {reported} reported, {e_rms} measured",
@@ -58,7 +58,7 @@ fn ssdr_never_climbs_by_much_and_bones_are_rotations() {
     let sequence = known(&PosedRigParams::default());
     let (fitted, e_rms) =
         checked(&sequence, &FitParams { max_iterations: Some(30), tolerance: Some(0.0), ..params(Method::Ssdr, 6) });
-    let errors: Vec<f64> = fitted.info.history.iter().map(|round| round.e_rms).collect();
+    let errors: Vec<f64> = fitted.info.history.iter().map(|round| round.error).collect();
     assert!(errors.windows(2).all(|pair| pair[1] < 1.05 * pair[0]), "{errors:?}");
     assert!(e_rms < 0.7 * errors[0], "{errors:?}");
     let turned = fitted.rig.clips[0].posed_from_rest.iter().all(|m| {
@@ -203,7 +203,7 @@ impl Observer for CancelAt {
 
 /// Reports, and their stages in order.
 #[derive(Default)]
-struct Stages(usize, Vec<&'static str>);
+struct Stages(usize, Vec<Stage>);
 
 impl Observer for Stages {
     fn report(&mut self, progress: &Progress) -> ControlFlow<()> {

@@ -7,7 +7,7 @@ use crate::ddm::compress::maps::{JointMaps, Mat};
 use crate::ddm::compress::params::DdmCompressParams;
 use crate::mesh::Adjacency;
 use crate::model::{DdmRig, MultiWeight, MultiWeights, Row};
-use crate::observer::{Cancelled, Stages};
+use crate::observer::{Cancelled, Measure, Round, Stage, Stages};
 
 /// A virtual bone.
 #[derive(Clone)]
@@ -162,6 +162,11 @@ impl<'a> Layers<'a> {
     /// E [Le2021 eq. 11a].
     pub fn energy(&self) -> f64 {
         self.errors.iter().sum::<f64>() / (self.points.len() * self.maps.bones()) as f64
+    }
+
+    /// As an entry of the history.
+    pub fn round(&self, stage: Stage) -> Round {
+        Round { stage, bones: self.bones.len(), error: self.energy(), measure: Measure::DdmEnergy }
     }
 
     /// [p] vertices of each virtual bone with their weights.

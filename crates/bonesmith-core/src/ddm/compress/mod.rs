@@ -34,7 +34,7 @@ use self::maps::JointMaps;
 use crate::ddm::params::DdmError;
 use crate::ddm::precompute::scalars as plain_weights;
 use crate::model::{DdmRig, Rig, Row, SparseWeights, Variant, normalise};
-use crate::observer::{Cancelled, Observer, Stages};
+use crate::observer::{Cancelled, Observer, Stage, Stages};
 use crate::solve::check::ensure;
 
 /// It ends after so many rounds in a row that hardly lower E.
@@ -57,13 +57,13 @@ pub fn compress(
         return Err(DdmError::BadParameter { what });
     }
     let stages = &mut Stages::new(observer);
-    stages.begin("virtual bones", None)?;
+    stages.begin(Stage::VirtualBones, None)?;
     let joints = Joints::new(rig, &params.range, stages)?;
     let mut layers = Layers::new(rig, JointMaps::new(&joints, params.maps, stages)?, params, stages)?;
     layers.make_bones(params.virtual_bones, stages)?;
     let mut info = DdmCompressInfo {
         rounds: 0,
-        history: vec![layers.energy()],
+        history: vec![layers.round(stages.stage)],
         rmse_fit: 0.0,
         stop: DdmStop::MaxRounds,
         replanted: 0,
@@ -77,7 +77,7 @@ pub fn compress(
 /// Weights, multi-weights, insignificant bones, until E hardly falls. E never rises.
 fn optimise(layers: &mut Layers<'_>, info: &mut DdmCompressInfo, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
     let mut idle = 0;
-    stages.begin("both layers", Some(layers.params.max_rounds))?;
+    stages.begin(Stage::BothLayers, Some(layers.params.max_rounds))?;
     while info.rounds < layers.params.max_rounds {
         let before = layers.energy();
         if before <= 0.0 {
@@ -86,16 +86,17 @@ fn optimise(layers: &mut Layers<'_>, info: &mut DdmCompressInfo, stages: &mut St
         }
         layers.place_bones();
         layers.update_weights(stages)?;
-        info.history.push(layers.energy());
+        info.history.push(layers.round(stages.stage));
         if !layers.params.keep_multi_weights {
             layers.update_bones(stages)?;
-            info.history.push(layers.energy());
+            info.history.push(layers.round(stages.stage));
         }
         info.replanted += layers.replant(stages)?;
-        let after = layers.energy();
-        if info.history.last() != Some(&after) {
-            info.history.push(after);
+        let round = layers.round(stages.stage);
+        if info.history.last() != Some(&round) {
+            info.history.push(round);
         }
+        let after = round.error;
         info.rounds += 1;
         stages.step(None)?;
         idle = if before - after < layers.params.tolerance * before { idle + 1 } else { 0 };

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ddm::params::DdmError;
 use crate::model::MAX_VIRTUAL_BONES;
+use crate::observer::Round;
 
 /// How far joints turn and move: the weight of an error in the motion of each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -142,7 +143,7 @@ pub struct DdmCompressInfo {
     /// Rounds over both layers.
     pub rounds: usize,
     /// E [Le2021 eq. 11a] after every half-step: weights, multi-weights, new places. It never rises.
-    pub history: Vec<f64>,
+    pub history: Vec<Round>,
     /// The square root of the last E, in model units: what the paper's table 1 lists.
     pub rmse_fit: f64,
     /// Why it ended.

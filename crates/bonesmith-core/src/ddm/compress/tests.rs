@@ -111,8 +111,8 @@ fn no_half_step_raises_the_energy_and_multi_weights_help() {
         DdmCompressParams { virtual_bones: 12, max_rounds: 10, tolerance: 0.0, ..DdmCompressParams::default() };
     let (made, info) = compress(&rig, &params, &mut Silent).unwrap();
     made.check().unwrap();
-    assert!(info.history.windows(2).all(|e| e[1] <= e[0] * (1.0 + 1e-12)), "{:?}", info.history);
-    assert!(*info.history.last().unwrap() < 0.1 * info.history[0], "{:?}", info.history);
+    assert!(info.history.windows(2).all(|pair| pair[1].error <= pair[0].error * (1.0 + 1e-12)), "{:?}", info.history);
+    assert!(info.history.last().unwrap().error < 0.1 * info.history[0].error, "{:?}", info.history);
     let kept = DdmCompressParams { keep_multi_weights: true, ..params };
     let (_, without) = compress(&rig, &kept, &mut Silent).unwrap();
     assert!(info.rmse_fit < 0.8 * without.rmse_fit, "{} {}", info.rmse_fit, without.rmse_fit);

@@ -35,7 +35,7 @@ fn momentum_never_raises_the_error() {
             let mut run = Run::new(&FitParams::default(), &mut silent);
             Descent::new(&problem, usual(3)).rounds(&mut state, 60, &mut run).unwrap();
             for (at, pair) in run.history.windows(2).enumerate() {
-                let (before, after) = (pair[0].e_rms, pair[1].e_rms);
+                let (before, after) = (pair[0].error, pair[1].error);
                 assert!(after <= before * (1.0 + 1e-6), "{kind:?} {seed}, round {}: {before} -> {after}", at + 1);
             }
         }

@@ -95,7 +95,7 @@ fn steps_together_get_further() {
             assert!((descent.squared_error / truth - 1.0).abs() < 1e-4, "{} {truth}", descent.squared_error);
             assert_convex(&state.skin, SIZES.bones);
             for pair in run.history.windows(2) {
-                assert!(pair[1].e_rms <= pair[0].e_rms * (1.0 + 1e-6), "{} -> {}", pair[0].e_rms, pair[1].e_rms);
+                assert!(pair[1].error <= pair[0].error * (1.0 + 1e-6), "{} -> {}", pair[0].error, pair[1].error);
             }
             truth
         };

@@ -4,7 +4,6 @@
 mod bench;
 mod ddm;
 mod formats;
-#[cfg(feature = "gpu")]
 mod gpu;
 mod report;
 mod rig;
@@ -20,7 +19,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use bench::{BenchTableArgs, TableArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
-#[cfg(feature = "gpu")]
 pub use gpu::BenchGpuArgs;
 pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
@@ -290,8 +288,7 @@ pub struct EvalArgs {
     /// Which of the rig's animations [default: its first]
     #[arg(long, value_name = "NAME")]
     pub clip: Option<String>,
-    /// Pose the rig on the GPU
-    #[cfg(feature = "gpu")]
+    /// Pose the rig on the GPU (feature `gpu`)
     #[arg(long)]
     pub gpu: bool,
     #[command(flatten)]
@@ -371,8 +368,7 @@ pub enum BenchCommand {
     TwoLayer(BenchWeightsArgs),
     /// Size, speed and error of Direct Delta Mush, its variants and its compression
     Ddm(BenchDdmArgs),
-    /// Speed of all run-time models on the GPU, beside its bandwidth
-    #[cfg(feature = "gpu")]
+    /// Speed of all run-time models on the GPU, beside its bandwidth (feature `gpu`)
     Gpu(BenchGpuArgs),
 }
 

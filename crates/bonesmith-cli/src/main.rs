@@ -79,6 +79,8 @@ fn bench(what: BenchCommand, threads: Option<usize>, session: &mut Session) -> a
         BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),
         #[cfg(feature = "gpu")]
         BenchCommand::Gpu(bench) => commands::bench::gpu::run(bench, session),
+        #[cfg(not(feature = "gpu"))]
+        BenchCommand::Gpu(_) => Err(commands::without_gpu("bench gpu").into()),
     }
 }
 

@@ -21,6 +21,10 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let inputs = [input.files(), rig_input.files()].concat();
     session.claim(&inputs, &[], json.as_ref(), report.as_ref())?;
 
+    #[cfg(not(feature = "gpu"))]
+    if args.gpu {
+        return Err(super::without_gpu("--gpu").into());
+    }
     session.stage(Stage::Reading)?;
     let started = Instant::now();
     let path = &rig_input.paths[0];

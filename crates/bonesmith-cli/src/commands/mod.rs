@@ -27,6 +27,12 @@ use crate::session::Session;
 use crate::settings::{JsonTarget, ReportTarget};
 use crate::tables;
 
+/// What `option` needs is not in this binary.
+#[cfg(not(feature = "gpu"))]
+pub fn without_gpu(option: &str) -> crate::errors::Usage {
+    crate::errors::Usage::new(format!("{option}: this binary was built without the GPU; build it with --features gpu"))
+}
+
 /// Warnings, then the JSON if asked for, then the table unless stdout belongs to the JSON. `notes` are further files.
 pub fn report(
     summary: &Summary,

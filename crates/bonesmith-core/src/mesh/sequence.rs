@@ -92,7 +92,7 @@ pub enum SequenceError {
     TooLarge { place: String, vertex: usize, value: f32 },
     #[error("{times} times for {frames} frames")]
     TimeCount { times: usize, frames: usize },
-    #[error("frame {frame} is at {secs} s, not after the frame before it, or beyond 1e8 s")]
+    #[error("frame {frame} is at {secs:?} s, not after the frame before it, or beyond 1e8 s")]
     TimesNotRising { frame: usize, secs: f64 },
     #[error(transparent)]
     Surface(#[from] SurfaceError),

@@ -93,7 +93,7 @@ pub enum RigError {
     VertexCount { weights: usize, vertices: usize },
     #[error("clip {clip:?} has {transforms} transforms for {frames} frames of {bones} bones")]
     ClipSize { clip: String, transforms: usize, frames: usize, bones: usize },
-    #[error("clip {clip:?}: frame {frame} is at {secs} s, not after the frame before it, or beyond 1e8 s")]
+    #[error("clip {clip:?}: frame {frame} is at {secs:?} s, not after the frame before it, or beyond 1e8 s")]
     ClipTime { clip: String, frame: usize, secs: f64 },
     #[error("clip {clip:?}, frame {frame}, bone {bone} ({bone_name:?}): the transform is not finite in float32")]
     NotFinite { clip: String, frame: usize, bone: usize, bone_name: String },

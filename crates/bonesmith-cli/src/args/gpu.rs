@@ -7,7 +7,6 @@ use clap::Args;
 use super::JsonArgs;
 
 #[derive(Debug, Args)]
-#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "refused without the feature"))]
 #[command(after_help = "\
 Models that are not given are made from the rig: two layers within 0.15, Direct Delta Mush of a rigid bind with
 default parameters, and its compression with 4 virtual bones per vertex. Each instance has a pose of its own out of the rig's first animation.

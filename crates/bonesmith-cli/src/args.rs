@@ -1,10 +1,12 @@
 //! The command line as clap sees it. Parsing only: nothing is opened, checked against each other or run here; that
-//! is `settings`. Completions and the man page are made from these same definitions.
+//! is `settings`. Completions and the man page are made from these same definitions. Help of options that Python has, too, is in the tables of
+//! `bonesmith::options`.
 
 mod bench;
 mod ddm;
 mod formats;
 mod gpu;
+mod help;
 mod report;
 mod rig;
 mod skeleton;
@@ -20,6 +22,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use bench::{BenchTableArgs, TableArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
+pub use help::command;
 pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
@@ -107,63 +110,40 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Fit")]
 pub struct SolverArgs {
-    /// Number of bones, or auto: enough for an E_RMS of 2, at most 100 [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub bones: Option<BonesArg>,
-    /// Find the fewest bones that reach this E_RMS (thousandths of the model's radius), or this root mean square distance: 1mm, 0.2cm,
-    /// 0.01m, 3u (model units); instead of --bones
     #[arg(long, value_name = "E|LENGTH", allow_negative_numbers = true)]
     pub target_error: Option<TargetArg>,
-    /// Maximum number of bones per vertex, 1 to 16, or all [default: 4]
     #[arg(long, value_name = "K|all")]
     pub influences: Option<InfluencesArg>,
-    /// Kind of the bones: what their transforms may do [default: rigid; affine with --method fsd, sma and sad]
     #[arg(long, value_enum)]
     pub bone_kind: Option<BoneKindArg>,
-    /// Smoothness of the weights, 0 (off) to about 1 [default: 0]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
-    /// Share by which the error may rise for fewer influences, 0 (off) to 1 [default: 0.005]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub prune: Option<f64>,
-    /// How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1
-    /// [default: 0.2]
     #[arg(long, value_name = "S", help_heading = "Fit")]
     pub shading: Option<f64>,
-    /// Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by at most a quarter)
-    /// [default: 2]
     #[arg(long, value_name = "P|max")]
     pub norm: Option<bonesmith::core::fit::Norm>,
-    /// How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a text file with a
-    /// number for every vertex, or a mesh with vertex colours
     #[arg(long, value_name = "color|FILE")]
     pub importance: Option<PathBuf>,
-    /// Vertices count by the area of their faces, for meshes that are dense in some parts
     #[arg(long)]
     pub area: bool,
-    /// Leave the rest pose as it is; otherwise its vertices move to where they fit best
     #[arg(long)]
     pub keep_rest: bool,
-    /// Method of the fit: ours, or a published one for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: MethodArg,
-    /// Bandwidth of --method sma: mean difference of rotation matrices' entries [default: 0.05, or wider for the --bones
-    /// asked for]
     #[arg(long, value_name = "H", allow_negative_numbers = true)]
     pub bandwidth: Option<f64>,
-    /// Amount of work: more of it finds lower errors
     #[arg(long, value_enum, default_value_t)]
     pub effort: EffortArg,
-    /// Seed of all random choices; the same seed gives the same bytes
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
-    /// Stop after this many seconds with the present result
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub max_seconds: Option<f64>,
-    /// Maximum number of rounds over weights and bones [default: by --effort; 15 with --method fsd]
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<usize>,
-    /// Stop when rounds lower the error by less than this fraction [default: 0.001, 1e-5 with --effort best, 0 with --method fsd]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
 }
@@ -172,16 +152,13 @@ pub struct SolverArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub struct InputArgs {
-    /// Rest pose: first frame, a frame by number, or a file [default: the file's own, else first]
     #[arg(long, value_name = "first|FRAME|FILE")]
     pub rest: Option<RestArg>,
-    /// Frames per second: of files without times, and to bake skinned or morph animation at
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub fps: Option<f64>,
     /// Only these frames, counted from 0; A..B leaves B out, A..=B does not, either end may be left off
     #[arg(long, value_name = "A..B")]
     pub frames: Option<FramesArg>,
-    /// Only the mesh of this name, where a file holds several
     #[arg(long, value_name = "NAME")]
     pub mesh: Option<String>,
 }
@@ -260,7 +237,6 @@ pub struct SweepArgs {
     /// The animation, as for `fit`
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// Numbers of bones to try [default: 1 to 64]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     pub counts: Vec<usize>,
     /// Write the table as .csv
@@ -637,11 +613,10 @@ impl From<EffortArg> for Effort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_are_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Errors as a person reads them: one line with the whole chain, a hint where there is one, and an exit code. The library names
 //! fields of its options; the flags of the command line are added here.
 
-use std::process::ExitCode;
-
 use bonesmith::core::SequenceError;
 use bonesmith::core::fit::FitError;
 use bonesmith::core::metrics::MetricsError;
@@ -59,21 +57,21 @@ impl std::fmt::Display for Usage {
 impl std::error::Error for Usage {}
 
 /// Prints what went wrong, if anything, and turns it into the exit code of the program.
-pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
+pub fn finish(result: anyhow::Result<Outcome>) -> u8 {
     let error = match result {
-        Ok(Outcome::Done) => return ExitCode::SUCCESS,
-        Ok(Outcome::QualityMissed) => return ExitCode::from(1),
+        Ok(Outcome::Done) => return 0,
+        Ok(Outcome::QualityMissed) => return 1,
         Err(error) => error,
     };
     if error.chain().any(|cause| cause.is::<Cancelled>()) {
         emit("cancelled");
-        return ExitCode::from(130);
+        return 130;
     }
     emit(&format!("error: {}", one_line(&error)));
     if let Some(hint) = hint(&error) {
         emit(&format!("hint: {hint}"));
     }
-    ExitCode::from(2)
+    2
 }
 
 /// The whole chain on one line; a cause that its parent has already quoted is not repeated.

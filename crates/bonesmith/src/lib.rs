@@ -38,6 +38,8 @@
 //! changed in place. Every option has the default of the command line. Warnings are data ([`Warning`]) and travel with
 //! the value they are about ([`Noted`]). Errors are one type ([`Error`]).
 //!
+//! [`options`] has name, type, default and help of every option as data, and makes options out of values by name.
+//!
 //! Features: `baselines` (published methods, to compare with), `synthetic` (animations made by arithmetic), `gpu` (poses on the GPU).
 
 mod cancel;
@@ -52,6 +54,7 @@ mod info;
 mod input;
 mod mask;
 mod memory;
+pub mod options;
 pub mod refit;
 mod saved;
 mod scene;

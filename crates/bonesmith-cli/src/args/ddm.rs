@@ -21,37 +21,26 @@ pub struct DdmArgs {
     pub rig: PathBuf,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::ddm_output())]
     pub output: PathBuf,
-    /// Bind each vertex to the bone of its largest weight first: the smoothing does the rest
     #[arg(long)]
     pub rigid_bind: bool,
-    /// How a vertex is moved: 0 (best) to 5 (linear blending); each stores and computes less
     #[arg(long, value_name = "0..5", default_value_t = 0)]
     pub variant: u8,
-    /// lambda: how far rotations are smoothed; a reach of sqrt(L x steps) edges [default: 0.12 of the model's radius]
     #[arg(long, value_name = "L", allow_negative_numbers = true)]
     pub rotation_smooth: Option<f64>,
-    /// kappa: how far translations are smoothed; more of it lets the skin slide [default: an eighth of lambda]
     #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub translation_smooth: Option<f64>,
-    /// Share of the translation smoothing: 0 is Delta Mush, more of it pulls less in at joints [default: 0.8]
     #[arg(long, value_name = "A", allow_negative_numbers = true)]
     pub alpha: Option<f64>,
-    /// Implicit smoothing steps [default: 8]
     #[arg(long, value_name = "P")]
     pub steps: Option<u32>,
-    /// Parameters per vertex: an npz with any of rotation_smooth, translation_smooth, alpha, steps, each [N]
     #[arg(long, value_name = "FILE")]
     pub maps: Option<PathBuf>,
-    /// Weights of the mesh edges
     #[arg(long, value_enum, default_value_t)]
     pub laplacian: LaplacianArg,
-    /// Influences below this are dropped [default: 0.0001]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
-    /// Maximum number of bones per vertex [default: 32]
     #[arg(long, value_name = "K")]
     pub max_influences: Option<usize>,
-    /// Treat vertices at one place as separate: seams may open
     #[arg(long)]
     pub no_weld: bool,
     /// Classic Delta Mush instead: writes the animation, smoothed frame by frame
@@ -71,29 +60,20 @@ pub struct DdmArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Compression")]
 pub struct DdmCompressArgs {
-    /// Compress to this many virtual bones
     #[arg(long, value_name = "M", conflicts_with = "variant")]
     pub compress: Option<usize>,
-    /// Maximum number of virtual bones per vertex, 1 to 8 [default: 4]
     #[arg(long, value_name = "Z", requires = "compress")]
     pub layer_influences: Option<usize>,
-    /// Maximum number of bones per virtual bone [default: 24]
     #[arg(long, value_name = "C", requires = "compress")]
     pub master_influences: Option<usize>,
-    /// How far joints turn: degrees for all alike, or an npz with `range_of_motion` [B] in degrees or [B, 2] with units
-    /// [default: measured in the rig's animations]
     #[arg(long, value_name = "DEGREES|FILE", requires = "compress")]
     pub range_of_motion: Option<String>,
-    /// How far joints move, in model units, with --range-of-motion DEGREES [default: 0]
     #[arg(long, value_name = "UNITS", requires = "range_of_motion")]
     pub translation_range: Option<f64>,
-    /// Leave maps out, for comparison
     #[arg(long, value_enum, value_name = "MAP", num_args = 1.., requires = "compress")]
     pub without: Vec<MapArg>,
-    /// How much neighbours should have like weights [default: 0.01]
     #[arg(long, value_name = "S", requires = "compress", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
-    /// Maximum number of rounds over both layers
     #[arg(long, value_name = "N", requires = "compress")]
     pub max_rounds: Option<usize>,
 }

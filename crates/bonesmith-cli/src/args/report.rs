@@ -12,7 +12,6 @@ pub struct ReportArgs {
     /// Write a report: one html file with a viewer, plots and what the figures mean
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<PathBuf>,
-    /// Maximum size of the report in MB; frames are left out evenly where all would be too much
     #[arg(long, value_name = "MB", default_value_t = 25.0, help_heading = "Output", allow_negative_numbers = true)]
     pub report_max_mb: f64,
 }

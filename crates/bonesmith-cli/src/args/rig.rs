@@ -15,40 +15,28 @@ use super::formats;
 pub struct RigArgs {
     #[arg(long, value_name = "RIG", help = formats::existing_rig())]
     pub rig: Option<PathBuf>,
-    /// What is fitted; the rest stays as the rig has it [default: both; weights with --add-bones]
     #[arg(long, value_enum, requires = "rig")]
     pub solve: Option<SolveArg>,
-    /// Bones whose motion stays to the bit: names or patterns such as spine*, separated by commas
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "rig")]
     pub lock_bones: Vec<String>,
-    /// Vertices whose weights stay: an npz with `mask` [N], a file with vertex colours, or `color` for the rig's own
-    /// (red). 1 keeps, 0 fits, between blends
     #[arg(long, value_name = "color|FILE", requires = "rig")]
     pub lock_vertices: Option<PathBuf>,
-    /// Add N bones where the error is largest: helper_001, ... each a child of the bone it follows best
     #[arg(long, value_name = "N", requires = "rig")]
     pub add_bones: Option<usize>,
-    /// Keep the rig's rest normals instead of solving for those that shade best in the animation
     #[arg(long, requires = "rig")]
     pub keep_normals: bool,
-    /// Which of the rig's animations each INPUT is, in order; none: as if the rig had none [default: by name, else order]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "rig")]
     pub rig_clip: Vec<String>,
     /// Another body of the same mesh: its rest pose and its clips. All share weights, each gets a file of its own,
     /// OUT_REST. May be repeated
     #[arg(long, value_name = "REST=CLIP,...")]
     pub subject: Vec<SubjectArg>,
-    /// When rig and INPUT disagree in units, axes or frames: check refuses and names the flags that correct it, auto applies
-    /// the correction, off compares nothing
     #[arg(long, value_enum, default_value_t, requires = "rig")]
     pub align: AlignArg,
-    /// Multiply INPUT's coordinates by this to bring them into the rig's units
     #[arg(long, value_name = "S", allow_negative_numbers = true, requires = "rig")]
     pub input_scale: Option<f64>,
-    /// Which axis of INPUT is the rig's x, y and z: x,z,-y makes Z up into Y up, -x,y,z mirrors
     #[arg(long, value_name = "X,Y,Z", allow_hyphen_values = true, requires = "rig")]
     pub input_axes: Option<SignedAxes>,
-    /// Frame of the rig's animation that INPUT starts at; what the rig does not cover is cut off
     #[arg(long, value_name = "N", allow_negative_numbers = true, requires = "rig")]
     pub frame_offset: Option<i64>,
 }

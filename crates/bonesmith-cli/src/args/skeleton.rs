@@ -12,23 +12,16 @@ use super::{EffortArg, TableArgs};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Skeleton")]
 pub struct SkeletonArgs {
-    /// A hierarchical rig: a tree of bones that turn about fixed joints, instead of loose bones. --bones sets the
-    /// maximum
     #[arg(long)]
     pub skeleton: bool,
-    /// Amount of detail, 0.1 to 10: larger values give more bones [default: 1]
     #[arg(long, value_name = "D", requires = "skeleton", allow_negative_numbers = true)]
     pub detail: Option<f64>,
-    /// The root: a bone's name as a run without --root gives it, or a place X,Y,Z [default: nearest the middle]
     #[arg(long, value_name = "NAME|X,Y,Z", requires = "skeleton", allow_hyphen_values = true)]
     pub root: Option<RootArg>,
-    /// Method of the search for a skeleton: ours, or a published one for comparison [default: multipass]
     #[arg(long, value_enum, value_name = "METHOD", requires = "skeleton")]
     pub skeleton_method: Option<SkeletonMethodArg>,
-    /// Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted [default: 64]
     #[arg(long, value_name = "N", requires = "skeleton")]
     pub skeleton_start: Option<usize>,
-    /// Do not name mirror pairs of a symmetric model _l and _r
     #[arg(long, requires = "skeleton")]
     pub no_symmetry: bool,
     /// Draw the rest pose and the skeleton, front and side, as SVG

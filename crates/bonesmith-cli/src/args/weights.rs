@@ -19,10 +19,8 @@ Examples:
 pub struct ReduceArgs {
     #[arg(help = formats::rig_or_cage())]
     pub rig: PathBuf,
-    /// Most bones that move one vertex
     #[arg(long, value_name = "K", default_value_t = 4)]
     pub influences: usize,
-    /// Method of the reduction: ours, or a published one for comparison
     #[arg(long, value_enum, default_value_t)]
     pub method: ReduceMethodArg,
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
@@ -30,13 +28,10 @@ pub struct ReduceArgs {
     pub examples: Vec<PathBuf>,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
-    /// Bonesmith's method: how similar the errors of neighbours are, 0 to about 10; raised: better normals [default: 3]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
-    /// Bonesmith's method: fit the bones' motion to the fewer weights too. For free bones that a fit made
     #[arg(long)]
     pub refit_motion: bool,
-    /// Smooth and Poisson reduction: weights of the mesh edges
     #[arg(long, value_enum, default_value_t)]
     pub laplacian: LaplacianArg,
     /// Accept weights of an npz that are negative or do not sum to 1, and correct them
@@ -62,14 +57,10 @@ Examples:
 pub struct CompressArgs {
     #[arg(help = formats::rig_or_cage())]
     pub rig: PathBuf,
-    /// As many virtual bones as cost no more than this many influences per vertex [default: 4]
     #[arg(long, value_name = "K", group = "size", allow_negative_numbers = true)]
     pub influences_equivalent: Option<f64>,
-    /// This many virtual bones
     #[arg(long, value_name = "M", group = "size")]
     pub virtual_bones: Option<usize>,
-    /// As few virtual bones as reach this error: E_RMS on the examples or the rig's own animation; with --weights-only
-    /// the root mean square change of the weights in thousandths
     #[arg(long, value_name = "E", group = "size", allow_negative_numbers = true)]
     pub target_error: Option<f64>,
     /// Poses to keep: the animation, frame by frame as in the rig's first clip
@@ -80,16 +71,12 @@ pub struct CompressArgs {
     /// What is written [default: baked in .glb and .gltf, runtime in .npz]
     #[arg(long, value_enum, help_heading = "Output")]
     pub shape: Option<ShapeArg>,
-    /// Virtual bones that a vertex blends, 1 to 4
     #[arg(long, value_name = "K", default_value_t = 2)]
     pub layer_influences: usize,
-    /// Bones that a virtual bone blends [default: one more than a vertex of the rig has, at most 16 with poses]
     #[arg(long, value_name = "C")]
     pub master_influences: Option<usize>,
-    /// Without examples: look at the weights alone, as published, not at the rig's own animation
     #[arg(long, conflicts_with = "examples")]
     pub weights_only: bool,
-    /// More rounds: a few percent less error for several times the work. Always on with examples
     #[arg(long)]
     pub thorough: bool,
     /// Accept weights of an npz that are negative or do not sum to 1, and correct them

@@ -1,21 +1,19 @@
 //! `bonesmith completions` and `bonesmith man`, made from the command line's own definitions.
 
-use clap::CommandFactory;
-
-use crate::args::Cli;
+use crate::args;
 use crate::errors::Outcome;
 use crate::output::print;
 
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "bonesmith", &mut script);
+    clap_complete::generate(shell, &mut args::command(), "bonesmith", &mut script);
     print(&String::from_utf8_lossy(&script))?;
     Ok(Outcome::Done)
 }
 
 /// One page: the program, then each command with its options.
 pub fn man() -> anyhow::Result<Outcome> {
-    let mut command = Cli::command();
+    let mut command = args::command();
     command.build();
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use glam::Vec3;
 
-use crate::mesh::frames::{Frames, FramesInMemory};
+use crate::mesh::frames::{FramePositions, Frames, FramesInMemory, SharedPositions};
 use crate::mesh::surface::{Surface, SurfaceError};
 use crate::mesh::times;
 use crate::mesh::topology::Topology;
@@ -71,7 +71,8 @@ pub struct MeshSequence {
     surface: Arc<Surface>,
 }
 
-/// Why a sequence was refused. Frames count from 0 in file order; a place is "frame 3 (walk_3.obj)" or "the rest pose".
+/// Why a sequence was refused. Frames count from 0 in file order; a place is "frame 3 (walk_3.obj)", "the rest pose" or a clip; `frame` is
+/// `None` where it is no frame.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it all")]
 #[non_exhaustive]
@@ -81,15 +82,15 @@ pub enum SequenceError {
     #[error("the mesh has {vertices} vertices, at least {least} {} needed", if *least == 1 { "is" } else { "are" })]
     TooFewVertices { vertices: usize, least: usize },
     #[error("{place} has {found} vertices, but the first frame has {expected}")]
-    VertexCount { place: String, found: usize, expected: usize },
+    VertexCount { place: String, frame: Option<usize>, found: usize, expected: usize },
     /// The first face that differs; `None` when only the counts do.
     #[error("{place} has other faces than the first frame{}", .first_difference.map(|f| format!(" (first difference at face {f})")).unwrap_or_default())]
-    FacesDiffer { place: String, first_difference: Option<usize> },
+    FacesDiffer { place: String, frame: Option<usize>, first_difference: Option<usize> },
     #[error("{place}, vertex {vertex}: {axis} is {value}")]
-    NotFinite { place: String, vertex: usize, axis: char, value: f32 },
+    NotFinite { place: String, frame: Option<usize>, vertex: usize, axis: char, value: f32 },
     /// Squares would leave the range of float32.
     #[error("{place}, vertex {vertex}: coordinate {value:e} is too large (limit 1e15)")]
-    TooLarge { place: String, vertex: usize, value: f32 },
+    TooLarge { place: String, frame: Option<usize>, vertex: usize, value: f32 },
     #[error("{times} times for {frames} frames")]
     TimeCount { times: usize, frames: usize },
     #[error("frame {frame} is at {secs:?} s, not after the frame before it, or beyond 1e8 s")]
@@ -121,29 +122,97 @@ impl MeshSequence {
             return Err(SequenceError::TooFewVertices { vertices: n, least });
         }
         if let Some(rest) = &raw.rest {
-            check_frame(rest, "the rest pose", n, faces)?;
+            check_frame(rest, None, n, faces)?;
         }
         for (t, frame) in raw.frames.iter().enumerate() {
-            check_frame(frame, &format!("frame {t}"), n, faces)?;
+            check_frame(frame, Some(t), n, faces)?;
         }
-        raw.surface.check(n)?;
-        let times_secs = times_or_fps(raw.times_secs, raw.frames.len(), raw.fps)?;
-        let frames = FramesInMemory(raw.frames.into_iter().map(|f| Arc::new(f.positions)).collect());
-        let rest = match raw.rest {
-            Some(rest) => rest.positions,
-            None => frames.0[0].to_vec(),
-        };
-        Ok(Self { name: raw.name, rest, frames, times_secs, surface: Arc::new(raw.surface) })
+        let frames = raw.frames.into_iter().map(|frame| frame.positions.into()).collect();
+        Self::of_checked_frames(raw.name, raw.rest, frames, raw.times_secs, raw.fps, raw.surface)
+    }
+
+    /// A sequence whose frames stay where they are: [F, N] positions in a buffer that something else owns. `raw` has the rest; its frames
+    /// are not used. The buffer must keep its values as long as the sequence or a copy of it exists.
+    pub fn shared(raw: RawSequence, frames: usize, buffer: SharedPositions) -> Result<Self, SequenceError> {
+        let whole = (*buffer).as_ref();
+        let n = if frames == 0 { 0 } else { whole.len() / frames };
+        if frames == 0 {
+            return Err(SequenceError::NoFrames);
+        }
+        if n < MIN_VERTICES {
+            return Err(SequenceError::TooFewVertices { vertices: n, least: MIN_VERTICES });
+        }
+        if let Some(rest) = &raw.rest {
+            check_frame(rest, None, n, &raw.surface.topology)?;
+        }
+        for t in 0..frames {
+            check_positions(&whole[t * n..(t + 1) * n], &Place::frame(t))?;
+        }
+        let part = |t: usize| FramePositions::Shared { buffer: buffer.clone(), range: t * n..(t + 1) * n };
+        let frames = (0..frames).map(part).collect();
+        Self::of_checked_frames(raw.name, raw.rest, frames, raw.times_secs, raw.fps, raw.surface)
+    }
+
+    /// Checks the surface and the times; positions are checked already.
+    fn of_checked_frames(
+        name: String,
+        rest: Option<RawFrame>,
+        frames: Vec<FramePositions>,
+        times_secs: Vec<f64>,
+        fps: f64,
+        surface: Surface,
+    ) -> Result<Self, SequenceError> {
+        surface.check(frames[0].len())?;
+        let times_secs = times_or_fps(times_secs, frames.len(), fps)?;
+        let rest = rest.map_or_else(|| frames[0].to_vec(), |rest| rest.positions);
+        Ok(Self { name, rest, frames: FramesInMemory(frames), times_secs, surface: Arc::new(surface) })
     }
 }
 
-fn check_frame(frame: &RawFrame, place: &str, n: usize, faces: &Topology) -> Result<(), SequenceError> {
-    let place = || match frame.label.as_str() {
-        "" => place.to_owned(),
-        label => format!("{place} ({label})"),
-    };
-    if frame.positions.len() != n {
-        return Err(SequenceError::VertexCount { place: place(), found: frame.positions.len(), expected: n });
+/// Where in a sequence something is, for messages.
+pub(crate) struct Place<'a> {
+    /// What is there in place of a frame, if it is none.
+    what: &'a str,
+    frame: Option<usize>,
+    /// The file of the frame; may be empty.
+    label: &'a str,
+}
+
+impl Place<'_> {
+    /// Frame `t`.
+    pub fn frame(t: usize) -> Self {
+        Self { what: "", frame: Some(t), label: "" }
+    }
+
+    /// The rest pose.
+    pub fn rest() -> Self {
+        Self { what: "the rest pose", frame: None, label: "" }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Something with a name of its own.
+    pub fn named(what: &'a str) -> Self {
+        Self { what, frame: None, label: "" }
+    }
+}
+
+impl std::fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.frame {
+            Some(t) => write!(f, "frame {t}")?,
+            None => f.write_str(self.what)?,
+        }
+        if self.label.is_empty() { Ok(()) } else { write!(f, " ({})", self.label) }
+    }
+}
+
+/// Checks one frame, or the rest pose.
+fn check_frame(frame: &RawFrame, at: Option<usize>, n: usize, faces: &Topology) -> Result<(), SequenceError> {
+    let place = Place { label: &frame.label, ..at.map_or_else(Place::rest, Place::frame) };
+    let found = frame.positions.len();
+    if found != n {
+        return Err(SequenceError::VertexCount { place: place.to_string(), frame: at, found, expected: n });
     }
     if let Some(own) = frame.topology.as_deref() {
         same_faces(own, faces, &place)?;
@@ -152,24 +221,26 @@ fn check_frame(frame: &RawFrame, place: &str, n: usize, faces: &Topology) -> Res
 }
 
 /// Refuses other faces than those of the first frame.
-fn same_faces(own: &Topology, faces: &Topology, place: &dyn Fn() -> String) -> Result<(), SequenceError> {
+fn same_faces(own: &Topology, faces: &Topology, place: &Place) -> Result<(), SequenceError> {
     if own == faces {
         return Ok(());
     }
     let first_difference = own.faces().zip(faces.faces()).position(|(a, b)| a != b);
-    Err(SequenceError::FacesDiffer { place: place(), first_difference })
+    Err(SequenceError::FacesDiffer { place: place.to_string(), frame: place.frame, first_difference })
 }
 
 /// Checks invariant 2.
-fn check_positions(positions: &[Vec3], place: &dyn Fn() -> String) -> Result<(), SequenceError> {
+fn check_positions(positions: &[Vec3], at: &Place) -> Result<(), SequenceError> {
     for (vertex, p) in positions.iter().enumerate() {
         if !p.is_finite() {
             let axis = (0..3).find(|&a| !p[a].is_finite()).unwrap_or(0);
             let (name, value) = (['x', 'y', 'z'][axis], p[axis]);
-            return Err(SequenceError::NotFinite { place: place(), vertex, axis: name, value });
+            let (place, frame) = (at.to_string(), at.frame);
+            return Err(SequenceError::NotFinite { place, frame, vertex, axis: name, value });
         }
-        if p.abs().max_element() > 1e15 {
-            return Err(SequenceError::TooLarge { place: place(), vertex, value: p.abs().max_element() });
+        let value = p.abs().max_element();
+        if value > 1e15 {
+            return Err(SequenceError::TooLarge { place: at.to_string(), frame: at.frame, vertex, value });
         }
     }
     Ok(())
@@ -240,7 +311,7 @@ impl MeshSequence {
 
     /// The same frames over another rest pose.
     pub fn with_rest(mut self, rest: RawFrame) -> Result<Self, SequenceError> {
-        check_frame(&rest, "the rest pose", self.vertex_count(), &self.surface.topology)?;
+        check_frame(&rest, None, self.vertex_count(), &self.surface.topology)?;
         self.rest = rest.positions;
         Ok(self)
     }
@@ -258,7 +329,7 @@ impl MeshSequence {
         Self {
             name: self.name.clone(),
             rest: pick(&self.rest),
-            frames: FramesInMemory(self.frames.0.iter().map(|frame| Arc::new(pick(frame))).collect()),
+            frames: FramesInMemory(self.frames.0.iter().map(|frame| pick(frame).into()).collect()),
             times_secs: self.times_secs.clone(),
             surface: Arc::new(Surface::bare(topology)),
         }
@@ -325,5 +396,29 @@ mod tests {
         assert_eq!(message, "face 0 names vertex 7, but there are 4 vertices (0 to 3)");
 
         assert_eq!(MeshSequence::try_from(tetrahedron(0)).unwrap_err(), SequenceError::NoFrames);
+    }
+
+    #[test]
+    fn a_shared_buffer_is_read_in_place_and_checked() {
+        let frame = [Vec3::ZERO, Vec3::X, Vec3::Y, Vec3::Z];
+        let mut buffer: Vec<Vec3> = (0..3).flat_map(|t| frame.map(|p| p * t as f32)).collect();
+        let raw = || RawSequence { frames: Vec::new(), ..tetrahedron(0) };
+        let place = buffer.as_ptr();
+        let sequence = MeshSequence::shared(raw(), 3, Arc::new(buffer.clone())).unwrap();
+        assert_eq!((sequence.frame_count(), sequence.vertex_count(), sequence.frame(2)[1].x), (3, 4, 2.0));
+        let in_place = MeshSequence::shared(raw(), 3, Arc::new(std::mem::take(&mut buffer))).unwrap();
+        assert_eq!(in_place.frame(1).as_ptr(), place.wrapping_add(4));
+        // What moves is a copy.
+        let moved = in_place.clone().placed(glam::DAffine3::from_scale(glam::DVec3::splat(2.0))).unwrap();
+        assert_eq!((moved.frame(2)[1].x, in_place.frame(2)[1].x), (4.0, 2.0));
+
+        let mut broken = in_place.frames.0.iter().flat_map(|frame| frame.to_vec()).collect::<Vec<_>>();
+        broken[9].y = f32::INFINITY;
+        let error = MeshSequence::shared(raw(), 3, Arc::new(broken)).unwrap_err();
+        assert_eq!(error.to_string(), "frame 2, vertex 1: y is inf");
+        assert!(matches!(error, SequenceError::NotFinite { frame: Some(2), vertex: 1, .. }));
+        assert_eq!(MeshSequence::shared(raw(), 0, Arc::new(Vec::new())).unwrap_err(), SequenceError::NoFrames);
+        let few = MeshSequence::shared(raw(), 2, Arc::new(vec![Vec3::ZERO; 6])).unwrap_err();
+        assert_eq!(few, SequenceError::TooFewVertices { vertices: 3, least: 4 });
     }
 }

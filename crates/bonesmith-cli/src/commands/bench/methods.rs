@@ -4,7 +4,7 @@
 //! on a sequence says why in its row, and the others go on.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use bonesmith_core::corrective;
@@ -182,7 +182,7 @@ fn fit_in_child(
     threads: Option<usize>,
     out: &Path,
 ) -> anyhow::Result<Value> {
-    let mut child = Command::new(std::env::current_exe()?);
+    let mut child = crate::another_process()?;
     child.arg("fit").arg(sequence).arg("-o").arg(out);
     child.args(["--quiet", "--json", "-", "--bones", &row.bones.to_string(), "--method", published.method]);
     if published.is_rig() {

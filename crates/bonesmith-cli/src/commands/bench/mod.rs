@@ -20,7 +20,7 @@ pub mod table;
 pub mod two_layer;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use bonesmith_core::synthetic;
@@ -119,7 +119,7 @@ fn fit_in_child(
     threads: Option<usize>,
     scratch: &Path,
 ) -> anyhow::Result<Value> {
-    let mut child = Command::new(std::env::current_exe()?);
+    let mut child = crate::another_process()?;
     child.arg("fit").arg(sequence).arg("-o").arg(scratch.join("rig.glb"));
     child.args(["--quiet", "--json", "-", "--bone-kind", row.kind_name(), "--bones", &row.bones.to_string()]);
     child.args(["--method", bonesmith_core::fit::Method::from(args.method).name()]);

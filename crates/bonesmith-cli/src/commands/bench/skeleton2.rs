@@ -3,7 +3,7 @@
 //! RMSE in percent of the rest pose's diagonal, joints held exactly, measured on the GLB that was written.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -158,7 +158,7 @@ fn fit_in_child(
     threads: Option<usize>,
     scratch: &Path,
 ) -> anyhow::Result<Figures> {
-    let mut child = Command::new(std::env::current_exe()?);
+    let mut child = crate::another_process()?;
     child.arg("fit").arg(sequence).arg("-o").arg(scratch.join("rig.glb"));
     child.args(["--quiet", "--json", "-", "--skeleton"]).args(options);
     if let Some(effort) = args.effort.to_possible_value() {

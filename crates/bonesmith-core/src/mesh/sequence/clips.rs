@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DMat3, Vec3};
 
-use crate::mesh::sequence::{DEFAULT_FPS, MeshSequence, SequenceError, check_positions, same_faces};
+use crate::mesh::frames::FramePositions;
+use crate::mesh::sequence::{DEFAULT_FPS, MeshSequence, Place, SequenceError, check_positions, same_faces};
 use crate::solve::transform::nearest_rotation;
 
 /// One clip within a joined sequence.
@@ -37,14 +38,14 @@ impl MeshSequence {
         let mut sequence = clips.next().ok_or(SequenceError::NoFrames)?;
         let mut spans = vec![sequence.span(0, sequence.name.clone())];
         for clip in clips {
-            let place = || format!("clip {:?}", clip.name);
+            let place = format!("clip {:?}", clip.name);
             if clip.vertex_count() != sequence.vertex_count() {
                 let (found, expected) = (clip.vertex_count(), sequence.vertex_count());
-                return Err(SequenceError::VertexCount { place: place(), found, expected });
+                return Err(SequenceError::VertexCount { place, frame: None, found, expected });
             }
             let (own, faces) = (&clip.surface.topology, &sequence.surface.topology);
             if own.face_count() > 0 && faces.face_count() > 0 {
-                same_faces(own, faces, &place)?;
+                same_faces(own, faces, &Place::named(&place))?;
             }
             let name = free_name(&clip.name, &spans);
             spans.push(clip.span(sequence.frame_count(), name));
@@ -70,14 +71,14 @@ impl MeshSequence {
     pub fn placed(mut self, target_from_source: DAffine3) -> Result<Self, SequenceError> {
         let place = |p: &mut Vec3| *p = target_from_source.transform_point3(p.as_dvec3()).as_vec3();
         self.rest.iter_mut().for_each(place);
-        self.frames.0.iter_mut().flat_map(Arc::make_mut).for_each(place);
+        self.frames.0.iter_mut().flat_map(FramePositions::make_mut).for_each(place);
         let turn = nearest_rotation(&target_from_source.matrix3);
         if self.surface.has_directions() && turn != DMat3::IDENTITY {
             Arc::make_mut(&mut self.surface).turn(turn);
         }
-        check_positions(&self.rest, &|| "the rest pose".to_owned())?;
+        check_positions(&self.rest, &Place::rest())?;
         for (t, frame) in self.frames.0.iter().enumerate() {
-            check_positions(frame, &|| format!("frame {t}"))?;
+            check_positions(frame, &Place::frame(t))?;
         }
         Ok(self)
     }

@@ -1,0 +1,142 @@
+//! A model, and the animation that it is measured against.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bonesmith::core::metrics::{self, Metrics};
+use bonesmith::{Error, MeshSequence, Model, ModelRef, Rig, Warning};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use serde_json::Value;
+
+use crate::errors;
+
+/// A model of any kind. Never changed; arrays may show its memory.
+#[pyclass(frozen, module = "bonesmith._native")]
+pub struct Handle {
+    pub model: Arc<Model>,
+    /// Whether the frames of an animation are in the memory of the caller's array.
+    is_shared: bool,
+    against: Mutex<Against>,
+    /// How it was made, as JSON; null where that is not known.
+    pub record: Value,
+}
+
+/// What the figures of a model are measured against.
+pub enum Against {
+    /// Nothing is known.
+    Nothing,
+    /// An animation, not measured yet.
+    Animation(Reference),
+    /// Measured.
+    Measured(Arc<Metrics>),
+}
+
+/// An animation, and the clips of the model that are its frames.
+#[derive(Clone)]
+pub struct Reference {
+    pub sequence: MeshSequence,
+    pub clips: Vec<usize>,
+    /// Of frames that someone else may change: a checksum at the time of the fit.
+    sum: Option<u64>,
+}
+
+impl Handle {
+    /// Of a model that nothing more is known about.
+    pub fn new(model: impl Into<Model>) -> Self {
+        Self::made(model, Against::Nothing, Value::Null)
+    }
+
+    /// Of a model that was made, and is measured when that is asked for.
+    pub fn made(model: impl Into<Model>, against: Against, record: Value) -> Self {
+        Self { model: Arc::new(model.into()), is_shared: false, against: Mutex::new(against), record }
+    }
+
+    /// An animation.
+    pub fn of_animation(sequence: MeshSequence, is_shared: bool) -> Self {
+        Self { is_shared, ..Self::new(sequence) }
+    }
+
+    /// Whether the frames are in the memory of the caller's array.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// The animation in here; models that move are baked.
+    pub fn animation(&self, py: Python<'_>) -> PyResult<MeshSequence> {
+        if let Model::Sequence(sequence) = &*self.model {
+            return Ok(sequence.clone());
+        }
+        let baked = py.detach(|| bonesmith::baked(&*self.model)).map_err(|error| errors::raise(py, error))?;
+        baked.ok_or_else(|| errors::raise(py, Error::Unsupported("the model has no animation".to_owned())))
+    }
+
+    /// To be measured against this animation.
+    pub fn reference(&self, sequence: &MeshSequence, clips: Vec<usize>) -> Reference {
+        Reference { sequence: sequence.clone(), clips, sum: self.is_shared.then(|| checksum(sequence)) }
+    }
+
+    /// The plain rig: virtual bones as bones; what a plain rig does not have is reported.
+    pub fn rig(&self, warnings: &mut Vec<Warning>) -> PyResult<Rig> {
+        let mut left_out = |rig: &Rig, what: String| {
+            warnings.push(Warning::File(bonesmith::io::Warning::LeftOut { path: rig.name.clone().into(), what }));
+        };
+        match &*self.model {
+            Model::Rig(rig) => Ok(rig.clone()),
+            Model::TwoLayer(two) => Ok(two.bake()),
+            Model::Ddm(ddm) => Ok(ddm.bake().unwrap_or_else(|| {
+                left_out(&ddm.rig, "multi-weights of Direct Delta Mush: the plain weights are taken".to_owned());
+                ddm.rig.clone()
+            })),
+            Model::Corrective(corrective) => {
+                left_out(&corrective.rig, format!("{} corrective shapes: the bones are taken", corrective.shapes.len()));
+                Ok(corrective.rig.clone())
+            }
+            other => Err(errors::kind(format!("a rig is needed, not {}", other.view().kind().text()))),
+        }
+    }
+
+    /// Borrowed.
+    pub fn view(&self) -> ModelRef<'_> {
+        self.model.view()
+    }
+
+    /// The figures against the animation that the model was made from; `None` where there is none. Measured once.
+    pub fn measured(&self, py: Python<'_>) -> PyResult<Option<Arc<Metrics>>> {
+        let reference = match &*self.against.lock().unwrap_or_else(PoisonError::into_inner) {
+            Against::Nothing => return Ok(None),
+            Against::Measured(metrics) => return Ok(Some(metrics.clone())),
+            Against::Animation(reference) => reference.clone(),
+        };
+        let measure = || -> Result<Metrics, Error> {
+            if reference.sum.is_some_and(|sum| sum != checksum(&reference.sequence)) {
+                let what = "the array was changed since the fit, so the rig cannot be measured against it: use evaluate";
+                return Err(Error::Unsupported(what.to_owned()));
+            }
+            Ok(metrics::evaluate_clips(&*self.model, &reference.clips, &reference.sequence)?)
+        };
+        let metrics = Arc::new(py.detach(measure).map_err(|error| errors::raise(py, error))?);
+        *self.against.lock().unwrap_or_else(PoisonError::into_inner) = Against::Measured(metrics.clone());
+        Ok(Some(metrics))
+    }
+
+    /// The animation that it is measured against, as long as that is kept.
+    pub fn original(&self) -> Option<MeshSequence> {
+        match &*self.against.lock().unwrap_or_else(PoisonError::into_inner) {
+            Against::Animation(reference) if reference.sum.is_none_or(|sum| sum == checksum(&reference.sequence)) => {
+                Some(reference.sequence.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A sum over all bits of all frames, the same on any number of threads.
+fn checksum(sequence: &MeshSequence) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let of_frame = |t: usize| {
+        let words: &[u32] = bytemuck::cast_slice(sequence.frame(t));
+        words.iter().fold(t as u64, |sum, &word| (sum.rotate_left(5) ^ u64::from(word)).wrapping_mul(FACTOR))
+    };
+    let frames: Vec<u64> = (0..sequence.frame_count()).into_par_iter().map(of_frame).collect();
+    frames.iter().fold(0, |sum, &frame| (sum.rotate_left(5) ^ frame).wrapping_mul(FACTOR))
+}

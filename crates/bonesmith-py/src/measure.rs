@@ -1,0 +1,139 @@
+//! Metrics, comparisons and reports.
+
+use std::path::{Path, PathBuf};
+
+use bonesmith::core::metrics::{self as figures, Metrics};
+use bonesmith::{Compared, comparison_scene, find_clip, fitting_clip, model_scene, write_report};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::json;
+
+use crate::errors;
+use crate::handle::Handle;
+use crate::run::{How, run};
+use crate::values::to_python;
+
+/// A size of a report in megabytes as bytes.
+fn bytes(py: Python<'_>, megabytes: f64) -> PyResult<u64> {
+    match megabytes > 0.0 && megabytes <= 1e6 {
+        true => Ok((megabytes * 1e6) as u64),
+        false => Err(errors::parameter(py, "report_max_mb", &megabytes.to_string(), "above 0 and at most 1000000")),
+    }
+}
+
+/// Figures by name; arrays are arrays.
+fn to_dict<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, PyDict>> {
+    let mut data = json!(metrics);
+    for array in ["per_frame", "per_vertex", "spread"] {
+        if let Some(map) = data.as_object_mut() {
+            map.remove(array);
+        }
+    }
+    let dict = to_python(py, &data)?.cast_into::<PyDict>()?;
+    dict.set_item("per_frame", PyArray1::from_slice(py, &metrics.per_frame))?;
+    dict.set_item("per_vertex", PyArray1::from_slice(py, &metrics.per_vertex))?;
+    Ok(dict)
+}
+
+/// Measures a clip of a model against an animation.
+#[pyfunction]
+pub fn evaluate<'py>(
+    py: Python<'py>,
+    model: &Handle,
+    animation: &Handle,
+    clip: Option<&str>,
+    how: How,
+) -> PyResult<Bound<'py, PyDict>> {
+    let sequence = animation.animation(py)?;
+    let view = model.view();
+    let found = run(py, &how, |_| {
+        let clip = match clip {
+            Some(_) => find_clip(view, clip)?,
+            None => fitting_clip(view, &sequence)?,
+        };
+        Ok(figures::evaluate(view, clip, &sequence)?)
+    })?;
+    to_dict(py, &found)
+}
+
+/// The figures of a model against the animation that it was made from; `None` where there is none.
+#[pyfunction]
+pub fn metrics<'py>(py: Python<'py>, model: &Handle) -> PyResult<Option<Bound<'py, PyDict>>> {
+    model.measured(py)?.map(|found| to_dict(py, &found)).transpose()
+}
+
+/// Measures several models against one animation, and writes a report where one is asked for.
+#[pyfunction]
+pub fn compare<'py>(
+    py: Python<'py>,
+    models: Vec<(String, PyRef<'py, Handle>)>,
+    animation: &Handle,
+    report: Option<(PathBuf, f64)>,
+    how: How,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let report = report.map(|(path, max_mb)| PyResult::Ok((path, bytes(py, max_mb)?))).transpose()?;
+    let sequence = animation.animation(py)?;
+    let models: Vec<_> = models.iter().map(|(name, handle)| (PathBuf::from(name), handle.model.clone())).collect();
+    let found = run(py, &how, |_| {
+        let compared = models.into_iter().map(|(name, model)| Compared::new(name, (*model).clone(), &sequence));
+        let compared: Vec<Compared> = compared.collect::<Result<_, _>>()?;
+        if let Some((path, max_bytes)) = &report {
+            write_report(&comparison_scene(&compared, &sequence), path, *max_bytes)?;
+        }
+        Ok(compared)
+    })?;
+    found.iter().map(|compared| to_dict(py, &compared.metrics)).collect()
+}
+
+/// The page of a model, beside an animation where there is one.
+fn rendered<T: Send>(
+    py: Python<'_>,
+    model: &Handle,
+    against: Option<&Handle>,
+    make: impl FnOnce(&bonesmith::report::Scene<'_>) -> Result<T, bonesmith::Error> + Send,
+) -> PyResult<T> {
+    let (original, measured) = match against {
+        Some(against) => (Some(against.animation(py)?), None),
+        None => {
+            let original = model.original();
+            (original, model.measured(py)?)
+        }
+    };
+    let (view, name) = (model.view(), PathBuf::from(model.view().name()));
+    let how = How::default();
+    run(py, &how, |_| {
+        let clip = original.as_ref().map(|sequence| fitting_clip(view, sequence)).transpose()?;
+        let own = match (&measured, &original, clip) {
+            (None, Some(sequence), Some(clip)) => Some(figures::evaluate(view, clip, sequence)?),
+            _ => None,
+        };
+        // Figures are those of the frames that are shown.
+        let shown = own.as_ref().or(measured.as_deref().filter(|_| original.is_some()));
+        make(&model_scene(&name, view, clip, shown, original.as_ref()))
+    })
+}
+
+/// Writes a report.
+#[pyfunction]
+pub fn report(
+    py: Python<'_>,
+    model: &Handle,
+    against: Option<&Handle>,
+    path: PathBuf,
+    max_mb: f64,
+) -> PyResult<()> {
+    let max_bytes = bytes(py, max_mb)?;
+    rendered(py, model, against, |scene| write_report(scene, &path, max_bytes).map(drop))
+}
+
+/// A report as text.
+#[pyfunction]
+pub fn page(py: Python<'_>, model: &Handle, against: Option<&Handle>, max_mb: f64) -> PyResult<String> {
+    let max_bytes = bytes(py, max_mb)?;
+    rendered(py, model, against, |scene| {
+        let page = bonesmith::report::render(scene, max_bytes);
+        let failed = |source| bonesmith::Error::Report { path: Path::new("report").to_owned(), source };
+        Ok(page.map_err(failed)?.html)
+    })
+}

@@ -1,0 +1,325 @@
+//! Parts of a model as arrays, and its poses.
+
+use bonesmith::core::deform;
+use bonesmith::glam::{DAffine3, DMat3, DVec3, Vec3};
+use bonesmith::{Model, ModelRef, Rig};
+use numpy::ndarray::Array4;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyArrayMethods, PyUntypedArrayMethods};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+
+use crate::arrays::{converted, real, view, wrong_shape};
+use crate::errors;
+use crate::handle::Handle;
+use crate::values::to_python;
+
+/// Rows and columns of a 4x4 matrix, row by row.
+fn matrix(m: &DAffine3) -> [f64; 16] {
+    let (c, t) = (&m.matrix3, m.translation);
+    let row = |r: usize| [c.x_axis[r], c.y_axis[r], c.z_axis[r], t[r]];
+    let mut all = [0.0; 16];
+    (0..3).for_each(|r| all[4 * r..4 * r + 4].copy_from_slice(&row(r)));
+    all[15] = 1.0;
+    all
+}
+
+/// [K, 4, 4] matrices as an array [rows, columns, 4, 4].
+fn matrices<'py>(
+    py: Python<'py>,
+    transforms: &[DAffine3],
+    rows: usize,
+    columns: usize,
+) -> PyResult<Bound<'py, PyArray4<f64>>> {
+    let numbers: Vec<f64> = transforms.iter().flat_map(matrix).collect();
+    let shaped = Array4::from_shape_vec((rows, columns, 4, 4), numbers);
+    Ok(shaped.map_err(|error| errors::internal(py, &error.to_string()))?.into_pyarray(py))
+}
+
+impl Handle {
+    fn bones(&self) -> PyResult<&Rig> {
+        let view = self.model.view();
+        view.rig().ok_or_else(|| errors::kind(format!("{} has no bones", view.kind().text())))
+    }
+}
+
+/// Positions as an array of as many rows.
+fn positions<'py>(py: Python<'py>, poses: Vec<Vec<Vec3>>, n: usize) -> PyResult<Bound<'py, PyArray3<f32>>> {
+    let k = poses.len();
+    let mut numbers: Vec<f32> = Vec::with_capacity(3 * k * n);
+    poses.iter().for_each(|pose| numbers.extend_from_slice(bytemuck::cast_slice(pose)));
+    numbers.into_pyarray(py).reshape([k, n, 3])
+}
+
+#[pymethods]
+impl Handle {
+    /// The kind, as files name it.
+    fn kind(&self) -> &'static str {
+        self.view().kind().id()
+    }
+
+    /// The kind in words.
+    fn kind_text(&self) -> &'static str {
+        self.view().kind().text()
+    }
+
+    fn name(&self) -> &str {
+        self.view().name()
+    }
+
+    fn vertex_count(&self) -> usize {
+        self.view().vertex_count()
+    }
+
+    fn face_count(&self) -> usize {
+        self.view().surface().topology.face_count()
+    }
+
+    fn bone_count(&self) -> usize {
+        self.view().bone_count()
+    }
+
+    fn virtual_bone_count(&self) -> usize {
+        self.view().virtual_bone_count()
+    }
+
+    fn max_influences(&self) -> usize {
+        self.view().max_influences()
+    }
+
+    /// Bytes at run time, with the motion of all clips.
+    fn nbytes(&self) -> usize {
+        self.view().bytes()
+    }
+
+    fn bone_kind(&self) -> PyResult<String> {
+        Ok(format!("{:?}", self.bones()?.kind).to_lowercase())
+    }
+
+    /// The parameters that made it; `None` where they are not known.
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &serde_json::from_str(self.view().params_json()).unwrap_or_default())
+    }
+
+    /// How it was made; `None` where that is not known.
+    fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.record)
+    }
+
+    /// Name and frames of each clip.
+    fn clips(&self) -> Vec<(String, usize)> {
+        self.view().clips().iter().map(|clip| (clip.name.to_owned(), clip.frame_count())).collect()
+    }
+
+    /// [F] seconds of a clip's frames.
+    fn times<'py>(&self, py: Python<'py>, clip: usize) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let clips = self.view().clips();
+        let clip = clips.get(clip).ok_or_else(|| PyIndexError::new_err(format!("there is no clip {clip}")))?;
+        Ok(PyArray1::from_slice(py, clip.times_secs))
+    }
+
+    /// [N, 3] rest pose: a view.
+    fn rest<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let rest = slf.get().view().rest();
+        view(slf, bytemuck::cast_slice(rest), rest.len(), 3)
+    }
+
+    /// [N, 3] positions of a frame of an animation: a view.
+    fn frame<'py>(slf: &Bound<'py, Self>, t: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        match &*slf.get().model {
+            Model::Sequence(sequence) if t < sequence.frame_count() => {
+                let frame = sequence.frame(t);
+                view(slf, bytemuck::cast_slice(frame), frame.len(), 3)
+            }
+            other => Err(PyIndexError::new_err(format!("{} has no frame {t}", other.view().kind().text()))),
+        }
+    }
+
+    /// Corners of all faces, and how many each face has.
+    fn faces<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>) {
+        let topology = &self.view().surface().topology;
+        let counts: Vec<u32> = topology.faces().map(|face| face.len() as u32).collect();
+        (PyArray1::from_slice(py, topology.corners()), counts.into_pyarray(py))
+    }
+
+    /// [T, 3] triangles of all faces.
+    fn triangles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<u32>>> {
+        let triangles = self.view().surface().topology.vertex_triangles();
+        triangles.as_flattened().to_vec().into_pyarray(py).reshape([triangles.len(), 3])
+    }
+
+    fn names(&self) -> PyResult<Vec<String>> {
+        Ok(self.bones()?.bones.iter().map(|bone| bone.name.clone()).collect())
+    }
+
+    /// [B] parents; -1 for roots.
+    fn parents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i32>>> {
+        let parent = |bone: &bonesmith::core::Bone| bone.parent.map_or(-1, |j| j as i32);
+        Ok(self.bones()?.bones.iter().map(parent).collect::<Vec<_>>().into_pyarray(py))
+    }
+
+    /// [B, 4, 4] place and orientation of the bones in the rest pose.
+    fn binds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let binds: Vec<f64> = self.bones()?.bones.iter().flat_map(|bone| matrix(&bone.world_from_bind)).collect();
+        binds.into_pyarray(py).reshape([self.bones()?.bone_count(), 4, 4])
+    }
+
+    /// [F, B, 4, 4] transforms of a clip.
+    fn transforms<'py>(&self, py: Python<'py>, clip: usize) -> PyResult<Bound<'py, PyArray4<f64>>> {
+        let rig = self.bones()?;
+        let clip = rig.clips.get(clip).ok_or_else(|| PyIndexError::new_err(format!("there is no clip {clip}")))?;
+        matrices(py, &clip.posed_from_rest, clip.frame_count(), rig.bone_count())
+    }
+
+    /// [N, B] weights through all layers.
+    fn dense_weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let (model, n, b) = (self.view(), self.view().vertex_count(), self.bones()?.bone_count());
+        let mut dense = vec![0.0f32; n * b];
+        for i in 0..n {
+            model.weights_on_bones(i).into_iter().for_each(|(j, w)| dense[i * b + j] = w as f32);
+        }
+        dense.into_pyarray(py).reshape([n, b])
+    }
+
+    /// Rows, columns and values of the weights through all layers: starts [N + 1], bones, weights.
+    #[allow(clippy::type_complexity, reason = "three arrays of Python")]
+    fn sparse_weights<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<f32>>)> {
+        self.bones()?;
+        let (mut starts, mut bones, mut weights) = (vec![0i64], Vec::new(), Vec::new());
+        for i in 0..self.view().vertex_count() {
+            let mut row = self.view().weights_on_bones(i);
+            row.sort_by_key(|(j, _)| *j);
+            for (j, w) in row {
+                bones.push(j as i32);
+                weights.push(w as f32);
+            }
+            starts.push(bones.len() as i64);
+        }
+        Ok((starts.into_pyarray(py), bones.into_pyarray(py), weights.into_pyarray(py)))
+    }
+
+    /// [N, K] bones, or virtual bones, of each vertex: a view.
+    fn joint_indices<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<u16>>> {
+        slf.get().bones()?;
+        let handle = slf.get();
+        let weights = handle.view().weights().ok_or_else(|| errors::kind("the model has no weights".to_owned()))?;
+        view(slf, weights.bone_table(), weights.vertex_count(), weights.slots())
+    }
+
+    /// [N, K] weights of each vertex: a view.
+    fn joint_weights<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        slf.get().bones()?;
+        let handle = slf.get();
+        let weights = handle.view().weights().ok_or_else(|| errors::kind("the model has no weights".to_owned()))?;
+        view(slf, weights.weight_table(), weights.vertex_count(), weights.slots())
+    }
+
+    /// [M, c] bones and weights of the virtual bones of a two-layer rig: views.
+    #[allow(clippy::type_complexity, reason = "two arrays of Python")]
+    fn blends<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyArray2<u16>>, Bound<'py, PyArray2<f32>>)> {
+        let Model::TwoLayer(two) = &*slf.get().model else {
+            return Err(errors::kind("only a rig with two layers blends bones".to_owned()));
+        };
+        let (count, slots) = (two.blends.count(), two.blends.slots());
+        Ok((view(slf, two.blends.bone_table(), count, slots)?, view(slf, two.blends.weight_table(), count, slots)?))
+    }
+
+    /// Variant of Direct Delta Mush.
+    fn variant(&self) -> PyResult<u8> {
+        let Model::Ddm(ddm) = &*self.model else { return Err(errors::kind("no Direct Delta Mush rig".to_owned())) };
+        Ok(ddm.variant.into())
+    }
+
+    /// Corrective shapes [R, N, 3].
+    fn shapes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<f32>>> {
+        let Model::Corrective(corrective) = &*self.model else {
+            return Err(errors::kind("the rig has no corrective shapes".to_owned()));
+        };
+        let shapes = corrective.shapes.iter().map(|shape| shape.offsets.clone()).collect();
+        positions(py, shapes, corrective.rig.vertex_count())
+    }
+
+    /// [F, R] weights of the corrective shapes in a clip.
+    fn shape_weights<'py>(&self, py: Python<'py>, clip: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let Model::Corrective(corrective) = &*self.model else {
+            return Err(errors::kind("the rig has no corrective shapes".to_owned()));
+        };
+        let frames = self.view().clips().get(clip).map_or(0, |clip| clip.frame_count());
+        let weights = (0..frames).flat_map(|t| corrective.shapes.iter().map(move |shape| shape.weights[clip][t]));
+        let weights: Vec<f32> = weights.collect();
+        weights.into_pyarray(py).reshape([frames, corrective.shapes.len()])
+    }
+
+    /// All clips, or one, as an animation.
+    #[pyo3(signature = (clip = None))]
+    fn bake(&self, py: Python<'_>, clip: Option<usize>) -> PyResult<Self> {
+        let model = self.model.clone();
+        let baked = py.detach(|| bonesmith::io::baked_clips(model.view(), clip));
+        let baked = baked.ok_or_else(|| errors::input(py, "the model has no animation"))?;
+        let sequence = bonesmith::MeshSequence::try_from(baked).map_err(|error| errors::raise(py, error.into()))?;
+        Ok(Self::of_animation(sequence, false))
+    }
+}
+
+/// [K, N, 3] positions in frames of a clip.
+#[pyfunction]
+pub fn pose<'py>(
+    py: Python<'py>,
+    model: &Handle,
+    frames: Vec<usize>,
+    clip: usize,
+) -> PyResult<Bound<'py, PyArray3<f32>>> {
+    let view = model.view();
+    let clips = view.clips();
+    let count = clips.get(clip).ok_or_else(|| PyIndexError::new_err(format!("there is no clip {clip}")))?.frame_count();
+    if let Some(t) = frames.iter().find(|t| **t >= count) {
+        return Err(PyIndexError::new_err(format!("frame {t} of {count} (0 to {})", count.saturating_sub(1))));
+    }
+    let poses = py.detach(|| frames.par_iter().map(|&t| view.posed(clip, t)).collect::<Vec<_>>());
+    positions(py, poses, view.vertex_count())
+}
+
+/// [K, N, 3] positions with bones at [K, B, 4, 4].
+#[pyfunction]
+pub fn pose_matrices<'py>(
+    py: Python<'py>,
+    model: &Handle,
+    matrices: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArray3<f32>>> {
+    let (view, rig) = (model.view(), model.bones()?);
+    let array = real(matrices, "matrices")?;
+    let b = rig.bone_count();
+    let &[_, bones, 4, 4] = array.shape() else { return Err(wrong_shape("matrices", &array, "[K, B, 4, 4]")) };
+    if bones != b {
+        return Err(wrong_shape("matrices", &array, &format!("[K, {b}, 4, 4]")));
+    }
+    let typed = converted(&array, "float64")?.cast_into::<PyArray4<f64>>()?;
+    let typed = typed.try_readonly()?;
+    let mut poses: Vec<Vec<DAffine3>> = Vec::new();
+    for (k, pose) in typed.as_array().outer_iter().enumerate() {
+        let mut transforms = Vec::with_capacity(b);
+        for (j, m) in pose.outer_iter().enumerate() {
+            let finite = m.iter().all(|x| x.is_finite());
+            if !finite || [m[[3, 0]], m[[3, 1]], m[[3, 2]], m[[3, 3]]] != [0.0, 0.0, 0.0, 1.0] {
+                let text = format!("matrices[{k}, {j}] is no transform: finite numbers and a last row of 0 0 0 1 are needed");
+                return Err(errors::input(py, &text));
+            }
+            let column = |c: usize| DVec3::new(m[[0, c]], m[[1, c]], m[[2, c]]);
+            transforms.push(DAffine3::from_mat3_translation(
+                DMat3::from_cols(column(0), column(1), column(2)),
+                column(3),
+            ));
+        }
+        poses.push(transforms);
+    }
+    let posed = |pose: &Vec<DAffine3>| match view {
+        ModelRef::TwoLayer(two) => deform::two_layer(two, pose),
+        ModelRef::Ddm(ddm) => deform::ddm_f64(ddm, pose),
+        _ => deform::lbs(&rig.rest, &rig.weights, pose),
+    };
+    let posed = py.detach(|| poses.par_iter().map(posed).collect::<Vec<_>>());
+    positions(py, posed, view.vertex_count())
+}

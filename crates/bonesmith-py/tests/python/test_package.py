@@ -1,0 +1,56 @@
+"""The package: import, console command, examples."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+import bonesmith
+
+HERE = Path(__file__).resolve().parents[2]
+
+
+def python(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+def test_import_is_quick_and_needs_no_numpy() -> None:
+    code = "import sys, time; t = time.perf_counter(); import bonesmith; s = time.perf_counter() - t\n"
+    code += "print(s); assert 'numpy' not in sys.modules and 'scipy' not in sys.modules"
+    runs = [python("-c", code) for _ in range(5)]
+    assert all(run.returncode == 0 for run in runs), runs[0].stderr
+    assert min(float(run.stdout) for run in runs) < 0.08
+
+
+def test_the_console_command_is_the_program(run: Callable[..., str], tmp_path: Path) -> None:
+    assert python("-m", "bonesmith", "--version").stdout == run("--version")
+    assert bonesmith.__version__ in run("--version")
+    assert python("-m", "bonesmith", "help", "fit").stdout == run("help", "fit")
+    demo = python("-m", "bonesmith", "demo", "--quiet", "--bones", 4, "-o", tmp_path / "ours")
+    assert demo.returncode == 0, demo.stderr
+    run("demo", "--quiet", "--bones", 4, "-o", tmp_path / "theirs")
+    ours, theirs = (tmp_path / folder / "demo.glb" for folder in ("ours", "theirs"))
+    assert ours.read_bytes() == theirs.read_bytes()
+    bad = python("-m", "bonesmith", "fit", tmp_path / "nothing.npz", "-o", tmp_path / "x.glb")
+    assert bad.returncode == 2 and "no such file" in bad.stderr
+    script = Path(sys.executable).with_name("bonesmith")
+    if script.is_file():
+        assert subprocess.run([script, "--version"], capture_output=True, text=True).stdout == run("--version")
+
+
+@pytest.mark.parametrize("name", ["cloth_to_glb.py", "compare_seeds.py", "many_sequences.py"])
+def test_examples_run(name: str, tmp_path: Path) -> None:
+    done = python(HERE / "examples" / name, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
+
+
+def test_a_bug_is_an_exception_that_asks_for_a_report() -> None:
+    error = bonesmith.InternalError("x")
+    assert isinstance(error, bonesmith.BonesmithError)

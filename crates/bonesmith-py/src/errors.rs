@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use bonesmith::core::SequenceError;
+use bonesmith::core::compress::CompressError;
+use bonesmith::core::ddm::DdmError;
+use bonesmith::core::fit::FitError;
 use bonesmith::core::mesh::surface::SurfaceError;
 use bonesmith::core::mesh::topology::TopologyError;
-use bonesmith::core::SequenceError;
-use bonesmith::core::fit::FitError;
+use bonesmith::core::reduce::ReduceError;
+use bonesmith::core::refit::RefitError;
 use bonesmith::io::IoError;
 use bonesmith::{Error, PickError, Warning};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError};
@@ -48,6 +52,18 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
             ("ParameterError", Facts { number: Some(*bones as f64), option: Some("bones"), ..Facts::default() })
         }
         Error::Fit(_) | Error::EigenSkin(_) | Error::Unsupported(_) => ("ParameterError", Facts::default()),
+        Error::Reduce(ReduceError::BadParameter { .. }) | Error::Compress(CompressError::BadParameter { .. }) => {
+            ("ParameterError", Facts::default())
+        }
+        Error::Ddm(DdmError::MapValue { vertex, value, .. }) => {
+            let facts = Facts { vertex: Some(*vertex), number: Some(f64::from(*value)), ..Facts::default() };
+            ("ParameterError", facts)
+        }
+        Error::Ddm(DdmError::BadParameter { .. } | DdmError::MapLength { .. }) => ("ParameterError", Facts::default()),
+        Error::Reduce(ReduceError::Poses(_)) | Error::Compress(CompressError::Poses(_)) => {
+            ("MismatchError", Facts::default())
+        }
+        Error::Refit(RefitError::VertexCount { .. } | RefitError::NoMotion { .. }) => ("MismatchError", Facts::default()),
         Error::Reduce(_) | Error::Compress(_) | Error::Ddm(_) | Error::Refit(_) => ("SolveError", Facts::default()),
         Error::Mismatch(_) => ("MismatchError", Facts::default()),
         Error::Metrics { .. } => ("MismatchError", Facts::default()),

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::errors;
+use crate::run::quickly;
 
 /// A model of any kind. Never changed; arrays may show its memory.
 #[pyclass(frozen, module = "bonesmith._native")]
@@ -21,14 +22,17 @@ pub struct Handle {
     pub record: Value,
 }
 
-/// What the figures of a model are measured against.
-pub enum Against {
-    /// Nothing is known.
-    Nothing,
-    /// An animation, not measured yet.
-    Animation(Reference),
-    /// Measured.
-    Measured(Arc<Metrics>),
+/// What a model is measured against, and its figures once they are measured.
+#[derive(Default)]
+pub struct Against {
+    reference: Option<Reference>,
+    metrics: Option<Arc<Metrics>>,
+}
+
+impl From<Option<Reference>> for Against {
+    fn from(reference: Option<Reference>) -> Self {
+        Self { reference, metrics: None }
+    }
 }
 
 /// An animation, and the clips of the model that are its frames.
@@ -43,12 +47,12 @@ pub struct Reference {
 impl Handle {
     /// Of a model that nothing more is known about.
     pub fn new(model: impl Into<Model>) -> Self {
-        Self::made(model, Against::Nothing, Value::Null)
+        Self::made(model, None, Value::Null)
     }
 
     /// Of a model that was made, and is measured when that is asked for.
-    pub fn made(model: impl Into<Model>, against: Against, record: Value) -> Self {
-        Self { model: Arc::new(model.into()), is_shared: false, against: Mutex::new(against), record }
+    pub fn made(model: impl Into<Model>, against: Option<Reference>, record: Value) -> Self {
+        Self { model: Arc::new(model.into()), is_shared: false, against: Mutex::new(against.into()), record }
     }
 
     /// An animation.
@@ -66,7 +70,7 @@ impl Handle {
         if let Model::Sequence(sequence) = &*self.model {
             return Ok(sequence.clone());
         }
-        let baked = py.detach(|| bonesmith::baked(&*self.model)).map_err(|error| errors::raise(py, error))?;
+        let baked = quickly(py, || bonesmith::baked(&*self.model))?;
         baked.ok_or_else(|| errors::raise(py, Error::Unsupported("the model has no animation".to_owned())))
     }
 
@@ -102,10 +106,13 @@ impl Handle {
 
     /// The figures against the animation that the model was made from; `None` where there is none. Measured once.
     pub fn measured(&self, py: Python<'_>) -> PyResult<Option<Arc<Metrics>>> {
-        let reference = match &*self.against.lock().unwrap_or_else(PoisonError::into_inner) {
-            Against::Nothing => return Ok(None),
-            Against::Measured(metrics) => return Ok(Some(metrics.clone())),
-            Against::Animation(reference) => reference.clone(),
+        let reference = {
+            let against = self.against.lock().unwrap_or_else(PoisonError::into_inner);
+            match (&against.metrics, &against.reference) {
+                (Some(metrics), _) => return Ok(Some(metrics.clone())),
+                (None, None) => return Ok(None),
+                (None, Some(reference)) => reference.clone(),
+            }
         };
         let measure = || -> Result<Metrics, Error> {
             if reference.sum.is_some_and(|sum| sum != checksum(&reference.sequence)) {
@@ -114,19 +121,20 @@ impl Handle {
             }
             Ok(metrics::evaluate_clips(&*self.model, &reference.clips, &reference.sequence)?)
         };
-        let metrics = Arc::new(py.detach(measure).map_err(|error| errors::raise(py, error))?);
-        *self.against.lock().unwrap_or_else(PoisonError::into_inner) = Against::Measured(metrics.clone());
+        let metrics = Arc::new(quickly(py, measure)?);
+        self.against.lock().unwrap_or_else(PoisonError::into_inner).metrics = Some(metrics.clone());
         Ok(Some(metrics))
     }
 
-    /// The animation that it is measured against, as long as that is kept.
+    /// The animation that it is measured against, if it is kept and has not changed.
     pub fn original(&self) -> Option<MeshSequence> {
-        match &*self.against.lock().unwrap_or_else(PoisonError::into_inner) {
-            Against::Animation(reference) if reference.sum.is_none_or(|sum| sum == checksum(&reference.sequence)) => {
-                Some(reference.sequence.clone())
-            }
-            _ => None,
-        }
+        let reference = self.against.lock().unwrap_or_else(PoisonError::into_inner).reference.clone()?;
+        reference.sum.is_none_or(|sum| sum == checksum(&reference.sequence)).then_some(reference.sequence)
+    }
+
+    /// Drops the animation that it is measured against.
+    pub fn forget(&self) {
+        self.against.lock().unwrap_or_else(PoisonError::into_inner).reference = None;
     }
 }
 

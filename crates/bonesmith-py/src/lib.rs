@@ -38,6 +38,8 @@ mod _native {
     #[pymodule_export]
     use super::parts::{pose, pose_matrices};
     #[pymodule_export]
+    use super::run::panic_for_tests;
+    #[pymodule_export]
     use super::stages::{compress, ddm, delta_mush, fit, fit_clips, reduce, refit, sweep};
     #[pymodule_export]
     use super::values::options;

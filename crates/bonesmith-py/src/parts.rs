@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use crate::arrays::{converted, real, view, wrong_shape};
 use crate::errors;
 use crate::handle::Handle;
+use crate::run::quickly;
 use crate::values::to_python;
 
 /// Rows and columns of a 4x4 matrix, row by row.
@@ -253,11 +254,15 @@ impl Handle {
         weights.into_pyarray(py).reshape([frames, corrective.shapes.len()])
     }
 
+    /// Drops the animation that it is measured against.
+    fn forget_animation(&self) {
+        self.forget();
+    }
+
     /// All clips, or one, as an animation.
     #[pyo3(signature = (clip = None))]
     fn bake(&self, py: Python<'_>, clip: Option<usize>) -> PyResult<Self> {
-        let model = self.model.clone();
-        let baked = py.detach(|| bonesmith::io::baked_clips(model.view(), clip));
+        let baked = quickly(py, || Ok(bonesmith::io::baked_clips(self.view(), clip)))?;
         let baked = baked.ok_or_else(|| errors::input(py, "the model has no animation"))?;
         let sequence = bonesmith::MeshSequence::try_from(baked).map_err(|error| errors::raise(py, error.into()))?;
         Ok(Self::of_animation(sequence, false))
@@ -278,7 +283,7 @@ pub fn pose<'py>(
     if let Some(t) = frames.iter().find(|t| **t >= count) {
         return Err(PyIndexError::new_err(format!("frame {t} of {count} (0 to {})", count.saturating_sub(1))));
     }
-    let poses = py.detach(|| frames.par_iter().map(|&t| view.posed(clip, t)).collect::<Vec<_>>());
+    let poses = quickly(py, || Ok(frames.par_iter().map(|&t| view.posed(clip, t)).collect::<Vec<_>>()))?;
     positions(py, poses, view.vertex_count())
 }
 
@@ -320,6 +325,6 @@ pub fn pose_matrices<'py>(
         ModelRef::Ddm(ddm) => deform::ddm_f64(ddm, pose),
         _ => deform::lbs(&rig.rest, &rig.weights, pose),
     };
-    let posed = py.detach(|| poses.par_iter().map(posed).collect::<Vec<_>>());
+    let posed = quickly(py, || Ok(poses.par_iter().map(posed).collect::<Vec<_>>()))?;
     positions(py, posed, view.vertex_count())
 }

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,6 +109,24 @@ pub fn run<T: Send>(
         (_, Err(panic)) => Err(errors::internal(py, &message(&*panic))),
         (Some(raised), Ok(_)) => Err(raised),
         (None, Ok(result)) => result.map_err(|error| errors::raise(py, error)),
+    }
+}
+
+/// Runs short work on this thread, without the interpreter's lock. A panic is an exception here, too.
+pub fn quickly<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+    // What the work leaves behind after a panic is dropped with it.
+    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+        Ok(result) => result.map_err(|error| errors::raise(py, error)),
+        Err(panic) => Err(errors::internal(py, &message(&*panic))),
+    }
+}
+
+/// Panics, as a bug would: for the test that this is an exception.
+#[pyfunction]
+pub fn panic_for_tests(py: Python<'_>, quick: bool) -> PyResult<()> {
+    match quick {
+        true => quickly(py, || panic!("as asked for")),
+        false => run(py, &How::default(), |_| panic!("as asked for")),
     }
 }
 

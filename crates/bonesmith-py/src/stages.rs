@@ -9,8 +9,8 @@ use pyo3::types::PyDict;
 use serde_json::{Value, json};
 
 use crate::errors;
-use crate::handle::{Against, Handle};
-use crate::run::{How, run};
+use crate::handle::Handle;
+use crate::run::{How, quickly, run};
 use crate::values::{to_python, values};
 
 /// The record of a fit.
@@ -41,7 +41,7 @@ pub fn fit(py: Python<'_>, animation: &Handle, given: &Bound<'_, PyDict>, how: H
     let mut record = record("fit", &fit.info, fit.wall_secs);
     record["skeleton"] = json!(fit.skeleton);
     errors::warn(py, &found, 1)?;
-    Ok(Handle::made(fit.model, Against::Animation(reference), record))
+    Ok(Handle::made(fit.model, Some(reference), record))
 }
 
 /// Clips of one mesh, as the library takes them.
@@ -63,7 +63,7 @@ fn refitted(py: Python<'_>, animations: &[PyRef<'_, Handle>], command: &str, fit
     let shared = animations.iter().find(|handle| handle.is_shared());
     let reference = shared.unwrap_or(&animations[0]).reference(&body.sequence, spans);
     errors::warn(py, &fit.warnings, 1)?;
-    Ok(Handle::made(rig, Against::Animation(reference), record))
+    Ok(Handle::made(rig, Some(reference), record))
 }
 
 /// One set of bones for several clips.
@@ -110,7 +110,7 @@ fn source(py: Python<'_>, rig: &Handle, examples: Option<&Handle>) -> PyResult<S
     let rig = rig.rig(&mut found)?;
     let examples = examples.map(|examples| examples.animation(py)).transpose()?;
     errors::warn(py, &found, 1)?;
-    py.detach(|| SourceRig::new(rig, examples)).map_err(|error| errors::raise(py, error))
+    quickly(py, || SourceRig::new(rig, examples))
 }
 
 /// The model of a simplification, to be measured against examples, the rig's own motion or variant 0.
@@ -131,7 +131,7 @@ fn simplified(py: Python<'_>, made: Simplified, source: &SourceRig, examples: Op
         None => Handle::of_animation(sequence.clone(), false).reference(sequence, vec![0]),
     });
     errors::warn(py, &made.warnings, 1)?;
-    Ok(Handle::made(made.model, reference.map_or(Against::Nothing, Against::Animation), record))
+    Ok(Handle::made(made.model, reference, record))
 }
 
 /// Fewer influences.

@@ -76,7 +76,6 @@ fn functions() -> Vec<Function> {
     let not_mush: Vec<&str> =
         not_mush.into_iter().chain(["translation_range", "without", "smooth", "max_rounds"]).collect();
     let work = &[THREADS, PROGRESS];
-    let none = &[];
     vec![
         Function {
             name: "load",
@@ -91,17 +90,17 @@ fn functions() -> Vec<Function> {
             more: &[("normalise", "bool", "False", "Accept weights of an npz that are negative or do not sum to 1, and correct them.")],
             returns: ("Model", "`Animation`, `Rig`, `TwoLayerRig`, `DdmRig`, `CorrectiveRig` or `Basis`."),
             body: "return read(path, {options}, bake=False, normalise=normalise)",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "load_animation",
             about: "Read a file as an animation: rigs and morph targets are baked.",
             positional: &[("path", "PathLike | Sequence[PathLike]", "", "As for `load`.")],
             options: LOAD.iter().collect(),
-            more: none,
+            more: &[],
             returns: ("Animation", ""),
             body: "found = read(path, {options}, bake=True, normalise=False)\n    assert isinstance(found, Animation)\n    return found",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "fit",
@@ -121,7 +120,7 @@ fn functions() -> Vec<Function> {
             more: &[TIMES, FPS, NAME, THREADS, PROGRESS],
             returns: ("Sweep", "The errors, and the number of bones beyond which more buy less."),
             body: "options: dict[str, Any] = {options}\n    numbers = [int(count) for count in options.pop(\"counts\")]\n    handle = handle_of(verts, faces, rest, times, fps, name)\n    return Sweep(_native.sweep(handle, numbers, options, {how}))",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "refit",
@@ -131,7 +130,7 @@ fn functions() -> Vec<Function> {
             more: work,
             returns: ("Rig", "The rig with new weights, motion or both."),
             body: "handles = clips_of(animation) or [handle_of(animation, name=rig.name)]\n    return cast(Rig, wrapped(_native.refit(rig_handle(rig), handles, {options}, {how})))",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "add_bones",
@@ -141,7 +140,7 @@ fn functions() -> Vec<Function> {
             more: work,
             returns: ("Rig", "The rig with new bones and weights."),
             body: "handles = clips_of(animation) or [handle_of(animation, name=rig.name)]\n    options: dict[str, Any] = {options}\n    options[\"add_bones\"] = count\n    return cast(Rig, wrapped(_native.refit(rig_handle(rig), handles, options, {how})))",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "reduce",
@@ -151,7 +150,7 @@ fn functions() -> Vec<Function> {
             more: work,
             returns: ("Rig", "The rig with fewer influences."),
             body: "handle = None if examples is None else handle_of(examples)\n    return cast(Rig, wrapped(_native.reduce(rig_handle(rig), handle, {options}, {how})))",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "compress",
@@ -161,7 +160,7 @@ fn functions() -> Vec<Function> {
             more: work,
             returns: ("TwoLayerRig", "The rig with virtual bones."),
             body: "handle = None if examples is None else handle_of(examples)\n    return cast(TwoLayerRig, wrapped(_native.compress(rig_handle(rig), handle, {options}, {how})))",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "ddm",
@@ -171,7 +170,7 @@ fn functions() -> Vec<Function> {
             more: work,
             returns: ("DdmRig", "The rig with multi-weights. Its metrics are against variant 0 in float64."),
             body: "return cast(DdmRig, wrapped(_native.ddm(rig_handle(rig), {options}, {how})))",
-            overloads: none,
+            overloads: &[],
         },
         Function {
             name: "delta_mush",
@@ -181,7 +180,7 @@ fn functions() -> Vec<Function> {
             more: work,
             returns: ("Animation", "The smoothed frames."),
             body: "return cast(Animation, wrapped(_native.delta_mush(rig_handle(rig), {options}, {how})))",
-            overloads: none,
+            overloads: &[],
         },
     ]
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, Union, overload
 
@@ -132,6 +131,8 @@ class View:
         self.height = height
 
     def _repr_html_(self) -> str:
+        import html
+
         source = html.escape(self.page, quote=True)
         style = f"width:100%;height:{int(self.height)}px;border:0"
         return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{source}"></iframe>'
@@ -228,13 +229,17 @@ class Model:
     def metrics(self) -> Metrics | None:
         """The figures against the animation that it was made from, measured at the first use; ``None`` for a model that was loaded.
 
-        An array that was fitted without a copy is kept until then. If its numbers have changed meanwhile, this raises; `evaluate` measures
-        against any animation.
+        The animation is kept for this and for reports; an array that was fitted without a copy, too. If its numbers have changed meanwhile,
+        this raises; `evaluate` measures against any animation.
         """
         if self._metrics is None:
             data = _native.metrics(self._handle)
             self._metrics = None if data is None else Metrics(data)
         return self._metrics
+
+    def forget_animation(self) -> None:
+        """Drops the animation that it was made from, and with it an array that was fitted without a copy. Metrics that were read stay."""
+        self._handle.forget_animation()
 
     def _clip(self, clip: int | str) -> int:
         clips = self._handle.clips()
@@ -333,7 +338,7 @@ class Model:
         path : path-like
             The file, ``.html``.
         against : Model or None, default: None
-            The animation to compare with. ``None``: the one that it was made from, as long as that is kept (see `metrics`).
+            The animation to compare with. ``None``: the one that it was made from, where there is one (see `metrics`).
         report_max_mb : float, default: 25
             Maximum size of the report in MB; frames are left out evenly where all would be too much.
         """
@@ -401,7 +406,7 @@ class Animation(Model):
         Short name, for outputs.
     """
 
-    _kinds = ("sequence",)
+    _kinds: tuple[str, ...] = ("sequence",)
 
     def __init__(
         self,
@@ -439,13 +444,13 @@ class Animation(Model):
 class Basis(Model):
     """Trajectories that vertices mix, without bones: the methods ``cpca`` and ``svd``."""
 
-    _kinds = ("basis",)
+    _kinds: tuple[str, ...] = ("basis",)
 
 
 class Rig(Model):
     """Bones, weights, a rest pose, and bone motion."""
 
-    _kinds = ("lbs",)
+    _kinds: tuple[str, ...] = ("lbs",)
 
     @property
     def bone_count(self) -> int:
@@ -541,7 +546,7 @@ class Rig(Model):
 class TwoLayerRig(Rig):
     """A rig whose vertices blend virtual bones, which blend bones. `joint_indices` and `joint_weights` are those of virtual bones."""
 
-    _kinds = ("two_layer",)
+    _kinds: tuple[str, ...] = ("two_layer",)
 
     @property
     def virtual_bone_count(self) -> int:
@@ -562,7 +567,7 @@ class TwoLayerRig(Rig):
 class DdmRig(Rig):
     """A rig with multi-weights: Direct Delta Mush, compressed or not."""
 
-    _kinds = ("ddm", "compressed_ddm")
+    _kinds: tuple[str, ...] = ("ddm", "compressed_ddm")
 
     @property
     def virtual_bone_count(self) -> int:
@@ -578,7 +583,7 @@ class DdmRig(Rig):
 class CorrectiveRig(Rig):
     """A rig with corrective shapes."""
 
-    _kinds = ("shaped",)
+    _kinds: tuple[str, ...] = ("shaped",)
 
     @property
     def shapes(self) -> Floats:

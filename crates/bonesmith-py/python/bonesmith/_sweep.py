@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,6 +51,8 @@ class Sweep:
             file.write(text)
 
     def _repr_html_(self) -> str:
+        import html
+
         source = html.escape(self._page, quote=True)
         return f'<iframe sandbox style="width:100%;height:720px;border:0" srcdoc="{source}"></iframe>'
 

@@ -35,7 +35,7 @@ def test_wrong_dtypes(dtype: Any) -> None:
 
 def test_lists_that_are_no_array() -> None:
     with pytest.raises(ValueError):
-        bonesmith.fit([[[0, 0, 0], [1, 1]], [[0, 0, 0]]])  # type: ignore[list-item]
+        bonesmith.fit([[[0, 0, 0], [1, 1]], [[0, 0, 0]]])
     with pytest.raises(TypeError):
         bonesmith.fit(None)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="bonesmith.load"):
@@ -75,7 +75,7 @@ def test_faces_out_of_range(verts: Floats, faces: Faces) -> None:
     with pytest.raises(bonesmith.InputError, match="corners"):
         bonesmith.fit(verts, [[0, 1]])
     with pytest.raises(TypeError):
-        bonesmith.fit(verts, [["a", "b", "c"], [1, 2, 3, 4]])  # type: ignore[list-item]
+        bonesmith.fit(verts, [["a", "b", "c"], [1, 2, 3, 4]])  # type: ignore[arg-type]
 
 
 def test_rest_and_times(verts: Floats, faces: Faces) -> None:
@@ -128,9 +128,10 @@ def test_values_of_options(verts: Floats, faces: Faces, option: dict[str, Any]) 
 
 
 def test_combinations(verts: Floats, faces: Faces) -> None:
-    for options in ({"bones": 4, "target_error": 1.0}, {"detail": 2.0}, {"bones": 10_000}):
+    wrong: list[dict[str, Any]] = [{"bones": 4, "target_error": 1.0}, {"detail": 2.0}, {"bones": 10_000}]
+    for options in wrong:
         with pytest.raises(bonesmith.ParameterError):
-            bonesmith.fit(verts, faces, **options)  # type: ignore[call-overload]
+            bonesmith.fit(verts, faces, **options)
     with pytest.raises(TypeError):
         bonesmith.fit(verts, faces, bonse=4)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="progress"):

@@ -11,6 +11,7 @@ from typing import Callable
 import pytest
 
 import bonesmith
+from bonesmith import _native
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -51,6 +52,7 @@ def test_examples_run(name: str, tmp_path: Path) -> None:
     print(done.stdout)
 
 
-def test_a_bug_is_an_exception_that_asks_for_a_report() -> None:
-    error = bonesmith.InternalError("x")
-    assert isinstance(error, bonesmith.BonesmithError)
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_bug_is_an_exception_that_asks_for_a_report(quick: bool) -> None:
+    with pytest.raises(bonesmith.InternalError, match="please report it with the input: as asked for"):
+        _native.panic_for_tests(quick)

@@ -7,7 +7,7 @@ use bonesmith::core::mesh::topology::Topology;
 use bonesmith::core::{RawFrame, RawSequence, Surface};
 use bonesmith::glam::Vec3;
 use numpy::ndarray::ArrayView2;
-use numpy::{Element, PyArray2, PyArray3, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{Element, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -146,7 +146,7 @@ fn rest_pose(value: &Bound<'_, PyAny>) -> PyResult<RawFrame> {
 fn numbers(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<f64>> {
     let array = real(value, what)?;
     let &[_] = array.shape() else { return Err(wrong_shape(what, &array, "[F]")) };
-    converted(&array, "float64")?.extract()
+    Ok(converted(&array, "float64")?.cast_into::<PyArray1<f64>>()?.to_vec()?)
 }
 
 /// Faces: an array [M, corners], or lists of any numbers of corners.
@@ -181,20 +181,14 @@ fn topology(value: &Bound<'_, PyAny>) -> PyResult<Topology> {
         _ => {
             for face in value.try_iter()? {
                 let face = face?;
-                let row: Vec<i64> = face.extract().map_err(|_| {
-                    let text = format!("face {} is not a list of whole numbers", topology_len(&face));
-                    errors::dtype(py, &text)
-                })?;
+                let row = face.extract::<Vec<i64>>();
+                let row =
+                    row.map_err(|_| errors::dtype(py, &format!("a face is {face}, not a list of whole numbers")))?;
                 push(&row)?;
             }
         }
     }
     Ok(topology)
-}
-
-/// For the message: the face as Python shows it.
-fn topology_len(face: &Bound<'_, PyAny>) -> String {
-    face.repr().map(|text| text.to_string()).unwrap_or_default()
 }
 
 /// A view of memory that `owner` keeps, as an array that cannot be written to.

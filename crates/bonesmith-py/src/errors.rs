@@ -63,7 +63,9 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::Reduce(ReduceError::Poses(_)) | Error::Compress(CompressError::Poses(_)) => {
             ("MismatchError", Facts::default())
         }
-        Error::Refit(RefitError::VertexCount { .. } | RefitError::NoMotion { .. }) => ("MismatchError", Facts::default()),
+        Error::Refit(RefitError::VertexCount { .. } | RefitError::NoMotion { .. }) => {
+            ("MismatchError", Facts::default())
+        }
         Error::Reduce(_) | Error::Compress(_) | Error::Ddm(_) | Error::Refit(_) => ("SolveError", Facts::default()),
         Error::Mismatch(_) => ("MismatchError", Facts::default()),
         Error::Metrics { .. } => ("MismatchError", Facts::default()),
@@ -75,16 +77,15 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
 
 fn of_sequence(error: &SequenceError) -> Facts {
     match error {
-        SequenceError::NotFinite { frame, vertex, value, .. } | SequenceError::TooLarge { frame, vertex, value, .. } => {
+        SequenceError::NotFinite { frame, vertex, value, .. }
+        | SequenceError::TooLarge { frame, vertex, value, .. } => {
             Facts { frame: *frame, vertex: Some(*vertex), number: Some(f64::from(*value)), ..Facts::default() }
         }
         SequenceError::VertexCount { frame, found, .. } => {
             Facts { frame: *frame, number: Some(*found as f64), ..Facts::default() }
         }
         SequenceError::FacesDiffer { frame, .. } => Facts { frame: *frame, ..Facts::default() },
-        SequenceError::TooFewVertices { vertices, .. } => {
-            Facts { number: Some(*vertices as f64), ..Facts::default() }
-        }
+        SequenceError::TooFewVertices { vertices, .. } => Facts { number: Some(*vertices as f64), ..Facts::default() },
         SequenceError::TimesNotRising { frame, secs } => {
             Facts { frame: Some(*frame), number: Some(*secs), ..Facts::default() }
         }

@@ -92,7 +92,10 @@ impl Handle {
                 ddm.rig.clone()
             })),
             Model::Corrective(corrective) => {
-                left_out(&corrective.rig, format!("{} corrective shapes: the bones are taken", corrective.shapes.len()));
+                left_out(
+                    &corrective.rig,
+                    format!("{} corrective shapes: the bones are taken", corrective.shapes.len()),
+                );
                 Ok(corrective.rig.clone())
             }
             other => Err(errors::kind(format!("a rig is needed, not {}", other.view().kind().text()))),
@@ -116,7 +119,8 @@ impl Handle {
         };
         let measure = || -> Result<Metrics, Error> {
             if reference.sum.is_some_and(|sum| sum != checksum(&reference.sequence)) {
-                let what = "the array was changed since the fit, so the rig cannot be measured against it: use evaluate";
+                let what =
+                    "the array was changed since the fit, so the rig cannot be measured against it: use evaluate";
                 return Err(Error::Unsupported(what.to_owned()));
             }
             Ok(metrics::evaluate_clips(&*self.model, &reference.clips, &reference.sequence)?)

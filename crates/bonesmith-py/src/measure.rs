@@ -116,13 +116,7 @@ fn rendered<T: Send>(
 
 /// Writes a report.
 #[pyfunction]
-pub fn report(
-    py: Python<'_>,
-    model: &Handle,
-    against: Option<&Handle>,
-    path: PathBuf,
-    max_mb: f64,
-) -> PyResult<()> {
+pub fn report(py: Python<'_>, model: &Handle, against: Option<&Handle>, path: PathBuf, max_mb: f64) -> PyResult<()> {
     let max_bytes = bytes(py, max_mb)?;
     rendered(py, model, against, |scene| write_report(scene, &path, max_bytes).map(drop))
 }

@@ -309,14 +309,13 @@ pub fn pose_matrices<'py>(
         for (j, m) in pose.outer_iter().enumerate() {
             let finite = m.iter().all(|x| x.is_finite());
             if !finite || [m[[3, 0]], m[[3, 1]], m[[3, 2]], m[[3, 3]]] != [0.0, 0.0, 0.0, 1.0] {
-                let text = format!("matrices[{k}, {j}] is no transform: finite numbers and a last row of 0 0 0 1 are needed");
+                let text =
+                    format!("matrices[{k}, {j}] is no transform: finite numbers and a last row of 0 0 0 1 are needed");
                 return Err(errors::input(py, &text));
             }
             let column = |c: usize| DVec3::new(m[[0, c]], m[[1, c]], m[[2, c]]);
-            transforms.push(DAffine3::from_mat3_translation(
-                DMat3::from_cols(column(0), column(1), column(2)),
-                column(3),
-            ));
+            transforms
+                .push(DAffine3::from_mat3_translation(DMat3::from_cols(column(0), column(1), column(2)), column(3)));
         }
         poses.push(transforms);
     }

@@ -87,7 +87,12 @@ fn functions() -> Vec<Function> {
                 "A file, a folder or pattern of OBJ or PLY files, or a list such as a point cache and its OBJ.",
             )],
             options: LOAD.iter().collect(),
-            more: &[("normalise", "bool", "False", "Accept weights of an npz that are negative or do not sum to 1, and correct them.")],
+            more: &[(
+                "normalise",
+                "bool",
+                "False",
+                "Accept weights of an npz that are negative or do not sum to 1, and correct them.",
+            )],
             returns: ("Model", "`Animation`, `Rig`, `TwoLayerRig`, `DdmRig`, `CorrectiveRig` or `Basis`."),
             body: "return read(path, {options}, bake=False, normalise=normalise)",
             overloads: &[],
@@ -108,7 +113,10 @@ fn functions() -> Vec<Function> {
             positional: &[VERTS, FACES, REST],
             options: FIT.iter().collect(),
             more: &[TIMES, FPS, NAME, THREADS, PROGRESS],
-            returns: ("Rig | Basis", "A `Rig`; a `CorrectiveRig` with `eigenskin`; a `Basis` with the methods cpca and svd."),
+            returns: (
+                "Rig | Basis",
+                "A `Rig`; a `CorrectiveRig` with `eigenskin`; a `Basis` with the methods cpca and svd.",
+            ),
             body: "options: dict[str, Any] = {options}\n    how = {how}\n    clips = clips_of(verts)\n    if clips is not None:\n        return cast(Rig, wrapped(_native.fit_clips(clips, options, how)))\n    return cast(Rig, wrapped(_native.fit(handle_of(verts, faces, rest, times, fps, name), options, how)))",
             overloads: &[("method", "RigMethod", "Rig"), ("method", "BasisMethod", "Basis")],
         },
@@ -256,7 +264,8 @@ impl Function {
         }
         text += &self.signature(None);
         text += &self.docstring();
-        let names: Vec<String> = self.options.iter().map(|option| format!("        \"{0}\": {0},\n", option.name)).collect();
+        let names: Vec<String> =
+            self.options.iter().map(|option| format!("        \"{0}\": {0},\n", option.name)).collect();
         let options = format!("{{\n{}    }}", names.concat());
         let how = "{\"threads\": threads, \"progress\": progress}";
         let _ = writeln!(text, "    {}", self.body.replace("{options}", &options).replace("{how}", how));
@@ -302,7 +311,8 @@ fn aliases() -> String {
         let _ = writeln!(text, "{alias} = Literal[{}]", literal(&words));
         if alias == "FitMethod" {
             let (bases, rigs): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| ["cpca", "svd"].contains(word));
-            let _ = writeln!(text, "RigMethod = Literal[{}]\nBasisMethod = Literal[{}]", literal(&rigs), literal(&bases));
+            let _ =
+                writeln!(text, "RigMethod = Literal[{}]\nBasisMethod = Literal[{}]", literal(&rigs), literal(&bases));
         }
     }
     text

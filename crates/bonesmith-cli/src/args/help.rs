@@ -118,7 +118,13 @@ mod tests {
     fn help_names_flags_and_defaults() {
         let mut all = command();
         let help = |all: &mut Command, name: &str| {
-            all.find_subcommand_mut(name).unwrap().render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+            all.find_subcommand_mut(name)
+                .unwrap()
+                .render_long_help()
+                .to_string()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let fit = help(&mut all, "fit");
         for text in [

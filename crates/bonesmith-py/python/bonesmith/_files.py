@@ -31,6 +31,8 @@ def _range(frames: Any) -> tuple[int, int | None] | None:
 
 def read(path: Any, options: dict[str, Any], *, bake: bool, normalise: bool) -> Model:
     """Reads one file, or several of one animation."""
+    if hasattr(path, "read"):
+        raise TypeError("a path is needed, not a file object")
     paths = [path] if isinstance(path, (str, os.PathLike)) or not hasattr(path, "__iter__") else list(path)
     rest = options["rest"]
     if rest is not None and not isinstance(rest, int):

@@ -5,11 +5,13 @@
 //! the command line, and with Python's signatures.
 
 mod fit;
+mod rig_tables;
 mod simplify;
 mod tables;
 mod values;
 
-pub use tables::{COMMANDS, COMPRESS, DDM, FIT, LOAD, REDUCE, REFIT, REPORT, SWEEP};
+pub use rig_tables::{COMPRESS, DDM, REDUCE, REFIT};
+pub use tables::{COMMANDS, FIT, LOAD, REPORT, SWEEP};
 pub use values::Values;
 
 /// One option of a command.
@@ -88,7 +90,12 @@ mod tests {
         }
         let reduce = serde_json::to_value(ReduceParams::default()).unwrap();
         for option in REDUCE {
-            assert_eq!(reduce[option.name], of_same_type(&option.default_value(), &reduce[option.name]), "{}", option.name);
+            assert_eq!(
+                reduce[option.name],
+                of_same_type(&option.default_value(), &reduce[option.name]),
+                "{}",
+                option.name
+            );
         }
         let refit = serde_json::to_value(&RefitOptions::default().params).unwrap();
         for option in REFIT.iter().filter(|option| refit.get(option.name).is_some()) {
@@ -110,7 +117,11 @@ mod tests {
             for (at, option) in options.iter().enumerate() {
                 assert!(options[..at].iter().all(|other| other.name != option.name), "{command} {}", option.name);
                 assert!(serde_json::from_str::<Value>(option.default).is_ok(), "{command} {}", option.name);
-                assert!(!option.help.is_empty() && !option.help.ends_with('.') && !option.hint.is_empty(), "{}", option.name);
+                assert!(
+                    !option.help.is_empty() && !option.help.ends_with('.') && !option.hint.is_empty(),
+                    "{}",
+                    option.name
+                );
             }
         }
         assert_eq!(of_command("reduce").len(), REDUCE.len());

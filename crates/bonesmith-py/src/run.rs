@@ -178,7 +178,7 @@ fn attend(link: &Link, progress: Option<&Py<PyAny>>) -> Option<PyErr> {
 /// Calls the progress function; `False` is a cancel.
 fn call(py: Python<'_>, progress: &Py<PyAny>, report: &Progress) -> PyResult<()> {
     let Progress { stage, step, steps, e_rms } = *report;
-    let answer = progress.call1(py, (stage, step, steps, e_rms))?;
+    let answer = progress.call1(py, (stage.words(), step, steps, e_rms))?;
     let bound = answer.bind(py);
     let is_false = bound.cast::<pyo3::types::PyBool>().is_ok_and(|answer| !answer.is_true());
     if is_false { Err(errors::raise(py, Cancelled.into())) } else { Ok(()) }

@@ -276,14 +276,14 @@ def fit(
     eigenskin : int | None, default: None
         Add R shapes that correct the residual of the bones (EigenSkin), 1 to 256: animated morph targets.
     skeleton : bool, default: False
-        A hierarchical rig: a tree of bones that turn about fixed joints, instead of loose bones. `bones` is the most it
-        may have.
+        A hierarchical rig: a tree of bones that turn about fixed joints, instead of loose bones. `bones` sets the
+        maximum.
     detail : float, default: 1
-        How much a bone must be worth, 0.1 to 10: raised, more bones.
+        Amount of detail, 0.1 to 10: larger values give more bones.
     root : str | Sequence[float] | None, default: None
         The root: a bone's name as a run without `root` gives it, or a place X,Y,Z; by default nearest the middle.
     skeleton_method : SkeletonMethod, default: "multipass"
-        The method that finds the skeleton: our best, or a published one for comparison.
+        Method of the search for a skeleton: ours, or a published one for comparison.
     skeleton_start : int, default: 64
         Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted.
     no_symmetry : bool, default: False
@@ -678,7 +678,7 @@ def reduce(
     influences : int, default: 4
         Most bones that move one vertex.
     method : ReduceMethod, default: "bonesmith"
-        The method: our best, or a published one.
+        Method of the reduction: ours, or a published one for comparison.
     smooth : float, default: 3
         Bonesmith's method: how similar the errors of neighbours are, 0 to about 10; raised: better normals.
     refit_motion : bool, default: False

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 INLINE_MB = 8.0
 
 
+def _file(path: PathLike) -> str:
+    """A file to write."""
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        import errno
+
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    return name
+
+
 class Metrics:
     """How well a model reproduces an animation. Distances are in thousandths of the radius of the rest pose's smallest sphere.
 
@@ -328,7 +338,7 @@ class Model:
             from bonesmith._errors import ParameterError
 
             raise ParameterError(f"pieces is {pieces!r}; it must be skin or nodes", option="pieces", value=pieces)
-        _native.save(self._handle, os.fspath(path), shape, max_joints, pieces == "nodes")
+        _native.save(self._handle, _file(path), shape, max_joints, pieces == "nodes")
 
     def report(self, path: PathLike, *, against: Model | None = None, report_max_mb: float = 25) -> None:
         """Writes a report: one html file with a viewer, plots and figures.
@@ -343,7 +353,7 @@ class Model:
             Maximum size of the report in MB; frames are left out evenly where all would be too much.
         """
         other = None if against is None else against._handle
-        _native.report(self._handle, other, os.fspath(path), report_max_mb)
+        _native.report(self._handle, other, _file(path), report_max_mb)
 
     def view(self, *, against: Model | None = None, height: int = 640, report_max_mb: float = INLINE_MB) -> View:
         """The report, shown in a notebook.

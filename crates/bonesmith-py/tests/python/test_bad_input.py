@@ -151,15 +151,16 @@ def test_files(verts: Floats, faces: Faces, tmp_path: Path) -> None:
     with pytest.raises(bonesmith.FormatError) as caught:
         bonesmith.load(broken)
     assert caught.value.path == str(broken)
-    with pytest.raises((bonesmith.BonesmithError, OSError)):
+    with pytest.raises((bonesmith.BonesmithError, OSError)) as empty:
         bonesmith.load(tmp_path)
+    assert str(tmp_path) in str(empty.value)
     rig = bonesmith.fit(verts, faces, bones=2)
-    with pytest.raises((IsADirectoryError, bonesmith.UnsupportedError)):
-        rig.save(tmp_path)
     folder = tmp_path / "folder.glb"
     folder.mkdir()
-    with pytest.raises(OSError):
-        rig.save(folder)
+    for write in (rig.save, rig.report):
+        with pytest.raises(IsADirectoryError) as directory:
+            write(folder)
+        assert directory.value.filename == str(folder)
     with pytest.raises(FileNotFoundError):
         rig.save(tmp_path / "no" / "folder" / "x.glb")
     with pytest.raises(bonesmith.UnsupportedError):

@@ -38,7 +38,7 @@ def test_signatures_have_the_names_and_defaults_of_the_tables(name: str) -> None
         for option, row in options(table).items():
             default = parameters[option].default
             assert (list(default) if isinstance(default, tuple) else default) == row["default"], option
-            assert parameters[option].annotation == row["hint"], option
+            assert parameters[option].annotation.replace("'", '"') == row["hint"], option
             assert parameters[option].kind is inspect.Parameter.KEYWORD_ONLY
     known = OWN | set(options(name)) | set(options("fit") if name == "sweep" else {})
     assert set(parameters) <= known

@@ -152,7 +152,7 @@ pub struct SolverArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub struct InputArgs {
-    #[arg(long, value_name = "first|FRAME|FILE")]
+    #[arg(long, value_name = "first|symmetric|FRAME|FILE")]
     pub rest: Option<RestArg>,
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub fps: Option<f64>,
@@ -488,10 +488,11 @@ impl FromStr for InfluencesArg {
     }
 }
 
-/// `--rest first|FRAME|FILE`. A file whose name is a number can be given as ./12.
+/// `--rest first|symmetric|FRAME|FILE`. A file whose name is a number can be given as ./12.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestArg {
     First,
+    Symmetric,
     Frame(usize),
     File(PathBuf),
 }
@@ -502,6 +503,7 @@ impl FromStr for RestArg {
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match (text, text.parse()) {
             ("first", _) => Self::First,
+            ("symmetric", _) => Self::Symmetric,
             (_, Ok(frame)) => Self::Frame(frame),
             _ => Self::File(text.into()),
         })
@@ -634,6 +636,7 @@ mod tests {
     #[test]
     fn rest_is_a_word_a_number_or_a_file() {
         assert_eq!("first".parse(), Ok(RestArg::First));
+        assert_eq!("symmetric".parse(), Ok(RestArg::Symmetric));
         assert_eq!("12".parse(), Ok(RestArg::Frame(12)));
         assert_eq!("./12".parse(), Ok(RestArg::File("./12".into())));
         assert_eq!("tpose.obj".parse(), Ok(RestArg::File("tpose.obj".into())));

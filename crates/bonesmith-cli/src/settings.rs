@@ -52,6 +52,7 @@ impl From<RestArg> for Rest {
     fn from(rest: RestArg) -> Self {
         match rest {
             RestArg::First => Self::First,
+            RestArg::Symmetric => Self::Symmetric,
             RestArg::Frame(frame) => Self::Frame(frame),
             RestArg::File(path) => Self::File(path),
         }

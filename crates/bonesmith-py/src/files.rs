@@ -41,6 +41,7 @@ pub fn load(
     input.rest = rest.map(|rest| match rest {
         RestChoice::Frame(frame) => Rest::Frame(frame),
         RestChoice::Path(path) if path == Path::new("first") => Rest::First,
+        RestChoice::Path(path) if path == Path::new("symmetric") => Rest::Symmetric,
         RestChoice::Path(path) => Rest::File(path),
     });
     let read = run(py, &How::default(), |_| {

@@ -93,6 +93,8 @@ pub enum PickError {
     Frames { start: usize, end: usize, frames: usize },
     #[error("rest {frame}: {}", available(*frames))]
     RestFrame { frame: usize, frames: usize },
+    #[error("rest: no frame is its own mirror image across x, y or z within 2 % of the radius")]
+    NoSymmetry,
     #[error("{}: no mesh in there", path.display())]
     NoRest { path: PathBuf },
     #[error("clip {name}: the rig has no animation of this name")]
@@ -160,7 +162,7 @@ impl PickError {
     fn option(&self) -> Option<&'static str> {
         match self {
             Self::Frames { .. } => Some("frames"),
-            Self::RestFrame { .. } => Some("rest"),
+            Self::RestFrame { .. } | Self::NoSymmetry => Some("rest"),
             Self::Clip { .. } | Self::NoClips { .. } => Some("clip"),
             Self::Bone { .. } | Self::Pattern { .. } => Some("lock_bones"),
             Self::MaskLength { option, .. } | Self::NoColours { option } => Some(option),

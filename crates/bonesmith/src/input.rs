@@ -3,6 +3,7 @@
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 
+use bonesmith_core::mesh::symmetry::most_symmetric;
 use bonesmith_core::{MeshSequence, Model, ModelRef, RawFrame, RawSequence, Rig};
 use bonesmith_io::{IoError, LoadOptions};
 use glam::Vec3;
@@ -37,6 +38,8 @@ pub enum Rest {
     First,
     /// A frame, counted from 0 in the file.
     Frame(usize),
+    /// The frame whose pose is most nearly its own mirror image: a T-pose rather than a step.
+    Symmetric,
     /// The pose of another file.
     File(PathBuf),
 }
@@ -164,6 +167,10 @@ impl Input {
                 let pose = raw.frames.get(*frame).cloned();
                 Some(pose.ok_or(PickError::RestFrame { frame: *frame, frames })?)
             }
+            Some(Rest::Symmetric) => {
+                let frame = most_symmetric(&raw.frames).ok_or(PickError::NoSymmetry)?;
+                Some(raw.frames[frame].clone())
+            }
             Some(Rest::File(path)) => {
                 let source = bonesmith_io::load_sequence(std::slice::from_ref(path), &self.load_options())?;
                 Some(rest_of_file(source, &mut raw, path)?)
@@ -284,5 +291,6 @@ mod tests {
         assert_eq!(rest_x(&with(Rest::Frame(2)).unwrap()), Some(2.0));
         assert_eq!(rest_x(&with(Rest::First).unwrap()), None);
         assert_eq!(with(Rest::Frame(10)).unwrap_err().option(), Some("rest"));
+        assert_eq!(with(Rest::Symmetric).unwrap_err().option(), Some("rest"), "one point has no mirror image");
     }
 }

@@ -9,6 +9,7 @@ pub mod shading;
 pub mod space;
 pub mod sphere;
 pub mod surface;
+pub mod symmetry;
 pub mod tangents;
 pub(crate) mod times;
 pub mod topology;

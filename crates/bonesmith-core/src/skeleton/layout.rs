@@ -13,16 +13,23 @@ const DOMINANT: f64 = 0.5;
 /// Bones shorter than this (in units of the sphere) have no direction of their own.
 const MIN_LENGTH: f64 = 1e-3;
 
-/// Middle of a surface, by area; of its vertices where there are no faces.
-pub(crate) fn middle(rest: &[DVec3], topology: &Topology) -> DVec3 {
-    let (mut sum, mut area) = (DVec3::ZERO, 0.0);
-    for triangle in topology.vertex_triangles() {
+/// Places on a surface with their areas: the middles of its triangles, or its vertices where there are no faces.
+pub(crate) fn areas(rest: &[DVec3], topology: &Topology) -> Vec<(DVec3, f64)> {
+    let of = |triangle: [u32; 3]| {
         let [a, b, c] = triangle.map(|v| rest[v as usize]);
-        let size = (b - a).cross(c - a).length();
-        sum += size * (a + b + c) / 3.0;
-        area += size;
+        ((a + b + c) / 3.0, (b - a).cross(c - a).length())
+    };
+    let areas: Vec<(DVec3, f64)> = topology.vertex_triangles().iter().map(|triangle| of(*triangle)).collect();
+    match areas.iter().any(|(_, area)| *area > 0.0) {
+        true => areas,
+        false => rest.iter().map(|p| (*p, 1.0)).collect(),
     }
-    if area > 0.0 { sum / area } else { rest.iter().sum::<DVec3>() / rest.len().max(1) as f64 }
+}
+
+/// Middle of a surface.
+pub(crate) fn middle(areas: &[(DVec3, f64)]) -> DVec3 {
+    let (sum, area) = areas.iter().fold((DVec3::ZERO, 0.0), |(sum, all), (p, area)| (sum + *area * *p, all + area));
+    if area > 0.0 { sum / area } else { DVec3::ZERO }
 }
 
 /// The bone nearest a place.

@@ -174,7 +174,10 @@ fn rigged(input: &Input<'_>, found: Skeleton) -> Result<(Rig, SkeletonInfo, Stat
     let Skeleton { body: SkinnedPose { pose, mut skin }, mut info, .. } = found;
     let space = &input.problem.space;
     let centroids = skin.centroids(pose.bones());
+    let areas = layout::areas(&input.problem.rest, &input.sequence.surface().topology);
+    let travel = (space.shift(input.problem.frames() - 1) - space.shift(0)) / space.sphere.radius;
     let plane = params.symmetry.then(|| names::symmetry(&input.problem.rest)).flatten();
+    let plane = plane.map(|plane| names::oriented(plane, &areas, travel));
     let label = |pose: &Pose, root: usize| {
         let pose = layout::rooted(pose, root, &centroids);
         let order = layout::chain_order(&pose.tree);
@@ -185,7 +188,7 @@ fn rigged(input: &Input<'_>, found: Skeleton) -> Result<(Rig, SkeletonInfo, Stat
     };
     let middle = match params.root {
         Root::At(place) => space.point(DVec3::from_array(place).as_vec3()),
-        Root::Centre | Root::Named(_) => layout::middle(&input.problem.rest, &input.sequence.surface().topology),
+        Root::Centre | Root::Named(_) => layout::middle(&areas),
     };
     let mut labelled = label(&pose, layout::nearest_bone(&centroids, middle));
     if let Root::Named(wanted) = &params.root {

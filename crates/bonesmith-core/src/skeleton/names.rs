@@ -2,54 +2,52 @@
 
 use glam::DVec3;
 
+use crate::mesh::symmetry::{MAX_MISFIT, Plane, best_plane};
 use crate::skeleton::tree::Tree;
-
-/// Mean distance, in units of the sphere, from a mirrored vertex to the nearest vertex of a symmetric model.
-const MAX_MISFIT: f64 = 0.02;
 
 /// Farthest apart, in units of the sphere, that a bone and the mirror image of its twin may be.
 const MAX_TWIN_DISTANCE: f64 = 0.12;
 
-/// Vertices that are mirrored when a plane is tried.
-const MAX_TRIED: usize = 400;
-
-/// A plane of symmetry: `normal . x = offset`; what lies on the positive side is left.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Plane {
-    pub normal: DVec3,
-    pub offset: f64,
-}
-
-impl Plane {
-    /// The mirror image of a point.
-    pub fn mirror(&self, p: DVec3) -> DVec3 {
-        p - 2.0 * self.side(p) * self.normal
-    }
-
-    /// Distance from the plane, positive on the left.
-    pub fn side(&self, p: DVec3) -> f64 {
-        self.normal.dot(p) - self.offset
-    }
-}
-
-/// The plane that mirrors the rest pose onto itself, if there is one: through the middle of the bounding box, across
-/// x, y or z. Models stand along the axes; other planes are not tried.
+/// The plane that mirrors the rest pose onto itself, if there is one; in units of the sphere.
 pub(crate) fn symmetry(rest: &[DVec3]) -> Option<Plane> {
-    let low = rest.iter().fold(DVec3::INFINITY, |a, b| a.min(*b));
-    let high = rest.iter().fold(DVec3::NEG_INFINITY, |a, b| a.max(*b));
-    let centre = 0.5 * (low + high);
-    let stride = rest.len().div_ceil(MAX_TRIED).max(1);
-    let misfit = |plane: &Plane| {
-        let tried: Vec<DVec3> = rest.iter().step_by(stride).map(|p| plane.mirror(*p)).collect();
-        let nearest = |q: &DVec3| rest.iter().map(|p| p.distance_squared(*q)).fold(f64::INFINITY, f64::min).sqrt();
-        // A pancake is its own mirror image across its thin side: that says nothing.
-        let extent = (high - low).dot(plane.normal.abs());
-        let flat = extent < 0.05;
-        if flat { f64::INFINITY } else { tried.iter().map(nearest).sum::<f64>() / tried.len() as f64 }
+    best_plane(rest).filter(|(misfit, _)| *misfit < MAX_MISFIT).map(|(_, plane)| plane)
+}
+
+/// Feet must reach out by more than this share of the height to show where a model faces.
+const MIN_FOOT: f64 = 0.01;
+
+/// A path must lead away by more than this, in units of the sphere, to show it.
+const MIN_TRAVEL: f64 = 0.5;
+
+/// The plane with its normal to the left of the model, y up. It faces where its feet point: the lowest twentieth of the
+/// surface lies ahead of what is just above it. Where that says nothing, it faces where it goes (`travel`, from the first frame to
+/// the last); where that says nothing either, along z, or along x for a plane across z.
+pub(crate) fn oriented(plane: Plane, surface: &[(DVec3, f64)], travel: DVec3) -> Plane {
+    let ahead = plane.normal.cross(DVec3::Y);
+    if ahead.length() < 0.5 {
+        return plane;
+    }
+    let low = surface.iter().map(|(p, _)| p.y).fold(f64::INFINITY, f64::min);
+    let high = surface.iter().map(|(p, _)| p.y).fold(f64::NEG_INFINITY, f64::max);
+    let height = high - low;
+    let mean = |from: f64, to: f64| {
+        let band = surface.iter().filter(|(p, _)| (low + from * height..low + to * height).contains(&p.y));
+        let (sum, area) = band.fold((0.0, 0.0), |(s, w), (p, area)| (s + area * p.dot(ahead), w + area));
+        (area > 0.0).then(|| sum / area)
     };
-    let planes = DVec3::AXES.map(|normal| Plane { normal, offset: normal.dot(centre) });
-    let scored = planes.into_iter().map(|plane| (misfit(&plane), plane)).filter(|(misfit, _)| *misfit < MAX_MISFIT);
-    scored.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, plane)| plane)
+    let foot = mean(0.0, 0.05).zip(mean(0.07, 0.14)).map_or(0.0, |(sole, leg)| sole - leg);
+    let way = travel.dot(ahead);
+    let faces = if foot.abs() > MIN_FOOT * height {
+        foot
+    } else if way.abs() > MIN_TRAVEL && way.abs() > travel.dot(plane.normal).abs() {
+        way
+    } else {
+        ahead.dot(DVec3::Z) + ahead.dot(DVec3::X)
+    };
+    // Left is up x ahead.
+    let left = DVec3::Y.cross(ahead * faces.signum());
+    let sign = plane.normal.dot(left).signum();
+    Plane { normal: sign * plane.normal, offset: sign * plane.offset }
 }
 
 /// [B] mirror twin of each bone: nearest each other by joint and by middle, on opposite sides.
@@ -127,6 +125,28 @@ mod tests {
         let sides: Vec<f64> = middles.iter().map(|p| plane.side(*p)).collect();
         let names = names(&[0, 1, 2, 3, 4], &twins, &sides);
         assert_eq!(names, ["root", "bone_01_l", "bone_02_l", "bone_01_r", "bone_02_r"]);
+    }
+
+    /// A leg with a foot on each side: left follows the feet, then the path, then the axes.
+    #[test]
+    fn left_and_right_follow_the_feet() {
+        let model = |foot: f64| -> Vec<(DVec3, f64)> {
+            let point = |k: usize| match k % 50 {
+                k @ 0..10 => DVec3::new(0.1, 0.002 * k as f64, foot * k as f64 / 10.0),
+                k => DVec3::new(0.1, 0.05 * (k - 8) as f64, 0.0),
+            };
+            (0..100).map(|k| (point(k) * DVec3::new(if k < 50 { 1.0 } else { -1.0 }, 1.0, 1.0), 1.0)).collect()
+        };
+        let plane = Plane { normal: DVec3::X, offset: 0.0 };
+        let left = |foot: f64, travel: DVec3| oriented(plane, &model(foot), travel).side(DVec3::X);
+        assert_eq!(left(0.3, DVec3::ZERO), 1.0);
+        assert_eq!(left(-0.3, DVec3::ZERO), -1.0);
+        assert_eq!(left(-0.3, DVec3::Z), -1.0, "feet come first");
+        assert_eq!(left(0.0, DVec3::new(0.1, 0.0, -2.0)), -1.0);
+        assert_eq!(left(0.0, DVec3::ZERO), 1.0);
+        // Facing x, left is the negative z side.
+        let across = oriented(Plane { normal: DVec3::Z, offset: 0.0 }, &[(DVec3::X, 1.0), (DVec3::Y, 1.0)], DVec3::X);
+        assert_eq!(across.side(DVec3::Z), -1.0);
     }
 
     #[test]

@@ -213,8 +213,8 @@ pub const LOAD: &[OptionInfo] = &[
         "int | PathLike | None",
         "null",
         "the file's own, else first",
-        "first, a frame by number, or a file",
-        "Rest pose: first frame, a frame by number, or a file",
+        "first, symmetric, a frame by number, or a file",
+        "Rest pose: first frame, the most symmetric one, a frame by number, or a file",
     ),
     option(
         "fps",

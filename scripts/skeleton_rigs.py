@@ -1,6 +1,8 @@
 """Skeletons that were found, beside the rigs that the animations were made with, as a Markdown table.
 
-usage: skeleton_rigs.py BONESMITH RIG... [-- OPTIONS of `fit --skeleton`]
+usage: skeleton_rigs.py [-v] BONESMITH RIG... [-- OPTIONS of `fit --skeleton`]
+
+With -v the names of the joints that were not found go to the error output.
 
 A RIG is a file with a skinned, animated mesh (.glb, .fbx, .usd*). Its animation is the input, its joints are the truth. Needs numpy and scipy.
 
@@ -9,7 +11,7 @@ another, the two splits are alike by `sum min(W, V) / sum max(W, V)`, of the sma
 turns by more than 5 degrees and both sides of its split hold surface; it is found if a joint of the skeleton has a split that is at least 0.6 alike. Each joint
 of the skeleton stands for one joint of the truth at most; those that stand for none are left over.
 
-`away`: the largest distance from a joint to the surface that it splits, over the height of the model.
+`away`: the largest distance from a joint to the surface that it splits, over the largest extent of the model.
 """
 
 import json
@@ -67,7 +69,10 @@ def alike(truth, found):
     """[j,k] how much splits are alike."""
     n = len(truth)
     small = np.where(truth.sum(0) > n / 2, 1 - truth, truth)
-    score = lambda v: np.minimum(small, v).sum(0) / np.maximum(small, v).sum(0).clip(1e-9)
+
+    def score(v):
+        return np.minimum(small, v).sum(0) / np.maximum(small, v).sum(0).clip(1e-9)
+
     return np.stack([np.maximum(score(v[:, None]), score(1 - v[:, None])) for v in found.T], 1)
 
 
@@ -115,6 +120,10 @@ def compare(truth, found):
     return joints, match, left
 
 
+def run(*line):
+    return subprocess.run([str(word) for word in line], check=True, capture_output=True, text=True)
+
+
 def main(args):
     options = []
     if "--" in args:
@@ -127,7 +136,6 @@ def main(args):
     with tempfile.TemporaryDirectory() as folder:
         for file in map(Path, files):
             truth_at, found_at = Path(folder) / "truth.npz", Path(folder) / "found.npz"
-            run = lambda *line: subprocess.run([str(x) for x in line], check=True, capture_output=True, text=True)
             run(bonesmith, "convert", file, truth_at)
             line = run(bonesmith, "fit", file, "--skeleton", "-o", found_at, "--quiet", "--json", "-", *options)
             summary = json.loads(line.stdout)
@@ -137,8 +145,8 @@ def main(args):
             cells += [f"{away(found).max(initial=0):.2f}", f"{summary['e_rms']:.3f}", f"{summary['seconds']['fit']:.1f}"]
             print("| " + " | ".join(map(str, cells)) + " |", flush=True)
             if verbose:
-                names = json.loads(str(truth["bonesmith"])).get("names") if "bonesmith" in truth else None
-                missed = [names[j] if names else j for j in joints if j not in match]
+                names = json.loads(str(truth["bonesmith"]))["bone_names"]
+                missed = [names[j] for j in joints if j not in match]
                 print("missed", missed, file=sys.stderr)
 
 

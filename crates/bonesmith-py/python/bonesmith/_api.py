@@ -50,7 +50,8 @@ def load(
     path : PathLike | Sequence[PathLike]
         A file, a folder or pattern of OBJ or PLY files, or a list such as a point cache and its OBJ.
     rest : int | PathLike | None, default: None
-        Rest pose: first frame, the most symmetric one, a frame by number, or a file; by default the file's own, else first.
+        Rest pose: first frame, the most symmetric one, a frame by number, or a file; by default the file's own, else
+        first.
     fps : float | None, default: None
         Frames per second: of files without times, and to bake skinned or morph animation at.
     frames : slice | range | None, default: None
@@ -88,7 +89,8 @@ def load_animation(
     path : PathLike | Sequence[PathLike]
         As for `load`.
     rest : int | PathLike | None, default: None
-        Rest pose: first frame, the most symmetric one, a frame by number, or a file; by default the file's own, else first.
+        Rest pose: first frame, the most symmetric one, a frame by number, or a file; by default the file's own, else
+        first.
     fps : float | None, default: None
         Frames per second: of files without times, and to bake skinned or morph animation at.
     frames : slice | range | None, default: None

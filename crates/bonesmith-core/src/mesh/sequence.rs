@@ -135,10 +135,7 @@ impl MeshSequence {
     /// are not used. The buffer must keep its values as long as the sequence or a copy of it exists.
     pub fn shared(raw: RawSequence, frames: usize, buffer: SharedPositions) -> Result<Self, SequenceError> {
         let whole = (*buffer).as_ref();
-        let n = if frames == 0 { 0 } else { whole.len() / frames };
-        if frames == 0 {
-            return Err(SequenceError::NoFrames);
-        }
+        let n = whole.len().checked_div(frames).ok_or(SequenceError::NoFrames)?;
         if n < MIN_VERTICES {
             return Err(SequenceError::TooFewVertices { vertices: n, least: MIN_VERTICES });
         }

@@ -170,7 +170,8 @@ mod tests {
         let options = DdmOptions::from_values(&values(DDM, &ddm)).unwrap();
         let compress = options.compress.unwrap();
         assert!(compress.keep_multi_weights && compress.virtual_bones == 20);
-        assert!(matches!(compress.range, RangeOfMotion::Uniform { radians, .. } if (radians - 1.5708).abs() < 1e-4));
+        let quarter = RangeOfMotion::Uniform { radians: std::f64::consts::FRAC_PI_2, units: 0.0 };
+        assert_eq!(compress.range, quarter);
         let maps = values(DDM, &[("maps", json!({ "alpha": [0.0, 1.0] }))]);
         assert_eq!(DdmOptions::from_values(&maps).unwrap().maps.alpha, Some(vec![0.0, 1.0]));
         for (name, value) in [("maps", json!({ "beta": [1.0] })), ("variant", json!(6)), ("steps", json!(-1))] {

@@ -173,7 +173,7 @@ impl Fit<'_> {
         let Self { params, plan, .. } = self;
         let allowed = limit.min(plan.sample.vertices / VERTICES_PER_BONE).max(1);
         let sample = self.sample(allowed);
-        let coarse = run.timed("sample", || self.search_problem(&sample));
+        let coarse = run.timed("sample", || sample.problem(self.problem, self.sequence));
         let first = first_bones(&coarse, 1, run)?;
         let mut explorer =
             Explorer::new(&coarse, first, params.bone_kind, plan.vertices(limit), plan.search, params.seed);

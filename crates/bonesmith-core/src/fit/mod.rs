@@ -20,7 +20,7 @@
 //! | X X^T, C X^T [Kavan2010 s.4.2] | `Moments::second`, `Moments::residual` (of the residual: small numbers) |
 //! | q, p* [Le2014 eq. 3.21] | `bone_step::target`, `bone_step::centred` |
 //!
-//! Where normals count (`skinning::normals`), they do in every stage but the first.
+//! Where normals count (`skinning::normals`), they do in the last three stages: bones are searched by position alone.
 //!
 //! Deviations are described where they happen: choice of influences (`vertex_step`), splitting (`cluster::split`), planting instead of
 //! reinitialising (`search`), momentum, vertices and bones at once (`together`), several starting points (`basins`).
@@ -65,10 +65,6 @@ pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
 
-/// Weight of normals in the search for each unit of `shading`, in units of the sphere: by default an angle of a radian counts like a
-/// hundredth of the radius. Fitted rigs of 10 to 30 bones have errors in a ratio of two or three hundredths.
-const SEARCH_WEIGHT: f64 = 0.05;
-
 /// Vertices count at least like this share of the most important one.
 const LEAST_IMPORTANCE: f64 = 1e-3;
 
@@ -86,7 +82,7 @@ const SHADING_ROUNDS: usize = 12;
 const SHADING_TRIES: usize = 4;
 
 /// What those rounds may cost, as a share of E_RMS for each unit of `shading`: 1 % by default.
-const SHADING_COST: f64 = 0.05;
+const SHADING_COST: f64 = 0.025;
 
 /// Fits bones, weights and bone motion to a mesh animation.
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
@@ -207,13 +203,6 @@ impl<'a> Fit<'a> {
         self.bounded(sample)
     }
 
-    /// The problem that bones are searched on.
-    fn search_problem(&self, sample: &Sample) -> Problem {
-        let weight = SEARCH_WEIGHT * self.params.shading;
-        let normals = self.normals.as_ref().map(|normals| sample.normals(normals).weighing(weight));
-        sample.problem(self.problem, self.sequence).with_normals(normals)
-    }
-
     /// A sample of at most a quarter of all positions, as long as there are frames enough: it is copied.
     fn bounded(&self, sample: Sample) -> Sample {
         const FRAMES_ENOUGH: usize = 80;
@@ -298,7 +287,7 @@ impl<'a> Fit<'a> {
         let vertices = plan.vertices(count);
         let wide = VertexParams { slots: (vertices.slots + plan.spare).min(count), ..vertices };
         let sample = self.sample(count);
-        let coarse = run.timed("sample", || self.search_problem(&sample));
+        let coarse = run.timed("sample", || sample.problem(self.problem, self.sequence));
         let mut best: Option<(f64, State)> = None;
         for start in 0..plan.starts {
             if best.is_some() && run.is_over() {
@@ -328,7 +317,7 @@ impl<'a> Fit<'a> {
         let middle = Sample::new(problem, enough, plan.middle.frames, params.seed);
         if plan.direct || 2 * middle.size() > problem.vertices() * problem.frames() || run.is_over() {
             self.narrow(problem, state, vertices, run)?;
-            return self.polish(state, plan.only_rounds, vertices, None, run);
+            return self.polish(state, plan.only_rounds, vertices, run);
         }
         let middle = self.bounded(middle);
         let part = run.timed("sample", || middle.problem(problem, sequence));
@@ -340,13 +329,13 @@ impl<'a> Fit<'a> {
         let normals = self.normals.as_ref().filter(|_| plan.shades_all_rounds()).map(|normals| middle.normals(normals));
         let part = run.timed("normals", || self.shaded(&part, normals, &mut seen, vertices));
         let together = plan.together(&seen, &vertices);
-        let mut descent = Descent::with_step(&part, vertices, plan.vertex_step(&part, seen.bones()), together);
+        let step = plan.vertex_step(&part, seen.bones());
+        let mut descent = Descent::with_step(&part, vertices, step, together).alternating();
         descent.rounds(&mut seen, plan.middle_rounds, run)?;
-        let weight = part.normals.as_ref().map(|normals| self.weight(&descent.moments, normals.weight));
         drop(descent);
         drop(part);
         *state = run.observed("lift", |run| middle.lift(problem, sequence, seen, &mut || run.report()))?;
-        self.polish(state, plan.last_rounds, vertices, weight, run)
+        self.polish(state, plan.last_rounds, vertices, run)
     }
 
     /// A problem in which normals count, with the rest normals that fit the present weights best.
@@ -359,18 +348,15 @@ impl<'a> Fit<'a> {
     ) -> Problem {
         let Some(normals) = normals else { return problem.with_normals(None) };
         let of_one = problem.with_normals(Some(normals.clone().weighing(1.0)));
-        pass::solve_normals(&of_one, &state.motion, &mut state.skin, vertices);
-        let weight = self.weight(&pass::gather(&of_one, &state.motion, &state.skin), 1.0);
-        state.skin.normals.iter_mut().for_each(|n| *n *= weight);
-        problem.with_normals(Some(normals.weighing(weight)))
-    }
-
-    /// The weight of normals: a share of the ratio of both errors, so that it depends neither on the size of the faces nor on how well the
-    /// bones fit. Where they fit exactly, normals do not count. `present` is the weight that the moments were summed with.
-    fn weight(&self, moments: &Moments, present: f64) -> f64 {
-        let Moments { squared_error, normal_error, .. } = *moments;
-        let ratio = present * ((squared_error - normal_error).max(0.0) / normal_error.max(1e-30)).sqrt();
-        self.params.shading * ratio.min(MAX_RATIO)
+        let errors = pass::solve_normals(&of_one, &state.motion, &mut state.skin, vertices);
+        let normals = normals.weighing(1.0).shared(&errors.normals);
+        let squared = |(i, error): (usize, &f32)| problem.loss.of(i) * normals.factor(i).powi(2) * f64::from(*error);
+        let of_normals: f64 = errors.normals.iter().enumerate().map(squared).sum();
+        // A share of the ratio of both errors, so that it depends neither on the size of the faces nor on how well the bones fit.
+        let ratio = (errors.positions / of_normals.max(1e-30)).sqrt();
+        let normals = normals.weighing(self.params.shading * ratio.min(MAX_RATIO));
+        state.skin.normals.iter_mut().enumerate().for_each(|(i, n)| *n *= normals.factor(i));
+        problem.with_normals(Some(normals))
     }
 
     /// Rounds with more influences than `vertices` allows, one less at a time, until it allows them.
@@ -400,19 +386,10 @@ impl<'a> Fit<'a> {
         state: &mut State,
         rounds: usize,
         vertices: VertexParams,
-        weight: Option<f64>,
         run: &mut Run<'_>,
     ) -> Result<Refined, Cancelled> {
-        let (all, normals) = (self.problem, self.normals.clone());
-        let problem = match (self.plan.shades_all_rounds(), weight) {
-            (false, _) => all.with_normals(None),
-            (true, None) => run.timed("normals", || self.shaded(all, normals, state, vertices)),
-            (true, Some(weight)) => run.timed("normals", || {
-                let problem = all.with_normals(normals.map(|normals| normals.weighing(weight)));
-                pass::solve_normals(&problem, &state.motion, &mut state.skin, vertices);
-                problem
-            }),
-        };
+        let normals = self.normals.clone().filter(|_| self.plan.shades_all_rounds());
+        let problem = run.timed("normals", || self.shaded(self.problem, normals, state, vertices));
         let stop = self.rounds(&problem, state, rounds, vertices, run)?;
         if problem.normals.is_none() && self.normals.is_some() && !run.is_over() {
             self.shade(state, vertices, run)?;
@@ -476,7 +453,7 @@ impl<'a> Fit<'a> {
             }
             false => plan.vertex_step(problem, state.bones()),
         };
-        let mut descent = Descent::with_step(problem, vertices, step, plan.together(state, &vertices));
+        let mut descent = Descent::with_step(problem, vertices, step, plan.together(state, &vertices)).alternating();
         let mut rule = StopRule::new(rounds, plan.tolerance, 2);
         loop {
             descent.round(state, run)?;

@@ -90,7 +90,7 @@ impl Plan {
             starts: 1,
             search: SearchPlan::new(params.effort),
             middle: Size { vertices: 2500, frames: 160 },
-            middle_rounds: 10,
+            middle_rounds: 20,
             last_rounds: 3,
             only_rounds: 10,
             direct,
@@ -110,7 +110,7 @@ impl Plan {
                 sample: Size { vertices: 600, frames: 64 },
                 newcomers: 1,
                 middle: Size { vertices: 1200, frames: 128 },
-                middle_rounds: 6,
+                middle_rounds: 10,
                 last_rounds: 2,
                 only_rounds: 9,
                 ..balanced

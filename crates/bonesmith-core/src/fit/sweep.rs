@@ -66,7 +66,7 @@ pub fn sweep(
     let problem = problem(sequence, UnitSpace::new(sequence), params)?;
     let fit = Fit::new(sequence, &problem, params, Goal::Count(most));
     let sample = fit.sample(most);
-    let coarse = fit.search_problem(&sample);
+    let coarse = sample.problem(fit.problem, fit.sequence);
     let plain = problem.with_loss(Loss::default());
     let first = first_bones(&coarse, 1, &mut run)?;
     let plan = SearchPlan { cycles: CYCLES, ..fit.plan.search };

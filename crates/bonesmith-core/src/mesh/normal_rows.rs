@@ -82,6 +82,11 @@ impl NormalRows {
         self.frames
     }
 
+    /// Whether point `g` has normals: in all frames, or in none.
+    pub fn is_known(&self, g: usize) -> bool {
+        self.codes.get(g * self.frames).is_some_and(|code| *code != NONE)
+    }
+
     /// Normals of point `g` times `scale`, all x over time, all y, all z; zero where there are none.
     #[inline(always)]
     pub fn load(&self, g: usize, scale: f32, [x, y, z]: [&mut [f32]; 3]) {

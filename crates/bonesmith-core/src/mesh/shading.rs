@@ -3,6 +3,7 @@
 use glam::{DVec3, Vec3};
 
 use crate::mesh::surface::Surface;
+use crate::mesh::topology::{Adjacency, Topology};
 
 /// Corners of one vertex that share a normal are one shading vertex. Without normals in the source every vertex with faces is one.
 #[derive(Clone, Debug)]
@@ -80,17 +81,28 @@ impl ShadingVertices {
         normals
     }
 
-    /// [G] 1, or -1 where the source's normals point against the faces: they stay so in all frames.
+    /// [G] 1, or -1 in connected parts whose stored normals point against the faces: they stay so in all frames.
+    ///
+    /// A part decides as a whole, by area: a single normal against its faces is a fold of the rest pose, not another side.
     pub fn sides(&self, rest: &[Vec3]) -> Vec<f64> {
-        let mut sides = vec![1.0; self.count()];
-        let computed = self.normals(rest);
-        for (side, (own, computed)) in sides.iter_mut().zip(self.own.iter().zip(computed)) {
-            if own.dot(computed) < 0.0 {
-                *side = -1.0;
-            }
+        let along: Vec<f64> = self.own.iter().zip(self.normals(rest)).map(|(own, n)| along(*own, n)).collect();
+        if !along.iter().any(|x| *x < 0.0) {
+            return vec![1.0; self.count()];
         }
-        sides
+        let corners = |triangle: &[u32; 3]| triangle.map(|g| self.vertices[g as usize]);
+        let topology = Topology::from_triangles(&self.triangles.iter().map(corners).collect::<Vec<_>>());
+        let (part, parts) = Adjacency::new(&topology, rest.len()).components();
+        let mut sums = vec![0.0; parts];
+        for (&i, x) in self.vertices.iter().zip(along) {
+            sums[part[i as usize] as usize] += x;
+        }
+        self.vertices.iter().map(|&i| if sums[part[i as usize] as usize] < 0.0 { -1.0 } else { 1.0 }).collect()
     }
+}
+
+/// Product of a stored normal's direction with an area-weighted one; 0 where there is no direction.
+fn along(own: DVec3, computed: DVec3) -> f64 {
+    if is_direction(&own) { own.normalize_or_zero().dot(computed) } else { 0.0 }
 }
 
 /// Whether a stored normal has a direction.
@@ -102,7 +114,6 @@ fn is_direction(normal: &DVec3) -> bool {
 mod tests {
     use super::*;
     use crate::mesh::surface::CornerAttribute;
-    use crate::mesh::topology::Topology;
 
     /// Two triangles at a right angle over an edge.
     fn roof() -> (Vec<Vec3>, Surface) {
@@ -125,8 +136,19 @@ mod tests {
         assert_eq!(hard.vertices(), [0, 0, 1, 1, 2, 3]);
         assert_eq!(hard.normals(&rest)[0], DVec3::Z);
         assert_eq!(hard.normals(&rest)[1], DVec3::Y);
-        // The second face's normals point inwards and stay so.
-        assert_eq!(hard.sides(&rest), [1.0, -1.0, 1.0, -1.0, 1.0, -1.0]);
         assert_eq!(hard.rest_normals(&rest)[1], -DVec3::Y);
+    }
+
+    /// Two parts: the first one's normals point outwards but for one, the second one's inwards.
+    #[test]
+    fn a_part_decides_on_its_side_as_a_whole() {
+        let quad = |x: f32| [[x, 0.0, 0.0], [x + 1.0, 0.0, 0.0], [x + 1.0, 1.0, 0.0], [x, 1.0, 0.0]].map(Vec3::from);
+        let rest: Vec<Vec3> = [quad(0.0), quad(5.0)].concat();
+        let mut surface = Surface::bare(Topology::from_triangles(&[[0, 1, 2], [0, 2, 3], [4, 5, 6], [4, 6, 7]]));
+        let indices = surface.topology.corners().to_vec();
+        let values = (0..8).map(|i| [0.0, 0.0, if i < 3 { 1.0 } else { -1.0 }]).collect();
+        surface.normals = Some(CornerAttribute { name: String::new(), values, indices });
+        let sides = ShadingVertices::new(&surface).sides(&rest);
+        assert_eq!(sides, [1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0]);
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Descent<'a> {
     pub moments: Moments,
     /// Rounds so far.
     count: usize,
+    /// Whether vertices try other bones in every second round only.
+    alternates: bool,
 }
 
 impl<'a> Descent<'a> {
@@ -87,7 +89,13 @@ impl<'a> Descent<'a> {
             penalty: 0.0,
             moments: Moments::default(),
             count: 0,
+            alternates: false,
         }
+    }
+
+    /// Vertices try other bones in every second round only, and rounds between are short: twice the rounds in little more time.
+    pub fn alternating(self) -> Self {
+        Self { alternates: true, ..self }
     }
 
     /// Without momentum, to compare with.
@@ -163,6 +171,8 @@ impl<'a> Descent<'a> {
         let mut params = self.params;
         if self.count.is_multiple_of(DEEP_EVERY) {
             params = VertexParams { newcomers: 2 * params.newcomers, min_gain: 0.0, ..params };
+        } else if self.alternates && self.count.is_multiple_of(2) {
+            params = VertexParams { newcomers: 0, rounds: 1, ..params };
         }
         self.moments = match &self.step {
             VertexStep::Choose => pass::solve(self.problem, motion, skin, params, None),

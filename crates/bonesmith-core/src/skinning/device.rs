@@ -4,7 +4,7 @@
 
 use pulp::Arch;
 
-use crate::solve::kernels::{AddMoments, Residuals, Term};
+use crate::solve::kernels::{AddMoments, OwnProducts, Residuals, Term};
 use crate::solve::matrix;
 
 /// A block of vertices as sparse rows over the table: row of a bone times `w_ij u_ic`.
@@ -24,6 +24,10 @@ pub(crate) trait Device: Sync {
     /// [n, 4 B] `along = residuals table^T`.
     fn project(&self, along: &mut [f32], residuals: &[f32], table: &[f32], n: usize);
 
+    /// The entries of [`Device::project`] in the rows of each vertex's terms; others stay as they are. `along` is [n, side], rows from number
+    /// `side` on are left out.
+    fn project_own(&self, along: &mut [f32], residuals: &[f32], table: &[f32], terms: &Terms);
+
     /// Adds the block to the moments [4 B, L]: `row_k += scale_k r_i`.
     fn add_moments(&self, moments: &mut [f32], residuals: &[f32], terms: &Terms);
 }
@@ -42,8 +46,54 @@ impl Device for Cpu {
         matrix::product_into(along, matrix::rows(residuals, length), matrix::rows(table, length).transpose());
     }
 
+    fn project_own(&self, along: &mut [f32], residuals: &[f32], table: &[f32], terms: &Terms) {
+        let Terms { terms, ends } = terms;
+        let side = along.len() / ends.len();
+        Arch::new().dispatch(OwnProducts { along, side, residuals, table, terms, ends });
+    }
+
     fn add_moments(&self, moments: &mut [f32], residuals: &[f32], terms: &Terms) {
         let Terms { terms, ends } = terms;
         Arch::new().dispatch(AddMoments { table: moments, residuals, terms, ends });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::solve::random::Random;
+
+    /// The sparse product has the entries of the dense one where there are terms, and leaves the others.
+    #[test]
+    fn own_products_are_entries_of_all_products() {
+        let random = &mut Random::new(3);
+        let (n, bones) = (5, 3);
+        for length in [1, 7, 16, 45, 64] {
+            let mut numbers = |count: usize| -> Vec<f32> { (0..count).map(|_| random.vector().x as f32).collect() };
+            let (residuals, table) = (numbers(n * length), numbers(4 * bones * length));
+            let mut terms = Terms::default();
+            for i in 0..n {
+                // One bone, two bones, none...
+                for j in 0..i % 3 {
+                    let start = |c: usize| (c * bones + (i + j) % bones) * length;
+                    terms.terms.extend((0..4).map(|c| Term { start: start(c), scale: 1.0 }));
+                }
+                terms.ends.push(terms.terms.len());
+            }
+            for side in [4 * bones, 3 * bones] {
+                let mut all = vec![0.0; n * side];
+                Cpu.project(&mut all, &residuals, &table[..side * length], n);
+                let mut own = vec![9.0; n * side];
+                Cpu.project_own(&mut own, &residuals, &table, &terms);
+                for i in 0..n {
+                    let of_vertex = &terms.terms[if i == 0 { 0 } else { terms.ends[i - 1] }..terms.ends[i]];
+                    for row in 0..side {
+                        let is_own = of_vertex.iter().any(|term| term.start == row * length);
+                        let expected = if is_own { all[i * side + row] } else { 9.0 };
+                        assert!((own[i * side + row] - expected).abs() < 1e-5, "{length} {side} {i} {row}");
+                    }
+                }
+            }
+        }
     }
 }

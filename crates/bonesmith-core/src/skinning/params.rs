@@ -233,7 +233,7 @@ impl Default for FitParams {
             smooth: 0.0,
             prune: default_prune(),
             keep_rest: false,
-            shading: 0.2,
+            shading: 0.4,
             norm: Norm::default(),
             area: false,
             importance: None,

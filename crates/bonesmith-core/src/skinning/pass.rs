@@ -23,7 +23,7 @@ use crate::skinning::products::BonePairs;
 use crate::skinning::skin::{Skin, SkinRows, SkinView};
 use crate::skinning::smooth::{MeanWeights, Smoothness};
 use crate::skinning::vertex_step::{
-    self, BatchView, Pull, VertexParams, VertexSolver, add_removal_costs, solve_vertices,
+    self, BatchView, Pull, Removals, VertexParams, VertexSolver, add_removal_costs, removal_chains, solve_vertices,
 };
 use crate::solve::kernels::{Term, add_scaled};
 use crate::solve::lanes::{LANES, Mat4};
@@ -55,6 +55,7 @@ fn gather_lanes(problem: &Problem, motion: &Motion, skin: &Skin, sums: impl Fn()
             let rows = local(near, skin.rows(range.clone()), &mut numbers);
             block.load(range, near);
             block.find_residuals(&rows);
+            block.project_normals(Onto::Own);
             sums.add(&block, &rows);
         }
         sums
@@ -74,7 +75,10 @@ pub(crate) fn solve(
 ) -> Moments {
     let (slots, per_lane) = (skin.slots, lane_size(problem, motion));
     let smooth = smoothness.map(|smoothness| (smoothness.strength, smoothness.means(skin)));
-    let near = Near::new(motion, skin, BLOCK, Reach::Around, true);
+    // Vertices that try no other bones need no products with them.
+    let alone = params.newcomers == 0 && slots > 1 && skin.weights.chunks_exact(slots).all(|row| row[0] > 0.0);
+    let (reach, onto) = if alone { (Reach::Own, Onto::Own) } else { (Reach::Around, Onto::All) };
+    let near = Near::new(motion, skin, BLOCK, reach, true);
     // Made before the lanes start: they would otherwise wait for one of them.
     if near.is_none() {
         let (_, _) = (motion.pairs(), motion.rows32());
@@ -90,7 +94,7 @@ pub(crate) fn solve(
             }
             block.load(range.clone(), near);
             block.find_residuals(&rows.view());
-            block.project();
+            block.project(onto);
             let means = smooth.as_ref().map(|(strength, means)| (*strength, &means[range.clone()]));
             let numbered = near.zip(means).map(|(near, (_, means))| near.local_means(means));
             let means = means.map(|(strength, means)| (strength, numbered.as_deref().unwrap_or(means)));
@@ -110,86 +114,120 @@ pub(crate) fn solve(
     summed(problem, motion, lanes)
 }
 
-/// The best rest normals for the present weights and bones.
-pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin, params: VertexParams) {
+/// What positions and normals of a skin are off.
+pub(crate) struct BothErrors {
+    /// Squared error of all positions.
+    pub positions: f64,
+    /// [N] squared errors of the normals.
+    pub normals: Vec<f32>,
+}
+
+/// The best rest normals for the present weights and bones, and what is left.
+pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin, params: VertexParams) -> BothErrors {
     let slots = skin.slots;
     let near = Near::new(motion, skin, BLOCK, Reach::Own, true);
-    skin.par_chunks_mut(BLOCK).enumerate().for_each_init(
+    let parts = skin.par_chunks_mut(BLOCK).enumerate().map_init(
         || (Block::new(problem, motion, near.as_ref(), slots), VertexSolver::new(params)),
         |(block, solver), (at, mut rows)| {
             let first = at * BLOCK;
+            let mut errors = BothErrors { positions: 0.0, normals: Vec::with_capacity(rows.rest.len()) };
             for (range, near) in blocks(near.as_ref(), first..first + rows.rest.len()) {
                 let mut rows = rows.part(range.start - first..range.end - first);
                 if let Some(near) = near {
                     near.enter(rows.bones, rows.weights);
                 }
-                block.load(range, near);
+                block.load(range.clone(), near);
+                block.find_residuals(&rows.view());
+                block.project_normals(Onto::Own);
                 for part in eights(rows.rest.len()) {
                     vertex_step::solve_normals(solver, block.view(part.clone(), None), rows.part(part));
                 }
+                errors.positions +=
+                    (range.zip(&block.errors)).map(|(i, error)| problem.loss.of(i) * error).sum::<f64>();
+                errors.normals.extend((0..rows.rest.len()).map(|at| block.normal_error(&rows.view(), at) as f32));
                 if let Some(near) = near {
                     near.leave(rows.bones, rows.weights);
                 }
             }
+            errors
         },
     );
+    let parts: Vec<BothErrors> = parts.collect();
+    BothErrors {
+        positions: parts.iter().map(|part| part.positions).sum(),
+        normals: parts.into_iter().flat_map(|part| part.normals).collect(),
+    }
 }
 
 /// [N, K] products of each vertex's residual with the rows of its own bones.
 pub(crate) fn slopes(problem: &Problem, motion: &Motion, skin: &Skin) -> Vec<[f32; 4]> {
-    each_block(problem, motion, skin, |shown| {
-        let slots = shown.rows.slots;
-        let slope = |(at, &j): (usize, &u16)| shown.slope(shown.along, at / slots, j as usize);
-        shown.rows.bones.iter().enumerate().map(slope).collect()
-    })
+    let all = |_: &mut (), block: &Block<'_>, rows: &SkinView<'_>| {
+        let b = block.bones.count();
+        let slope = |(at, &j): (usize, &u16)| {
+            std::array::from_fn(|c| block.along[at / rows.slots * 4 * b + c * b + j as usize])
+        };
+        rows.bones.iter().enumerate().map(slope).collect()
+    };
+    each_block(problem, motion, skin, || (), all)
 }
 
-/// What [`each_block`] shows: some vertices with the bones that they have.
-pub(crate) struct Shown<'a> {
-    /// Number of the first vertex.
-    pub first: usize,
-    /// All bones, or those that the vertices have.
-    pub bones: &'a BlockBones<'a>,
-    /// The vertices, bones by their place in `bones`.
-    pub rows: SkinView<'a>,
-    /// [n, 4 B] products of the residuals with the rows of `bones`.
-    pub along: &'a [f32],
-    /// [n, 3 B] products of the true normals, where they count.
-    pub normals_along: Option<&'a [f32]>,
+/// What each vertex becomes with fewer influences, and what it is off now.
+pub(crate) fn removals(problem: &Problem, motion: &Motion, skin: &Skin, params: VertexParams) -> Vec<Removals> {
+    let all = |solver: &mut VertexSolver, block: &Block<'_>, rows: &SkinView<'_>| {
+        let mut found = Vec::with_capacity(rows.rest.len());
+        for part in eights(rows.rest.len()) {
+            found.append(&mut removal_chains(solver, block.view(part.clone(), None), &rows.part(part)));
+        }
+        for (at, removals) in found.iter_mut().enumerate() {
+            let importance = problem.loss.of(block.range.start + at);
+            removals.fewer.iter_mut().for_each(|fewer| fewer.rise *= importance);
+            removals.position_error = importance * block.errors[at];
+            if problem.normals.is_some() {
+                removals.normal_error = importance * block.normal_error(rows, at);
+            }
+            if let Some(bones) = block.bones.numbers() {
+                let slots = removals.fewer.iter_mut().flat_map(|fewer| &mut fewer.row);
+                slots.for_each(|slot| slot.0 = bones[slot.0] as usize);
+            }
+        }
+        found
+    };
+    each_block(problem, motion, skin, || VertexSolver::new(params), all)
 }
 
-impl Shown<'_> {
-    /// Products of vertex number `at` with coordinates 0, 1, .. of bone `j`.
-    pub fn slope<const C: usize>(&self, along: &[f32], at: usize, j: usize) -> [f32; C] {
-        let b = self.bones.count();
-        std::array::from_fn(|c| along[at * C * b + c * b + j])
-    }
-}
-
-/// Shows all vertices in blocks, each with the products of its residuals; what is found, in the order of the vertices.
-pub(crate) fn each_block<T: Send>(
+/// What `found` makes of all vertices, block by block with their residuals and products with their own bones, in their order. Every task has
+/// a scratch `R` of its own.
+fn each_block<R, T: Send>(
     problem: &Problem,
     motion: &Motion,
     skin: &Skin,
-    found: impl Fn(Shown<'_>) -> Vec<T> + Sync,
+    scratch: impl Fn() -> R + Sync,
+    found: impl Fn(&mut R, &Block<'_>, &SkinView<'_>) -> Vec<T> + Sync,
 ) -> Vec<T> {
     let near = Near::new(motion, skin, BLOCK, Reach::Own, true);
     let all: Vec<_> = blocks(near.as_ref(), 0..problem.vertices()).collect();
     let parts: Vec<Vec<T>> = all
         .into_par_iter()
         .map_init(
-            || (Block::new(problem, motion, near.as_ref(), skin.slots), Vec::new()),
-            |(block, numbers), (range, near)| {
+            || (Block::new(problem, motion, near.as_ref(), skin.slots), scratch(), Vec::new()),
+            |(block, scratch, numbers), (range, near)| {
                 let rows = local(near, skin.rows(range.clone()), numbers);
-                block.look(range.clone(), near, &rows);
-                let (n, b) = (range.len(), block.bones.count());
-                let normals_along = problem.normals.is_some().then(|| &block.normals_along[..n * 3 * b]);
-                let along = &block.along[..n * 4 * b];
-                found(Shown { first: range.start, rows, bones: &block.bones, along, normals_along })
+                block.look(range, near, &rows, Onto::Own);
+                found(scratch, block, &rows)
             },
         )
         .collect();
     parts.into_iter().flatten().collect()
+}
+
+/// Squared error of all positions, each vertex times its importance.
+pub(crate) fn squared_error(problem: &Problem, motion: &Motion, skin: &Skin) -> f64 {
+    let plain = problem.with_normals(None);
+    let of_block = |first: usize, residuals: &[f32]| -> f64 {
+        let rows = residuals.chunks_exact(problem.length).enumerate();
+        rows.map(|(at, row)| problem.loss.of(first + at) * f64::from(row.iter().map(|r| r * r).sum::<f32>())).sum()
+    };
+    survey(&plain, motion, skin, of_block).into_iter().sum()
 }
 
 /// A vertex as [`revise`] shows it.
@@ -216,7 +254,7 @@ pub(crate) fn revise<R: Default>(
             let start = at * BLOCK;
             block.load(start..start + rows.rest.len(), None);
             block.find_residuals(&rows.view());
-            block.project();
+            block.project(Onto::All);
             let vertices = rows.bones.chunks_mut(slots).zip(rows.weights.chunks_mut(slots)).zip(rows.rest);
             for (at, ((bones, weights), rest)) in vertices.enumerate() {
                 let along = &block.along[at * side..(at + 1) * side];
@@ -264,7 +302,7 @@ pub(crate) fn removal_costs(problem: &Problem, motion: &Motion, skin: &Skin, par
             || (Block::new(problem, motion, near.as_ref(), skin.slots), Vec::new()),
             |(block, numbers), (range, near)| {
                 let rows = local(near, skin.rows(range.clone()), numbers);
-                block.look(range.clone(), near, &rows);
+                block.look(range.clone(), near, &rows, Onto::All);
                 let mut costs = vec![0.0; block.bones.count()];
                 let mut solver = VertexSolver::new(params);
                 for part in eights(range.len()) {
@@ -327,6 +365,15 @@ fn eights(n: usize) -> impl Iterator<Item = Range<usize>> {
     (0..n).step_by(LANES).map(move |start| start..(start + LANES).min(n))
 }
 
+/// Which bones residuals are multiplied with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Onto {
+    /// All that the block works with.
+    All,
+    /// Those that each vertex has.
+    Own,
+}
+
 /// Buffers of one task, and the block of vertices in them.
 struct Block<'a> {
     problem: &'a Problem,
@@ -374,11 +421,11 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Residuals of some vertices and their products with all bones, for rows that stay.
-    fn look(&mut self, range: Range<usize>, near: Option<&'a NearBlock>, rows: &SkinView<'_>) {
+    /// Residuals of some vertices and their products with bones, for rows that stay.
+    fn look(&mut self, range: Range<usize>, near: Option<&'a NearBlock>, rows: &SkinView<'_>, onto: Onto) {
         self.load(range, near);
         self.find_residuals(rows);
-        self.project();
+        self.project(onto);
     }
 
     /// Takes up the trajectories of some vertices, and the bones that they work with.
@@ -390,11 +437,8 @@ impl<'a> Block<'a> {
         let (n, bones) = (range.len(), self.bones.count());
         self.along.resize(self.along.len().max(n * 4 * bones), 0.0);
         if let Some(normals) = &self.problem.normals {
-            let (side, length) = (3 * bones, self.problem.length);
-            self.normals_along.resize(self.normals_along.len().max(n * side), 0.0);
-            let (rows, along) = (&mut self.normals[..n * length], &mut self.normals_along[..n * side]);
-            normals.load(range.start, rows);
-            self.device.project(along, rows, &self.bones.rows32()[..side * length], n);
+            self.normals_along.resize(self.normals_along.len().max(n * 3 * bones), 0.0);
+            normals.load(range.start, &mut self.normals[..n * self.problem.length]);
         }
         self.range = range;
     }
@@ -409,11 +453,37 @@ impl<'a> Block<'a> {
         self.problem.loss.weigh(self.range.start, residuals, errors);
     }
 
-    /// `along = residuals * T^T`.
-    fn project(&mut self) {
+    /// `along = residuals * T^T`, and the same of the normals, where they count.
+    fn project(&mut self, onto: Onto) {
         let (n, side, length) = (self.range.len(), 4 * self.bones.count(), self.problem.length);
         let (along, residuals) = (&mut self.along[..n * side], &self.residuals[..n * length]);
-        self.device.project(along, residuals, self.bones.rows32(), n);
+        match onto {
+            Onto::All => self.device.project(along, residuals, self.bones.rows32(), n),
+            Onto::Own => self.device.project_own(along, residuals, self.bones.rows32(), &self.terms),
+        }
+        self.project_normals(onto);
+    }
+
+    /// Products of the normals with the bones, where normals count.
+    fn project_normals(&mut self, onto: Onto) {
+        if self.problem.normals.is_none() {
+            return;
+        }
+        let (n, side, length) = (self.range.len(), 3 * self.bones.count(), self.problem.length);
+        let (along, normals) = (&mut self.normals_along[..n * side], &self.normals[..n * length]);
+        match onto {
+            Onto::All => self.device.project(along, normals, &self.bones.rows32()[..side * length], n),
+            Onto::Own => self.device.project_own(along, normals, self.bones.rows32(), &self.terms),
+        }
+    }
+
+    /// Squared error of the normals of vertex number `at`.
+    fn normal_error(&self, rows: &SkinView<'_>, at: usize) -> f64 {
+        let side = 3 * self.bones.count();
+        let truth = self.problem.normals.as_ref().map_or(0.0, |normals| normals.squared(self.range.start + at));
+        let along = &self.normals_along[at * side..(at + 1) * side];
+        let normal = rows.normals[at].extend(0.0).to_array();
+        (truth + normal_cost(self.bones.pairs(), rows.of(at), along, &normal)).max(0.0)
     }
 
     /// What vertices number `part` of the block are solved from.
@@ -551,17 +621,14 @@ impl NormalSums {
     /// Adds `x_i m_i^T` to the lane's moments.
     fn add(&mut self, moments: &mut [f32], block: &Block<'_>, rows: &SkinView<'_>, buffer: &mut Terms) {
         let bones = &block.bones;
-        let (n, length, side) = (block.range.len(), block.problem.length, 3 * bones.count());
+        let (n, length) = (block.range.len(), block.problem.length);
         let importance = |at: usize| block.problem.loss.of(block.range.start + at);
         set_terms(&mut self.terms, bones, rows, |at| (rows.normals[at] * importance(at)).to_array());
         block.device.add_moments(moments, &block.normals[..n * length], block.numbered_back(&self.terms, buffer));
         self.second.begin(block);
         for (at, normal) in rows.normals.iter().enumerate() {
             let normal = normal.extend(0.0).to_array();
-            let truth = block.normals[at * length..(at + 1) * length].iter().map(|m| m * m).sum::<f32>();
-            let along = &block.normals_along[at * side..(at + 1) * side];
-            let error = f64::from(truth) + normal_cost(bones.pairs(), rows.of(at), along, &normal);
-            self.squared_error += importance(at) * error;
+            self.squared_error += importance(at) * block.normal_error(rows, at);
             let weighed = normal.map(|x| x * importance(at));
             self.second.add(rows.of(at), &Mat4::outer(&weighed, &normal));
         }

@@ -172,6 +172,32 @@ pub(crate) fn add_removal_costs(
     solver.removal_costs(view, rows, importance, costs);
 }
 
+/// A vertex with fewer influences.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fewer {
+    /// (bone, weight), falling.
+    pub row: Vec<(usize, f64)>,
+    /// Squared error, less that of the present weights.
+    pub rise: f64,
+}
+
+/// What a vertex becomes with fewer and fewer influences, and what it is off now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Removals {
+    /// The cheapest influence removed, then the next one, until one is left.
+    pub fewer: Vec<Fewer>,
+    /// Squared error of the present position.
+    pub position_error: f64,
+    /// Squared error of the present normal, where normals count.
+    pub normal_error: f64,
+}
+
+/// The removals of up to eight vertices, without their errors.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn removal_chains(solver: &mut VertexSolver, view: BatchView<'_>, rows: &SkinView<'_>) -> Vec<Removals> {
+    solver.removal_chains(view, rows)
+}
+
 impl VertexSolver {
     pub fn new(params: VertexParams) -> Self {
         let capacity = (params.slots + params.newcomers).max(2);
@@ -232,6 +258,11 @@ impl VertexSolver {
         let (b, rest, along) = (view.pairs.bones, Rest::new(rows.rest[l], rows.normals[l]), view.along(l));
         let mut own = std::mem::take(&mut self.candidates[l]);
         own.load_present(rows.of(l));
+        if self.params.newcomers == 0 && self.params.slots > 1 && own.present > 0 {
+            own.find_y(view.pairs, along, &rest, 0);
+            self.candidates[l] = own;
+            return;
+        }
         self.measure(view.pairs, along, &own, &rest);
         if own.bones.is_empty() || self.params.slots == 1 {
             let best = self.best_single(b, own.bones.first().copied());
@@ -489,6 +520,39 @@ impl VertexSolver {
             }
             self.simplices.allow(out, affected);
         }
+    }
+}
+
+impl VertexSolver {
+    /// Influences are removed one by one, the one first whose loss is estimated to cost least; the weights of the others are solved again.
+    #[inline(always)]
+    fn removal_chains(&mut self, view: BatchView<'_>, rows: &SkinView<'_>) -> Vec<Removals> {
+        let n = rows.rest.len();
+        for (l, own) in self.candidates[..n].iter_mut().enumerate() {
+            own.load_present(rows.of(l));
+            own.find_y(view.pairs, view.along(l), &Rest::new(rows.rest[l], rows.normals[l]), 0);
+        }
+        self.load(view, rows.rest, rows.normals);
+        let simplices = &mut self.simplices;
+        simplices.center();
+        simplices.solve(Lanes::ONE);
+        let mut found = vec![Removals::default(); n];
+        let mut todo = Lanes::ONE.below(simplices.take_out_zeros(Lanes::ONE));
+        while todo.any() {
+            simplices.drop_least(todo);
+            simplices.solve(todo);
+            let left = simplices.take_out_zeros(todo);
+            let rise = simplices.value() * simplices.unit;
+            for (l, removals) in found.iter_mut().enumerate().filter(|(l, _)| todo.0[*l] > 0.0) {
+                let slots = self.candidates[l].bones.iter().enumerate();
+                let mut row: Vec<(usize, f64)> = slots.map(|(p, &j)| (j, simplices.weights[p].0[l])).collect();
+                row.retain(|(_, w)| *w > 0.0);
+                row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                removals.fewer.push(Fewer { row, rise: rise.0[l] });
+            }
+            todo = todo * Lanes::ONE.below(left);
+        }
+        found
     }
 }
 

@@ -91,6 +91,70 @@ fn residual<S: Simd>(simd: S, r: &mut [f32], v: &[f32], table: &[f32], terms: &[
     f64::from(simd.reduce_sum_f32s(squares))
 }
 
+/// Products of residuals with some rows of a table each: `along[i][row_k] = r_i . row_k`, over the terms of vertex `i`.
+pub(crate) struct OwnProducts<'a> {
+    /// [n, side] found where there is a term, else left as it is. Rows from number `side` on are left out.
+    pub along: &'a mut [f32],
+    pub side: usize,
+    /// [n, L]
+    pub residuals: &'a [f32],
+    pub table: &'a [f32],
+    /// Those of one vertex after those of the other.
+    pub terms: &'a [Term],
+    /// [n] where the terms of each vertex end.
+    pub ends: &'a [usize],
+}
+
+impl WithSimd for OwnProducts<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { along, side, residuals, table, terms, ends } = self;
+        let length = residuals.len() / ends.len();
+        let mut start = 0;
+        for ((r, along), &end) in residuals.chunks_exact(length).zip(along.chunks_exact_mut(side)).zip(ends) {
+            // Four rows at a time: the residual is loaded once for them.
+            for four in terms[start..end].chunks(4) {
+                let row = |k: usize| &table[four[k.min(four.len() - 1)].start..][..length];
+                let found = products4(simd, r, [row(0), row(1), row(2), row(3)]);
+                for (term, x) in four.iter().zip(found) {
+                    if let Some(place) = along.get_mut(term.start / length) {
+                        *place = x;
+                    }
+                }
+            }
+            start = end;
+        }
+    }
+}
+
+/// `[r . a, r . b, r . c, r . d]`.
+#[inline(always)]
+fn products4<S: Simd>(simd: S, r: &[f32], rows: [&[f32]; 4]) -> [f32; 4] {
+    let (r, r_tail) = S::as_simd_f32s(r);
+    let n = r.len();
+    let ((a, a_tail), (b, b_tail)) = (S::as_simd_f32s(rows[0]), S::as_simd_f32s(rows[1]));
+    let ((c, c_tail), (d, d_tail)) = (S::as_simd_f32s(rows[2]), S::as_simd_f32s(rows[3]));
+    let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
+    let zero = simd.splat_f32s(0.0);
+    let (mut x, mut y, mut z, mut w) = (zero, zero, zero, zero);
+    for at in 0..n {
+        x = simd.mul_add_f32s(r[at], a[at], x);
+        y = simd.mul_add_f32s(r[at], b[at], y);
+        z = simd.mul_add_f32s(r[at], c[at], z);
+        w = simd.mul_add_f32s(r[at], d[at], w);
+    }
+    if !r_tail.is_empty() {
+        let r = simd.partial_load_f32s(r_tail);
+        x = simd.mul_add_f32s(r, simd.partial_load_f32s(a_tail), x);
+        y = simd.mul_add_f32s(r, simd.partial_load_f32s(b_tail), y);
+        z = simd.mul_add_f32s(r, simd.partial_load_f32s(c_tail), z);
+        w = simd.mul_add_f32s(r, simd.partial_load_f32s(d_tail), w);
+    }
+    [simd.reduce_sum_f32s(x), simd.reduce_sum_f32s(y), simd.reduce_sum_f32s(z), simd.reduce_sum_f32s(w)]
+}
+
 /// Adds residuals to the moments of their bones: `row_k += scale_k r_i`, over the terms of vertex `i`.
 pub(crate) struct AddMoments<'a> {
     pub table: &'a mut [f32],

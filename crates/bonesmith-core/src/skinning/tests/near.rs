@@ -68,7 +68,8 @@ fn unused_bones_change_no_sum() {
     }
     let removed = [few, many].map(|mut state| {
         let budget = 0.5;
-        let done = prune::remove(&problem, &state.motion, &mut state.skin, budget);
+        let found = pass::removals(&problem, &state.motion, &state.skin, usual(4));
+        let done = prune::remove(&found, &mut state.skin, budget);
         (done, state.skin)
     });
     let ((count, cost), skin) = &removed[0];

@@ -106,8 +106,12 @@ fn every_half_step_lowers_the_sum_of_both_errors() {
 #[test]
 fn solved_normals_cannot_be_improved() {
     let (Case { problem, mut state }, normals) = shaded(7, BoneKind::Rigid);
-    pass::solve_normals(&problem, &state.motion, &mut state.skin, usual(SIZES.slots));
+    let errors = pass::solve_normals(&problem, &state.motion, &mut state.skin, usual(SIZES.slots));
     let best = cost(&state, &normals);
+    let sum: f64 = errors.normals.iter().map(|error| f64::from(*error)).sum();
+    assert!((sum / best - 1.0).abs() < 1e-3, "{sum} {best}");
+    let positions = pass::gather(&problem.with_normals(None), &state.motion, &state.skin).squared_error;
+    assert!((errors.positions / positions - 1.0).abs() < 1e-9);
     for (i, axis) in (0..SIZES.vertices).step_by(11).zip([DVec3::X, DVec3::Y, DVec3::Z].into_iter().cycle()) {
         for step in [0.05, -0.05] {
             let mut other =
@@ -116,4 +120,27 @@ fn solved_normals_cannot_be_improved() {
             assert!(cost(&other, &normals) > best, "vertex {i}");
         }
     }
+}
+
+/// With factors the sums are those of normals and rest normals that are as much longer.
+#[test]
+fn factors_scale_normals_vertex_by_vertex() {
+    let (Case { problem, mut state }, normals) = shaded(11, BoneKind::Rigid);
+    let errors: Vec<f32> = (0..SIZES.vertices).map(|i| 0.01 + 0.02 * i as f32).collect();
+    let known = Normals::known(SIZES.frames, &normals, H).shared(&errors);
+    let factor = |i: usize| known.factor(i) / H;
+    assert!(factor(0) > factor(SIZES.vertices - 1));
+    state.skin.normals.iter_mut().enumerate().for_each(|(i, n)| *n *= factor(i));
+    let squared = |i: usize| {
+        (0..SIZES.frames)
+            .map(|t| {
+                let blend = |sum: DMat3, (j, w): (usize, f64)| sum + naive::split(&state.motion.get(j, t)).0 * w;
+                let m = state.skin.of(i).fold(DMat3::ZERO, blend);
+                (normals[i * SIZES.frames + t] * H * factor(i) - m * state.skin.normals[i]).length_squared()
+            })
+            .sum::<f64>()
+    };
+    let truth: f64 = (0..SIZES.vertices).map(squared).sum();
+    let found = pass::gather(&problem.with_normals(Some(known.clone())), &state.motion, &state.skin);
+    assert!((found.normal_error / truth - 1.0).abs() < 1e-3, "{} {truth}", found.normal_error);
 }

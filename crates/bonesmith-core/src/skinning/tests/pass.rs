@@ -116,3 +116,20 @@ fn threads_do_not_change_a_bit() {
     assert!(single == run(2), "2 threads");
     assert!(single == run(3), "3 threads");
 }
+
+/// Vertices that try no other bones are solved from products with their own bones alone: the same as from products with all.
+#[test]
+fn rounds_without_newcomers_are_those_with_products_of_all_bones() {
+    let sizes = Sizes { vertices: 130, bones: 9, frames: 13, slots: 4 };
+    let Case { problem, state } = case(17, sizes, BoneKind::Rigid);
+    let mut alone = state.skin.clone();
+    let own = VertexParams { newcomers: 0, ..usual(4) };
+    let moments = pass::solve(&problem, &state.motion, &mut alone, own, None);
+    // A gain that no bone has: candidates are the present bones again.
+    let mut all = state.skin.clone();
+    let dense = VertexParams { newcomers: 1, min_gain: 1e30, ..usual(4) };
+    let with_all = pass::solve(&problem, &state.motion, &mut all, dense, None);
+    assert!((moments.squared_error / with_all.squared_error - 1.0).abs() < 1e-5);
+    assert!(alone.weights.iter().zip(&all.weights).all(|(a, b)| (a - b).abs() < 1e-3));
+    assert_eq!(alone.bones, all.bones);
+}

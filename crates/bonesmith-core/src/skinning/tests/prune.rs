@@ -5,9 +5,10 @@ use crate::model::rig::BoneKind;
 use crate::observer::Silent;
 use crate::skinning::descent::Descent;
 use crate::skinning::params::FitParams;
-use crate::skinning::prune::{prune, remove};
+use crate::skinning::prune::{self, prune};
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
+use crate::skinning::{motion::Motion, pass, problem::Problem};
 
 const SIZES: Sizes = Sizes { vertices: 90, bones: 7, frames: 11, slots: 4 };
 
@@ -19,6 +20,11 @@ fn settled(kind: BoneKind) -> (Case, f64) {
     descent.rounds(&mut case.state, 6, &mut Run::new(&params, &mut observer)).unwrap();
     let error = error(&case, &case.state.skin);
     (case, error)
+}
+
+fn remove(problem: &Problem, motion: &Motion, skin: &mut Skin, budget: f64) -> (usize, f64) {
+    let found = pass::removals(problem, motion, skin, usual(4));
+    prune::remove(&found, skin, budget)
 }
 
 fn error(case: &Case, skin: &Skin) -> f64 {
@@ -88,5 +94,26 @@ fn rounds_follow_and_the_limit_holds() {
         assert!((case.problem.e_rms(error(&case, &case.state.skin)) / after - 1.0).abs() < 1e-3);
         assert!(influences(&case.state.skin) < count);
         assert_convex(&case.state.skin, SIZES.bones);
+    }
+}
+
+/// What a vertex is off now, and what each removal leaves, against posing it.
+#[test]
+fn removals_cost_what_they_say() {
+    let (case, before) = settled(BoneKind::Trs);
+    let found = pass::removals(&case.problem, &case.state.motion, &case.state.skin, usual(4));
+    let squared: f64 = found.iter().map(|removals| removals.position_error).sum();
+    assert!((squared / before - 1.0).abs() < 1e-4, "{squared} {before}");
+    for (i, removals) in found.iter().enumerate() {
+        let mut count = case.state.skin.of(i).count();
+        for fewer in &removals.fewer {
+            assert!(fewer.row.len() < count && fewer.row.iter().all(|(_, w)| *w > 0.0), "vertex {i}");
+            count = fewer.row.len();
+            let mut skin = case.state.skin.clone();
+            skin.set(i, fewer.row.iter().copied());
+            let rise = error(&case, &skin) - before;
+            assert!((rise - fewer.rise).abs() < 1e-6 * before + 1e-4 * rise.abs(), "vertex {i}: {rise} {}", fewer.rise);
+        }
+        assert_eq!(count, 1, "vertex {i}");
     }
 }

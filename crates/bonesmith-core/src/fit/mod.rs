@@ -81,7 +81,10 @@ const FEW_VERTICES: usize = 4;
 const SHADING_ROUNDS: usize = 12;
 const SHADING_TRIES: usize = 4;
 
-/// What those rounds may cost, as a share of E_RMS for each unit of `shading`: 1 % by default.
+/// Times that the weight of normals is set anew on the larger sample.
+const SHADING_TRIALS: usize = 2;
+
+/// What normals may cost, as a share of E_RMS for each unit of `shading`: 1 % by default.
 const SHADING_COST: f64 = 0.025;
 
 /// Fits bones, weights and bone motion to a mesh animation.
@@ -271,7 +274,8 @@ impl<'a> Fit<'a> {
         }
         let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
         if !self.plan.shades_all_rounds() {
-            refined.problem = run.timed("normals", || self.shaded(self.problem, self.normals.clone(), state, vertices));
+            refined.problem =
+                run.timed("normals", || self.shaded(self.problem, self.normals.clone(), None, state, vertices));
         }
         let limit = |e_rms: f64| match goal {
             Goal::Error { target, .. } if e_rms <= target => (e_rms * (1.0 + share)).min(target),
@@ -317,7 +321,7 @@ impl<'a> Fit<'a> {
         let middle = Sample::new(problem, enough, plan.middle.frames, params.seed);
         if plan.direct || 2 * middle.size() > problem.vertices() * problem.frames() || run.is_over() {
             self.narrow(problem, state, vertices, run)?;
-            return self.polish(state, plan.only_rounds, vertices, run);
+            return self.polish(state, plan.only_rounds, vertices, None, run);
         }
         let middle = self.bounded(middle);
         let part = run.timed("sample", || middle.problem(problem, sequence));
@@ -326,23 +330,50 @@ impl<'a> Fit<'a> {
         (state.motion, state.skin) = (Motion::identity(0, 0), seen.skin.pick(&[]));
         self.narrow(&part, &mut seen, vertices, run)?;
         run.stage(Stage::BonesOnMoreVertices, Some(plan.middle_rounds))?;
-        let normals = self.normals.as_ref().filter(|_| plan.shades_all_rounds()).map(|normals| middle.normals(normals));
-        let part = run.timed("normals", || self.shaded(&part, normals, &mut seen, vertices));
-        let together = plan.together(&seen, &vertices);
-        let step = plan.vertex_step(&part, seen.bones());
-        let mut descent = Descent::with_step(&part, vertices, step, together).alternating();
-        descent.rounds(&mut seen, plan.middle_rounds, run)?;
-        drop(descent);
+        let weight = self.middle_rounds(&part, &middle, &mut seen, vertices, run)?;
         drop(part);
         *state = run.observed("lift", |run| middle.lift(problem, sequence, seen, &mut || run.report()))?;
-        self.polish(state, plan.last_rounds, vertices, run)
+        self.polish(state, plan.last_rounds, vertices, weight, run)
     }
 
-    /// A problem in which normals count, with the rest normals that fit the present weights best.
+    /// Rounds on the larger sample, the last ones with normals. Returns the weight of normals, which follows what it costs.
+    fn middle_rounds(
+        &self,
+        part: &Problem,
+        middle: &Sample,
+        seen: &mut State,
+        vertices: VertexParams,
+        run: &mut Run<'_>,
+    ) -> Result<Option<f64>, Cancelled> {
+        let Self { params, plan, .. } = self;
+        let rounds = |problem: &Problem, seen: &mut State, count: usize, run: &mut Run<'_>| {
+            let (step, together) = (plan.vertex_step(problem, seen.bones()), plan.together(seen, &vertices));
+            let mut descent = Descent::with_step(problem, vertices, step, together).alternating();
+            descent.rounds(seen, count, run).map(|()| descent.e_rms())
+        };
+        let Some(normals) = self.normals.as_ref().filter(|_| plan.shades_all_rounds()) else {
+            rounds(part, seen, plan.middle_rounds, run)?;
+            return Ok(None);
+        };
+        let before = rounds(part, seen, plan.middle_rounds / 2, run)?;
+        let (normals, mut weight) = (middle.normals(normals), None);
+        for _ in 0..SHADING_TRIALS {
+            let problem = run.timed("normals", || self.shaded(part, Some(normals.clone()), weight, seen, vertices));
+            let after = rounds(&problem, seen, plan.middle_rounds / 2 / SHADING_TRIALS, run)?;
+            let (cost, allowed) = (after / before.max(1e-9) - 1.0, SHADING_COST * params.shading);
+            let factor = (allowed / cost.max(0.1 * allowed)).sqrt().clamp(0.5, 1.5);
+            weight = problem.normals.map(|normals| factor * normals.weight);
+        }
+        Ok(weight)
+    }
+
+    /// A problem in which normals count, with the rest normals that fit the present weights best. Without a known weight it is a share of the
+    /// ratio of both errors, so that it depends neither on the size of the faces nor on how well the bones fit.
     fn shaded(
         &self,
         problem: &Problem,
         normals: Option<Normals>,
+        weight: Option<f64>,
         state: &mut State,
         vertices: VertexParams,
     ) -> Problem {
@@ -352,9 +383,8 @@ impl<'a> Fit<'a> {
         let normals = normals.weighing(1.0).shared(&errors.normals);
         let squared = |(i, error): (usize, &f32)| problem.loss.of(i) * normals.factor(i).powi(2) * f64::from(*error);
         let of_normals: f64 = errors.normals.iter().enumerate().map(squared).sum();
-        // A share of the ratio of both errors, so that it depends neither on the size of the faces nor on how well the bones fit.
         let ratio = (errors.positions / of_normals.max(1e-30)).sqrt();
-        let normals = normals.weighing(self.params.shading * ratio.min(MAX_RATIO));
+        let normals = normals.weighing(weight.unwrap_or(self.params.shading * ratio.min(MAX_RATIO)));
         state.skin.normals.iter_mut().enumerate().for_each(|(i, n)| *n *= normals.factor(i));
         problem.with_normals(Some(normals))
     }
@@ -386,10 +416,11 @@ impl<'a> Fit<'a> {
         state: &mut State,
         rounds: usize,
         vertices: VertexParams,
+        weight: Option<f64>,
         run: &mut Run<'_>,
     ) -> Result<Refined, Cancelled> {
         let normals = self.normals.clone().filter(|_| self.plan.shades_all_rounds());
-        let problem = run.timed("normals", || self.shaded(self.problem, normals, state, vertices));
+        let problem = run.timed("normals", || self.shaded(self.problem, normals, weight, state, vertices));
         let stop = self.rounds(&problem, state, rounds, vertices, run)?;
         if problem.normals.is_none() && self.normals.is_some() && !run.is_over() {
             self.shade(state, vertices, run)?;
@@ -412,7 +443,7 @@ impl<'a> Fit<'a> {
         };
         let (before, start) = (error(state), state.clone());
         let limit = before * (1.0 + SHADING_COST * self.params.shading);
-        let mut problem = self.shaded(self.problem, self.normals.clone(), state, vertices);
+        let mut problem = self.shaded(self.problem, self.normals.clone(), None, state, vertices);
         let shaded = state.skin.normals.clone();
         for tried in 0..SHADING_TRIES {
             if tried > 0 {

@@ -420,6 +420,12 @@ impl<'a> Fit<'a> {
         run: &mut Run<'_>,
     ) -> Result<Refined, Cancelled> {
         let normals = self.normals.clone().filter(|_| self.plan.shades_all_rounds());
+        let mut rounds = rounds;
+        if normals.is_some() && weight.is_none() {
+            // A state that was found on a sample is far off at first: what normals may weigh shows later.
+            self.rounds(&self.problem.with_normals(None), state, rounds / 2, vertices, run)?;
+            rounds -= rounds / 2;
+        }
         let problem = run.timed("normals", || self.shaded(self.problem, normals, weight, state, vertices));
         let stop = self.rounds(&problem, state, rounds, vertices, run)?;
         if problem.normals.is_none() && self.normals.is_some() && !run.is_over() {

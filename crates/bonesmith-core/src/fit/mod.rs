@@ -9,7 +9,8 @@
 //! 4. `skinning::descent`: rounds of the vertex step and the bone step, until they no longer pay;
 //! 5. `skinning::prune`: influences that buy little are removed.
 //!
-//! Parts that move rigidly are found first and have bones of their own (`pieces`); the stages see the vertices that remain.
+//! Parts that move rigidly are found first and have bones of their own (`pieces`); the stages see the vertices that remain. Vertices that do
+//! not move have a bone that does not (`still`).
 //!
 //! What each stage does is resolved before the first one starts (`plan`).
 //!
@@ -28,6 +29,7 @@
 mod goal;
 mod pieces;
 mod plan;
+mod still;
 mod sweep;
 
 use crate::cluster::split::split;
@@ -57,6 +59,7 @@ use crate::skinning::unit::UnitSpace;
 use crate::skinning::vertex_step::VertexParams;
 use goal::{Goal, LocalMiss, missed};
 use plan::{Plan, Size};
+use still::Still;
 
 pub use crate::skinning::params::*;
 pub use crate::skinning::rates::{Rate, kernel_rates};
@@ -100,6 +103,8 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     }
     let problem = problem(sequence, space, params)?;
     let goal = Goal::new(params.bones, sequence.vertex_count());
+    let still = Still::find(sequence, problem.space.sphere.radius, goal);
+    let goal = still.as_ref().map_or(goal, |still| still.goal(goal));
     let fit = Fit::new(sequence, &problem, params, goal);
     run.prepared();
     let (state, Refined { stop, e_rms, local, beyond, .. }) = fit.bones(goal, &mut run)?;
@@ -110,6 +115,9 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
         warnings.push(Warning::NoMotion);
     }
     let mut rig = finish::rig(sequence, &problem, &state, String::new());
+    if let Some(still) = still {
+        still.hold(sequence, &mut rig);
+    }
     if params.shading > 0.0 {
         run.timed("normals", || finish::shade(&mut rig, sequence, fit.normals.as_ref()));
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use glam::DAffine3;
 
 use super::goal::{Goal, LocalMiss, missed};
+use super::still::Still;
 use super::{Fit, Refined, first_bones, problem};
 use crate::cluster::pieces::merge::{Step, merge};
 use crate::cluster::pieces::{self, Piece, Pieces, SOFT};
@@ -239,11 +240,17 @@ fn fit_soft(
     let problem = problem(sequence, UnitSpace::new(sequence), params)?;
     let factor = unit / problem.space.sphere.radius;
     let goal = Goal::new(bones, sequence.vertex_count()).scaled(factor);
+    let still = Still::find(sequence, problem.space.sphere.radius, goal);
+    let goal = still.as_ref().map_or(goal, |still| still.goal(goal));
     let fit = Fit::new(sequence, &problem, params, goal);
     let (state, Refined { stop, e_rms: reached, local, .. }) = fit.bones(goal, run)?;
     let local = local.map(|of| LocalMiss { goal: of.goal / factor, reached: of.reached / factor, ..of });
     let squared_error = problem.squared_error(reached / factor);
-    Ok(SoftRig { rig: finish::rig(sequence, &problem, &state, String::new()), stop, squared_error, local })
+    let mut rig = finish::rig(sequence, &problem, &state, String::new());
+    if let Some(still) = still {
+        still.hold(sequence, &mut rig);
+    }
+    Ok(SoftRig { rig, stop, squared_error, local })
 }
 
 /// Squared error of some vertices by their number of bones, estimated from rigid clusters of a sample.

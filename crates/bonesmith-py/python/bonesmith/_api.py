@@ -124,7 +124,7 @@ def fit(
     bone_kind: BoneKind = "rigid",
     smooth: float = 0,
     prune: float = 0.005,
-    shading: float = 0.2,
+    shading: float = 0.4,
     norm: float | Literal["max"] = 2,
     importance: ArrayLike | PathLike | None = None,
     area: bool = False,
@@ -161,7 +161,7 @@ def fit(
     bone_kind: BoneKind = "rigid",
     smooth: float = 0,
     prune: float = 0.005,
-    shading: float = 0.2,
+    shading: float = 0.4,
     norm: float | Literal["max"] = 2,
     importance: ArrayLike | PathLike | None = None,
     area: bool = False,
@@ -197,7 +197,7 @@ def fit(
     bone_kind: BoneKind = "rigid",
     smooth: float = 0,
     prune: float = 0.005,
-    shading: float = 0.2,
+    shading: float = 0.4,
     norm: float | Literal["max"] = 2,
     importance: ArrayLike | PathLike | None = None,
     area: bool = False,
@@ -246,7 +246,7 @@ def fit(
         Smoothness of the weights, 0 (off) to about 1.
     prune : float, default: 0.005
         Share by which the error may rise for fewer influences, 0 (off) to 1.
-    shading : float, default: 0.2
+    shading : float, default: 0.4
         How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to
         about 1.
     norm : float | Literal["max"], default: 2
@@ -351,7 +351,7 @@ def sweep(
     bone_kind: BoneKind = "rigid",
     smooth: float = 0,
     prune: float = 0.005,
-    shading: float = 0.2,
+    shading: float = 0.4,
     norm: float | Literal["max"] = 2,
     importance: ArrayLike | PathLike | None = None,
     area: bool = False,
@@ -390,7 +390,7 @@ def sweep(
         Smoothness of the weights, 0 (off) to about 1.
     prune : float, default: 0.005
         Share by which the error may rise for fewer influences, 0 (off) to 1.
-    shading : float, default: 0.2
+    shading : float, default: 0.4
         How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to
         about 1.
     norm : float | Literal["max"], default: 2

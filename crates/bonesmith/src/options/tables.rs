@@ -65,7 +65,7 @@ pub const FIT: &[OptionInfo] = &[
     option(
         "shading",
         "float",
-        "0.2",
+        "0.4",
         "",
         "0 or more",
         "How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1",

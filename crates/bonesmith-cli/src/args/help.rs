@@ -132,7 +132,7 @@ mod tests {
             "instead of --bones",
             "[default: rigid; affine with --method fsd, sma and sad]",
             "an npz with `mask`",
-            "[default: 0.2]",
+            "[default: 0.4]",
         ] {
             assert!(fit.contains(text), "{text}: {fit}");
         }

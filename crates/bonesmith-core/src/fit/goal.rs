@@ -31,8 +31,12 @@ const ATTEMPTS: usize = 6;
 /// So far below the target, fewer bones are worth a try.
 const SLACK: f64 = 0.97;
 
-/// More bones that leave more than this share of the error do not help.
+/// So many times the bones that leave more than this share of the error do not help.
+const MORE: f64 = 1.2;
 const STALL: f64 = 0.98;
+
+/// A search on the sample that ended without reaching the target is the last word where the fit is so far above it.
+const FAR: f64 = 1.25;
 
 /// `E ~ bones^-SLOPE`, until two fits are known.
 const SLOPE: f64 = 0.8;
@@ -145,8 +149,8 @@ impl Fit<'_> {
                 best = Some(Found { state, refined });
             }
             let stalled = match last {
-                None => growth == Growth::Stalled,
-                Some((bones, error)) => bones < next && reached > STALL * error,
+                None => growth == Growth::Stalled && reached > FAR * target,
+                Some((bones, error)) => MORE * bones as f64 <= next as f64 && reached > STALL * error,
             };
             let close = hit && reached > SLACK * target;
             if run.is_over() || close || low + 1 >= high || (!hit && high > limit && stalled) {

@@ -108,8 +108,10 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
     let fit = Fit::new(sequence, &problem, params, goal);
     run.prepared();
     let (state, Refined { stop, e_rms, local, beyond, .. }) = fit.bones(goal, &mut run)?;
-    let mut warnings: Vec<Warning> = missed(params.bones, e_rms, state.bones()).into_iter().collect();
-    warnings.extend(local.map(|local| local.warning(local.vertex, state.bones())));
+    let e_rms = still.as_ref().map_or(e_rms, |still| still.e_rms(&problem, &state));
+    let bones = state.bones() + usize::from(still.is_some());
+    let mut warnings: Vec<Warning> = missed(params.bones, e_rms, bones).into_iter().collect();
+    warnings.extend(local.map(|local| local.warning(local.vertex, bones)));
     warnings.extend(beyond.map(|Beyond { bones, frames }| Warning::Mirrored { bones, frames }));
     if !problem.moves() {
         warnings.push(Warning::NoMotion);
@@ -356,7 +358,7 @@ impl<'a> Fit<'a> {
         let Self { params, plan, .. } = self;
         let rounds = |problem: &Problem, seen: &mut State, count: usize, run: &mut Run<'_>| {
             let (step, together) = (plan.vertex_step(problem, seen.bones()), plan.together(seen, &vertices));
-            let mut descent = Descent::with_step(problem, vertices, step, together).alternating();
+            let mut descent = Descent::with_step(problem, vertices, step, together).alternating(plan.alternates());
             descent.rounds(seen, count, run).map(|()| descent.e_rms())
         };
         let Some(normals) = self.normals.as_ref().filter(|_| plan.shades_all_rounds()) else {
@@ -431,8 +433,16 @@ impl<'a> Fit<'a> {
         let mut rounds = rounds;
         if normals.is_some() && weight.is_none() {
             // A state that was found on a sample is far off at first: what normals may weigh shows later.
-            self.rounds(&self.problem.with_normals(None), state, rounds / 2, vertices, run)?;
+            let plain = self.problem.with_normals(None);
+            self.rounds(&plain, state, rounds / 2, vertices, run)?;
             rounds -= rounds / 2;
+            // Rounds with normals go on from bones within their limits.
+            let moments = || pass::gather(&plain, &state.motion, &state.skin);
+            if self.params.bone_kind == BoneKind::Affine
+                && limits::beyond(&state.motion, &moments()) != Beyond::default()
+            {
+                limits::hold(&plain, state, vertices);
+            }
         }
         let problem = run.timed("normals", || self.shaded(self.problem, normals, weight, state, vertices));
         let stop = self.rounds(&problem, state, rounds, vertices, run)?;
@@ -498,7 +508,8 @@ impl<'a> Fit<'a> {
             }
             false => plan.vertex_step(problem, state.bones()),
         };
-        let mut descent = Descent::with_step(problem, vertices, step, plan.together(state, &vertices)).alternating();
+        let together = plan.together(state, &vertices);
+        let mut descent = Descent::with_step(problem, vertices, step, together);
         let mut rule = StopRule::new(rounds, plan.tolerance, 2);
         loop {
             descent.round(state, run)?;

@@ -243,7 +243,8 @@ fn fit_soft(
     let still = Still::find(sequence, problem.space.sphere.radius, goal);
     let goal = still.as_ref().map_or(goal, |still| still.goal(goal));
     let fit = Fit::new(sequence, &problem, params, goal);
-    let (state, Refined { stop, e_rms: reached, local, .. }) = fit.bones(goal, run)?;
+    let (state, Refined { stop, e_rms, local, .. }) = fit.bones(goal, run)?;
+    let reached = still.as_ref().map_or(e_rms, |still| still.e_rms(&problem, &state));
     let local = local.map(|of| LocalMiss { goal: of.goal / factor, reached: of.reached / factor, ..of });
     let squared_error = problem.squared_error(reached / factor);
     let mut rig = finish::rig(sequence, &problem, &state, String::new());

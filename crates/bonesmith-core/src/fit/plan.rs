@@ -110,7 +110,7 @@ impl Plan {
                 sample: Size { vertices: 600, frames: 64 },
                 newcomers: 1,
                 middle: Size { vertices: 1200, frames: 128 },
-                middle_rounds: 10,
+                middle_rounds: 12,
                 last_rounds: 2,
                 only_rounds: 9,
                 ..balanced
@@ -143,6 +143,11 @@ impl Plan {
     /// Whether normals count in all rounds that refine. Not where rounds go on to the last digit, nor in steps that know positions only.
     pub fn shades_all_rounds(&self) -> bool {
         self.brief && !self.basins && !self.together
+    }
+
+    /// Whether vertices try other bones in every second round only. Not where rounds go on to the last digit.
+    pub fn alternates(&self) -> bool {
+        self.brief
     }
 
     /// The vertex step of rounds that refine `bones` bones.

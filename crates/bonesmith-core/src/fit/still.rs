@@ -9,6 +9,10 @@ use glam::DAffine3;
 use super::goal::Goal;
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{Bone, Rig};
+use crate::skinning::descent::State;
+use crate::skinning::loss::Loss;
+use crate::skinning::pass;
+use crate::skinning::problem::Problem;
 
 /// Vertices that move less than this do not move: the rounding of float32, as a share of the sphere's radius.
 const TOLERANCE: f32 = 1e-6;
@@ -54,6 +58,19 @@ impl Still {
             Goal::Count(count) => Goal::Count(count - 1),
             error => error,
         }
+    }
+
+    /// E_RMS of a state whose vertices that do not move are exact, each vertex counted once.
+    pub fn e_rms(&self, problem: &Problem, state: &State) -> f64 {
+        let plain = problem.with_normals(None).with_loss(Loss::default());
+        let mut moves = vec![true; problem.vertices()];
+        self.vertices.iter().for_each(|&i| moves[i as usize] = false);
+        let of_block = |first: usize, residuals: &[f32]| -> f64 {
+            let rows = residuals.chunks_exact(problem.length).enumerate();
+            let moving = rows.filter(|(at, _)| moves[first + at]);
+            moving.map(|(_, row)| f64::from(row.iter().map(|r| r * r).sum::<f32>())).sum()
+        };
+        problem.e_rms(pass::survey(&plain, &state.motion, &state.skin, of_block).into_iter().sum())
     }
 
     /// Adds the bone that does not move, and gives it the vertices.

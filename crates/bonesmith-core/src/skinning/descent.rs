@@ -93,9 +93,9 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Vertices try other bones in every second round only, and rounds between are short: twice the rounds in little more time.
-    pub fn alternating(self) -> Self {
-        Self { alternates: true, ..self }
+    /// Whether vertices try other bones in every second round only; rounds between are short: twice the rounds in little more time.
+    pub fn alternating(self, alternates: bool) -> Self {
+        Self { alternates, ..self }
     }
 
     /// Without momentum, to compare with.

@@ -17,7 +17,7 @@ use crate::skinning::problem::Problem;
 /// Vertices that move less than this do not move: the rounding of float32, as a share of the sphere's radius.
 const TOLERANCE: f32 = 1e-6;
 
-/// Fewest vertices that are worth a bone, and their least share of the mesh: one in so many.
+/// Fewest vertices that are worth a bone, and their least share of the mesh: a hundredth.
 const MIN_VERTICES: usize = 3;
 const MIN_SHARE: usize = 100;
 

@@ -2,6 +2,7 @@
 //! fields of its options; the flags of the command line are added here.
 
 use bonesmith::core::SequenceError;
+use bonesmith::core::compress::CompressError;
 use bonesmith::core::fit::FitError;
 use bonesmith::core::metrics::MetricsError;
 use bonesmith::core::observer::Cancelled;
@@ -139,6 +140,9 @@ fn hint_of(error: &Error) -> Option<String> {
         Error::Fit(FitError::BoneCount { .. }) => "--bones auto finds a number",
         Error::Fit(FitError::Unsupported(what)) if what.contains("bones only") => "leave --method or --bone-kind out",
         Error::Sequence(source) | Error::Io(IoError::Sequence { source, .. }) => return of_sequence(source),
+        Error::Compress(CompressError::NothingToGain { .. }) => {
+            "start from a rig with many influences (fit --influences all); --force compresses it all the same"
+        }
         Error::Io(IoError::Weights { .. }) => "--normalise sets negative weights to 0 and scales each vertex to 1",
         Error::Metrics { source: MetricsError::FrameCount { .. }, .. } => {
             "--frames picks the frames of the animation, --fps the rate it is baked at, --clip the rig's animation"

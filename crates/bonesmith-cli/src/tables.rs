@@ -39,10 +39,7 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
     if let Some(metrics) = &summary.metrics {
         error_rows(&mut table, metrics);
     }
-    for clip in &summary.clips {
-        let (e_rms, frames) = (figure(clip.e_rms), count(clip.frames, "frame"));
-        table.row("clip", format!("{e_rms:<9} E_RMS of {}, {frames}", clip.name));
-    }
+    clip_rows(&mut table, summary);
     if let Some(fit) = &summary.fit {
         fit_rows(&mut table, fit, verbose);
     }
@@ -55,6 +52,13 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
     }
     notes.iter().for_each(|note| table.row("written", note));
     table.to_string()
+}
+
+fn clip_rows(table: &mut Table, summary: &Summary) {
+    for clip in &summary.clips {
+        let (e_rms, frames) = (figure(clip.e_rms), count(clip.frames, "frame"));
+        table.row("clip", format!("{e_rms:<9} E_RMS of {}, {frames}", clip.name));
+    }
 }
 
 fn error_rows(table: &mut Table, metrics: &Metrics) {
@@ -174,6 +178,7 @@ fn simplified(summary: &Summary, notes: &[String]) -> String {
         }
         table.row("verdict", metrics.verdict.to_string());
     }
+    clip_rows(&mut table, summary);
     let Seconds { load, fit, export, total, .. } = summary.seconds;
     let command = summary.command;
     table.row("seconds", format!("load {load:.2}  {command} {fit:.2}  export {export:.2}  total {total:.2}"));

@@ -48,5 +48,5 @@ pub use model::two_layer::TwoLayerRig;
 pub use model::weights::SparseWeights;
 pub use model::{Model, ModelKind, ModelRef};
 pub use observer::{Measure, Observer, Progress, Round, Silent, Stage};
-pub use skinning::poses::PoseError;
+pub use skinning::poses::{PoseError, example_clips};
 pub use solve::transform;

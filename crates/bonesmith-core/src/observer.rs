@@ -92,9 +92,11 @@ stages! {
     SmoothingErrors = "smoothing errors",
     VirtualBones = "virtual bones",
     FewestVirtualBones = "fewest virtual bones",
+    RestPoseBonesAndLayers = "rest pose, bones and layers",
     SingleLayerWeights = "single-layer weights",
     SmoothingWeights = "smoothing weights",
     BothLayers = "both layers",
+    RealPoses = "real poses",
     SmoothingEveryFrame = "smoothing every frame",
 }
 

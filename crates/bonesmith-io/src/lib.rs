@@ -42,8 +42,8 @@ pub use error::IoError;
 pub use formats::{FORMATS, FormatInfo, Frames, Needs, markdown_table};
 pub use inputs::named_files;
 pub use load::{
-    Inspection, LoadOptions, MeshEntry, baked_clips, inspect, list_meshes, load_ddm_maps, load_model, load_model_with,
-    load_ranges, load_rest, load_rig, load_rig_normalised, load_rigged, load_sequence,
+    Inspection, LoadOptions, MeshEntry, inspect, list_meshes, load_ddm_maps, load_model, load_model_with, load_ranges,
+    load_rest, load_rig, load_rig_normalised, load_rigged, load_sequence,
 };
 pub use mask::{load_mask, surface_mask};
 pub use opens::{file_bytes, files_of, files_opened};

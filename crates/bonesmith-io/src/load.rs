@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bonesmith_core::ddm::DdmMaps;
 use bonesmith_core::mesh::sequence::DEFAULT_FPS;
-use bonesmith_core::{MeshSequence, Model, ModelKind, ModelRef, RawFrame, RawSequence, Rig, SequenceError, Surface};
+use bonesmith_core::{MeshSequence, Model, ModelKind, RawFrame, RawSequence, Rig, SequenceError};
 
 use crate::inputs::{self, Source};
 use crate::npz::BadWeights;
@@ -148,33 +148,12 @@ pub fn load_sequence(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSeq
         _ => match read_file(&path, format, &Request::new(options))?.content {
             Content::Sequence(raw) => Ok(raw),
             Content::Model(model) => {
-                let baked = baked_clips(model.view(), None);
+                let baked = model.view().baked(None);
                 let baked = baked.map(|raw| RawSequence { fps: options.fps.unwrap_or(DEFAULT_FPS), ..raw });
                 baked.ok_or_else(|| IoError::unsupported(path, "the rig has no animation to make a sequence of"))
             }
         },
     }
-}
-
-/// The clips of a model as one animation, end to end; or one of them. `None` where nothing moves.
-pub fn baked_clips(model: ModelRef<'_>, only: Option<usize>) -> Option<RawSequence> {
-    let mut sequence = RawSequence {
-        name: model.name().to_owned(),
-        rest: Some(model.rest().to_vec().into()),
-        surface: Surface::clone(model.surface()),
-        ..RawSequence::default()
-    };
-    for (c, clip) in model.clips().into_iter().enumerate().filter(|(c, _)| only.is_none_or(|only| only == *c)) {
-        let step = match sequence.times_secs.as_slice() {
-            [.., a, b] => b - a,
-            _ => 1.0 / DEFAULT_FPS,
-        };
-        let shift =
-            sequence.times_secs.last().zip(clip.times_secs.first()).map_or(0.0, |(end, start)| end + step - start);
-        sequence.times_secs.extend(clip.times_secs.iter().map(|t| t + shift));
-        sequence.frames.extend((0..clip.frame_count()).map(|t| RawFrame::from(model.posed(c, t))));
-    }
-    (!sequence.frames.is_empty()).then_some(sequence)
 }
 
 /// Reads one pose, to be the rest pose of a sequence: an OBJ or PLY file, or the rest pose of anything else that

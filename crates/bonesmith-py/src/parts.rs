@@ -262,7 +262,7 @@ impl Handle {
     /// All clips, or one, as an animation.
     #[pyo3(signature = (clip = None))]
     fn bake(&self, py: Python<'_>, clip: Option<usize>) -> PyResult<Self> {
-        let baked = quickly(py, || Ok(bonesmith::io::baked_clips(self.view(), clip)))?;
+        let baked = quickly(py, || Ok(self.view().baked(clip)))?;
         let baked = baked.ok_or_else(|| errors::input(py, "the model has no animation"))?;
         let sequence = bonesmith::MeshSequence::try_from(baked).map_err(|error| errors::raise(py, error.into()))?;
         Ok(Self::of_animation(sequence, false))

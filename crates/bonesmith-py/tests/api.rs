@@ -52,7 +52,7 @@ const EXAMPLES: (&str, &str, &str, &str) = (
     "examples",
     "ArrayLike | Model | None",
     "None",
-    "Poses to keep: the animation, frame by frame as in the rig's first clip; None: that clip.",
+    "Poses to keep: the animation, frame by frame as in all clips of the rig or in one of them; None: the rig's own poses.",
 );
 const THREADS: (&str, &str, &str, &str) =
     ("threads", "int | None", "None", "Threads to use, 1 to 1024; None: all cores. The result does not depend on it.");
@@ -182,7 +182,7 @@ fn functions() -> Vec<Function> {
         },
         Function {
             name: "delta_mush",
-            about: "Classic Delta Mush of every frame of a rig's first clip.",
+            about: "Classic Delta Mush of every frame of a rig's clips.",
             positional: &[RIG],
             options: without(DDM, &not_mush),
             more: work,

@@ -58,7 +58,7 @@ impl Input {
             surface: Surface::clone(model.view().surface()),
             ..RawSequence::default()
         };
-        let raw = bonesmith_io::baked_clips(model.view(), only).unwrap_or_else(still);
+        let raw = model.view().baked(only).unwrap_or_else(still);
         Ok(self.picked(raw)?.into())
     }
 }

@@ -190,7 +190,7 @@ impl Fit {
         let started = Instant::now();
         let mut summary = match saved.has_nodes() {
             true => Summary::new(&saved.model, sequence, Some(saved.measure(sequence)?)),
-            false => Summary::measured(&saved.model, 0, sequence)?,
+            false => Summary::measured(&saved.model, &[0], sequence)?,
         };
         summary.command = "fit";
         let seconds = &mut summary.seconds;

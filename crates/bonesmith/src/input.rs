@@ -229,9 +229,9 @@ fn pick_frames(raw: &mut RawSequence, FrameRange { start, end }: FrameRange) -> 
     Ok(())
 }
 
-/// The first clip of a model as an animation; `None` if it has none.
+/// All clips of a model as one animation, one after the other; `None` if nothing moves.
 pub fn baked<'a>(model: impl Into<ModelRef<'a>>) -> Result<Option<MeshSequence>, Error> {
-    Ok(model.into().baked().map(MeshSequence::try_from).transpose()?)
+    Ok(model.into().baked(None).map(MeshSequence::try_from).transpose()?)
 }
 
 /// The number of the clip of this name, else of the first. A model without bones has one clip, whatever its name.
@@ -245,6 +245,23 @@ pub fn find_clip<'a>(model: impl Into<ModelRef<'a>>, name: Option<&str>) -> Resu
             let available = clips.iter().map(|clip| clip.name.to_owned()).collect();
             PickError::Clip { name: name.to_owned(), available }.into()
         }),
+    }
+}
+
+/// The clips to measure an animation with: the one of this name, else all where the animation has as many frames as all of them
+/// together, else the first.
+pub fn measured_clips<'a>(
+    model: impl Into<ModelRef<'a>>,
+    name: Option<&str>,
+    sequence: &MeshSequence,
+) -> Result<Vec<usize>, Error> {
+    let model = model.into();
+    let lengths: Vec<usize> = model.clips().iter().map(|clip| clip.frame_count()).collect();
+    let all = lengths.iter().sum::<usize>() == sequence.frame_count();
+    let first = lengths.first() == Some(&sequence.frame_count());
+    match name {
+        None if all && !first => Ok((0..lengths.len()).collect()),
+        name => Ok(vec![find_clip(model, name)?]),
     }
 }
 

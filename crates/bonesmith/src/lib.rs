@@ -88,7 +88,7 @@ pub use distance::Distance;
 pub use error::{Error, PickError};
 pub use fit::{Fit, FitOptions, fit};
 pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
-pub use input::{FrameRange, Input, Rest, baked, find_clip, fitting_clip};
+pub use input::{FrameRange, Input, Rest, baked, find_clip, fitting_clip, measured_clips};
 pub use memory::Memory;
 pub use saved::{COMMON_INFLUENCES, Layout, Saved, save, save_as};
 pub use scene::{REPORT_BYTES, frames_scene, model_scene, write_report};

@@ -1,5 +1,6 @@
 //! Models into files, and back: figures are those of the file that was written.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -130,8 +131,15 @@ impl Saved {
 
     /// Figures of the file by its first clip.
     pub fn measure(&self, sequence: &MeshSequence) -> Result<Metrics, Error> {
+        self.measure_clips(0..1, sequence)
+    }
+
+    /// Figures of the file by some of its clips, whose frames are those of the sequence, one clip after the other. A file without bones has
+    /// one clip, which is the whole sequence.
+    pub fn measure_clips(&self, clips: Range<usize>, sequence: &MeshSequence) -> Result<Metrics, Error> {
+        let clips: Vec<usize> = if self.model.view().rig().is_some() { clips.collect() } else { vec![0] };
         match &self.nodes {
-            None => Ok(metrics::evaluate(&self.model, 0, sequence)?),
+            None => Ok(metrics::evaluate_clips(&self.model, &clips, sequence)?),
             Some(nodes) => nodes.measure(sequence),
         }
     }

@@ -1,9 +1,10 @@
 //! Results as scenes of a report.
 
+use std::ops::Range;
 use std::path::Path;
 
 use bonesmith_core::metrics::Metrics;
-use bonesmith_core::{MeshSequence, ModelRef, Rig, Round};
+use bonesmith_core::{Clip, MeshSequence, ModelRef, Rig, Round};
 use bonesmith_report::{ClipSpan, Done, Figure, Iteration, Page, Scene, StorageRow, Subject, Timing, params, render};
 use serde_json::json;
 
@@ -107,10 +108,12 @@ impl Simplified {
     pub fn scene<'a>(&'a self, summary: &'a Summary, saved: &'a Saved, source: &'a SourceRig) -> Scene<'a> {
         let reference = self.reference(source).filter(|_| summary.metrics.is_some());
         let name = file_name(&saved.path);
-        let first_clip = |model: ModelRef<'_>| (0..model.clips().len()).take(1).collect::<Vec<_>>();
+        let shown = |model: ModelRef<'_>| match model.rig() {
+            Some(_) => source.clips().collect(),
+            None => vec![0],
+        };
         let model = saved.model.view();
-        let mut subject =
-            Subject { metrics: summary.metrics.as_ref(), ..Subject::new(&name, model, first_clip(model)) };
+        let mut subject = Subject { metrics: summary.metrics.as_ref(), ..Subject::new(&name, model, shown(model)) };
         let history = self.record.details.history();
         if !history.is_empty() {
             subject.iterations = Some(iterations(history, "virtual bone"));
@@ -119,7 +122,7 @@ impl Simplified {
         subject.storage.push(StorageRow::new(format!("file {name}"), saved.file_bytes));
         subject.warnings = summary.warnings.iter().map(|warning| warning.remark()).collect();
         let own = ModelRef::from(&source.rig);
-        let mut input = Subject::new(format!("{} (input)", source.rig.name), own, first_clip(own));
+        let mut input = Subject::new(format!("{} (input)", source.rig.name), own, shown(own));
         if source.examples.is_some()
             && let Some(before) = &summary.before
         {
@@ -127,7 +130,10 @@ impl Simplified {
             subject.figures.push(Figure::new("E_RMS before", before.e_rms, "‰ of the radius", meaning));
             input.metrics = Some(before);
         }
-        let frames = |model: ModelRef<'_>| model.clips().first().map_or(0, |clip| clip.frame_count());
+        let frames = |model: ModelRef<'_>| {
+            let clips = model.clips();
+            shown(model).into_iter().filter_map(|clip| clips.get(clip)).map(|clip| clip.frame_count()).sum::<usize>()
+        };
         let mut subjects = vec![subject];
         // Both are shown in the same frames, or the result alone.
         if frames(own) == frames(model) {
@@ -147,27 +153,37 @@ impl Simplified {
             command: command.to_owned(),
             original: reference,
             subjects,
+            clips: spans(&source.rig, source.clips()),
             done: Done { text, params: params(&self.record.params), seconds: json!(summary.seconds) },
             ..Scene::default()
         }
     }
 }
 
-/// The report of positions that were computed from a rig's first clip: the file as it was read back, and the rig beside it.
+/// The frames of some clips of a rig; none where there is one clip only.
+fn spans(rig: &Rig, clips: Range<usize>) -> Vec<ClipSpan> {
+    let span = |clip: &Clip| ClipSpan { name: clip.name.clone(), count: clip.frame_count() };
+    if clips.len() > 1 { rig.clips[clips].iter().map(span).collect() } else { Vec::new() }
+}
+
+/// The report of positions that were computed from a rig's clips: the file as it was read back, and the rig beside it.
 pub fn frames_scene<'a>(command: &str, saved: &'a Saved, rig: &'a Rig, text: String) -> Scene<'a> {
     let name = file_name(&saved.path);
     let mut subject = Subject::new(name.clone(), &saved.model, vec![0]);
     subject.storage.push(StorageRow::new(format!("file {name}"), saved.file_bytes));
-    let size = |model: ModelRef<'_>| (model.vertex_count(), model.clips().first().map(|clip| clip.frame_count()));
+    let size = |model: ModelRef<'_>| {
+        (model.vertex_count(), model.clips().iter().map(|clip| clip.frame_count()).sum::<usize>())
+    };
     let mut subjects = vec![subject];
     // Both are shown on one mesh in the same frames, or the result alone.
     if size(rig.into()) == size(saved.model.view()) {
-        subjects.push(Subject::new(format!("{} (input)", rig.name), rig, vec![0]));
+        subjects.push(Subject::new(format!("{} (input)", rig.name), rig, (0..rig.clips.len()).collect()));
     }
     Scene {
         title: format!("{} → {name}", rig.name),
         command: command.to_owned(),
         subjects,
+        clips: spans(rig, 0..rig.clips.len()),
         done: Done { text, ..Done::default() },
         ..Scene::default()
     }

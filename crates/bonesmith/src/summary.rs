@@ -90,6 +90,15 @@ pub struct ClipPart {
     pub worst_frame: f64,
 }
 
+impl ClipPart {
+    /// Of the E_RMS of each of its frames.
+    pub(crate) fn new(name: &str, per_frame: &[f64]) -> Self {
+        let mean = per_frame.iter().map(|e| e * e).sum::<f64>() / per_frame.len() as f64;
+        let worst_frame = per_frame.iter().copied().fold(0.0, f64::max);
+        Self { name: name.to_owned(), frames: per_frame.len(), e_rms: mean.sqrt(), worst_frame }
+    }
+}
+
 /// The rig of one of several subjects in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SubjectPart {
@@ -182,16 +191,19 @@ pub(crate) fn add_measures(value: &mut Value, metrics: Option<&Metrics>) {
 }
 
 impl Summary {
-    /// Measures one clip of a model; a rig with corrective shapes without them too.
+    /// Measures some clips of a model, whose frames are those of the sequence, one clip after the other; each too where there are
+    /// several. A rig with corrective shapes is measured without them too.
     pub fn measured<'a>(
         model: impl Into<ModelRef<'a>>,
-        clip: usize,
+        clips: &[usize],
         sequence: &MeshSequence,
     ) -> Result<Self, MetricsError> {
         let model = model.into();
-        let mut summary = Self::new(model, sequence, Some(metrics::evaluate(model, clip, sequence)?));
+        let metrics = metrics::evaluate_clips(model, clips, sequence)?;
+        let parts = clip_parts(model, clips, &metrics);
+        let mut summary = Self { clips: parts, ..Self::new(model, sequence, Some(metrics)) };
         if let ModelRef::Corrective(corrective) = model {
-            let e_rms_without = metrics::evaluate(&corrective.rig, clip, sequence)?.e_rms;
+            let e_rms_without = metrics::evaluate_clips(&corrective.rig, clips, sequence)?.e_rms;
             let (rank, bytes) = (corrective.shapes.len(), corrective.shape_bytes());
             summary.shapes = Some(ShapePart { rank, e_rms_without, bytes });
         }
@@ -342,6 +354,17 @@ impl Summary {
         let own = self.fit.as_ref().map(|fit| &fit.params).or(self.simplification.as_ref().map(|part| &part.params));
         own.cloned().unwrap_or_else(stored)
     }
+}
+
+/// The figures of each of several clips.
+fn clip_parts(model: ModelRef<'_>, clips: &[usize], metrics: &Metrics) -> Vec<ClipPart> {
+    let (all, mut rest) = (model.clips(), metrics.per_frame.as_slice());
+    let part = |&clip: &usize| {
+        let (own, others) = rest.split_at(all[clip].frame_count());
+        rest = others;
+        ClipPart::new(all[clip].name, own)
+    };
+    if clips.len() > 1 { clips.iter().map(part).collect() } else { Vec::new() }
 }
 
 /// What a model is made of beside bones and weights, in words.

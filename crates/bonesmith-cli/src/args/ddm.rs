@@ -98,6 +98,9 @@ pub struct BenchDdmArgs {
     /// Rigs with an animation
     #[arg(required = true, value_name = "RIG")]
     pub rigs: Vec<PathBuf>,
+    /// Compress without this animation of the rig, and measure in it
+    #[arg(long, value_name = "NAME")]
+    pub hold_out: Option<String>,
     /// Virtual bones to compress to
     #[arg(long, value_name = "M", num_args = 1.., default_values_t = [100, 200, 500])]
     pub virtual_bones: Vec<usize>,

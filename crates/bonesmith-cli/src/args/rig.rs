@@ -24,6 +24,8 @@ pub struct RigArgs {
     #[arg(long, value_name = "N", requires = "rig")]
     pub add_bones: Option<usize>,
     #[arg(long, requires = "rig")]
+    pub free_translation: bool,
+    #[arg(long, requires = "rig")]
     pub keep_normals: bool,
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "rig")]
     pub rig_clip: Vec<String>,

@@ -10,7 +10,7 @@ use super::{InputArgs, JsonArgs, ReportArgs, formats};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --examples the rig's own first animation takes their place.
+All animations of the rig count, each by its length. Without --examples the rig's own poses take their place.
 
 Examples:
   bonesmith reduce dense.npz --influences 4 --examples walk.npz -o walk.glb
@@ -23,7 +23,7 @@ pub struct ReduceArgs {
     pub influences: usize,
     #[arg(long, value_enum, default_value_t)]
     pub method: ReduceMethodArg,
-    /// Poses to keep: the animation, frame by frame as in the rig's first clip
+    /// Poses to keep: the animation, frame by frame as in all of the rig's animations or in one of them; others keep the rig's own poses
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
@@ -63,7 +63,7 @@ pub struct CompressArgs {
     pub virtual_bones: Option<usize>,
     #[arg(long, value_name = "E", group = "size", allow_negative_numbers = true)]
     pub target_error: Option<f64>,
-    /// Poses to keep: the animation, frame by frame as in the rig's first clip
+    /// Poses to keep: the animation, frame by frame as in all of the rig's animations or in one of them; others keep the rig's own poses
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     pub examples: Vec<PathBuf>,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
@@ -77,6 +77,12 @@ pub struct CompressArgs {
     pub master_influences: Option<usize>,
     #[arg(long, conflicts_with = "examples")]
     pub weights_only: bool,
+    #[arg(long)]
+    pub keep_motion: bool,
+    #[arg(long)]
+    pub keep_rest: bool,
+    #[arg(long)]
+    pub force: bool,
     #[arg(long)]
     pub thorough: bool,
     /// Accept weights of an npz that are negative or do not sum to 1, and correct them
@@ -111,9 +117,11 @@ pub enum ReduceMethodArg {
     KLargest,
     /// The largest weights' bones; weights whose Laplacian matches
     Smooth,
-    /// The bones that alone predict best; weights by least squares
+    /// The bones of largest effect; weights by least squares
     Geometric,
-    /// The same bones; weights for which the Laplacian of the poses matches
+    /// The bones that alone predict best, the rule that the paper prints; weights by least squares
+    GeometricEq37,
+    /// The bones of largest effect; weights for which the Laplacian of the poses matches
     Poisson,
 }
 
@@ -124,6 +132,7 @@ impl From<ReduceMethodArg> for ReduceMethod {
             ReduceMethodArg::KLargest => Self::KLargest,
             ReduceMethodArg::Smooth => Self::Smooth,
             ReduceMethodArg::Geometric => Self::Geometric,
+            ReduceMethodArg::GeometricEq37 => Self::GeometricEq37,
             ReduceMethodArg::Poisson => Self::Poisson,
         }
     }

@@ -41,6 +41,9 @@ fn params(args: &CompressArgs) -> TwoLayerParams {
         master_influences: args.master_influences,
         weights_only: args.weights_only,
         thorough: args.thorough,
+        keep_motion: args.keep_motion,
+        keep_rest: args.keep_rest,
+        allow_larger: args.force,
         ..defaults
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bonesmith::text::file_name;
-use bonesmith::{Error, Summary, find_clip};
+use bonesmith::{Error, Summary, measured_clips};
 use bonesmith_core::Stage;
 
 use crate::args::EvalArgs;
@@ -30,23 +30,26 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let path = &rig_input.paths[0];
     let model = session.take(rig_input.rigged()?);
     let model = model.view();
-    let clip = find_clip(model, args.clip.as_deref())?;
     let sequence = session.take(input.animation()?);
+    let clips = measured_clips(model, args.clip.as_deref(), &sequence)?;
     let load_secs = started.elapsed().as_secs_f64();
 
     session.stage(Stage::Measuring)?;
     let started = Instant::now();
-    let measured = Summary::measured(model, clip, &sequence);
+    let measured = Summary::measured(model, &clips, &sequence);
     let mut summary = measured.map_err(|source| Error::Metrics { file: path.clone(), source })?;
     #[cfg(feature = "gpu")]
     if args.gpu {
-        let posed = bonesmith::gpu::poses_of(model, clip);
-        let (posed, name) = posed.map_err(|error| match error {
-            Error::Unsupported(what) => anyhow::Error::from(Usage::new(format!("--gpu: {what}"))),
-            other => other.into(),
-        })?;
+        let mut posed = Vec::new();
+        for &clip in &clips {
+            let (frames, name) = bonesmith::gpu::poses_of(model, clip).map_err(|error| match error {
+                Error::Unsupported(what) => anyhow::Error::from(Usage::new(format!("--gpu: {what}"))),
+                other => other.into(),
+            })?;
+            posed.extend(frames);
+            summary.gpu = Some(name);
+        }
         summary.metrics = Some(bonesmith::core::metrics::compare(&sequence, |t| posed[t].clone()));
-        summary.gpu = Some(name);
     }
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = summary.seconds.evaluate;
@@ -54,7 +57,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     // The table is the result: --quiet only silences the progress.
     super::report(&summary, &[], json.as_ref(), true, session)?;
     if let Some(target) = &report {
-        let scene = summary.scene(&file_name(path), model, vec![clip], &sequence);
+        let scene = summary.scene(&file_name(path), model, clips, &sequence);
         super::write_page_and_print(&scene, target, json.as_ref(), session)?;
     }
     Ok(Outcome::Done)

@@ -171,6 +171,7 @@ fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::
         max_iterations: solver.max_iterations,
         tolerance: fit.tolerance.unwrap_or(RefitParams::default().tolerance),
         max_seconds: fit.max_seconds,
+        free_translation: rig.free_translation,
         keep_normals: rig.keep_normals,
     };
     if rig.rig.is_none() {

@@ -54,9 +54,37 @@ fn every_shape_deforms_alike_and_every_command_knows_it() {
     bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --shape baked -o morphs.glb").fine();
     bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --delta-mush -o mush.npz").fine();
     bonesmith(dir.path(), "ddm -q bar.npz --rigid-bind --alpha 0 -o direct.npz").fine();
-    let near = bonesmith(dir.path(), "eval -q direct.npz mush.npz --clip bend --json -").fine().json();
-    let stiff = bonesmith(dir.path(), "eval -q bar.npz mush.npz --clip bend --json -").fine().json();
+    let near = bonesmith(dir.path(), "eval -q direct.npz mush.npz --json -").fine().json();
+    let stiff = bonesmith(dir.path(), "eval -q bar.npz mush.npz --json -").fine().json();
     assert!(near["e_rms"].as_f64().unwrap() < 0.3 * stiff["e_rms"].as_f64().unwrap(), "{near} {stiff}");
+}
+
+/// The figure is that of `eval` against the full model, in every format, over all clips and for each.
+#[test]
+fn the_figure_is_the_one_that_eval_gives() {
+    let dir = folder();
+    write_bar(dir.path());
+    for ending in ["npz", "glb"] {
+        bonesmith(dir.path(), &format!("ddm -q bar.npz --rigid-bind -o full.{ending}")).fine();
+        let line = format!("ddm -q bar.npz --rigid-bind --compress 12 -o small.{ending} --json -");
+        let made = bonesmith(dir.path(), &line).fine().json();
+        let seen = bonesmith(dir.path(), &format!("eval -q small.{ending} full.{ending} --json -")).fine().json();
+        let (made_e, seen_e) = (made["e_rms"].as_f64().unwrap(), seen["e_rms"].as_f64().unwrap());
+        assert!((made_e - seen_e).abs() < 1e-3 * seen_e, "{ending}: {made_e} {seen_e}");
+        let names = |summary: &serde_json::Value| -> Vec<String> {
+            let clips = summary["clips"].as_array().unwrap().iter();
+            clips.map(|clip| clip["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(
+            (names(&made), names(&seen)),
+            (vec!["bend".into(), "twist".into()], vec!["bend".into(), "twist".into()])
+        );
+        let bend = bonesmith(dir.path(), &format!("convert -q full.{ending} bend.npz --bake --clip bend"));
+        bend.fine();
+        let one = bonesmith(dir.path(), &format!("eval -q small.{ending} bend.npz --clip bend --json -")).fine().json();
+        let part = made["clips"][0]["e_rms"].as_f64().unwrap();
+        assert!((one["e_rms"].as_f64().unwrap() - part).abs() < 1e-3 * part, "{ending}: {one} {part}");
+    }
 }
 
 #[test]

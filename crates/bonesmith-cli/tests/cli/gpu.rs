@@ -28,7 +28,7 @@ fn adapter(run: Run) -> Option<Run> {
 fn eval_on_the_gpu_gives_the_figures_of_the_processor() {
     let dir = folder();
     write_rig(dir.path());
-    bonesmith(dir.path(), "compress -q rig.npz -o two.npz").fine();
+    bonesmith(dir.path(), "compress -q rig.npz --force -o two.npz").fine();
     bonesmith(dir.path(), "ddm -q rig.npz --rigid-bind -o ddm.npz").fine();
     bonesmith(dir.path(), "ddm -q rig.npz --rigid-bind --compress 12 -o small.npz").fine();
     for rig in ["rig.npz", "two.npz", "ddm.npz", "small.npz"] {
@@ -70,7 +70,7 @@ fn bench_measures_every_model() {
 fn what_cannot_be_measured_is_refused() {
     let dir = folder();
     write_rig(dir.path());
-    bonesmith(dir.path(), "compress -q rig.npz -o two.npz").fine();
+    bonesmith(dir.path(), "compress -q rig.npz --force -o two.npz").fine();
     // A basis has no kernel: the processor does not take its place without a word.
     bonesmith(dir.path(), "fit -q walk.npz --method svd --bones 2 -o basis.npz").fine();
     bonesmith(dir.path(), "eval -q basis.npz walk.npz --gpu").refused(&["--gpu", "without bones"]);

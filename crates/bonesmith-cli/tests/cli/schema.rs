@@ -55,7 +55,7 @@ fn every_summary_has_the_layout_of_the_schema() {
         "fit walk.npz --rig rig.npz --align off -o e.npz",
         "eval a.glb walk.npz",
         "reduce rig.npz --influences 2 -o f.npz",
-        "compress rig.npz -o g.npz",
+        "compress rig.npz --force -o g.npz",
         "ddm rig.npz -o h.npz",
         "ddm rig.npz --compress 8 -o i.npz",
         "ddm rig.npz --delta-mush -o j.npz",

@@ -29,6 +29,8 @@ pub(super) struct Mixed {
     pub columns: Vec<f64>,
     /// [N, D]
     pub coefficients: Vec<f64>,
+    /// [L] trajectory that all vertices add.
+    pub mean: Vec<f64>,
 }
 
 /// Represents a sequence with as many numbers in every frame as `params.bones` bones would have: [`Method::Svd`] or
@@ -63,7 +65,8 @@ fn basis(sequence: &MeshSequence, problem: &Problem, mixed: Mixed) -> Basis {
     let by_frame =
         |row: &[f64]| -> Vec<DVec3> { (0..f).map(|t| DVec3::new(row[t], row[f + t], row[2 * f + t])).collect() };
     let numbers = |p: DVec3| p.as_vec3().to_array();
-    let mean = (0..f).flat_map(|t| numbers(space.model_point(space.shift(t))));
+    let mean = by_frame(&mixed.mean).into_iter().enumerate();
+    let mean = mean.flat_map(|(t, mean)| numbers(space.model_point(space.shift(t) + mean)));
     let columns =
         mixed.columns.chunks_exact(problem.length).flat_map(|row| by_frame(row).into_iter().flat_map(numbers));
     Basis {

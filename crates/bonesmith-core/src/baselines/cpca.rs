@@ -109,7 +109,7 @@ impl<'a> Space<'a> {
             products::project(own, length, self.input.problem.trajectory(i), &mut wide, &mut projected);
             coefficients.extend_from_slice(&projected);
         }
-        Mixed { clusters, dimension: COMPONENTS, columns, coefficients }
+        Mixed { clusters, dimension: COMPONENTS, columns, coefficients, mean: vec![0.0; length] }
     }
 }
 

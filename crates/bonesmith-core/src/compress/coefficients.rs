@@ -109,6 +109,25 @@ impl BlendSolver {
         (blend, (metric.energy[i] + value).max(0.0))
     }
 
+    /// Squared error of a blend.
+    pub fn error(
+        &mut self,
+        dictionary: &Dictionary,
+        i: usize,
+        blend: impl Iterator<Item = (usize, f64)> + Clone,
+    ) -> f64 {
+        let metric = dictionary.metric;
+        let (features, q) = (metric.features(i), metric.linear(i));
+        self.image.resize(metric.bones, 0.0);
+        let mut value = metric.energy[i];
+        for (r, a) in blend.clone() {
+            dictionary.image(r, features, &mut self.image);
+            value -= 2.0 * a * dot(dictionary.atom(r), q);
+            value += blend.clone().map(|(s, b)| a * b * dot(dictionary.atom(s), &self.image)).sum::<f64>();
+        }
+        value.max(0.0)
+    }
+
     fn best_single(&self, m: usize) -> (Row, f64) {
         let value = |p: usize| self.gram[p * m + p] - 2.0 * self.linear[p];
         let best = (1..m).fold(0, |best, p| if value(p) < value(best) { p } else { best });

@@ -49,6 +49,11 @@ impl<'a> Dictionary<'a> {
         &self.atoms[r * self.metric.bones..(r + 1) * self.metric.bones]
     }
 
+    /// [q, B] all atoms.
+    pub fn into_atoms(self) -> Vec<f64> {
+        self.atoms
+    }
+
     /// Appends an atom.
     pub fn push(&mut self, atom: &[f64]) {
         self.atoms.extend_from_slice(atom);

@@ -32,19 +32,31 @@ const OVERSHOOT_SHARE: usize = 5;
 const TRADE_ROUNDS: usize = 3;
 
 /// The factorisation while it is optimised.
-pub(super) struct Factorisation<'a> {
+pub(super) struct Factorisation<'a, 's> {
     pub metric: &'a Metric,
     /// Factor of the squared distance of the weights in the metric, which is no part of the error; 0 without that distance.
     own_weights: f64,
     ideal: &'a Ideal,
     pub graph: &'a Graph,
     pub growth: Growth,
-    pub stages: Stages<'a>,
+    pub stages: Stages<'s>,
     pub dictionary: Dictionary<'a>,
     pub coefficients: Coefficients,
     pub solver: BlendSolver,
     pub queue: Queue,
     /// Atoms and error after each round.
+    pub history: Vec<Round>,
+    /// Whether the steps of the stage are virtual bones.
+    counts_atoms: bool,
+}
+
+/// A factorisation without its metric.
+pub(super) struct Parts<'s> {
+    pub growth: Growth,
+    pub stages: Stages<'s>,
+    /// [q, B].
+    pub atoms: Vec<f64>,
+    pub coefficients: Coefficients,
     pub history: Vec<Round>,
 }
 
@@ -57,7 +69,7 @@ fn candidate(gain: f64, vertex: u32) -> Candidate {
     (bits ^ ((bits >> 63) as u64 >> 1) as i64, Reverse(vertex))
 }
 
-impl<'a> Factorisation<'a> {
+impl<'a, 's> Factorisation<'a, 's> {
     /// Two atoms: the weights with the largest norm, and those with the smallest product with them.
     pub fn new(
         metric: &'a Metric,
@@ -65,7 +77,7 @@ impl<'a> Factorisation<'a> {
         ideal: &'a Ideal,
         graph: &'a Graph,
         growth: Growth,
-        stages: Stages<'a>,
+        stages: Stages<'s>,
     ) -> Result<Self, Cancelled> {
         let mut this = Self {
             metric,
@@ -79,6 +91,7 @@ impl<'a> Factorisation<'a> {
             solver: BlendSolver::new(),
             queue: Queue::new(metric.vertices()),
             history: Vec::new(),
+            counts_atoms: true,
         };
         let norm = |row: &Row| row.iter().map(|(_, w)| w * w).sum::<f64>();
         let most = |of: &dyn Fn(&Row) -> f64| {
@@ -99,6 +112,39 @@ impl<'a> Factorisation<'a> {
             this.seed(i, &[0, 1])?;
         }
         Ok(this)
+    }
+
+    /// Takes up layers that were optimised in another metric.
+    pub fn resume(metric: &'a Metric, own_weights: f64, ideal: &'a Ideal, graph: &'a Graph, parts: Parts<'s>) -> Self {
+        let Parts { growth, stages, atoms, coefficients, history } = parts;
+        let mut dictionary = Dictionary::new(metric, growth.slots);
+        atoms.chunks_exact(metric.bones).for_each(|atom| dictionary.push(atom));
+        let (solver, queue) = (BlendSolver::new(), Queue::new(metric.vertices()));
+        let mut this = Self {
+            metric,
+            own_weights,
+            ideal,
+            graph,
+            growth,
+            stages,
+            dictionary,
+            coefficients,
+            solver,
+            queue,
+            history,
+            counts_atoms: false,
+        };
+        let Self { dictionary, coefficients, .. } = &this;
+        let error = |solver: &mut BlendSolver, i: usize| solver.error(dictionary, i, coefficients.of(i));
+        let errors = (0..metric.vertices()).into_par_iter().map_init(BlendSolver::new, error).collect();
+        this.coefficients.errors = errors;
+        this
+    }
+
+    /// The layers without their metric.
+    pub fn into_parts(self) -> Parts<'s> {
+        let Self { growth, stages, dictionary, coefficients, history, .. } = self;
+        Parts { growth, stages, atoms: dictionary.into_atoms(), coefficients, history }
     }
 
     /// Weights of vertex `i` as an atom, cut down to c bones.
@@ -240,7 +286,7 @@ impl<'a> Factorisation<'a> {
     }
 
     /// Alternates dictionary and coefficients until the error hardly falls.
-    fn optimise(&mut self, rounds: usize) -> Result<(), Cancelled> {
+    pub fn optimise(&mut self, rounds: usize) -> Result<(), Cancelled> {
         for round in 0..rounds {
             let before = self.coefficients.total();
             let choose = round % CHOOSE_EVERY == 0;
@@ -254,7 +300,10 @@ impl<'a> Factorisation<'a> {
             let rounding = 1e-12 * self.metric.energy.iter().sum::<f64>();
             debug_assert!(after <= before * (1.0 + 1e-6) + rounding, "{before} {after}");
             self.record();
-            self.stages.at(self.dictionary.len(), self.e_rms())?;
+            match self.counts_atoms {
+                true => self.stages.at(self.dictionary.len(), self.e_rms())?,
+                false => self.stages.report(self.e_rms())?,
+            }
             if after >= before * (1.0 - self.growth.tolerance) {
                 break;
             }

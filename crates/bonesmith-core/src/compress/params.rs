@@ -35,6 +35,12 @@ pub struct TwoLayerParams {
     /// More rounds, and virtual bones that are moved once all are there: a few percent less error for several times the
     /// work. Always on with examples.
     pub thorough: bool,
+    /// Leave the motion of the bones as it is. Bones of a skeleton keep theirs anyway: its joints would come apart.
+    pub keep_motion: bool,
+    /// Leave the rest pose as it is.
+    pub keep_rest: bool,
+    /// Compress a rig too whose weights two layers do not make smaller.
+    pub allow_larger: bool,
     /// Maximum of rounds over dictionary and coefficients once all virtual bones are there; `None`: 4, or 15 when thorough.
     pub max_rounds: Option<usize>,
     /// Stop when a round lowers the error by less than this share.
@@ -49,6 +55,9 @@ impl Default for TwoLayerParams {
             master_influences: None,
             weights_only: false,
             thorough: false,
+            keep_motion: false,
+            keep_rest: false,
+            allow_larger: false,
             max_rounds: None,
             tolerance: 2e-3,
         }
@@ -56,6 +65,15 @@ impl Default for TwoLayerParams {
 }
 
 impl TwoLayerParams {
+    /// Rounds over rest pose, bones and layers at the end.
+    pub(super) fn refine_rounds(&self, with_examples: bool) -> usize {
+        match (self.keep_motion && self.keep_rest, self.thorough || with_examples) {
+            (true, _) => 0,
+            (false, true) => 16,
+            (false, false) => 4,
+        }
+    }
+
     /// Checks all ranges.
     pub fn validate(&self) -> Result<(), CompressError> {
         let bad = |what: String| Err(CompressError::BadParameter { what });
@@ -122,6 +140,11 @@ pub struct CompressInfo {
 pub enum CompressError {
     #[error("{what}")]
     BadParameter { what: String },
+    #[error(
+        "nothing to gain: a vertex of the rig has at most {influences} influences, and two layers would store as much as \
+         {layers:.1} per vertex"
+    )]
+    NothingToGain { influences: usize, layers: f64 },
     #[error(transparent)]
     Rig(#[from] RigError),
     #[error("the rig has no vertices")]

@@ -42,7 +42,7 @@ impl Queue {
     }
 }
 
-impl Factorisation<'_> {
+impl Factorisation<'_, '_> {
     /// Tries atoms at vertex `i`, and spreads them from there. Returns the vertices whose error changed.
     pub(super) fn seed(&mut self, i: usize, atoms: &[usize]) -> Result<Vec<usize>, Cancelled> {
         let mut changed = Vec::new();

@@ -24,7 +24,7 @@ const FIRST_STEP: f64 = 0.04;
 /// One trial: atoms, and their excess error when optimised.
 type Trial = (usize, f64);
 
-impl Factorisation<'_> {
+impl Factorisation<'_, '_> {
     /// Optimises the result of growth, and finds the fewest atoms with an excess error of at most `growth.target`.
     pub(super) fn reach_target(&mut self) -> Result<CompressStop, Cancelled> {
         self.stages.begin(Stage::FewestVirtualBones, Some(self.growth.limit))?;

@@ -20,9 +20,14 @@ fn e_rms(rig: &TwoLayerRig, sequence: &MeshSequence) -> f64 {
 }
 
 fn run(rig: &Rig, examples: Option<&MeshSequence>, params: TwoLayerParams) -> Compressed {
-    let compressed = compress(rig, examples, &params, &mut Silent).unwrap();
+    let compressed = compress(rig, examples, &TwoLayerParams { allow_larger: true, ..params }, &mut Silent).unwrap();
     compressed.rig.check().unwrap();
     compressed
+}
+
+/// The bones and the rest pose as they were.
+fn kept(params: TwoLayerParams) -> TwoLayerParams {
+    TwoLayerParams { keep_motion: true, keep_rest: true, ..params }
 }
 
 #[test]
@@ -44,9 +49,128 @@ fn four_influences_worth_of_two_layers_beat_four_influences() {
     assert!((reported - seen).abs() < 1e-2 * seen + 1e-3, "{reported} {seen}");
     // Single-layer weights beside it are those of the reduction without smoothness, or the largest.
     let rough = ReduceParams { smooth: 0.0, ..ReduceParams::default() };
-    assert_eq!(with.rig.master.weights, reduce(&rig, Some(&sequence), &rough, &mut Silent).unwrap().rig.weights);
+    let plain = run(&rig, Some(&sequence), kept(TwoLayerParams::default())).rig;
+    assert_eq!(plain.master.weights, reduce(&rig, Some(&sequence), &rough, &mut Silent).unwrap().rig.weights);
     assert_eq!(without.rig.master.weights, SparseWeights::from_rows(4, &rig.weights.largest(4)));
-    assert!(metrics::evaluate(&with.rig.master, 0, &sequence).unwrap().e_rms < 1.05 * single);
+    assert!(metrics::evaluate(&plain.master, 0, &sequence).unwrap().e_rms < 1.05 * single);
+}
+
+#[test]
+fn bones_and_rest_pose_move_to_suit_the_layers_unless_they_are_kept() {
+    let (rig, sequence) = sample();
+    for kind in [BoneKind::Affine, BoneKind::Rigid] {
+        let rig = Rig { kind, ..rig.clone() };
+        let error = |params: TwoLayerParams| {
+            let made = run(&rig, Some(&sequence), params).rig;
+            let same = (made.master.rest == rig.rest, made.master.clips == rig.clips);
+            (e_rms(&made, &sequence), same)
+        };
+        let plain = TwoLayerParams { size: TwoLayerSize::VirtualBones(24), ..TwoLayerParams::default() };
+        let (before, same) = error(kept(plain.clone()));
+        assert_eq!(same, (true, true));
+        let (rest_only, same) = error(TwoLayerParams { keep_motion: true, ..plain.clone() });
+        assert_eq!(same, (false, true));
+        let (bones_only, same) = error(TwoLayerParams { keep_rest: true, ..plain.clone() });
+        assert_eq!(same, (true, false));
+        let (both, same) = error(plain);
+        assert_eq!(same, (false, false));
+        assert!(rest_only < before && bones_only < before, "{kind:?}: {rest_only} {bones_only} {before}");
+        assert!(both < 0.97 * before, "{kind:?}: {both} {before}");
+    }
+    // The joints of a skeleton would come apart.
+    let mut skeleton = rig.clone();
+    skeleton.bones[3].parent = Some(1);
+    assert!(run(&skeleton, None, TwoLayerParams::default()).rig.master.clips == skeleton.clips);
+}
+
+/// One step of the refinement against sums over all vertices and frames, one term after the other.
+#[test]
+fn a_refinement_solves_the_normal_equations_of_all_terms() {
+    let (rig, sequence) = sample();
+    let layers = run(&rig, Some(&sequence), kept(TwoLayerParams::default())).rig;
+    let mut poses = Poses::new(&rig, Some(&sequence)).unwrap();
+    let atoms: Vec<Row> =
+        (0..layers.virtual_count()).map(|m| layers.blends.of(m).map(|(j, d)| (j, f64::from(d))).collect()).collect();
+    let mut coefficients = coefficients::Coefficients::new(rig.vertex_count(), 2);
+    for i in 0..rig.vertex_count() {
+        coefficients.set(i, &(layers.weights.of(i).map(|(m, a)| (m, f64::from(a))).collect(), 0.0));
+    }
+    let both = refine::Layers { atoms: &atoms, coefficients: &coefficients };
+    let weights: Vec<Row> = (0..rig.vertex_count())
+        .map(|i| {
+            let mut row = vec![0.0; rig.bone_count()];
+            coefficients.of(i).for_each(|(m, a)| atoms[m].iter().for_each(|&(j, d)| row[j] += a * d));
+            row.into_iter().enumerate().collect()
+        })
+        .collect();
+    let squared = |poses: &Poses| -> f64 {
+        let (f, mut sum) = (poses.motion.frames(), 0.0);
+        for (i, row) in weights.iter().enumerate() {
+            for t in 0..f {
+                let moved =
+                    |&(j, w): &(usize, f64)| w * poses.motion.transform(j, t).transform_point3(poses.problem.rest[i]);
+                sum += row.iter().map(moved).sum::<glam::DVec3>().distance_squared(poses.problem.position(i, t));
+            }
+        }
+        sum
+    };
+    let step = |poses: &mut Poses, rest: bool, bones: bool| {
+        let freedoms = Freedoms { rest, bones, pull: 0.0 };
+        let refinement = Refinement { rig: &rig, freedoms, start: poses.problem.rest.clone() };
+        refinement.step(poses, &both, &mut Stages::new(&mut Silent)).unwrap();
+        squared(poses)
+    };
+    let before = squared(&poses);
+    let rest = step(&mut poses, true, false);
+    // No rest position can be moved to lower the error further.
+    for (i, axis) in [(3, glam::DVec3::X), (40, glam::DVec3::Y), (77, glam::DVec3::Z)] {
+        for sign in [-1.0, 1.0] {
+            poses.problem.rest[i] += sign * 1e-3 * axis;
+            assert!(squared(&poses) > rest, "vertex {i}");
+            poses.problem.rest[i] -= sign * 1e-3 * axis;
+        }
+    }
+    let bones = step(&mut poses, false, true);
+    // Nor can an affine bone.
+    for (c, j, l) in [(0, 2, 5), (3, 7, 20), (2, 0, 33)] {
+        for sign in [-1.0, 1.0] {
+            let kept = poses.motion.row(c, j)[l];
+            poses.motion.row_mut(c, j)[l] = kept + sign * 1e-3;
+            assert!(squared(&poses) > bones * (1.0 - 1e-9), "bone {j}");
+            poses.motion.row_mut(c, j)[l] = kept;
+        }
+    }
+    assert!(rest < before && bones < rest, "{before} {rest} {bones}");
+}
+
+#[test]
+fn a_rig_that_two_layers_would_not_make_smaller_is_refused() {
+    let (rig, sequence) = sample();
+    let reduced = reduce(&rig, None, &ReduceParams::default(), &mut Silent).unwrap().rig;
+    for examples in [None, Some(&sequence)] {
+        let refused = compress(&reduced, examples, &TwoLayerParams::default(), &mut Silent).unwrap_err();
+        assert!(matches!(refused, CompressError::NothingToGain { influences: 4, .. }), "{refused}");
+    }
+    // Few virtual bones are smaller.
+    let few = TwoLayerParams { size: TwoLayerSize::VirtualBones(12), ..TwoLayerParams::default() };
+    compress(&reduced, None, &few, &mut Silent).unwrap();
+    run(&reduced, None, TwoLayerParams::default());
+}
+
+#[test]
+fn all_clips_count() {
+    let (mut rig, _) = sample();
+    let mut still = rig.clips[0].clone();
+    still.posed_from_rest.fill(glam::DAffine3::IDENTITY);
+    still.name = "still".into();
+    rig.clips.insert(0, still);
+    let two = run(&rig, None, TwoLayerParams::default()).rig;
+    let alone = run(&Rig { clips: rig.clips[..1].to_vec(), ..rig.clone() }, None, TwoLayerParams::default()).rig;
+    let moving = MeshSequence::try_from(crate::ModelRef::from(&rig).baked(Some(1)).unwrap()).unwrap();
+    let error = |two: &TwoLayerRig| metrics::compare(&moving, |t| deform::two_layer(two, rig.clips[1].frame(t))).e_rms;
+    let kept_bones = run(&rig, None, kept(TwoLayerParams::default())).rig;
+    assert!(error(&kept_bones) < 0.9 * error(&alone), "{} {}", error(&kept_bones), error(&alone));
+    assert_eq!(two.master.clips.len(), 2);
 }
 
 #[test]
@@ -77,7 +201,7 @@ fn overshooting_pays() {
     let ideal = Ideal::new(&rig, &metric, true, &mut Stages::new(&mut Silent)).unwrap();
     let graph = Graph::new(&rig.surface.topology, rig.vertex_count(), |a, b| a.cmp(&b));
     let error = |overshoots: usize| {
-        let growth = Growth { overshoots, ..Growth::new(&rig, &metric, &ideal, &params, true) };
+        let growth = Growth { overshoots, ..Growth::new(&rig, &metric, &ideal, &params, 10, true) };
         let mut silent = Silent;
         let mut layers = Factorisation::new(&metric, 0.0, &ideal, &graph, growth, Stages::new(&mut silent)).unwrap();
         layers.grow().unwrap();
@@ -123,7 +247,8 @@ fn a_target_is_reached_or_reported() {
     assert!(compressed.info.stop == CompressStop::Reached && compressed.info.history.last().unwrap().error <= 5.0);
 }
 
-/// Neither more virtual bones than it takes nor a worse use of them: what `--virtual-bones` makes of a tenth fewer falls short.
+/// Neither more virtual bones than it takes nor a worse use of them: what `--virtual-bones` makes of a tenth fewer falls short, with the
+/// bones and the rest pose as they were.
 #[test]
 fn a_target_takes_the_fewest_virtual_bones() {
     let (rig, sequence) = sample();
@@ -143,7 +268,7 @@ fn a_target_takes_the_fewest_virtual_bones() {
         let (reached, count) = (error(&found), found.rig.virtual_count());
         assert_eq!(found.info.stop, CompressStop::Reached);
         assert!(reached <= 1.001 * target && reached > 0.8 * target, "{reached} for {target} with {count}");
-        let fewer = run(&rig, examples, of_size(TwoLayerSize::VirtualBones(count * 9 / 10)));
+        let fewer = run(&rig, examples, kept(of_size(TwoLayerSize::VirtualBones(count * 9 / 10))));
         assert!(error(&fewer) > target, "{count} virtual bones, but {} have {}", count * 9 / 10, error(&fewer));
     }
 }
@@ -195,7 +320,7 @@ fn baked_is_the_same_deformation() {
         assert_eq!(one, two);
         // And by hand, from the tables.
         let (i, pose) = (11, compressed.master.clips[0].frame(t));
-        let u = rig.rest[i].as_dvec3();
+        let u = compressed.master.rest[i].as_dvec3();
         let by_hand: glam::DVec3 = compressed
             .weights
             .of(i)

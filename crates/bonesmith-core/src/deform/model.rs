@@ -27,9 +27,9 @@ impl ModelRef<'_> {
         posed(self, clip, t)
     }
 
-    /// The first clip as an animation; `None` where nothing moves.
-    pub fn baked(self) -> Option<RawSequence> {
-        self.animation(|t| self.posed(0, t))
+    /// All clips as one animation, one after the other, or one of them; `None` where nothing moves.
+    pub fn baked(self, only: Option<usize>) -> Option<RawSequence> {
+        self.animation(only, |clip, t| self.posed(clip, t))
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
             let model = model.view();
             model.check().unwrap();
             assert_eq!((model.clips().len(), model.clips()[0].frame_count()), (1, 3), "{:?}", model.kind());
-            let baked = model.baked().unwrap();
+            let baked = model.baked(None).unwrap();
             assert_eq!(baked.times_secs, model.clips()[0].times_secs);
             let mut poser = Poser::new(model);
             for (t, frame) in baked.frames.iter().enumerate() {

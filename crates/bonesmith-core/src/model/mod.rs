@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use glam::{DVec3, Vec3};
 
+use crate::mesh::sequence::{DEFAULT_FPS, RawFrame};
 use crate::mesh::{MeshSequence, RawSequence, Surface};
 use basis::BasisError;
 use corrective::CorrectiveError;
@@ -276,17 +277,30 @@ impl<'a> ModelRef<'a> {
         )
     }
 
-    /// The first clip as an animation, with positions that `posed` gives for each frame; `None` where nothing moves.
-    pub fn animation(self, posed: impl FnMut(usize) -> Vec<Vec3>) -> Option<RawSequence> {
-        let clip = self.clips().into_iter().next().filter(|clip| clip.frame_count() > 0)?;
-        Some(RawSequence {
+    /// All clips as one animation, one after the other, or one of them; `posed` gives the positions of a clip's frame. `None` where
+    /// nothing moves.
+    pub fn animation(
+        self,
+        only: Option<usize>,
+        mut posed: impl FnMut(usize, usize) -> Vec<Vec3>,
+    ) -> Option<RawSequence> {
+        let mut sequence = RawSequence {
             name: self.name().to_owned(),
             rest: Some(self.rest().to_vec().into()),
-            frames: (0..clip.frame_count()).map(posed).map(Into::into).collect(),
-            times_secs: clip.times_secs.to_vec(),
             surface: Surface::clone(self.surface()),
             ..RawSequence::default()
-        })
+        };
+        for (c, clip) in self.clips().into_iter().enumerate().filter(|(c, _)| only.is_none_or(|only| only == *c)) {
+            let step = match sequence.times_secs.as_slice() {
+                [.., a, b] => b - a,
+                _ => 1.0 / DEFAULT_FPS,
+            };
+            let ends = sequence.times_secs.last().zip(clip.times_secs.first());
+            let shift = ends.map_or(0.0, |(end, start)| end + step - start);
+            sequence.times_secs.extend(clip.times_secs.iter().map(|t| t + shift));
+            sequence.frames.extend((0..clip.frame_count()).map(|t| RawFrame::from(posed(c, t))));
+        }
+        (!sequence.frames.is_empty()).then_some(sequence)
     }
 
     /// Checks the invariants of its kind. A sequence keeps its own at all times.

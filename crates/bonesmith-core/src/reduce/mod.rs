@@ -4,7 +4,7 @@
 //! |---|---|
 //! | k-largest, eq. 33-34 | [`SparseWeights::largest`] |
 //! | smooth, eq. 35 (its square is missing in print) | [`smooth`] |
-//! | geometric, eq. 37-40 | [`geometric`] |
+//! | geometric, eq. 38-40; with the bones of eq. 14 or of eq. 37 | [`geometric`] |
 //! | Poisson, eq. 42-43 | [`poisson`] |
 //! | - | [`SmoothResiduals`] |
 //! | B_i | the bones of `Row` i |
@@ -14,8 +14,9 @@
 //! reduction are solved as quadratic programs with their constraints. Smooth reduction leaves the single pose of
 //! eq. 35c and 36 out: weights that sum to 1 keep a rig's rest pose by themselves, and for a cage four
 //! equations more leave no freedom with four points, and often no non-negative solution. Geometric reduction chooses
-//! among the bones that a vertex has, as [Le2014 s.4.4] says. Poisson reduction needs a set of bones, for which the text
-//! gives no rule: it takes geometric reduction's. A Laplacian is almost 0 for what changes slowly over the mesh, so that the
+//! among the bones that a vertex has, as [Le2014 s.4.4] says: those of largest effect `w^2 |T v|^2` (eq. 14), which is what the published
+//! figures are of, and not the printed eq. 37, which is a variant of its own. Poisson reduction needs a set of bones, for which the text
+//! gives no rule: it takes geometric reduction's, those too whose weight is 0 there. A Laplacian is almost 0 for what changes slowly over the mesh, so that the
 //! exact minima of eq. 35 and 43 drift: both get a small anchor (`ANCHOR`), without which E is up to twice as large.
 
 mod motion;
@@ -46,7 +47,7 @@ const ANCHOR: f64 = 3e-3;
 
 /// Removes influences until each vertex has at most `params.influences`.
 ///
-/// Methods that need poses use those of `examples`, frame by frame with the first clip, or without examples the rig's own.
+/// Methods that need poses use those of all clips: `examples` in the clips that they are of, else the rig's own.
 pub fn reduce(
     rig: &Rig,
     examples: Option<&MeshSequence>,
@@ -72,7 +73,7 @@ pub fn reduce(
     let rows = match (params.method, poses) {
         (ReduceMethod::KLargest, _) => rig.weights.largest(k),
         (ReduceMethod::Smooth, _) => this.smooth()?,
-        (ReduceMethod::Geometric, Some(poses)) => {
+        (ReduceMethod::Geometric | ReduceMethod::GeometricEq37, Some(poses)) => {
             let metric = Metric::of_poses(&poses, &mut this.stages)?;
             this.geometric(&metric)?
         }
@@ -114,16 +115,22 @@ fn with_rows(rig: &Rig, rows: &[Row], k: usize) -> Rig {
 }
 
 impl Reduction<'_> {
-    /// The K bones that alone predict best, and the best weights on them.
+    /// K bones, and the best weights on them. A bone with weight 0 stays in its row.
     fn geometric(&mut self, metric: &Metric) -> Result<Vec<Row>, Cancelled> {
-        let Self { rig, k, stages, .. } = self;
+        let Self { rig, params, k, stages, .. } = self;
         stages.begin(Stage::Weights, None)?;
         stages.map(metric.vertices(), InfluenceSolver::dense_form, |solver, i| {
             solver.load_vertex(metric, i);
-            let mut row = solver.by_own_error(rig.weights.of(i).map(|(j, _)| j));
+            let own = rig.weights.of(i).map(|(j, w)| (j, f64::from(w)));
+            let mut row = match params.method {
+                ReduceMethod::GeometricEq37 => solver.by_own_error(own.map(|(j, _)| j)),
+                _ => solver.by_effect(own),
+            };
             row.truncate(*k);
+            let chosen: Vec<usize> = row.iter().map(|(j, _)| *j).collect();
             solver.reweigh(&mut row);
-            row
+            let weight = |j: usize| row.iter().find(|(other, _)| *other == j).map_or(0.0, |(_, w)| *w);
+            chosen.into_iter().map(|j| (j, weight(j))).collect()
         })
     }
 

@@ -18,16 +18,11 @@ const ROUNDS: usize = 12;
 const TOLERANCE: f64 = 1e-3;
 
 impl Reduction<'_> {
-    /// The rig with at most K influences and the motion of its first clip refitted, from the weights `rows` on.
+    /// The rig with at most K influences and the motion of its clips refitted, from the weights `rows` on.
     pub fn refit_motion(&mut self, mut rows: Vec<Row>, examples: Option<&MeshSequence>) -> Result<Rig, ReduceError> {
         let (rig, k) = (self.rig, self.k);
-        let mut poses = Poses::new(rig, examples)?;
-        let with_motion = |rows: &[Row], poses: &Poses| {
-            let mut moved = with_rows(rig, rows, k);
-            let transforms = poses.problem.space.transforms(&poses.motion);
-            moved.clips.iter_mut().take(1).for_each(|clip| clip.posed_from_rest.clone_from(&transforms));
-            moved
-        };
+        let mut poses = Poses::whole(rig, examples)?;
+        let with_motion = |rows: &[Row], poses: &Poses| Rig { clips: poses.clips(rig), ..with_rows(rig, rows, k) };
         if rig.kind != BoneKind::Affine {
             poses = self.alternate(&mut rows, poses)?;
             let moved = with_motion(&rows, &poses);
@@ -51,7 +46,7 @@ impl Reduction<'_> {
     }
 
     /// Rigid and trs bones: weights and motion in turn.
-    fn alternate(&mut self, rows: &mut [Row], Poses { problem, motion }: Poses) -> Result<Poses, ReduceError> {
+    fn alternate(&mut self, rows: &mut [Row], Poses { problem, motion, frames }: Poses) -> Result<Poses, ReduceError> {
         let Self { rig, k, info, stages, .. } = self;
         let skin = skin(&problem, rows, *k);
         let axes = rig.bones.iter().map(|bone| bone.world_from_bind.matrix3).collect();
@@ -63,7 +58,7 @@ impl Reduction<'_> {
         fitting.rounds(ROUNDS, TOLERANCE, &mut run)?;
         info.iterations += run.history.len();
         rows.iter_mut().enumerate().for_each(|(i, row)| *row = fitting.skin.of(i).collect());
-        Ok(Poses { problem: fitting.problems.remove(0), motion: fitting.motions.remove(0) })
+        Ok(Poses { problem: fitting.problems.remove(0), motion: fitting.motions.remove(0), frames })
     }
 }
 

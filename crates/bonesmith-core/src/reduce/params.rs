@@ -19,8 +19,10 @@ pub enum ReduceMethod {
     KLargest,
     /// The bones of the K largest; weights whose Laplacian matches the original's [Course2014 s.3.2].
     Smooth,
-    /// The K bones that alone predict best; weights by least squares on the poses [Course2014 s.3.3].
+    /// The K bones of largest effect; weights by least squares on the poses [Course2014 s.3.3, with the choice that its table 3 shows].
     Geometric,
+    /// The K bones that alone predict best; weights by least squares on the poses [Course2014 s.3.3 as printed, eq. 37].
+    GeometricEq37,
     /// Geometric reduction's bones; weights for which the Laplacian of the poses matches [Course2014 s.3.4].
     Poisson,
 }
@@ -28,7 +30,7 @@ pub enum ReduceMethod {
 impl ReduceMethod {
     /// Whether poses are needed: examples, or the rig's own animation.
     pub fn needs_poses(self) -> bool {
-        matches!(self, Self::Bonesmith | Self::Geometric | Self::Poisson)
+        matches!(self, Self::Bonesmith | Self::Geometric | Self::GeometricEq37 | Self::Poisson)
     }
 
     /// As on the command line and in files.
@@ -38,6 +40,7 @@ impl ReduceMethod {
             Self::KLargest => "k-largest",
             Self::Smooth => "smooth",
             Self::Geometric => "geometric",
+            Self::GeometricEq37 => "geometric-eq37",
             Self::Poisson => "poisson",
         }
     }
@@ -55,7 +58,7 @@ pub struct ReduceParams {
     /// Bonesmith's method: how similar the errors of neighbours should be, 0 (off) to about 10. Raised: better normals, higher
     /// error.
     pub smooth: f64,
-    /// Bonesmith's method: let the bones of the first clip move too, to suit the fewer weights. For loose bones that a fit
+    /// Bonesmith's method: let the bones of all clips move too, to suit the fewer weights. For loose bones that a fit
     /// made; the motion of an animator's skeleton is better left alone.
     pub refit_motion: bool,
     /// Bonesmith's method: maximum of sweeps over the mesh.

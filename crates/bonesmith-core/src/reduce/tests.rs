@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use glam::{DAffine3, DMat3, Vec3};
 
+use crate::mesh::RawSequence;
 use crate::mesh::surface::Surface;
 use crate::metrics;
+use crate::model::Clip;
 use crate::model::rig::BoneKind;
 use crate::model::rig::RigError;
 use crate::observer::{Progress, Silent};
@@ -11,11 +13,12 @@ use crate::reduce::*;
 use crate::skinning::poses::PoseError;
 use crate::synthetic::{PosedRigParams, posed_rig};
 
-const METHODS: [ReduceMethod; 5] = [
+const METHODS: [ReduceMethod; 6] = [
     ReduceMethod::Bonesmith,
     ReduceMethod::KLargest,
     ReduceMethod::Smooth,
     ReduceMethod::Geometric,
+    ReduceMethod::GeometricEq37,
     ReduceMethod::Poisson,
 ];
 
@@ -181,7 +184,7 @@ fn what_does_not_fit_is_refused_with_both_numbers() {
     let mut short = rig.clone();
     short.clips[0].times_secs.truncate(5);
     short.clips[0].posed_from_rest.truncate(5 * rig.bone_count());
-    assert!(matches!(refuse(&short, &sequence), PoseError::FrameCount { rig: 5, examples: 12, .. }));
+    assert!(matches!(refuse(&short, &sequence), PoseError::FrameCount { examples: 12, .. }));
     let mut large = rig.clone();
     large.rest.iter_mut().for_each(|p| *p *= 100.0);
     let message = refuse(&large, &sequence).to_string();
@@ -337,4 +340,94 @@ fn too_many_bones_are_refused() {
     assert!(error.contains("5000 bones") && error.contains("GiB"), "{error}");
     let error = crate::compress::compress(&rig, None, &Default::default(), &mut Silent).unwrap_err().to_string();
     assert!(error.contains("5000 bones") && error.contains("GiB"), "{error}");
+}
+
+/// A rig with a clip that stands still before the one that moves.
+fn with_still_clip(mut rig: Rig) -> Rig {
+    let mut still = Clip { name: "still".into(), ..rig.clips[0].clone() };
+    still.posed_from_rest.fill(DAffine3::IDENTITY);
+    rig.clips.insert(0, still);
+    rig
+}
+
+#[test]
+fn all_clips_count_and_examples_replace_those_that_they_are_of() {
+    let (single, sequence) = sample(BoneKind::Affine);
+    let rig = with_still_clip(single.clone());
+    let moving = |rig: &Rig| metrics::evaluate(rig, rig.clips.len() - 1, &sequence).unwrap().e_rms;
+    let asked = params(ReduceMethod::Bonesmith, 2);
+    let alone = reduce(&single, None, &asked, &mut Silent).unwrap().rig;
+    let both = reduce(&rig, None, &asked, &mut Silent).unwrap().rig;
+    // A clip in which nothing moves weighs all weights alike: the other one decides.
+    assert!(moving(&both) < 1.02 * moving(&alone), "{} {}", moving(&both), moving(&alone));
+    let first_only = Rig { clips: rig.clips[..1].to_vec(), ..rig.clone() };
+    let blind = reduce(&first_only, None, &asked, &mut Silent).unwrap().rig;
+    let blind = Rig { clips: rig.clips.clone(), ..blind };
+    assert!(moving(&both) < 0.8 * moving(&blind), "{} {}", moving(&both), moving(&blind));
+    // The metric of all clips is the mean over their frames, examples in place of the rig's own poses.
+    let pushed = |p: &Vec3| *p + Vec3::X * 0.1;
+    let frames = (0..12).map(|t| sequence.frame(t).iter().map(pushed).collect::<Vec<_>>().into()).collect();
+    let raw = RawSequence { frames, rest: Some(rig.rest.clone().into()), name: "moving".into(), ..Default::default() };
+    let examples = MeshSequence::try_from(raw).unwrap();
+    let named = Clip { name: "moving".into(), ..rig.clips[1].clone() };
+    let rig = Rig { clips: vec![rig.clips[0].clone(), named], ..rig };
+    assert_eq!(crate::example_clips(&rig, &examples), Some(1..2));
+    let poses = Poses::new(&rig, Some(&examples)).unwrap();
+    let metric = Metric::of_poses(&poses, &mut Stages::new(&mut Silent)).unwrap();
+    let rows = both.weights.rows();
+    let sum: f64 = (0..rig.vertex_count()).map(|i| metric.error(i, rows[i].iter().copied())).sum();
+    let mean = |clip: usize, sequence: &MeshSequence| {
+        metrics::evaluate(&Rig { clips: rig.clips.clone(), ..both.clone() }, clip, sequence).unwrap().e_rms.powi(2)
+    };
+    let own = MeshSequence::try_from(crate::ModelRef::from(&rig).baked(Some(0)).unwrap()).unwrap();
+    let truth = (0.5 * (mean(0, &own) + mean(1, &examples))).sqrt();
+    assert!((metric.rms(sum) - truth).abs() < 1e-3 * truth, "{} {truth}", metric.rms(sum));
+    // Examples of no clip.
+    let short = examples.clone().with_frames(0..5);
+    let refused = reduce(&rig, Some(&short), &asked, &mut Silent).unwrap_err();
+    assert!(refused.to_string().contains("still 12, moving 12"), "{refused}");
+}
+
+#[test]
+fn motion_of_all_clips_is_refitted() {
+    let (single, _) = sample(BoneKind::Affine);
+    let rig = with_still_clip(single);
+    let asked = ReduceParams { refit_motion: true, ..params(ReduceMethod::Bonesmith, 2) };
+    let plain = reduce(&rig, None, &params(ReduceMethod::Bonesmith, 2), &mut Silent).unwrap().rig;
+    let moved = reduce(&rig, None, &asked, &mut Silent).unwrap().rig;
+    let own = MeshSequence::try_from(crate::ModelRef::from(&rig).baked(None).unwrap()).unwrap();
+    let error = |rig: &Rig| metrics::evaluate_clips(rig, &[0, 1], &own).unwrap().e_rms;
+    assert!(error(&moved) < 0.9 * error(&plain), "{} {}", error(&moved), error(&plain));
+    assert_eq!(moved.clips.iter().map(|clip| clip.name.as_str()).collect::<Vec<_>>(), ["still", &rig.clips[1].name]);
+}
+
+/// The bones of largest effect, term by term; Poisson reduction has the same.
+#[test]
+fn geometric_bones_are_those_of_largest_effect_and_poisson_uses_them_all() {
+    let (rig, sequence) = sample(BoneKind::Affine);
+    let k = 3;
+    let poses = Poses::new(&rig, Some(&sequence)).unwrap();
+    let metric = Metric::of_poses(&poses, &mut Stages::new(&mut Silent)).unwrap();
+    let mut silent = Silent;
+    let asked = params(ReduceMethod::Geometric, k);
+    let info = ReduceInfo { iterations: 0, converged: true, influences_before: 8, nothing_to_do: false };
+    let mut this = Reduction { rig: &rig, params: &asked, k, info, stages: Stages::new(&mut silent) };
+    let rows = this.geometric(&metric).unwrap();
+    let frames = poses.motion.frames();
+    for (i, row) in rows.iter().enumerate() {
+        let effect = |j: usize, w: f64| -> f64 {
+            let place = |t: usize| poses.motion.transform(j, t).transform_point3(poses.problem.rest[i]);
+            (0..frames).map(|t| w * w * place(t).length_squared()).sum()
+        };
+        let mut effects: Vec<(f64, usize)> = rig.weights.of(i).map(|(j, w)| (effect(j, w.into()), j)).collect();
+        effects.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut expected: Vec<usize> = effects.iter().take(k).map(|(_, j)| *j).collect();
+        let mut found: Vec<usize> = row.iter().map(|(j, _)| *j).collect();
+        expected.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expected, "vertex {i}");
+    }
+    // Weights of 0 stay in the rows that Poisson reduction starts from, so that all K bones are unknowns of its program.
+    let poisson = this.poisson(&poses).unwrap();
+    assert!(poisson.iter().zip(&rows).all(|(a, b)| a.len() == b.len()));
 }

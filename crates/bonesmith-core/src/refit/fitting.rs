@@ -1,7 +1,9 @@
 //! What is fitted, from rig, subjects, locks and parameters; and the rounds over it.
 
-use crate::mesh::Adjacency;
-use crate::model::Rig;
+use glam::{DAffine3, DVec3};
+
+use crate::mesh::{Adjacency, Sphere};
+use crate::model::{BoneKind, Rig};
 use crate::observer::{Cancelled, Stage};
 use crate::refit::params::{Locks, RefitParams, Solve, Subject};
 use crate::refit::space;
@@ -15,6 +17,9 @@ const SMOOTH_PASSES: usize = 4;
 /// Maximum number of steps of a frame's bones when only motion is fitted, and before rounds from unknown motion.
 const MOTION_STEPS: usize = 60;
 const START_STEPS: usize = 30;
+
+/// A joint that moves apart by less than this, in radii, only rotates: files hold float32.
+const MAX_GAP: f64 = 1e-3;
 
 /// Rounds over weights and motion when no number is given.
 const ROUNDS: usize = 12;
@@ -44,12 +49,34 @@ pub(super) fn start(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &Ref
         let adjacency = Adjacency::new(&subjects[0].sequence.surface().topology, n);
         Smoothness::new(&problems[0], adjacency, params.smooth)
     });
+    let joints: Vec<_> = match params.solve == Solve::Motion && !params.free_translation {
+        true => subjects.iter().zip(&problems).map(|(subject, problem)| joints(rig, subject, problem)).collect(),
+        false => Vec::new(),
+    };
+    // Bones that scale would scale what hangs on them; without joints each bone is free.
+    let joined = bones.model.kind == BoneKind::Rigid && joints.iter().flatten().any(Option::is_some);
+    let bones = if joined { Bones { joints, ..bones } } else { bones };
     let mut fitting = Alternation::new(problems, given, skin, bones, limit);
     (fitting.weigh, fitting.smoothness) = (params.solve != Solve::Motion, smoothness);
     if !locks.vertices.is_empty() {
         fitting.mask.clone_from(&locks.vertices);
     }
     fitting
+}
+
+/// [B] the joint of each bone to its parent, at rest in the unit space, where it only rotates in all animations of the rig.
+fn joints(rig: &Rig, subject: &Subject, problem: &Problem) -> Vec<Option<DVec3>> {
+    let Sphere { center, radius } = problem.space.sphere;
+    let joint = |j: usize| {
+        let parent = rig.bones[j].parent?;
+        let own = rig.bones[j].world_from_bind.translation;
+        let apart = |pose: &[DAffine3]| pose[j].transform_point3(own).distance(pose[parent].transform_point3(own));
+        let frames = rig.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)));
+        let rotates = frames.map(apart).all(|distance| distance <= MAX_GAP * radius);
+        let place = subject.binds.map_or(own, |binds| binds[j].translation);
+        rotates.then(|| (place - center) / radius)
+    };
+    (0..rig.bone_count()).map(joint).collect()
 }
 
 /// Rounds over what is to be fitted, without new bones.

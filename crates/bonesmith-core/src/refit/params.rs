@@ -40,6 +40,9 @@ pub struct RefitParams {
     pub tolerance: f64,
     /// Stop after this many seconds with the present result; `None`: no limit.
     pub max_seconds: Option<f64>,
+    /// Whether bones may move away from their parents where only the motion is fitted, and joints of the rig only rotate in its own
+    /// animations; otherwise bones keep their lengths.
+    pub free_translation: bool,
     /// Whether the rig keeps its rest normals; otherwise they are those that fit the motion best.
     pub keep_normals: bool,
 }
@@ -55,6 +58,7 @@ impl Default for RefitParams {
             max_iterations: None,
             tolerance: 1e-3,
             max_seconds: None,
+            free_translation: false,
             keep_normals: false,
         }
     }

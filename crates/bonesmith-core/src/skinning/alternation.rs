@@ -3,12 +3,13 @@
 //! Rounds of: exact weights for the present motion (`weights`), then the motion of all free bones for these weights
 //! (`bone_newton`), with momentum. The rest poses stay. Bones, their tree and weights to start from are known.
 
-use glam::DMat3;
+use glam::{DMat3, DVec3};
 
 use crate::model::{BoneKind, Row, add_to, keep_largest};
 use crate::observer::Cancelled;
 use crate::skinning::bone_newton::{self, Freedom};
 use crate::skinning::descent::MAX_MOMENTUM;
+use crate::skinning::joint_newton::{self, Chain};
 use crate::skinning::weights::{self, Prior, Search, Subject, Task};
 use crate::skinning::{
     BoneModel, Moments, Momentum, Motion, Problem, Run, Skin, Smoothness, StopReason, StopRule, bone_step, pass,
@@ -40,6 +41,8 @@ pub(crate) struct Bones {
     pub free: Vec<bool>,
     /// [B] parents; new bones have none yet.
     pub parents: Vec<Option<usize>>,
+    /// [subjects][B] joints that only rotate, at rest in the unit space; empty where bones move freely.
+    pub joints: Vec<Vec<Option<DVec3>>>,
 }
 
 impl Bones {
@@ -47,7 +50,7 @@ impl Bones {
     pub fn new(kind: BoneKind, axes: Vec<DMat3>, free: Vec<bool>, parents: Vec<Option<usize>>) -> Self {
         let plain = BoneModel::new(kind, free.len(), 1);
         let model = if kind == BoneKind::Trs { BoneModel { axes, ..plain } } else { plain };
-        Self { model, free, parents }
+        Self { model, free, parents, joints: Vec::new() }
     }
 
     /// B.
@@ -201,11 +204,33 @@ impl Alternation {
                 moments = run.timed("moments", || self.moments(s));
                 run.report()?;
             }
+            if !self.bones.joints.is_empty() {
+                self.fit_joints(s, &fitted, steps, run)?;
+                continue;
+            }
             let freedom = Freedom { model: &self.bones.model, free: &fitted, steps, tolerance: 1e-5 };
             let gain = bone_newton::solve(&mut self.motions[s], &moments, &freedom, run)?;
             self.squared_error += (moments.squared_error - gain).max(0.0);
             self.follow(s, &fitted);
         }
+        Ok(())
+    }
+
+    /// Motion of all free bones of subject `s`, each attached to its parent by a joint that only rotates, where it has one.
+    fn fit_joints(&mut self, s: usize, fitted: &[bool], steps: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        self.follow(s, fitted);
+        let order = parents_first(&self.bones.parents);
+        let attach = |this: &mut Self| {
+            let Bones { parents, joints, free, .. } = &this.bones;
+            Chain { parents, order: &order, joints: &joints[s], free }.attach(&mut this.motions[s]);
+        };
+        attach(self);
+        let moments = run.timed("moments", || self.moments(s));
+        run.report()?;
+        let Bones { parents, joints, free, .. } = &self.bones;
+        let chain = Chain { parents, order: &order, joints: &joints[s], free };
+        let gain = joint_newton::solve(&mut self.motions[s], &moments, &chain, steps, 1e-5, run)?;
+        self.squared_error += (moments.squared_error - gain).max(0.0);
         Ok(())
     }
 

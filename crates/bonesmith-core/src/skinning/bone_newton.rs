@@ -25,7 +25,7 @@ const MAX_PARAMETERS: usize = 9;
 const BETWEEN_REPORTS: usize = 8192;
 
 /// A 3x4 matrix as `[coordinate][axis]`: column `c` of the transform.
-type Columns = [[f64; 3]; 4];
+pub(super) type Columns = [[f64; 3]; 4];
 
 /// What is solved for, and how long.
 pub(crate) struct Freedom<'a> {
@@ -87,20 +87,20 @@ pub(crate) fn guess(motion: &mut Motion, moments: &Moments, free: &[bool], keep_
     }
 }
 
-fn set(motion: &mut Motion, j: usize, t: usize, pose: &Columns) {
+pub(super) fn set(motion: &mut Motion, j: usize, t: usize, pose: &Columns) {
     motion.set(j, t, &std::array::from_fn(|a| std::array::from_fn(|c| pose[c][a])));
 }
 
-fn columns(linear: &DMat3, translation: DVec3) -> Columns {
+pub(super) fn columns(linear: &DMat3, translation: DVec3) -> Columns {
     [linear.x_axis.to_array(), linear.y_axis.to_array(), linear.z_axis.to_array(), translation.to_array()]
 }
 
-fn linear_part(pose: &Columns) -> DMat3 {
+pub(super) fn linear_part(pose: &Columns) -> DMat3 {
     DMat3::from_cols(pose[0].into(), pose[1].into(), pose[2].into())
 }
 
 /// `d += sign m s`; each `S_jk` is a sum of `u u^T`, symmetric.
-fn add_product(d: &mut Columns, sign: f64, m: &Columns, s: &Block) {
+pub(super) fn add_product(d: &mut Columns, sign: f64, m: &Columns, s: &Block) {
     for (c, column) in d.iter_mut().enumerate() {
         for (a, x) in column.iter_mut().enumerate() {
             *x += sign * (m[0][a] * s[0][c] + m[1][a] * s[1][c] + (m[2][a] * s[2][c] + m[3][a] * s[3][c]));
@@ -109,7 +109,7 @@ fn add_product(d: &mut Columns, sign: f64, m: &Columns, s: &Block) {
 }
 
 /// Sum of products of entries.
-fn inner(a: &Columns, b: &Columns) -> f64 {
+pub(super) fn inner(a: &Columns, b: &Columns) -> f64 {
     a.as_flattened().iter().zip(b.as_flattened()).map(|(x, y)| x * y).sum()
 }
 
@@ -118,19 +118,19 @@ fn difference(a: &Columns, b: &Columns) -> Columns {
 }
 
 /// One frame while it is being solved.
-struct Frame {
-    t: usize,
+pub(super) struct Frame {
+    pub t: usize,
     /// [B]
-    pose: Vec<Columns>,
+    pub pose: Vec<Columns>,
     /// [B] `D`.
-    residual: Vec<Columns>,
-    error: f64,
-    damping: f64,
-    done: bool,
+    pub residual: Vec<Columns>,
+    pub error: f64,
+    pub damping: f64,
+    pub done: bool,
 }
 
 impl Frame {
-    fn new(motion: &Motion, moments: &Moments, t: usize) -> Self {
+    pub fn new(motion: &Motion, moments: &Moments, t: usize) -> Self {
         let (b, f, length) = (motion.bones, motion.frames(), motion.length);
         let of = |rows: &[f64], j: usize| -> Columns {
             std::array::from_fn(|c| std::array::from_fn(|a| rows[(c * b + j) * length + a * f + t]))
@@ -175,7 +175,7 @@ impl Frame {
     }
 
     /// Takes a step if the error falls; returns by how much: `<d, D + D'>`.
-    fn try_step(&mut self, moments: &Moments, moved: &[(usize, Columns)]) -> f64 {
+    pub fn try_step(&mut self, moments: &Moments, moved: &[(usize, Columns)]) -> f64 {
         let mut residual = self.residual.clone();
         for (j, pose) in moved {
             let step = difference(pose, &self.pose[*j]);

@@ -155,6 +155,14 @@ impl<F: Form> InfluenceSolver<F> {
         errors.iter().enumerate().map(|(at, &(_, j))| (j, f64::from(at == 0))).collect()
     }
 
+    /// Some bones with their weights, those first whose effect `w^2 |T v|^2` is largest [Course2014 eq. 14].
+    pub fn by_effect(&self, bones: impl Iterator<Item = (usize, f64)>) -> Row {
+        let effect = |w: f64, j: usize| w * w * self.form.diagonal(j);
+        let mut row: Row = bones.collect();
+        row.sort_by(|a, b| effect(b.1, b.0).total_cmp(&effect(a.1, a.0)).then(a.0.cmp(&b.0)));
+        row
+    }
+
     /// Best weights on the bones of `row`, from its present ones on; bones whose weight becomes zero are removed.
     pub fn reweigh(&mut self, row: &mut Row) {
         let m = row.len();

@@ -10,6 +10,7 @@ pub(crate) mod descent;
 pub(crate) mod device;
 pub(crate) mod finish;
 pub(crate) mod guess;
+mod joint_newton;
 pub(crate) mod limits;
 pub(crate) mod loss;
 pub(crate) mod moments;

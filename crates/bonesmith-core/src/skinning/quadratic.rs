@@ -83,18 +83,22 @@ impl Metric {
         Self { bones, forms: 1, matrices, features: vec![1.0; n], linear, energy, samples: (n * bones) as f64 }
     }
 
-    /// Adds the squared distance to given weights, times `share` of the mean of the form's own diagonal, so that what the poses do
-    /// not show stays as it was. Returns the factor.
-    pub fn add_weights(&mut self, weights: &SparseWeights, share: f64) -> f64 {
-        // The form of the product 1 * 1.
-        const CONSTANT: usize = 3;
+    /// Mean of the diagonals of all vertices' forms.
+    pub fn mean_diagonal(&self) -> f64 {
         let b = self.bones;
         let mut diagonal = 0.0;
         for (p, matrix) in self.matrices.chunks_exact(b * b).enumerate() {
             let feature = (0..self.vertices()).map(|i| self.features(i)[p]).sum::<f64>() / self.vertices() as f64;
             diagonal += feature * (0..b).map(|j| matrix[j * b + j]).sum::<f64>() / b as f64;
         }
-        let strength = share * diagonal;
+        diagonal
+    }
+
+    /// Adds the squared distance to given weights, times `strength`, so that what the poses do not show stays as it was.
+    pub fn add_weights(&mut self, weights: &SparseWeights, strength: f64) {
+        // The form of the product 1 * 1.
+        const CONSTANT: usize = 3;
+        let b = self.bones;
         (0..b).for_each(|j| self.matrices[(CONSTANT * b + j) * b + j] += strength);
         for i in 0..self.vertices() {
             for (j, w) in weights.of(i) {
@@ -102,7 +106,6 @@ impl Metric {
                 self.energy[i] += strength * f64::from(w) * f64::from(w);
             }
         }
-        strength
     }
 
     /// N.

@@ -16,7 +16,9 @@ fn models() -> Vec<Model> {
     let made = posed_rig(3, &params);
     let sequence = MeshSequence::try_from(made.sequence).unwrap();
     let rig = made.rig;
-    let two = compress(&rig, None, &TwoLayerParams::default(), &mut Silent).unwrap().rig;
+    let two = compress(&rig, None, &TwoLayerParams { allow_larger: true, ..TwoLayerParams::default() }, &mut Silent)
+        .unwrap()
+        .rig;
     let ddm = precompute(&rig, &DdmParams::default(), &DdmMaps::default(), &mut Silent).unwrap();
     let small = DdmCompressParams { virtual_bones: 12, max_rounds: 1, ..DdmCompressParams::default() };
     let compressed = compress_ddm(&ddm, &small, &mut Silent).unwrap().0;

@@ -28,7 +28,7 @@ Effort = Literal["fast", "balanced", "best"]
 SkeletonMethod = Literal["multipass", "schaefer", "deaguiar", "hasler"]
 Solve = Literal["weights", "motion", "both"]
 Align = Literal["check", "auto", "off"]
-ReduceMethod = Literal["bonesmith", "k-largest", "smooth", "geometric", "poisson"]
+ReduceMethod = Literal["bonesmith", "k-largest", "smooth", "geometric", "geometric-eq37", "poisson"]
 Laplacian = Literal["cotangent", "uniform"]
 
 
@@ -468,6 +468,7 @@ def refit(
     lock_bones: Sequence[str] = (),
     lock_vertices: ArrayLike | PathLike | None = None,
     add_bones: int | None = None,
+    free_translation: bool = False,
     keep_normals: bool = False,
     rig_clip: Sequence[str] = (),
     align: Align = "check",
@@ -500,6 +501,9 @@ def refit(
         (red). 1 keeps, 0 fits, between blends.
     add_bones : int | None, default: None
         Add N bones where the error is largest: helper_001, ... each a child of the bone it follows best.
+    free_translation : bool, default: False
+        Where only the motion is solved: let bones move away from their parents. Otherwise joints that only rotate in
+        the rig's animations keep bone lengths.
     keep_normals : bool, default: False
         Keep the rig's rest normals instead of solving for those that shade best in the animation.
     rig_clip : Sequence[str], default: ()
@@ -543,6 +547,7 @@ def refit(
         "lock_bones": lock_bones,
         "lock_vertices": lock_vertices,
         "add_bones": add_bones,
+        "free_translation": free_translation,
         "keep_normals": keep_normals,
         "rig_clip": rig_clip,
         "align": align,
@@ -566,6 +571,7 @@ def add_bones(
     solve: Solve | None = None,
     lock_bones: Sequence[str] = (),
     lock_vertices: ArrayLike | PathLike | None = None,
+    free_translation: bool = False,
     keep_normals: bool = False,
     rig_clip: Sequence[str] = (),
     align: Align = "check",
@@ -598,6 +604,9 @@ def add_bones(
     lock_vertices : ArrayLike | PathLike | None, default: None
         Vertices whose weights stay: an npz with `mask` [N], a file with vertex colours, or color for the rig's own
         (red). 1 keeps, 0 fits, between blends.
+    free_translation : bool, default: False
+        Where only the motion is solved: let bones move away from their parents. Otherwise joints that only rotate in
+        the rig's animations keep bone lengths.
     keep_normals : bool, default: False
         Keep the rig's rest normals instead of solving for those that shade best in the animation.
     rig_clip : Sequence[str], default: ()
@@ -640,6 +649,7 @@ def add_bones(
         "solve": solve,
         "lock_bones": lock_bones,
         "lock_vertices": lock_vertices,
+        "free_translation": free_translation,
         "keep_normals": keep_normals,
         "rig_clip": rig_clip,
         "align": align,
@@ -676,7 +686,8 @@ def reduce(
     rig : Rig
         The rig; it is not changed.
     examples : ArrayLike | Model | None, default: None
-        Poses to keep: the animation, frame by frame as in the rig's first clip; None: that clip.
+        Poses to keep: the animation, frame by frame as in all clips of the rig or in one of them; None: the rig's own
+        poses.
     influences : int, default: 4
         Most bones that move one vertex.
     method : ReduceMethod, default: "bonesmith"
@@ -718,6 +729,9 @@ def compress(
     layer_influences: int = 2,
     master_influences: int | None = None,
     weights_only: bool = False,
+    keep_motion: bool = False,
+    keep_rest: bool = False,
+    force: bool = False,
     thorough: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -731,7 +745,8 @@ def compress(
     rig : Rig
         The rig; it is not changed.
     examples : ArrayLike | Model | None, default: None
-        Poses to keep: the animation, frame by frame as in the rig's first clip; None: that clip.
+        Poses to keep: the animation, frame by frame as in all clips of the rig or in one of them; None: the rig's own
+        poses.
     influences_equivalent : float | None, default: None
         As many virtual bones as cost no more than this many influences per vertex; by default 4.
     virtual_bones : int | None, default: None
@@ -745,6 +760,13 @@ def compress(
         Bones that a virtual bone blends; by default one more than a vertex of the rig has, at most 16 with poses.
     weights_only : bool, default: False
         Without examples: use the weights alone, as published, and not the rig's own animation.
+    keep_motion : bool, default: False
+        Leave the motion of the bones as it is; otherwise free bones move to suit the two layers. The bones of a
+        skeleton always keep their motion.
+    keep_rest : bool, default: False
+        Leave the rest pose as it is; otherwise its vertices move a little to suit the two layers.
+    force : bool, default: False
+        Compress a rig too that has so few influences that two layers do not make its weights smaller.
     thorough : bool, default: False
         More rounds: a few percent less error for several times the work. Always on with examples.
     threads : int | None, default: None
@@ -766,6 +788,9 @@ def compress(
         "layer_influences": layer_influences,
         "master_influences": master_influences,
         "weights_only": weights_only,
+        "keep_motion": keep_motion,
+        "keep_rest": keep_rest,
+        "force": force,
         "thorough": thorough,
     }, {"threads": threads, "progress": progress})))
 
@@ -890,7 +915,7 @@ def delta_mush(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Animation:
-    """Classic Delta Mush of every frame of a rig's first clip.
+    """Classic Delta Mush of every frame of a rig's clips.
 
     Parameters
     ----------

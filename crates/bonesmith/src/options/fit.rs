@@ -122,6 +122,7 @@ impl RefitOptions {
             max_iterations: values.get("max_iterations")?,
             tolerance: values.or("tolerance", defaults.tolerance)?,
             max_seconds: values.get("max_seconds")?,
+            free_translation: values.or("free_translation", defaults.free_translation)?,
             keep_normals: values.or("keep_normals", defaults.keep_normals)?,
         };
         params.validate()?;

@@ -44,6 +44,9 @@ impl Values {
             master_influences: self.get("master_influences")?,
             weights_only: self.or("weights_only", defaults.weights_only)?,
             thorough: self.or("thorough", defaults.thorough)?,
+            keep_motion: self.or("keep_motion", defaults.keep_motion)?,
+            keep_rest: self.or("keep_rest", defaults.keep_rest)?,
+            allow_larger: self.or("force", defaults.allow_larger)?,
             ..defaults
         };
         params.validate().map_err(Error::from)?;

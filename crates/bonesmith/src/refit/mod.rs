@@ -295,13 +295,7 @@ fn measure(saved: &Saved, body: &Body) -> Result<Summary, Error> {
 }
 
 fn clip_parts(metrics: &Metrics, body: &Body) -> Vec<ClipPart> {
-    let part = |span: &bonesmith_core::mesh::sequence::Span| {
-        let frames = &metrics.per_frame[span.frames.clone()];
-        let mean = frames.iter().map(|e| e * e).sum::<f64>() / frames.len() as f64;
-        let worst = frames.iter().copied().fold(0.0, f64::max);
-        ClipPart { name: span.name.clone(), frames: frames.len(), e_rms: mean.sqrt(), worst_frame: worst }
-    };
-    body.spans.iter().map(part).collect()
+    body.spans.iter().map(|span| ClipPart::new(&span.name, &metrics.per_frame[span.frames.clone()])).collect()
 }
 
 fn in_short(summary: &Summary) -> Option<SubjectPart> {

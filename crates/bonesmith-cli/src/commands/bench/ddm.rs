@@ -8,7 +8,7 @@ use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute, rigid_bind};
 use bonesmith_core::deform::{DdmDeformer, lbs_f32_into};
 use bonesmith_core::deform::{Posed, ddm_f64};
 use bonesmith_core::model::ddm::Variant;
-use bonesmith_core::{DdmRig, Rig};
+use bonesmith_core::{Clip, DdmRig, Rig};
 use glam::Vec3;
 use serde_json::{Value, json};
 
@@ -35,13 +35,14 @@ pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let mut all = Vec::new();
     for path in &input.paths {
         let rig = bonesmith_io::load_rig(path)?;
-        if rig.clips.first().is_none_or(|clip| clip.frame_count() == 0) {
+        if rig.clips.iter().all(|clip| clip.frame_count() == 0) {
             return Err(Usage::new(format!("{}: the rig has no animation", path.display())).into());
         }
         if !session.quiet {
             crate::output::emit(&rig.name);
         }
-        let (mut sheet, value) = measure(&rig, &args.virtual_bones, session)?;
+        let (rig, poses) = split(rig, args.hold_out.as_deref())?;
+        let (mut sheet, value) = measure(&rig, &poses, &args.virtual_bones, session)?;
         if sheets.is_empty() {
             sheet.remark = format!("{about}\n\n{}", sheet.remark);
         }
@@ -55,12 +56,27 @@ pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome>
     Ok(Outcome::Done)
 }
 
-fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Result<(Sheet, Value)> {
+/// Poses of one frame: [B] posed_from_rest.
+type Pose = Vec<glam::DAffine3>;
+
+/// The rig to compress and the poses to measure it in: all clips, or the one that the rig is then without.
+fn split(mut rig: Rig, hold_out: Option<&str>) -> anyhow::Result<(Rig, Vec<Pose>)> {
+    let poses = |clip: &Clip| (0..clip.frame_count()).map(|t| clip.frame(t).to_vec()).collect::<Vec<_>>();
+    let Some(name) = hold_out else {
+        let all = rig.clips.iter().flat_map(poses).collect();
+        return Ok((rig, all));
+    };
+    let at = bonesmith::find_clip(&rig, Some(name))?;
+    let held = rig.clips.remove(at);
+    Ok((rig, poses(&held)))
+}
+
+fn measure(given: &Rig, poses: &[Pose], sizes: &[usize], session: &mut Session) -> anyhow::Result<(Sheet, Value)> {
     let started = Instant::now();
     let full = precompute(&rigid_bind(given), &DdmParams::default(), &DdmMaps::default(), session)?;
     let precompute_secs = started.elapsed().as_secs_f64();
     let n = full.vertex_count();
-    let truth: Vec<Vec<Vec3>> = frames(&full).map(|pose| ddm_f64(&full, pose)).collect();
+    let truth: Vec<Vec<Vec3>> = poses.iter().map(|pose| ddm_f64(&full, pose)).collect();
     let per_vertex = full.weights.influences() as f64 / n as f64;
     let remark = format!(
         "**{}**: {n} vertices, {} bones, {} frames; {per_vertex:.2} multi-weights per vertex, precomputed in {precompute_secs:.2} s.",
@@ -81,7 +97,7 @@ fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Resul
     let mut sheet = Sheet::new(remark, &header);
     let mut rows = Vec::new();
     let base = full.bytes();
-    let reference = nanoseconds(&full);
+    let reference = nanoseconds(&full, poses);
     let mut row = |name: String, size: usize, speed: f64, off: (f64, f64), secs: Option<f64>| {
         let (ratio, faster) = (base as f64 / size as f64, reference / speed);
         let made = secs.map_or(String::new(), |secs| format!("{secs:.1}"));
@@ -100,20 +116,26 @@ fn measure(given: &Rig, sizes: &[usize], session: &mut Session) -> anyhow::Resul
     };
     for variant in Variant::ALL {
         let rig = full.with_variant(variant);
-        row(format!("variant {}", u8::from(variant)), rig.bytes(), nanoseconds(&rig), off(&rig, &truth), None);
+        row(
+            format!("variant {}", u8::from(variant)),
+            rig.bytes(),
+            nanoseconds(&rig, poses),
+            off(&rig, poses, &truth),
+            None,
+        );
     }
     for &virtual_bones in sizes {
         let started = Instant::now();
         let params = DdmCompressParams { virtual_bones, ..DdmCompressParams::default() };
         let (small, info) = compress(&full, &params, session)?;
         let secs = started.elapsed().as_secs_f64();
-        let speed = nanoseconds(&small);
-        row(name(&small, &info), small.bytes(), speed, off(&small, &truth), Some(secs));
+        let speed = nanoseconds(&small, poses);
+        row(name(&small, &info), small.bytes(), speed, off(&small, poses, &truth), Some(secs));
     }
-    let lbs = linear_blending(given, &full);
+    let lbs = linear_blending(given, &full, poses);
     let used: usize = (0..n).map(|i| given.weights.of(i).count()).sum();
-    let posed = |pose: &[glam::DAffine3]| bonesmith_core::deform::lbs(&given.rest, &given.weights, pose);
-    let plain = distance(&truth, given, frames(&full).map(posed));
+    let posed = |pose: &Pose| bonesmith_core::deform::lbs(&given.rest, &given.weights, pose);
+    let plain = distance(&truth, given, poses.iter().map(posed));
     row("linear blending, given weights".into(), 4 * (n + 1) + 6 * used, lbs, plain, None);
     Ok((sheet, json!({ "name": given.name, "vertices": n, "precompute_secs": precompute_secs, "rows": rows })))
 }
@@ -130,14 +152,9 @@ fn name(small: &DdmRig, info: &DdmCompressInfo) -> String {
     )
 }
 
-fn frames(rig: &DdmRig) -> impl Iterator<Item = &[glam::DAffine3]> {
-    let clip = &rig.rig.clips[0];
-    (0..clip.frame_count()).map(|t| clip.frame(t))
-}
-
 /// Root mean square and largest distance in percent of the height.
-fn off(rig: &DdmRig, truth: &[Vec<Vec3>]) -> (f64, f64) {
-    distance(truth, &rig.rig, frames(rig).map(|pose| bonesmith_core::deform::ddm(rig, pose)))
+fn off(rig: &DdmRig, poses: &[Pose], truth: &[Vec<Vec3>]) -> (f64, f64) {
+    distance(truth, &rig.rig, poses.iter().map(|pose| bonesmith_core::deform::ddm(rig, pose)))
 }
 
 fn distance(truth: &[Vec<Vec3>], rig: &Rig, made: impl Iterator<Item = Vec<Vec3>>) -> (f64, f64) {
@@ -157,19 +174,19 @@ fn distance(truth: &[Vec<Vec3>], rig: &Rig, made: impl Iterator<Item = Vec<Vec3>
 }
 
 /// Nanoseconds per vertex and frame.
-fn nanoseconds(rig: &DdmRig) -> f64 {
+fn nanoseconds(rig: &DdmRig, poses: &[Pose]) -> f64 {
     let mut deformer = DdmDeformer::new(rig);
     let mut posed = vec![Vec3::ZERO; rig.vertex_count()];
-    best(rig, |pose| {
+    best(rig, poses, |pose| {
         deformer.pose_into(pose, &mut posed);
         black_box(&posed);
     })
 }
 
-fn linear_blending(given: &Rig, full: &DdmRig) -> f64 {
+fn linear_blending(given: &Rig, full: &DdmRig, poses: &[Pose]) -> f64 {
     let rest: Vec<[f32; 3]> = given.rest.iter().map(|p| (p.as_dvec3() - full.origin).as_vec3().to_array()).collect();
     let mut posed = vec![Vec3::ZERO; given.vertex_count()];
-    best(full, |pose| {
+    best(full, poses, |pose| {
         let local = Posed::new(pose, full.origin);
         lbs_f32_into(&rest, &given.weights, &local.bones, &mut posed);
         posed.iter_mut().for_each(|p| *p = (p.as_dvec3() + local.posed_origin).as_vec3());
@@ -178,10 +195,10 @@ fn linear_blending(given: &Rig, full: &DdmRig) -> f64 {
 }
 
 /// Sum over the frames of each one's fastest pass, per vertex and frame.
-fn best(rig: &DdmRig, mut frame: impl FnMut(&[glam::DAffine3])) -> f64 {
-    let mut least = vec![f64::INFINITY; rig.rig.clips[0].frame_count()];
+fn best(rig: &DdmRig, poses: &[Pose], mut frame: impl FnMut(&[glam::DAffine3])) -> f64 {
+    let mut least = vec![f64::INFINITY; poses.len()];
     for _ in 0..PASSES {
-        for (least, pose) in least.iter_mut().zip(frames(rig)) {
+        for (least, pose) in least.iter_mut().zip(poses) {
             let started = Instant::now();
             frame(pose);
             *least = least.min(started.elapsed().as_secs_f64());

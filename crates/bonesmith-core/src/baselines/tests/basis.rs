@@ -40,6 +40,18 @@ fn a_rig_lies_in_as_many_columns_as_it_has() {
 }
 
 #[test]
+fn the_stored_mean_is_the_mean_of_all_vertices() {
+    let sequence = known(5);
+    let (found, _) = checked(&sequence, &params(Method::Svd, 2));
+    let n = sequence.vertex_count() as f64;
+    for t in 0..sequence.frame_count() {
+        let mean = sequence.frame(t).iter().map(|p| p.as_dvec3()).sum::<glam::DVec3>() / n;
+        let stored: [f32; 3] = found.basis.mean[3 * t..3 * t + 3].try_into().unwrap();
+        assert!(mean.distance(glam::Vec3::from_array(stored).as_dvec3()) < 1e-5, "frame {t}");
+    }
+}
+
+#[test]
 fn stiff_pieces_are_clusters() {
     let shape = PosedRigParams { softness: 0.02, influences: 1, ..PosedRigParams::default() };
     let sequence = MeshSequence::try_from(posed_rig(3, &shape).sequence).unwrap();

@@ -17,17 +17,20 @@
 //! step is accepted only if E falls; a rig without a tree gets one from its motion.
 
 mod bone_update;
+mod examples;
 mod first_bones;
 mod joints;
 mod layers;
 mod maps;
 mod params;
+mod refine;
 #[cfg(test)]
 mod tests;
 mod weight_update;
 
 pub use params::*;
 
+use self::examples::Examples;
 use self::joints::Joints;
 use self::layers::Layers;
 use self::maps::JointMaps;
@@ -65,12 +68,17 @@ pub fn compress(
         rounds: 0,
         history: vec![layers.round(stages.stage)],
         rmse_fit: 0.0,
+        rmse_poses: None,
         stop: DdmStop::MaxRounds,
         replanted: 0,
         found_tree: joints.found,
     };
     optimise(&mut layers, &mut info, stages)?;
     info.rmse_fit = layers.energy().sqrt();
+    if params.real_poses {
+        let examples = Examples::new(rig, &joints, &params.range, stages)?;
+        info.rmse_poses = Some(refine::refine(&mut layers, &examples, stages)?);
+    }
     Ok((finish(rig, &layers), info))
 }
 

@@ -66,6 +66,8 @@ pub struct DdmCompressParams {
     pub tolerance: f64,
     /// Keep multi-weights as the average of vertices, for comparison.
     pub keep_multi_weights: bool,
+    /// At the end, solve both layers in example poses on the real virtual bones: frames of the animation and poses in the joints' ranges.
+    pub real_poses: bool,
 }
 
 impl Default for DdmCompressParams {
@@ -80,6 +82,7 @@ impl Default for DdmCompressParams {
             max_rounds: 12,
             tolerance: 1e-3,
             keep_multi_weights: false,
+            real_poses: true,
         }
     }
 }
@@ -146,6 +149,8 @@ pub struct DdmCompressInfo {
     pub history: Vec<Round>,
     /// The square root of the last E, in model units: what the paper's table 1 lists.
     pub rmse_fit: f64,
+    /// Root mean square error in the example poses before and after the layers were solved in them, in model units.
+    pub rmse_poses: Option<(f64, f64)>,
     /// Why it ended.
     pub stop: DdmStop,
     /// Virtual bones that were placed again.

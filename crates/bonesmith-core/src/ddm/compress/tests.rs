@@ -277,3 +277,97 @@ fn awkward_requests_are_refused_or_served() {
     let refused = compress(&torn, &DdmCompressParams::default(), &mut Silent).unwrap_err();
     assert!(matches!(refused, DdmError::Model(_)), "{refused}");
 }
+
+/// Layers after the linearised optimum, and examples.
+fn with_examples(full: &DdmRig, params: &DdmCompressParams, use_them: impl FnOnce(&mut Layers, &examples::Examples)) {
+    let mut silent = Silent;
+    let stages = &mut Stages::new(&mut silent);
+    let joints = Joints::new(full, &params.range, stages).unwrap();
+    let maps = JointMaps::new(&joints, params.maps, stages).unwrap();
+    let mut layers = Layers::new(full, maps, params, stages).unwrap();
+    layers.make_bones(params.virtual_bones, stages).unwrap();
+    for _ in 0..2 {
+        layers.update_weights(stages).unwrap();
+        layers.update_bones(stages).unwrap();
+    }
+    let examples = examples::Examples::new(full, &joints, &params.range, stages).unwrap();
+    use_them(&mut layers, &examples);
+}
+
+#[test]
+fn the_rotation_of_a_virtual_bone_turns_as_its_derivative_says() {
+    let full = soft_bar(2, 4);
+    let params = DdmCompressParams { virtual_bones: 8, ..DdmCompressParams::default() };
+    with_examples(&full, &params, |layers, examples| {
+        let bone = layers.bones.iter().find(|bone| bone.terms.len() > 2).unwrap().clone();
+        let p = layers::centre(&bone.total);
+        for pose in examples.poses.iter().step_by(9) {
+            let (transform, s) = refine::posed(&bone, pose);
+            let motions = refine::motions(&bone, pose, p, transform.matrix3, &s).unwrap();
+            for (at, &(omega, dq)) in motions.iter().enumerate() {
+                let h = 1e-6 * s.x_axis.x.max(1e-3);
+                let moved = |h: f64| {
+                    let mut changed = bone.clone();
+                    let (j, (r, c)) = (1 + at / 10, refine::PAIRS[at % 10]);
+                    let mut change = DMat4::ZERO;
+                    change.col_mut(c)[r] = h;
+                    change.col_mut(r)[c] = h;
+                    let shift = DMat4::from_translation(p);
+                    let change = shift * change * shift.transpose();
+                    changed.terms[j].1 += change;
+                    changed.terms[0].1 -= change;
+                    refine::posed(&changed, pose).0
+                };
+                let (ahead, behind) = (moved(h), moved(-h));
+                for x in [DVec3::X, DVec3::new(0.3, -0.7, 0.2)] {
+                    let seen = (ahead.transform_point3(p + x) - behind.transform_point3(p + x)) / (2.0 * h);
+                    let said = omega.cross(transform.matrix3 * x) + dq;
+                    assert!(seen.distance(said) < 1e-4 * (1.0 + said.length()), "{at}: {seen} {said}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn both_layers_are_better_on_the_real_bones_in_poses_not_used_for_it() {
+    let full = soft_bar(3, 5);
+    // Every other frame of the clips.
+    let mut half = full.clone();
+    for clip in &mut half.rig.clips {
+        let kept: Vec<usize> = (0..clip.frame_count()).step_by(2).collect();
+        clip.posed_from_rest = kept.iter().flat_map(|&t| clip.frame(t).to_vec()).collect();
+        clip.times_secs = kept.iter().map(|&t| clip.times_secs[t]).collect();
+    }
+    let made = |real_poses: bool| {
+        let params = DdmCompressParams { virtual_bones: 12, real_poses, ..DdmCompressParams::default() };
+        let (made, info) = compress(&half, &params, &mut Silent).unwrap();
+        made.check().unwrap();
+        if let Some((before, after)) = info.rmse_poses {
+            assert!(after < 0.9 * before, "{before} {after}");
+        }
+        off(&full, &DdmRig { rig: Rig { clips: full.rig.clips.clone(), ..made.rig.clone() }, ..made })
+    };
+    let (without, with) = (made(false), made(true));
+    assert!(with < 0.85 * without, "{with} with real poses, {without} without");
+}
+
+#[test]
+fn errors_in_real_poses_are_those_of_the_models() {
+    let full = soft_bar(2, 4);
+    let params = DdmCompressParams { virtual_bones: 8, ..DdmCompressParams::default() };
+    with_examples(&full, &params, |layers, examples| {
+        let real = refine::Real::new(layers, examples);
+        let errors = layers.errors_in(&real);
+        let made = finish(&full, layers);
+        let (there, back) = (DAffine3::from_translation(full.origin), DAffine3::from_translation(-full.origin));
+        let mut sums = vec![0.0; full.vertex_count()];
+        for pose in &examples.poses {
+            let world: Vec<DAffine3> = pose.iter().map(|m| there * *m * back).collect();
+            let pairs = ddm_f64(&full, &world).into_iter().zip(ddm_f64(&made, &world));
+            sums.iter_mut().zip(pairs).for_each(|(sum, (a, b))| *sum += a.as_dvec3().distance_squared(b.as_dvec3()));
+        }
+        let (found, truth): (f64, f64) = (errors.iter().sum(), sums.iter().sum());
+        assert!((found - truth).abs() < 1e-3 * truth, "{found} {truth}");
+    });
+}

@@ -44,7 +44,9 @@ fn motion_is_found_for_known_weights() {
         let (mut rig, sequence) = known(2, kind);
         let truth = std::mem::take(&mut rig.clips).remove(0);
         let subject = Subject { sequence: &sequence, motion: None, binds: None };
-        let found = refit(&rig, &[subject], &Locks::default(), &only(Solve::Motion), &mut Silent).unwrap();
+        // Its bones do not stay at their parents.
+        let free = RefitParams { free_translation: true, ..only(Solve::Motion) };
+        let found = refit(&rig, &[subject], &Locks::default(), &free, &mut Silent).unwrap();
         let found = &found.rigs[0];
         assert_eq!((found.check(), &found.weights), (Ok(()), &rig.weights));
         assert!(evaluate(found, 0, &sequence).unwrap().e_rms < 1e-2, "{kind:?}");
@@ -52,6 +54,60 @@ fn motion_is_found_for_known_weights() {
             assert!(m.abs_diff_eq(*truth, 1e-3), "{kind:?}: {m} {truth}");
         }
     }
+}
+
+/// The bones of a rig turned about their joints, and noise on the vertices.
+#[test]
+fn joints_that_only_rotate_keep_bone_lengths() {
+    let (mut rig, _) = known(2, BoneKind::Rigid);
+    let mut random = crate::solve::random::Random::new(3);
+    let b = rig.bone_count();
+    for t in 0..20 {
+        for j in 0..b {
+            let own = rig.bones[j].world_from_bind.translation;
+            let turn = glam::DQuat::from_scaled_axis(random.vector() * 0.6);
+            let local = DAffine3::from_translation(own)
+                * DAffine3::from_rotation_translation(turn, DVec3::ZERO)
+                * DAffine3::from_translation(-own);
+            let moved = match rig.bones[j].parent {
+                Some(p) => rig.clips[0].posed_from_rest[t * b + p] * local,
+                None => DAffine3::from_translation(random.vector()) * local,
+            };
+            rig.clips[0].posed_from_rest[t * b + j] = moved;
+        }
+    }
+    let truth = rig.clips[0].clone();
+    let radius = unit_radius(&rig.rest);
+    let mut noise = || (random.vector() * 2e-3 * radius).as_vec3();
+    let frame = |t: usize| -> Vec<Vec3> { lbs(&rig.rest, &rig.weights, truth.frame(t)) };
+    let exact: Vec<Vec<Vec3>> = (0..20).map(frame).collect();
+    let frames: Vec<RawFrame> =
+        exact.iter().map(|f| f.iter().map(|p| *p + noise()).collect::<Vec<_>>().into()).collect();
+    let raw = RawSequence { rest: Some(rig.rest.clone().into()), frames, ..RawSequence::default() };
+    let noisy = MeshSequence::try_from(raw).unwrap();
+    let stretch = |found: &Rig| -> f64 {
+        let clip = &found.clips[0];
+        let apart = |t: usize, j: usize| {
+            let (pose, own) = (clip.frame(t), found.bones[j].world_from_bind.translation);
+            found.bones[j].parent.map_or(0.0, |p| pose[j].transform_point3(own).distance(pose[p].transform_point3(own)))
+        };
+        (0..20).flat_map(|t| (0..b).map(move |j| (t, j))).map(|(t, j)| apart(t, j)).fold(0.0, f64::max) / radius
+    };
+    let solved = |free_translation: bool| {
+        let params = RefitParams { free_translation, ..only(Solve::Motion) };
+        let subject = Subject { sequence: &noisy, motion: None, binds: None };
+        refit(&rig, &[subject], &Locks::default(), &params, &mut Silent).unwrap().rigs.remove(0)
+    };
+    let (joined, free) = (solved(false), solved(true));
+    assert!(stretch(&joined) < 1e-6 && stretch(&free) > 1e-4, "{} {}", stretch(&joined), stretch(&free));
+    // Not far above the freer motion, and nearer to the truth.
+    let error = |found: &Rig| evaluate(found, 0, &noisy).unwrap().e_rms;
+    assert!(error(&joined) < 1.1 * error(&free), "{} {}", error(&joined), error(&free));
+    let off = |found: &Rig| -> f64 {
+        let pairs = found.clips[0].posed_from_rest.iter().zip(&truth.posed_from_rest);
+        pairs.map(|(a, b)| (a.matrix3 - b.matrix3).to_cols_array().iter().map(|x| x * x).sum::<f64>()).sum::<f64>()
+    };
+    assert!(off(&joined) < off(&free), "{} {}", off(&joined), off(&free));
 }
 
 #[test]

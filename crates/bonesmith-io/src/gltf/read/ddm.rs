@@ -52,11 +52,11 @@ pub fn read(document: &Document, model: &Model) -> Result<Option<Layers>, IoErro
 
 impl Layers {
     /// The rig, in the space in which it was written.
-    pub fn into_rig(self, document: &Document, model: Model) -> Result<DdmRig, IoError> {
+    pub fn into_rig(self, document: &Document, model: Model, fps: Option<f64>) -> Result<DdmRig, IoError> {
         let Self { weights, layer, variant, origin } = self;
         let turn = super::own_space(document).map_or(DAffine3::IDENTITY, |(_, turn)| turn);
         let rig_from_mesh = turn * model.world_from_mesh;
-        let rig = super::to_rig(document, model, None)?;
+        let rig = super::to_rig(document, model, fps)?;
         let (origin, weights) = (rig_from_mesh.transform_point3(origin), weights.placed(rig_from_mesh.matrix3));
         let ddm = DdmRig { rig, origin, weights, layer, variant };
         ddm.check().map_err(|e| document.malformed(format!("{DDM_EXTENSION}: {e}")))?;

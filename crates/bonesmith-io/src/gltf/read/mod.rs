@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, Space, TwoLayerRig};
+use bonesmith_core::{
+    Bone, Clip, Model as AnyModel, ModelRef, RawFrame, RawSequence, Rig, Space, Surface, TwoLayerRig,
+};
 use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
@@ -47,15 +49,10 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
 
 fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> {
     let LoadOptions { fps, mesh } = request.options;
-    let model = Model::read(document, mesh.as_deref())?;
-    if let Some((blends, weights)) = two_layer::read(document, &model)? {
-        let two = TwoLayerRig { master: to_rig(document, model, None)?, blends, weights };
-        two.check().map_err(|e| document.malformed(format!("{TWO_LAYER_EXTENSION}: {e}")))?;
-        return Ok(Content::model(two));
-    }
-    if let Some(layers) = ddm::read(document, &model)? {
-        return Ok(Content::model(layers.into_rig(document, model)?));
-    }
+    let model = match layered(document, Model::read(document, mesh.as_deref())?, None)? {
+        Ok(layered) => return Ok(Content::Model(layered)),
+        Err(plain) => plain,
+    };
     // One mesh of several is read as a plain rig.
     if mesh.is_none() && shapes::are_animated(&model) {
         return Ok(Content::model(shapes::load(document, model, *fps)?));
@@ -71,15 +68,31 @@ fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> 
     }
 }
 
+/// A model with layers, as extensions of our own store them; else the plain one back.
+fn layered(document: &Document, model: Model, fps: Option<f64>) -> Result<Result<AnyModel, Model>, IoError> {
+    if let Some((blends, weights)) = two_layer::read(document, &model)? {
+        let two = TwoLayerRig { master: to_rig(document, model, fps)?, blends, weights };
+        two.check().map_err(|e| document.malformed(format!("{TWO_LAYER_EXTENSION}: {e}")))?;
+        return Ok(Ok(two.into()));
+    }
+    match ddm::read(document, &model)? {
+        Some(layers) => Ok(Ok(layers.into_rig(document, model, fps)?.into())),
+        None => Ok(Err(model)),
+    }
+}
+
 /// Meshes that the scene shows, by the name of their nodes.
 pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
     model::list(&Document::open(path)?)
 }
 
-/// Bakes everything that moves, skins and morph targets, to positions; several animations follow each other.
+/// Bakes everything that moves, skins with their layers and morph targets, to positions; several animations follow each other.
 pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
     let document = Document::open(path)?;
-    let model = Model::read(&document, options.mesh.as_deref())?;
+    let model = match layered(&document, Model::read(&document, options.mesh.as_deref())?, options.fps)? {
+        Ok(layered) => return layered_sequence(&document, layered.view(), options.fps),
+        Err(plain) => plain,
+    };
     let of_skins = document.root.skins.iter().filter_map(|skin| skin.extensions.as_ref());
     let layers = of_skins.flat_map(|own| own.others.keys()).filter(|name| name.starts_with("BONESMITH_"));
     warning::left_out_all(path, "frames are posed with plain weights, without", layers.cloned().collect());
@@ -187,6 +200,29 @@ fn find_tips(document: &Document, model: &Model, bones: &mut [Bone]) {
     }
 }
 
+/// The frames of a model with layers; its rest pose where nothing moves.
+fn layered_sequence(document: &Document, model: ModelRef<'_>, fps: Option<f64>) -> Result<RawSequence, IoError> {
+    let frames = model.clips().iter().map(|clip| clip.frame_count()).sum();
+    check_positions(document, frames, model.vertex_count())?;
+    let still = || RawSequence {
+        name: model.name().to_owned(),
+        rest: Some(model.rest().to_vec().into()),
+        frames: vec![model.rest().to_vec().into()],
+        times_secs: vec![0.0],
+        surface: Surface::clone(model.surface()),
+        ..RawSequence::default()
+    };
+    Ok(RawSequence { fps: fps.unwrap_or(0.0), ..model.baked(None).unwrap_or_else(still) })
+}
+
+fn check_positions(document: &Document, frames: usize, vertices: usize) -> Result<(), IoError> {
+    match frames.saturating_mul(vertices) > MAX_POSITIONS {
+        true => Err(document
+            .unsupported(format!("{frames} frames of {vertices} vertices are too many; use fewer frames per second"))),
+        false => Ok(()),
+    }
+}
+
 fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
     let mut sequence = RawSequence {
         name: model.name.clone(),
@@ -203,13 +239,7 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
     }
     for motion in &model.motions {
         let times = motion.sample_times(fps).map_err(|why| document.unsupported(why))?;
-        let frames = sequence.frames.len() + times.len();
-        if frames.saturating_mul(model.rest.len()) > MAX_POSITIONS {
-            let vertices = model.rest.len();
-            return Err(document.unsupported(format!(
-                "{frames} frames of {vertices} vertices are too many; use fewer frames per second"
-            )));
-        }
+        check_positions(document, sequence.frames.len() + times.len(), model.rest.len())?;
         sequence.frames.extend(times.iter().map(|&secs| bake(model, motion, secs)));
         let mut times = source_times(times, motion);
         if let (Some(last), Some(first)) = (sequence.times_secs.last(), times.first()) {

@@ -1,0 +1,33 @@
+"""Tests of the Blender extension, headless.
+
+    .venv-blender/bin/python blender/tests/run.py EXTENSION.zip [BONESMITH] [--only TEXT]
+
+Installs the zip into an empty folder of user files and runs every operator. BONESMITH is the command line program, which reads what Blender exports.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import harness  # noqa: E402  (before bpy: it sets the folder of user files)
+import bpy  # noqa: E402
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("zip", type=Path)
+    parser.add_argument("bonesmith", nargs="?", default=None)
+    parser.add_argument("--only", default=None)
+    arguments = parser.parse_args()
+    print(f"Blender {bpy.app.version_string}, Python {sys.version.split()[0]}", flush=True)
+    harness.install(arguments.zip.resolve())
+    import test_fit
+
+    tests = test_fit.TESTS
+    return harness.run(tests, arguments.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import bpy
 import numpy as np
-from mathutils import Matrix, Vector
+from mathutils import Euler, Matrix, Quaternion, Vector
 
 from . import matrices
 from .jobs import Progress
@@ -134,6 +134,8 @@ def add_bones(context, thing, bones, known):
                 edit[names[j]].parent = edit[names[bone.parent]]
     finally:
         bpy.ops.object.mode_set(mode="OBJECT")
+    for name in names[known:]:
+        thing.pose.bones[name].rotation_mode = "QUATERNION"
     return names
 
 
@@ -223,6 +225,8 @@ class Curves:
 
     def __init__(self, thing, name, action=None):
         self.action = action or bpy.data.actions.new(name)
+        #: Whether curves of others may be there.
+        self.copied = action is not None
         data = thing.animation_data or thing.animation_data_create()
         data.action = self.action
         self.layered = hasattr(self.action, "slots")
@@ -240,15 +244,19 @@ class Curves:
         """The group of that name."""
         return self.holder.groups.get(name) or self.holder.groups.new(name)
 
+    def remove(self, path):
+        """Removes the curves of a bone's transform."""
+        if self.copied:
+            channels = {f"{path}.{name}" for name in ("location", "rotation_quaternion", "rotation_euler", "rotation_axis_angle", "scale")}
+            for curve in [curve for curve in self.holder.fcurves if curve.data_path in channels]:
+                self.holder.fcurves.remove(curve)
+
     def set(self, path, group, frames, values):
         """Keys [F, n] of a property with n components in all frames, linear between them."""
         keys = np.empty((len(frames), 2), dtype=np.float32)
         keys[:, 0] = frames
         linear = np.full(len(frames), LINEAR, dtype=np.int32)
         for index in range(values.shape[1]):
-            old = self.holder.fcurves.find(path, index=index)
-            if old is not None:
-                self.holder.fcurves.remove(old)
             curve = self.holder.fcurves.new(path, index=index)
             if group is not None:
                 curve.group = group
@@ -282,12 +290,28 @@ def set_motion(curves, thing, names, parents, transforms, frames, only=None, out
 
 
 def _set_bone(curves, thing, name, frames, place, rotation, scale):
-    """Keys of one bone; channels that do nothing in any frame are left out, the rotation never."""
+    """Keys of one bone in its own rotation mode; channels that do nothing in any frame are left out, the rotation never."""
     path = f'pose.bones["{bpy.utils.escape_identifier(name)}"]'
-    thing.pose.bones[name].rotation_mode = "QUATERNION"
-    group = curves.group(name)
+    bone, group = thing.pose.bones[name], curves.group(name)
+    curves.remove(path)
     if np.abs(place).max() > 1e-9:
         curves.set(f"{path}.location", group, frames, place)
-    curves.set(f"{path}.rotation_quaternion", group, frames, rotation)
+    if bone.rotation_mode == "AXIS_ANGLE":
+        bone.rotation_mode = "QUATERNION"
+    if bone.rotation_mode == "QUATERNION":
+        curves.set(f"{path}.rotation_quaternion", group, frames, rotation)
+    else:
+        curves.set(f"{path}.rotation_euler", group, frames, _eulers(rotation, bone.rotation_mode))
     if np.abs(scale - 1).max() > 1e-6:
         curves.set(f"{path}.scale", group, frames, scale)
+    # What has no curve must not keep an old value.
+    bone.location, bone.scale = (0, 0, 0), (1, 1, 1)
+
+
+def _eulers(rotations, mode):
+    """[F, 3] angles of quaternions [F, 4], each near the one before."""
+    found, before = [], Euler((0, 0, 0), mode)
+    for rotation in rotations:
+        before = Quaternion(rotation).to_euler(mode, before)
+        found.append(tuple(before))
+    return np.array(found)

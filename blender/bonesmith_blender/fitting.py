@@ -108,12 +108,12 @@ class Made:
         self.objects, self.actions = [], []
 
     def remove(self):
-        """Removes all of it."""
+        """Removes all of it; meshes belong to the recording, which discards them."""
         for thing in self.objects:
             data = thing.data
             bpy.data.objects.remove(thing)
-            if data is not None and data.users == 0:
-                (bpy.data.armatures if isinstance(data, bpy.types.Armature) else bpy.data.meshes).remove(data)
+            if isinstance(data, bpy.types.Armature):
+                bpy.data.armatures.remove(data)
         for action in self.actions:
             bpy.data.actions.remove(action)
 

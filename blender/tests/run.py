@@ -24,8 +24,10 @@ def main():
     print(f"Blender {bpy.app.version_string}, Python {sys.version.split()[0]}", flush=True)
     harness.install(arguments.zip.resolve())
     import test_fit
+    import test_life
+    import test_rigs
 
-    tests = test_fit.TESTS
+    tests = test_fit.TESTS + test_rigs.TESTS + test_life.TESTS
     return harness.run(tests, arguments.only)
 
 

@@ -153,7 +153,7 @@ def _build(context, recording, rig, metrics, extras, made, parent, label):
     yield Progress("armature")
     results = []
     for part, mesh, original in zip(recording.parts, recording.meshes, originals):
-        thing = bpy.data.objects.new(f"{part.name} {label}", mesh)
+        thing = bpy.data.objects.new(f"{part.name} {label} skin", mesh)
         made.objects.append(thing)
         results.append(thing)
         collection.objects.link(thing)

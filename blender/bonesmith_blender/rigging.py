@@ -155,9 +155,9 @@ def mushed(rig, **options):
     mush = bonesmith.ddm(rig, **options)
     with tempfile.TemporaryDirectory(prefix="bonesmith-") as folder:
         path = os.path.join(folder, "mush.npz")
-        mush.save(path)
+        mush.save(path, shape="baked")
         baked = bonesmith.load_rig(path)
-    return baked, bonesmith.evaluate(baked, mush.bake())
+    return baked, mush.metrics
 
 
 class BONESMITH_OT_mush(RigOperator, bpy.types.Operator):

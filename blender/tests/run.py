@@ -1,8 +1,8 @@
 """Tests of the Blender extension, headless.
 
-    .venv-blender/bin/python blender/tests/run.py EXTENSION.zip [BONESMITH] [--only TEXT]
+    .venv-blender/bin/python blender/tests/run.py EXTENSION.zip [--only TEXT]
 
-Installs the zip into an empty folder of user files and runs every operator. BONESMITH is the command line program, which reads what Blender exports.
+Installs the zip into an empty folder of user files and runs every operator.
 """
 
 import argparse
@@ -18,16 +18,16 @@ import bpy  # noqa: E402
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("zip", type=Path)
-    parser.add_argument("bonesmith", nargs="?", default=None)
     parser.add_argument("--only", default=None)
     arguments = parser.parse_args()
     print(f"Blender {bpy.app.version_string}, Python {sys.version.split()[0]}", flush=True)
     harness.install(arguments.zip.resolve())
+    import test_export
     import test_fit
     import test_life
     import test_rigs
 
-    tests = test_fit.TESTS + test_rigs.TESTS + test_life.TESTS
+    tests = test_fit.TESTS + test_rigs.TESTS + test_life.TESTS + test_export.TESTS
     return harness.run(tests, arguments.only)
 
 

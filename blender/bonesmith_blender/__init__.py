@@ -2,10 +2,10 @@
 
 import bpy
 
-from . import fitting, measuring, panel, rigging, settings
+from . import expectation, fitting, measuring, panel, rigging, settings
 
 MODULES = (settings,)
-CLASSES = fitting.CLASSES + rigging.CLASSES + measuring.CLASSES + panel.CLASSES
+CLASSES = fitting.CLASSES + expectation.CLASSES + rigging.CLASSES + measuring.CLASSES + panel.CLASSES
 
 
 def register():

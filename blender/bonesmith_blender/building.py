@@ -9,7 +9,7 @@ import numpy as np
 from mathutils import Euler, Matrix, Quaternion, Vector
 
 from . import matrices
-from .jobs import Progress
+from .jobs import Progress, in_worker
 
 #: Weights that are set between two looks at the clock.
 CHUNK = 2000
@@ -34,17 +34,28 @@ class Bone(NamedTuple):
     deforms: bool
 
 
-class Extras(NamedTuple):
-    """What a rig has that only its files hold."""
+class Plan(NamedTuple):
+    """What is made of a rig."""
 
+    bones: list
+    #: Number of the outer bone of each bone that has one.
+    outers: dict
+    #: [F, B, 4, 4] posed_from_rest.
+    transforms: np.ndarray
     #: [C, 3] rest normals by corner, or `None`.
     normals: object
-    #: [B, 3] ends of bones, NaN where there are none, or `None`.
-    tips: object
 
 
-def extras(rig):
-    """Rest normals and ends of bones of a rig. Takes a while: for a worker."""
+def plan(rig, radius, with_normals=True):
+    """Bones, motion and rest normals of a rig. Takes a while: for a worker."""
+    normals, tips = _from_file(rig) if with_normals else (None, None)
+    transforms = rig.bones
+    bones, outers = with_outer_bones(bones_of(rig, radius, tips), transforms)
+    return Plan(bones, outers, transforms, normals)
+
+
+def _from_file(rig):
+    """Rest normals by corner and ends of bones, which only the files of a rig hold; `None` where there are none."""
     with tempfile.TemporaryDirectory(prefix="bonesmith-") as folder:
         path = os.path.join(folder, "rig.npz")
         rig.save(path)
@@ -54,7 +65,7 @@ def extras(rig):
                 normals = arrays["normal_values"][arrays["normal_indices"]]
             if "joint_tips" in arrays:
                 tips = arrays["joint_tips"]
-    return Extras(normals, tips)
+    return normals, tips
 
 
 def bones_of(rig, radius, tips=None):
@@ -174,13 +185,11 @@ def _any(attribute):
     return bool(values.any())
 
 
-def set_normals(mesh, normals):
-    """Rest normals [C, 3] of a smooth mesh."""
-    corners = np.empty(len(mesh.loops), dtype=np.int32)
-    mesh.attributes[".corner_vert"].data.foreach_get("value", corners)
-    by_vertex = np.zeros((len(mesh.vertices), 3), dtype=np.float32)
+def vertex_normals(count, corners, normals):
+    """Normals of a smooth mesh by vertex, out of normals [C, 3] by corner; lists, which Blender reads twice as fast as arrays."""
+    by_vertex = np.zeros((count, 3), dtype=np.float32)
     by_vertex[corners] = normals
-    mesh.normals_split_custom_set_from_vertices(by_vertex)
+    return by_vertex.tolist()
 
 
 def bind(thing, armature):
@@ -267,26 +276,23 @@ class Curves:
             curve.update()
 
 
-def set_motion(curves, thing, names, parents, transforms, frames, only=None, outers=None):
+def set_motion(control, curves, thing, names, parents, transforms, frames, only=None, outers=None):
     """Keys of all bones, or of those in `only`, that give them `posed_from_rest` [F, B, 4, 4]; a generator.
 
     `outers`: the outer bones of pairs, see `with_outer_bones`; they are the last of `names`.
     """
     outers = outers or {}
     count = transforms.shape[1]
+    chosen = list(range(count) if only is None else only)
     rests = rests_of(thing, names[:count])
-    basis = matrices.bases(transforms, rests, parents)
-    for done, j in enumerate(range(count) if only is None else only):
-        basis_j = basis[:, j]
-        place = basis_j[:, :3, 3]
-        if j in outers:
-            rotation, scale, inner = matrices.nested(basis_j)
+    found = yield from in_worker(control, "action", matrices.channels, transforms, rests, parents, chosen, outers)
+    for done, (j, (place, rotation, scale, inner)) in enumerate(zip(chosen, found), 1):
+        if inner is None:
+            _set_bone(curves, thing, names[j], frames, place, rotation, scale)
+        else:
             _set_bone(curves, thing, names[outers[j]], frames, place, rotation, scale)
             _set_bone(curves, thing, names[j], frames, np.zeros_like(place), inner, np.ones_like(scale))
-        else:
-            rotation, scale = matrices.rotation_and_scale(basis_j)
-            _set_bone(curves, thing, names[j], frames, place, rotation, scale)
-        yield Progress("action", done + 1, count)
+        yield Progress("action", done, len(chosen))
 
 
 def _set_bone(curves, thing, name, frames, place, rotation, scale):

@@ -83,8 +83,7 @@ class BONESMITH_OT_fit(JobOperator, bpy.types.Operator):
                 )
             except bonesmith.BonesmithError as problem:
                 raise words.located(problem, recording)
-            extras = yield from in_worker(control, "normals", building.extras, rig)
-            armature = yield from build(context, recording, rig, metrics, extras)
+            armature = yield from build(context, control, recording, rig, metrics)
         finally:
             recording.discard()
         return summary(armature, rig, metrics, notes, frames)
@@ -118,7 +117,7 @@ class Made:
             bpy.data.actions.remove(action)
 
 
-def build(context, recording, rig, metrics, extras, parent=None, label="rig"):
+def build(context, control, recording, rig, metrics, parent=None, label="rig"):
     """A generator: the objects of a rig; returns the armature. Nothing stays if it does not reach its end.
 
     `parent`: name of an object that the armature is a child of, in its space.
@@ -127,7 +126,7 @@ def build(context, recording, rig, metrics, extras, parent=None, label="rig"):
     selected = [thing.name for thing in context.selected_objects]
     active = context.view_layer.objects.active.name if context.view_layer.objects.active else None
     try:
-        return (yield from _build(context, recording, rig, metrics, extras, made, parent, label))
+        return (yield from _build(context, control, recording, rig, metrics, made, parent, label))
     except BaseException:
         made.remove()
         for name in selected:
@@ -136,15 +135,14 @@ def build(context, recording, rig, metrics, extras, parent=None, label="rig"):
         raise
 
 
-def _build(context, recording, rig, metrics, extras, made, parent, label):
-    scene, settings = context.scene, context.scene.bonesmith
+def _build(context, control, recording, rig, metrics, made, parent, label):
+    settings = context.scene.bonesmith
+    plan = yield from in_worker(control, "armature", building.plan, rig, metrics.radius, with_normals=parent is None)
     originals = [bpy.data.objects[part.name] for part in recording.parts]
     collection = collection_for(context, originals[0])
-    transforms = rig.bones
-    bones, outers = building.with_outer_bones(building.bones_of(rig, metrics.radius, extras.tips), transforms)
     world = place_beside(recording) if settings.original == "BESIDE" else recording.reference
     yield Progress("armature")
-    armature, names = building.make_armature(context, f"{rig.name} {label}", collection, world, bones)
+    armature, names = building.make_armature(context, f"{rig.name} {label}", collection, world, plan.bones)
     made.objects.append(armature)
     if parent is not None:
         armature.parent = bpy.data.objects[parent]
@@ -157,11 +155,11 @@ def _build(context, recording, rig, metrics, extras, made, parent, label):
         made.objects.append(thing)
         results.append(thing)
         collection.objects.link(thing)
-        yield from dress(thing, mesh, original, rig, part, extras, armature, names)
+        yield from dress(thing, mesh, original, rig, part, plan, armature, names)
         thing["bonesmith_source"] = original
     curves = building.Curves(armature, f"{armature.name} action")
     made.actions.append(curves.action)
-    yield from building.set_motion(curves, armature, names, rig.parents, transforms, recording.frames, outers=outers)
+    yield from building.set_motion(control, curves, armature, names, rig.parents, plan.transforms, recording.frames, outers=plan.outers)
     if isinstance(rig, bonesmith.CorrectiveRig):
         yield from add_shapes(results, recording, rig, made)
     note_on(armature, rig, metrics, recording.frames)
@@ -176,7 +174,7 @@ def _build(context, recording, rig, metrics, extras, made, parent, label):
     return armature
 
 
-def dress(thing, mesh, original, rig, part, extras, armature, names):
+def dress(thing, mesh, original, rig, part, plan, armature, names):
     """A generator: positions, normals, materials, weights and armature of one object."""
     for slot, old in zip(thing.material_slots, original.material_slots):
         if old.link == "OBJECT":
@@ -186,9 +184,11 @@ def dress(thing, mesh, original, rig, part, extras, armature, names):
     smooth = building.is_smooth(mesh)
     building.set_positions(mesh, rig.rest[rows])
     yield Progress("mesh")
-    if smooth and extras.normals is not None and len(part.corners):
+    if smooth and plan.normals is not None and len(part.corners):
         corners = slice(part.first_corner, part.first_corner + len(part.corners))
-        building.set_normals(mesh, extras.normals[corners])
+        normals = building.vertex_normals(len(mesh.vertices), part.corners, plan.normals[corners])
+        yield Progress("mesh")
+        mesh.normals_split_custom_set_from_vertices(normals)
         yield Progress("mesh")
     yield from building.set_weights(thing, names, rig.joint_indices[rows].astype(np.int64), rig.joint_weights[rows])
     building.bind(thing, armature)

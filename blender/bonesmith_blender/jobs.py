@@ -9,7 +9,7 @@ import time
 from typing import NamedTuple, Optional
 
 #: Seconds of work in one step. A piece that takes longer (one frame of Blender's own evaluation) is not interrupted.
-BUDGET = 0.015
+BUDGET = 0.01
 
 #: Yielded while a worker thread computes.
 WAITING = object()
@@ -132,11 +132,19 @@ class Job:
                 self.control.progress = said
         return self.state == "running"
 
+    def pause(self):
+        """Sleeps for a moment where a worker computes: a loop over steps takes nothing from it."""
+        if self._waiting and self.state == "running":
+            time.sleep(0.004)
+
+    def finish(self):
+        """All steps, one after the other."""
+        while not self.step():
+            self.pause()
+
     def run(self):
         """All steps, one after the other. What went wrong is raised."""
-        while not self.step():
-            if self._waiting:
-                time.sleep(0.002)
+        self.finish()
         if self.problem is not None:
             raise self.problem
         return self.result

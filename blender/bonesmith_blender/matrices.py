@@ -98,3 +98,20 @@ def nested(basis):
         u[t], vt[t] = u[t] @ way, way.T @ vt[t]
         s[t] = np.diag(way.T @ np.diag(s[t]) @ way)
     return continuous(quaternions(u)), s, continuous(quaternions(vt))
+
+
+def channels(transforms, rests, parents, bones, pairs):
+    """For each of `bones`: location [F, 3], quaternion [F, 4], scale [F, 3], and the inner quaternion [F, 4] of bones in `pairs`, else `None`.
+
+    `transforms`: posed_from_rest [F, B, 4, 4] of all bones.
+    """
+    basis = bases(transforms, rests, parents)
+    found = []
+    for j in bones:
+        place = basis[:, j, :3, 3]
+        if j in pairs:
+            rotation, scale, inner = nested(basis[:, j])
+        else:
+            (rotation, scale), inner = rotation_and_scale(basis[:, j]), None
+        found.append((place, rotation, scale, inner))
+    return found

@@ -2,7 +2,7 @@
 
 import bpy
 
-from . import words
+from . import expectation, words
 from .running import running
 
 
@@ -39,6 +39,10 @@ class BONESMITH_PT_main(Base, bpy.types.Panel):
         layout.prop(settings, "skeleton")
         layout.prop(settings, "influences")
         layout.prop(settings, "engine")
+        box = layout.box().column(align=True)
+        for line in expectation.lines(context):
+            box.label(text=line)
+        box.operator("bonesmith.estimate")
         layout.operator("bonesmith.deformation_to_bones", icon="ARMATURE_DATA")
 
 
@@ -80,13 +84,67 @@ class BONESMITH_PT_advanced(Base, bpy.types.Panel):
             layout.prop(settings, name)
 
 
-CLASSES = (BONESMITH_PT_main, BONESMITH_PT_source, BONESMITH_PT_advanced)
+class BONESMITH_PT_rigs(Base, bpy.types.Panel):
+    """Rigs that are there already"""
+
+    bl_label = "Existing Rigs"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    def draw(self, context):
+        layout, settings = self.layout, context.scene.bonesmith
+        layout.use_property_split = True
+        layout.prop(settings, "solve")
+        layout.operator("bonesmith.refit", icon="MOD_ARMATURE")
+        layout.separator()
+        layout.prop(settings, "helpers")
+        layout.operator("bonesmith.helper_bones", icon="BONE_DATA")
+        layout.separator()
+        layout.prop(settings, "reduce_to")
+        layout.operator("bonesmith.reduce_influences", icon="MOD_VERTEX_WEIGHT")
+        layout.separator()
+        layout.prop(settings, "mush_bones")
+        layout.prop(settings, "mush_rigid")
+        layout.prop(settings, "mush_smooth")
+        layout.operator("bonesmith.delta_mush_bake", icon="MOD_SMOOTH")
+
+
+class BONESMITH_PT_measure(Base, bpy.types.Panel):
+    """How good a result is"""
+
+    bl_label = "Error"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    def draw(self, context):
+        layout, settings = self.layout, context.scene.bonesmith
+        layout.use_property_split = True
+        layout.prop(settings, "error_frames")
+        layout.prop(settings, "error_limit")
+        layout.operator("bonesmith.error_colours", icon="COLOR")
+        layout.separator()
+        layout.prop(settings, "report_path")
+        layout.operator("bonesmith.report", icon="URL")
+
+
+class BONESMITH_MT_object(bpy.types.Menu):
+    """All of Bonesmith, in the Object menu"""
+
+    bl_label = "Bonesmith"
+
+    def draw(self, _context):
+        for name in OPERATORS:
+            self.layout.operator(f"bonesmith.{name}")
+
+
+#: Operators of the menu, in its order.
+OPERATORS = ("deformation_to_bones", "refit", "helper_bones", "reduce_influences", "delta_mush_bake", "error_colours", "report")
+
+CLASSES = (BONESMITH_PT_main, BONESMITH_PT_source, BONESMITH_PT_advanced, BONESMITH_PT_rigs, BONESMITH_PT_measure, BONESMITH_MT_object)
 
 
 def draw_menu(menu, _context):
-    """Entries of the Object menu."""
+    """The entry of the Object menu."""
     menu.layout.separator()
-    menu.layout.operator("bonesmith.deformation_to_bones", icon="ARMATURE_DATA")
+    menu.layout.menu("BONESMITH_MT_object", icon="ARMATURE_DATA")
 
 
 def register():

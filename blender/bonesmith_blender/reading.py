@@ -19,6 +19,12 @@ TYPES = {"MESH", "CURVE", "SURFACE", "FONT", "META"}
 #: Modifiers that are computed from the frame before.
 SIMULATIONS = {"CLOTH", "SOFT_BODY", "DYNAMIC_PAINT", "FLUID", "PARTICLE_SYSTEM", "COLLISION"}
 
+#: Modifiers that move vertices and leave faces as they are.
+DEFORMING = {
+    "ARMATURE", "CAST", "CLOTH", "COLLISION", "CORRECTIVE_SMOOTH", "CURVE", "DISPLACE", "HOOK", "LAPLACIANDEFORM", "LAPLACIANSMOOTH", "LATTICE",
+    "MESH_CACHE", "MESH_DEFORM", "SHRINKWRAP", "SIMPLE_DEFORM", "SMOOTH", "SOFT_BODY", "SURFACE_DEFORM", "WARP", "WAVE",
+}  # fmt: skip
+
 STAGE = "reading"
 
 
@@ -35,6 +41,8 @@ class Part(NamedTuple):
     #: [C] vertex of each corner, counted in the object; [P] first corner of each face.
     corners: np.ndarray
     starts: np.ndarray
+    #: Whether nothing can change the faces.
+    fixed: bool
 
 
 class Recording:
@@ -49,11 +57,20 @@ class Recording:
         self.reference = reference
         #: Copies of the evaluated meshes in the rest frame, by part.
         self.meshes = []
+        self._corners, self._differs = np.empty(0, dtype=np.int32), np.empty(0, dtype=bool)
 
     @property
     def vertex_count(self):
         """N."""
         return self.positions.shape[1]
+
+    def same_corners(self, part, evaluated):
+        """Whether an evaluated mesh with as many corners has the same ones. New arrays for each frame would take longer than the comparison."""
+        count = len(part.corners)
+        if count > len(self._corners):
+            self._corners, self._differs = np.empty(count, dtype=np.int32), np.empty(count, dtype=bool)
+        found = evaluated.corners(self._corners[:count])
+        return not np.not_equal(found, part.corners, out=self._differs[:count]).any()
 
     def corners_and_sizes(self):
         """[C] vertex of each corner over all vertices, and [P] corners of each face."""
@@ -106,9 +123,9 @@ class Evaluated:
         if self.converted:
             self.object.to_mesh_clear()
 
-    def corners(self):
-        """[C] vertex of each corner."""
-        found = np.empty(len(self.mesh.loops), dtype=np.int32)
+    def corners(self, found=None):
+        """[C] vertex of each corner; into an array that is there, or a new one."""
+        found = np.empty(len(self.mesh.loops), dtype=np.int32) if found is None else found
         if len(found):
             self.mesh.attributes[".corner_vert"].data.foreach_get("value", found)
         return found
@@ -167,6 +184,11 @@ def is_simulated(scene, objects):
     """Whether frames have to be played one after the other."""
     physics = any(thing.rigid_body is not None for thing in objects)
     return physics or any(modifier.type in SIMULATIONS for thing in objects for modifier in thing.modifiers)
+
+
+def is_fixed(thing):
+    """Whether an object has the same faces in every frame, whatever it does."""
+    return thing.type == "MESH" and all(modifier.type in DEFORMING for modifier in thing.modifiers)
 
 
 def check_objects(context, objects):
@@ -235,7 +257,7 @@ def _parts(names, depsgraph, frame):
             count = len(evaluated.mesh.vertices)
             if count == 0:
                 raise Refused(f"{name} has no vertices in frame {frame:g}; instances of geometry nodes have to be realised")
-            parts.append(Part(name, first, first + count, first_corner, evaluated.corners(), evaluated.starts()))
+            parts.append(Part(name, first, first + count, first_corner, evaluated.corners(), evaluated.starts(), is_fixed(bpy.data.objects[name])))
         first, first_corner = parts[-1].last, first_corner + len(parts[-1].corners)
     return parts
 
@@ -266,7 +288,7 @@ def _read_frame(recording, t, depsgraph, reference_from_world):
                     f"{part.name} has {found} vertices in frame {frame:g}, but {expected} in frame {recording.frames[0]:g}: "
                     "its topology must not change"
                 )
-            if len(mesh.loops) != len(part.corners) or not np.array_equal(evaluated.corners(), part.corners):
+            if len(mesh.loops) != len(part.corners) or not (part.fixed or recording.same_corners(part, evaluated)):
                 raise Refused(f"{part.name} has other faces in frame {frame:g} than in frame {recording.frames[0]:g}: its topology must not change")
             evaluated.positions(target)
             # Matrices of Blender are float32: the product is in float64, so that objects far from the origin lose no digits.

@@ -90,7 +90,7 @@ class BONESMITH_OT_refit(RigOperator, bpy.types.Operator):
             control, context, bonesmith.refit, rig, existing.recording.positions, solve=settings.solve, influences=settings.influences, align="off", keep_normals=True
         )
         if settings.solve != "weights":
-            yield from rigs.write_motion(context, existing, solved)
+            yield from rigs.write_motion(context, control, existing, solved)
         if settings.solve != "motion":
             yield from rigs.write_weights(existing, solved, keep_loose=False)
         note(existing, metrics)
@@ -122,7 +122,7 @@ class BONESMITH_OT_helpers(RigOperator, bpy.types.Operator):
             align="off",
             keep_normals=True,
         )
-        yield from rigs.write_helpers(context, existing, solved, metrics)
+        yield from rigs.write_helpers(context, control, existing, solved, metrics)
         note(existing, metrics)
         building.activate(context, bpy.data.objects[name])
         return line(f"{name}, {solved.bone_count - rig.bone_count} bones more", metrics, notes)
@@ -184,7 +184,7 @@ class BONESMITH_OT_mush(RigOperator, bpy.types.Operator):
         recording.meshes = [rest_mesh(bpy.data.objects[name])]
         recording.reference = Matrix.Identity(4)
         try:
-            armature = yield from fitting.build(context, recording, baked, metrics, building.Extras(None, None), parent=existing.armature, label="mush")
+            armature = yield from fitting.build(context, control, recording, baked, metrics, parent=existing.armature, label="mush")
         finally:
             recording.discard()
         return line(f"{armature.name}, {baked.bone_count} virtual bones against Direct Delta Mush", metrics)

@@ -171,7 +171,7 @@ def write_weights(existing, rig, keep_loose):
         yield from building.set_weights(thing, names, indices[first:last], weights[first:last])
 
 
-def write_motion(context, existing, rig):
+def write_motion(context, control, existing, rig):
     """A generator: the rig's motion as a new action of the armature. The old action stays in the file."""
     armature = bpy.data.objects[existing.armature]
     for bone in armature.pose.bones:
@@ -187,7 +187,7 @@ def write_motion(context, existing, rig):
     if armature.animation_data and armature.animation_data.action:
         armature.animation_data.action.use_fake_user = True
     curves = building.Curves(armature, f"{armature.name} refit")
-    yield from building.set_motion(curves, armature, existing.names, existing.parents, transforms, existing.recording.frames)
+    yield from building.set_motion(control, curves, armature, existing.names, existing.parents, transforms, existing.recording.frames)
 
 
 def _free_bones(context, armature, basis):
@@ -205,7 +205,7 @@ def _free_bones(context, armature, basis):
         bone.inherit_scale = "FULL"
 
 
-def write_helpers(context, existing, rig, metrics):
+def write_helpers(context, control, existing, rig, metrics):
     """A generator: the rig's new bones, their motion and all weights. Returns their names."""
     armature = bpy.data.objects[existing.armature]
     known = len(existing.deform)
@@ -225,7 +225,7 @@ def write_helpers(context, existing, rig, metrics):
     old = armature.animation_data.action if armature.animation_data else None
     curves = building.Curves(armature, f"{armature.name} helpers", action=old.copy() if old else None)
     new = range(len(existing.names), len(names))
-    yield from building.set_motion(curves, armature, names, np.append(existing.parents, above), transforms, existing.recording.frames, only=new)
+    yield from building.set_motion(control, curves, armature, names, np.append(existing.parents, above), transforms, existing.recording.frames, only=new)
     yield from write_weights(existing, _Named(rig, [existing.names[j] for j in existing.deform] + [names[j] for j in new]), keep_loose=False)
     return [names[j] for j in new]
 

@@ -40,8 +40,7 @@ class JobOperator:
     def execute(self, context):
         """From beginning to end."""
         job = self._begin(context)
-        while not job.step():
-            pass
+        job.finish()
         return self._end(job)
 
     def invoke(self, context, _event):

@@ -36,7 +36,7 @@ def progress(job):
         parts.append(f"E_RMS {now.error:.3g}")
     left = job.seconds_left()
     if left is not None:
-        parts.append(f"{seconds(left)} left")
+        parts.append(f"{seconds(left)} left in this stage")
     return ", ".join(parts)
 
 

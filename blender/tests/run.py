@@ -6,6 +6,7 @@ Installs the zip into an empty folder of user files and runs every operator.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -32,4 +33,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    harness.USER.cleanup()
+    sys.stdout.flush()
+    # bpy 4.2 crashes while Python unloads it as soon as any add-on has a property with an update function; four lines without ours show it.
+    os._exit(status)

@@ -13,7 +13,7 @@ import harness
 import scenes
 
 def export_glb(path):
-    bpy.ops.export_scene.gltf(filepath=path, use_selection=True, export_animation_mode="ACTIVE_ACTIONS", export_influence_nb=8, export_all_influences=False)
+    bpy.ops.export_scene.gltf(filepath=path, use_selection=True, export_animation_mode="ACTIVE_ACTIONS", export_anim_single_armature=False, export_influence_nb=8, export_all_influences=False)
 
 
 def export_fbx(path):

@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from types import SimpleNamespace
 
 import bpy
@@ -60,8 +59,9 @@ def test_cancel_leaves_nothing():
         # Small steps, so that each stage is seen.
         seen = False
         while not job.step(0.0):
+            job.pause()
             now = job.progress.stage
-            if not seen and (now == wanted or (wanted == "fitting" and job._waiting and now not in ("reading", "normals"))):
+            if not seen and (now == wanted or (wanted == "fitting" and job._waiting and now != "reading")):
                 seen = True
                 stages.append(now)
                 job.cancel()
@@ -138,8 +138,7 @@ def drive(screen, thing, escape_after=None):
     thing._job = thing._begin(context)
     thing._timer = screen.add(0.02, None)
     for tick in range(20000):
-        if thing._job._waiting:
-            time.sleep(0.005)
+        thing._job.pause()
         event = SimpleNamespace(type="ESC" if tick == escape_after else "TIMER", value="PRESS")
         answer = thing.modal(context, event)
         if answer != {"RUNNING_MODAL"}:
@@ -173,7 +172,8 @@ def test_words_of_progress():
     harness.select(*objects)
     job = start(harness.module("fitting").BONESMITH_OT_fit)
     seen = set()
-    while not job.step(0.001):
+    while not job.step(0.0):
+        job.pause()
         seen.add(words.progress(job).split(",")[0].removeprefix("Deformation to Bones: "))
         fraction = job.progress.fraction
         assert fraction is None or 0 <= fraction <= 1
@@ -203,6 +203,91 @@ def test_presets_and_engines():
     preferences.threads = 1
     fit(scenes.shape_keys(), goal="COUNT", bones=3, effort="fast")
     preferences.threads = 0
+
+
+class Layout:
+    """What panels draw on; remembers texts, and refuses properties that are not there."""
+
+    def __init__(self, texts):
+        self.texts, self.use_property_split = texts, False
+
+    def prop(self, owner, name, **_):
+        assert hasattr(owner, name), name
+
+    def operator(self, name, **_):
+        area, word = name.split(".")
+        assert hasattr(getattr(bpy.ops, area), word) and getattr(getattr(bpy.ops, area), word).get_rna_type()
+
+    def label(self, text="", **_):
+        self.texts.append(text)
+
+    def progress(self, factor, type, text):
+        assert 0 <= factor <= 1 and type in ("BAR", "RING")
+        self.texts.append(text)
+
+    def box(self, **_):
+        return self
+
+    def separator(self, **_):
+        pass
+
+    column = row = box
+
+
+def drawn():
+    """All panels, drawn; returns their texts."""
+    texts = []
+    for cls in harness.module("panel").CLASSES:
+        cls.draw(SimpleNamespace(layout=Layout(texts)), bpy.context)
+    return texts
+
+
+def test_panels_and_the_expectation():
+    objects = scenes.flag()
+    harness.settings(goal="COUNT", bones=12)
+    harness.select(*objects)
+    texts = drawn()
+    assert any("187 vertices, 40 frames" in text for text in texts), texts
+    assert any(text.startswith("memory: 89.8 kB to read") for text in texts), texts
+    assert not any(text.startswith("expected") for text in texts), texts
+    assert bpy.ops.bonesmith.estimate() == {"FINISHED"}
+    line = next(text for text in drawn() if text.startswith("expected: 12 bones"))
+    expectation = harness.module("expectation")
+    stored = expectation.curve(bpy.context, objects)
+    expected = expectation.error_for(stored["points"], 12)
+    for settings in ({"goal": "ERROR", "target_error": 0.01}, {"goal": "AUTO"}, {"goal": "COUNT"}):
+        harness.settings(**settings)
+        drawn()
+    armature, said = fit(objects, effort="balanced")
+    made = harness.results(objects)
+    objects[0].hide_set(False)
+    real = float(np.sqrt((np.linalg.norm(harness.play(made, range(1, 41)) - harness.play(objects, range(1, 41)), axis=-1) ** 2).mean()))
+    harness.within(max(expected / real, real / expected), 2.0, "expected error against the real one")
+    harness.settings(influences=3)
+    assert not any(text.startswith("expected") for text in drawn()), "an estimate of other settings is shown"
+    return f"{line}; in fact {real:.3g}"
+
+
+def test_status_bar():
+    running = harness.module("running")
+    objects = scenes.flag()
+    harness.settings(goal="COUNT", bones=12, effort="fast")
+    harness.select(*objects)
+    thing, said = operator(harness.module("fitting").BONESMITH_OT_fit)
+    job, texts = thing._begin(bpy.context), []
+    while not job.step(0.002):
+        job.pause()
+        running.draw_status(SimpleNamespace(layout=Layout(texts)), bpy.context)
+    assert not bpy.ops.bonesmith.refit.poll(), "one job at a time"
+    thing._end(job)
+    bars = sorted({text for text in texts if text.startswith("Deformation to Bones: ")})
+    assert any("of 40" in text for text in bars), bars[:20]
+    # As the library reports a round of a fit.
+    job.control.report("weights and bones", 5, 20, 1.25)
+    job._stage_began -= 10
+    text = harness.module("words").progress(job)
+    assert text == "Deformation to Bones: weights and bones, 5 of 20, E_RMS 1.25, 30 s left in this stage", text
+    return f"{len(bars)} texts"
 
 
 def test_disable_and_enable():

@@ -47,10 +47,10 @@ def pin(thing, condition, name="pin"):
     return name
 
 
-def flag():
+def flag(nx=17, ny=11):
     """Cloth in the wind, pinned at the pole."""
     scene = empty(40)
-    thing = grid("flag", 17, 11)
+    thing = grid("flag", nx, ny)
     group = pin(thing, lambda co: co.x < 0.01)
     cloth = thing.modifiers.new("Cloth", "CLOTH")
     cloth.settings.vertex_group_mass = group
@@ -62,7 +62,7 @@ def flag():
     return [thing]
 
 
-def jelly():
+def jelly(cuts=4):
     """A soft body that falls on a floor."""
     scene = empty(36)
     bpy.ops.mesh.primitive_plane_add(size=10)
@@ -71,7 +71,7 @@ def jelly():
     thing = bpy.context.object
     thing.name = "jelly"
     bpy.ops.object.mode_set(mode="EDIT")
-    bpy.ops.mesh.subdivide(number_cuts=4)
+    bpy.ops.mesh.subdivide(number_cuts=cuts)
     bpy.ops.object.mode_set(mode="OBJECT")
     thing.data.shade_smooth()
     soft = thing.modifiers.new("Softbody", "SOFT_BODY")
@@ -89,10 +89,10 @@ def keyed(path_owner, path, keys):
         path_owner.keyframe_insert(path, frame=frame)
 
 
-def shape_keys():
+def shape_keys(segments=16, rings=10):
     """A ball with two shape keys."""
     empty(24)
-    thing = ball("face")
+    thing = ball("face", segments, rings)
     thing.shape_key_add(name="Basis")
     smile = thing.shape_key_add(name="smile")
     puff = thing.shape_key_add(name="puff")
@@ -105,10 +105,10 @@ def shape_keys():
     return [thing]
 
 
-def geometry_nodes():
+def geometry_nodes(nx=18, ny=12):
     """A sheet that geometry nodes wave, with the time of the scene."""
     empty(24)
-    thing = grid("wave", 18, 12)
+    thing = grid("wave", nx, ny)
     tree = bpy.data.node_groups.new("wave", "GeometryNodeTree")
     tree.interface.new_socket("Geometry", in_out="INPUT", socket_type="NodeSocketGeometry")
     tree.interface.new_socket("Geometry", in_out="OUTPUT", socket_type="NodeSocketGeometry")
@@ -157,7 +157,7 @@ def wall():
     return bricks
 
 
-def cape():
+def cape(nx=11, ny=13):
     """Cloth that hangs from an armature which walks and turns."""
     scene = empty(36)
     data = bpy.data.armatures.new("walker")
@@ -171,7 +171,7 @@ def cape():
     bone.rotation_mode = "XYZ"
     keyed(walker, "location", {1: (0, 0, 0), 36: (0, -2.5, 0)})
     keyed(bone, "rotation_euler", {1: (0, 0, 0), 12: (0.2, 0.5, 0), 24: (-0.2, -0.5, 0.1), 36: (0, 0.3, 0)})
-    thing = grid("cape", 11, 13, 0.8, 1.0)
+    thing = grid("cape", nx, ny, 0.8, 1.0)
     for v in thing.data.vertices:
         v.co.x -= 0.4
         v.co.y += 0.15
@@ -187,10 +187,10 @@ def cape():
     return [thing]
 
 
-def alembic(folder):
+def alembic(folder, segments=16, rings=10):
     """The shape keys as an Alembic cache."""
     path = os.path.join(folder, "face.abc")
-    shape_keys()
+    shape_keys(segments, rings)
     bpy.ops.wm.alembic_export(filepath=path, start=1, end=24, as_background_job=False)
     empty(24)
     bpy.ops.wm.alembic_import(filepath=path, as_background_job=False)

@@ -32,11 +32,11 @@ def solve(what):
     harness.select(tube, target)
     assert bpy.ops.bonesmith.refit() == {"FINISHED"}
     after = np.linalg.norm(harness.play([tube], FRAMES) - wanted, axis=-1)
-    told = armature["bonesmith_max_error"]
-    harness.within(abs(after.max() - told), 0.01 * told + 1e-5, "reported error against the real one")
+    reported = armature["bonesmith_max_error"]
+    harness.within(abs(after.max() - reported), 0.01 * reported + 1e-5, "reported error against the real one")
     assert (after**2).mean() < (before**2).mean(), "the fit is no better"
     harness.within(influences(tube)[1], 1e-5, "sum of weights")
-    return f"largest error {before.max():.3g} before, {after.max():.3g} after (reported {told:.3g})"
+    return f"largest error {before.max():.3g} before, {after.max():.3g} after (reported {reported:.3g})"
 
 
 def test_refit_weights():
@@ -88,10 +88,10 @@ def test_helper_bones():
         for bone, matrix in zip(("bone 0", "bone 1", "bone 2"), pose):
             harness.within(np.abs(np.array(armature.pose.bones[bone].matrix) - matrix).max(), 1e-6, "motion of an old bone")
     after = apart(tube, target)
-    told = armature["bonesmith_max_error"]
-    harness.within(abs(after.max() - told), 0.01 * told + 1e-5, "reported error against the real one")
+    reported = armature["bonesmith_max_error"]
+    harness.within(abs(after.max() - reported), 0.01 * reported + 1e-5, "reported error against the real one")
     harness.within((after**2).mean() ** 0.5, 0.7 * (before**2).mean() ** 0.5, "mean error")
-    return f"largest error {before.max():.3g} before, {after.max():.3g} after (reported {told:.3g})"
+    return f"largest error {before.max():.3g} before, {after.max():.3g} after (reported {reported:.3g})"
 
 
 def test_reduce_influences():
@@ -121,9 +121,9 @@ def test_direct_delta_mush_bake():
     # Independent of the extension: the library's Direct Delta Mush, not compressed, of arrays that are read here.
     library = _delta_mush(tube)
     distances = np.linalg.norm(harness.play([made], FRAMES) - library, axis=-1)
-    told = armature["bonesmith_max_error"]
-    harness.within(distances.max(), told * 1.02 + 1e-5, "distance from Direct Delta Mush")
-    return f"{armature['bonesmith_bones']} virtual bones, at most {distances.max():.3g} from Direct Delta Mush (reported {told:.3g}), {moved.max():.3g} from plain skinning"
+    reported = armature["bonesmith_max_error"]
+    harness.within(distances.max(), reported * 1.02 + 1e-5, "distance from Direct Delta Mush")
+    return f"{armature['bonesmith_bones']} virtual bones, at most {distances.max():.3g} from Direct Delta Mush (reported {reported:.3g}), {moved.max():.3g} from plain skinning"
 
 
 def _delta_mush(tube):

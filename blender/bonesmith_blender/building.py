@@ -185,11 +185,17 @@ def _any(attribute):
     return bool(values.any())
 
 
-def vertex_normals(count, corners, normals):
-    """Normals of a smooth mesh by vertex, out of normals [C, 3] by corner; lists, which Blender reads twice as fast as arrays."""
-    by_vertex = np.zeros((count, 3), dtype=np.float32)
+def set_normals(mesh, corners, normals):
+    """A generator: rest normals of a smooth mesh by vertex, out of normals [C, 3] by corner."""
+    by_vertex = np.zeros((len(mesh.vertices), 3), dtype=np.float32)
     by_vertex[corners] = normals
-    return by_vertex.tolist()
+    # Blender reads lists twice as fast as arrays; they are made in pieces.
+    rows = []
+    for start in range(0, len(by_vertex), 4 * CHUNK):
+        rows += by_vertex[start : start + 4 * CHUNK].tolist()
+        yield Progress("mesh")
+    mesh.normals_split_custom_set_from_vertices(rows)
+    yield Progress("mesh")
 
 
 def bind(thing, armature):

@@ -186,10 +186,7 @@ def dress(thing, mesh, original, rig, part, plan, armature, names):
     yield Progress("mesh")
     if smooth and plan.normals is not None and len(part.corners):
         corners = slice(part.first_corner, part.first_corner + len(part.corners))
-        normals = building.vertex_normals(len(mesh.vertices), part.corners, plan.normals[corners])
-        yield Progress("mesh")
-        mesh.normals_split_custom_set_from_vertices(normals)
-        yield Progress("mesh")
+        yield from building.set_normals(mesh, part.corners, plan.normals[corners])
     yield from building.set_weights(thing, names, rig.joint_indices[rows].astype(np.int64), rig.joint_weights[rows])
     building.bind(thing, armature)
     yield Progress("mesh")

@@ -1,6 +1,7 @@
 """Error as colours on the mesh, and the report."""
 
 import os
+import pathlib
 import tempfile
 
 import bonesmith
@@ -37,11 +38,6 @@ def pair(context):
 def in_world(_depsgraph):
     """world_from_reference of positions in world space."""
     return np.eye(4)
-
-
-def distances(first, second):
-    """[F, N] distances of two recordings."""
-    return np.linalg.norm(first.positions - second.positions, axis=-1)
 
 
 def colours(errors, limit):
@@ -123,7 +119,7 @@ class BONESMITH_OT_report(JobOperator, bpy.types.Operator):
             model = bonesmith.Animation(result.positions, result.faces(), fps=fps, name=name)
         yield from in_worker(control, "report", write_report, model, original, fps, path)
         if not bpy.app.background:
-            bpy.ops.wm.url_open(url="file://" + path)
+            bpy.ops.wm.url_open(url=pathlib.Path(path).absolute().as_uri())
         return f"report: {path}"
 
 

@@ -17,12 +17,12 @@ from .jobs import Progress, Refused
 TYPES = {"MESH", "CURVE", "SURFACE", "FONT", "META"}
 
 #: Modifiers that are computed from the frame before.
-SIMULATIONS = {"CLOTH", "SOFT_BODY", "DYNAMIC_PAINT", "FLUID", "PARTICLE_SYSTEM", "COLLISION"}
+SIMULATIONS = {"CLOTH", "SOFT_BODY", "DYNAMIC_PAINT", "FLUID", "PARTICLE_SYSTEM"}
 
-#: Modifiers that move vertices and leave faces as they are.
-DEFORMING = {
+#: Modifiers that leave faces as they are, or refine them alike in every frame.
+FIXED = {
     "ARMATURE", "CAST", "CLOTH", "COLLISION", "CORRECTIVE_SMOOTH", "CURVE", "DISPLACE", "HOOK", "LAPLACIANDEFORM", "LAPLACIANSMOOTH", "LATTICE",
-    "MESH_CACHE", "MESH_DEFORM", "SHRINKWRAP", "SIMPLE_DEFORM", "SMOOTH", "SOFT_BODY", "SURFACE_DEFORM", "WARP", "WAVE",
+    "MESH_CACHE", "MESH_DEFORM", "MULTIRES", "SHRINKWRAP", "SIMPLE_DEFORM", "SMOOTH", "SOFT_BODY", "SUBSURF", "SURFACE_DEFORM", "WARP", "WAVE",
 }  # fmt: skip
 
 STAGE = "reading"
@@ -165,36 +165,42 @@ class Visible:
                 thing.hide_set(eye)
 
 
-def preroll(scene, objects, start):
-    """The first frame that has to be played so that simulations are right in frame `start`."""
-    first = start
-    simulated = False
-    for thing in objects:
-        if thing.rigid_body is not None and scene.rigidbody_world is not None:
-            first = min(first, scene.rigidbody_world.point_cache.frame_start)
+def simulation_start(scene):
+    """The first frame of the scene's simulations, from which every frame has to be played in order; `None` where nothing is simulated.
+
+    All objects count: one that is read may follow one that is simulated.
+    """
+    starts = []
+    if scene.rigidbody_world is not None and scene.rigidbody_world.enabled:
+        starts.append(scene.rigidbody_world.point_cache.frame_start)
+    for thing in scene.objects:
         for modifier in thing.modifiers:
-            simulated |= modifier.type in SIMULATIONS or modifier.type == "NODES"
             cache = getattr(modifier, "point_cache", None)
-            if cache is not None:
-                first = min(first, cache.frame_start)
-    return min(first, scene.frame_start) if simulated else first
+            if modifier.type in SIMULATIONS and cache is not None:
+                starts.append(cache.frame_start)
+            elif modifier.type in SIMULATIONS or (modifier.type == "NODES" and _simulates(modifier.node_group)):
+                starts.append(scene.frame_start)
+    return min(starts) if starts else None
 
 
-def is_simulated(scene, objects):
-    """Whether frames have to be played one after the other."""
-    physics = any(thing.rigid_body is not None for thing in objects)
-    return physics or any(modifier.type in SIMULATIONS for thing in objects for modifier in thing.modifiers)
+def _simulates(group):
+    """Whether geometry nodes have a simulation zone."""
+    if group is None:
+        return False
+    return any(node.bl_idname == "GeometryNodeSimulationOutput" or (node.bl_idname == "GeometryNodeGroup" and _simulates(node.node_tree)) for node in group.nodes)
 
 
 def is_fixed(thing):
     """Whether an object has the same faces in every frame, whatever it does."""
-    return thing.type == "MESH" and all(modifier.type in DEFORMING for modifier in thing.modifiers)
+    return thing.type == "MESH" and all(modifier.type in FIXED for modifier in thing.modifiers)
 
 
 def check_objects(context, objects):
     """Refuses what cannot be read."""
     if not objects:
         raise Refused("select the objects that deform: meshes, curves, surfaces, texts or metaballs")
+    # Objects that a script has just linked are not in its list yet.
+    context.view_layer.update()
     in_layer = set(context.view_layer.objects)
     for thing in objects:
         if thing.type not in TYPES:
@@ -214,15 +220,14 @@ def record(context, objects, frames, rest=0, active=None, meshes=True, reference
     names = [thing.name for thing in objects]
     anchor = active.name if active is not None else names[0]
     before = scene.frame_current, scene.frame_subframe
-    simulated = is_simulated(scene, objects)
+    start = simulation_start(scene)
+    played = frames[0] if start is None else min(start, frames[0])
     recording = None
-    played = preroll(scene, objects, frames[0])
     try:
         with Visible(names):
             for t, frame in enumerate(frames):
                 # Simulations see every frame, and in order.
-                between = range(int(played), int(frame)) if simulated or t == 0 else ()
-                for skipped in between:
+                for skipped in range(int(played), int(frame)) if start is not None else ():
                     _set_frame(scene, skipped)
                     yield Progress(STAGE, t, len(frames))
                 played = frame + 1

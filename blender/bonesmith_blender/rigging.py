@@ -6,7 +6,6 @@ import warnings
 
 import bonesmith
 import bpy
-import numpy as np
 from mathutils import Matrix
 
 from . import building, fitting, reading, rigs, words

@@ -17,8 +17,13 @@ import numpy as np  # noqa: E402
 MODULE = "bl_ext.user_default.bonesmith"
 
 
+#: The zip that is tested.
+ZIP = [None]
+
+
 def install(path):
     """Installs the zip and enables the extension, as dropping it on Blender's window does."""
+    ZIP[0] = path
     bpy.ops.wm.read_homefile(use_empty=True, use_factory_startup=True)
     bpy.ops.extensions.package_install_files(filepath=str(path), repo="user_default", enable_on_install=True)
     if MODULE not in bpy.context.preferences.addons:

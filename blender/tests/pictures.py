@@ -21,11 +21,11 @@ import scenes  # noqa: E402
 
 #: Scene, frame of the picture, direction that the camera looks from.
 PICTURES = {
-    "flag": (lambda _: scenes.flag(41, 27), 33, (0.25, -1, 0.15)),
+    "flag": (lambda _: scenes.flag(41, 27, 4000), 33, (0.25, -1, 0.15)),
     "jelly": (lambda _: scenes.jelly(9), 17, (0.4, -1, 0.5)),
     "shape-keys": (lambda _: scenes.shape_keys(32, 20), 14, (0.3, -1, 0.3)),
     "geometry-nodes": (lambda _: scenes.geometry_nodes(48, 30), 14, (0.35, -1, 0.5)),
-    "wall": (lambda _: scenes.wall(), 15, (0.5, -1, 0.45)),
+    "wall": (lambda _: scenes.wall(), 13, (0.5, -1, 0.45)),
     "cape": (lambda _: scenes.cape(25, 31), 24, (0.9, 0.8, 0.3)),
     "alembic": (lambda folder: scenes.alembic(folder, 32, 20), 14, (0.3, -1, 0.3)),
 }
@@ -50,7 +50,7 @@ def material(name, colour=None):
 
 def colour_by_bones(thing, names):
     """Each bone has a colour; a vertex mixes those of its bones."""
-    palette = np.array([colorsys.hsv_to_rgb(0.618 * j % 1, 0.65, 0.8) for j in range(len(names))])
+    palette = np.array([colorsys.hsv_to_rgb(0.618 * j % 1, 0.75, 0.6) for j in range(len(names))])
     colours = np.ones((len(thing.data.vertices), 4), dtype=np.float32)
     for vertex in thing.data.vertices:
         rows = [(names.index(thing.vertex_groups[g.group].name), g.weight) for g in vertex.groups]
@@ -83,26 +83,33 @@ def stage(points, direction):
     camera.location += Vector(axes[0] * centre[0] + axes[1] * centre[1])
     camera.data.ortho_scale = 1.12 * max(wide, high * SIZE[0] / SIZE[1])
     sun = bpy.data.objects.new("sun", bpy.data.lights.new("sun", "SUN"))
-    sun.data.energy, sun.data.angle = 3.0, 0.2
+    sun.data.energy, sun.data.angle = 2.2, 0.2
     sun.rotation_euler = (away + Vector((0.6, 0.0, 1.0))).to_track_quat("Z", "Y").to_euler()
     scene.collection.objects.link(sun)
     scene.world = bpy.data.worlds.new("world")
     scene.world.use_nodes = True
     background = scene.world.node_tree.nodes["Background"]
-    background.inputs["Color"].default_value, background.inputs["Strength"].default_value = (1, 1, 1, 1), 0.7
+    background.inputs["Color"].default_value, background.inputs["Strength"].default_value = (1, 1, 1, 1), 0.45
 
 
 def render(path):
     """By Cycles on the processor: the other renderers need a graphics card."""
     render = bpy.context.scene.render
     render.engine = "CYCLES"
-    bpy.context.scene.cycles.samples = 48
+    bpy.context.scene.cycles.samples = 32
+    bpy.context.scene.cycles.use_denoising = True
     bpy.context.scene.cycles.device = "CPU"
     render.resolution_x, render.resolution_y, render.resolution_percentage = *SIZE, 100
     bpy.context.scene.view_settings.view_transform = "Standard"
     render.image_settings.file_format, render.image_settings.color_mode, render.image_settings.compression = "PNG", "RGB", 100
+    render.dither_intensity = 0
     render.filepath = str(path)
     bpy.ops.render.render(write_still=True)
+
+
+def objects_place(armature, left, right):
+    """Where the armature has to stand so that the result is at the place of the original."""
+    return np.array(armature.location) + left.mean(axis=0) - right.mean(axis=0)
 
 
 def picture(name, folder, cache):
@@ -115,7 +122,7 @@ def picture(name, folder, cache):
     armature = bpy.context.view_layer.objects.active
     made = harness.results(objects)
     bones = [bone.name for bone in armature.data.bones]
-    grey, coloured = material("original", (0.55, 0.56, 0.6)), material("result")
+    grey, coloured = material("original", (0.35, 0.36, 0.4)), material("result")
     for thing in objects:
         dress(thing, grey)
     for thing in made:
@@ -126,8 +133,9 @@ def picture(name, folder, cache):
             other.hide_render = True
     bpy.context.scene.frame_set(frame)
     left, right = (np.concatenate([harness.world(thing) for thing in group]) for group in (objects, made))
-    # Side by side in the picture of this frame, not of all frames.
-    armature.location.x += 1.15 * np.ptp(left[:, 0]) - (right[:, 0].min() - left[:, 0].min())
+    # Side by side in this picture: along the camera's right, by the width in this frame.
+    aside = np.array(Vector(direction).normalized().to_track_quat("Z", "Y").to_matrix())[:, 0]
+    armature.location = Vector(objects_place(armature, left, right)) + Vector(aside * 1.15 * np.ptp(left @ aside))
     bpy.context.scene.frame_set(frame)
     right = np.concatenate([harness.world(thing) for thing in made])
     stage(np.concatenate([left, right]), direction)

@@ -47,7 +47,7 @@ def pin(thing, condition, name="pin"):
     return name
 
 
-def flag(nx=17, ny=11):
+def flag(nx=17, ny=11, wind=600):
     """Cloth in the wind, pinned at the pole."""
     scene = empty(40)
     thing = grid("flag", nx, ny)
@@ -55,9 +55,11 @@ def flag(nx=17, ny=11):
     cloth = thing.modifiers.new("Cloth", "CLOTH")
     cloth.settings.vertex_group_mass = group
     cloth.settings.quality = 4
+    # As heavy as a whole, whatever the resolution.
+    cloth.settings.mass *= 17 * 11 / (nx * ny)
     cloth.point_cache.frame_end = scene.frame_end
     bpy.ops.object.effector_add(type="WIND", rotation=(0.3, math.pi / 2, 0.2))
-    bpy.context.object.field.strength = 600
+    bpy.context.object.field.strength = wind
     bpy.context.object.field.noise = 2
     return [thing]
 

@@ -1,6 +1,5 @@
 """Deformation to Bones on scenes of all kinds: evaluated vertices of the result against the original, within the reported error."""
 
-import os
 import tempfile
 
 import bpy
@@ -118,6 +117,45 @@ def test_range_step_and_rest_frame():
     assert gap[0] > 2 and abs(gap[1:]).max() < 1e-6, gap
     distances = np.linalg.norm(harness.play(harness.results(objects), frames) - gap - harness.play(objects, frames), axis=-1)
     harness.within(distances.max(), armature["bonesmith_max_error"] * 1.01 + 1e-5, "largest error")
+
+
+def test_step_and_late_start_of_a_simulation():
+    objects = scenes.flag()
+    wanted = harness.play(objects, range(1, 41))
+    # A cache that was never played: everything has to be computed from its first frame.
+    objects = scenes.flag()
+    harness.settings(frames="CUSTOM", frame_start=10, frame_end=40, frame_step=5, goal="COUNT", bones=16, effort="fast")
+    harness.select(*objects)
+    bpy.ops.bonesmith.deformation_to_bones()
+    armature = bpy.context.view_layer.objects.active
+    frames = range(10, 41, 5)
+    objects[0].hide_set(False)
+    # The cache is filled now. Two runs of a simulation are not the same to the last digit.
+    cached, made = harness.play(objects, frames), harness.play(harness.results(objects), frames)
+    harness.within(np.linalg.norm(made - cached, axis=-1).max(), armature["bonesmith_max_error"] * 1.01 + 1e-5, "largest error")
+    apart = np.linalg.norm(cached - wanted[9:40:5], axis=-1).mean()
+    harness.within(apart, 0.1, "mean distance from a simulation that was played from its start")
+    return f"{apart:.2g} from another run of the simulation"
+
+
+def test_changing_faces_are_refused():
+    """As many vertices and corners in every frame, but other faces."""
+    scenes.empty(10)
+    sheet = scenes.grid("flips", 4, 4)
+    tree = bpy.data.node_groups.new("flip", "GeometryNodeTree")
+    for way in ("INPUT", "OUTPUT"):
+        tree.interface.new_socket("Geometry", in_out=way, socket_type="NodeSocketGeometry")
+    new, join = tree.nodes.new, tree.links.new
+    start, end, flip, time, late = new("NodeGroupInput"), new("NodeGroupOutput"), new("GeometryNodeFlipFaces"), new("GeometryNodeInputSceneTime"), new("FunctionNodeCompare")
+    late.inputs["B"].default_value = 5.5
+    join(time.outputs["Frame"], late.inputs["A"])
+    join(late.outputs[0], flip.inputs["Selection"])
+    join(start.outputs[0], flip.inputs[0])
+    join(flip.outputs[0], end.inputs[0])
+    sheet.modifiers.new("Flip", "NODES").node_group = tree
+    harness.select(sheet)
+    with harness.raises("flips has other faces in frame 6"):
+        bpy.ops.bonesmith.deformation_to_bones()
 
 
 def test_changing_topology_is_refused():

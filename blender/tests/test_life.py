@@ -1,6 +1,8 @@
 """Undo, cancel, running again, files, steps, the modal operator."""
 
 import os
+import subprocess
+import sys
 import tempfile
 from types import SimpleNamespace
 
@@ -166,7 +168,7 @@ def test_modal_operator():
 
 
 def test_words_of_progress():
-    jobs, words = harness.module("jobs"), harness.module("words")
+    words = harness.module("words")
     objects = scenes.flag()
     harness.settings(goal="COUNT", bones=12, effort="fast")
     harness.select(*objects)
@@ -288,6 +290,16 @@ def test_status_bar():
     text = harness.module("words").progress(job)
     assert text == "Deformation to Bones: weights and bones, 5 of 20, E_RMS 1.25, 30 s left in this stage", text
     return f"{len(bars)} texts"
+
+
+def test_the_zip_is_a_valid_extension():
+    """Blender's own check of extensions."""
+    import bl_pkg
+
+    program = os.path.join(os.path.dirname(bl_pkg.__file__), "cli", "blender_ext.py")
+    run = subprocess.run([sys.executable, program, "validate", str(harness.ZIP[0])], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout.strip().splitlines()[-1]
 
 
 def test_disable_and_enable():

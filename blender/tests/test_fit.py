@@ -124,12 +124,11 @@ def test_step_and_late_start_of_a_simulation():
     wanted = harness.play(objects, range(1, 41))
     # A cache that was never played: everything has to be computed from its first frame.
     objects = scenes.flag()
-    harness.settings(frames="CUSTOM", frame_start=10, frame_end=40, frame_step=5, goal="COUNT", bones=16, effort="fast")
+    harness.settings(frames="CUSTOM", frame_start=10, frame_end=40, frame_step=5, goal="COUNT", bones=16, effort="fast", original="KEEP")
     harness.select(*objects)
     bpy.ops.bonesmith.deformation_to_bones()
     armature = bpy.context.view_layer.objects.active
     frames = range(10, 41, 5)
-    objects[0].hide_set(False)
     # The cache is filled now. Two runs of a simulation are not the same to the last digit.
     cached, made = harness.play(objects, frames), harness.play(harness.results(objects), frames)
     harness.within(np.linalg.norm(made - cached, axis=-1).max(), armature["bonesmith_max_error"] * 1.01 + 1e-5, "largest error")

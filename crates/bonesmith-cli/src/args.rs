@@ -7,6 +7,7 @@ mod ddm;
 mod formats;
 mod gpu;
 mod help;
+mod motion;
 mod report;
 mod rig;
 mod skeleton;
@@ -23,6 +24,7 @@ pub use bench::{BenchTableArgs, TableArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
 pub use help::command;
+pub use motion::MotionArgs;
 pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
@@ -200,7 +202,8 @@ Examples:
   bonesmith fit walk.npz run.npz --bones 30 -o character.glb
   bonesmith fit sim.npz --rig character.glb --solve weights --add-bones 8 -o helped.glb
   bonesmith fit dance.npz --skeleton --picture dance.svg -o dance.glb
-  bonesmith fit wall.abc --pieces nodes -o wall.glb")]
+  bonesmith fit wall.abc --pieces nodes -o wall.glb
+  bonesmith fit walk.npz --root-motion plane --in-place --loop -o walk.glb")]
 pub struct FitArgs {
     /// The animation: one file, a folder or pattern of OBJ/PLY files, or a point cache and its OBJ; several are several
     /// clips of one mesh
@@ -220,6 +223,8 @@ pub struct FitArgs {
     pub rig: RigArgs,
     #[command(flatten)]
     pub skeleton: SkeletonArgs,
+    #[command(flatten)]
+    pub motion: MotionArgs,
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]
@@ -308,6 +313,8 @@ pub struct ConvertArgs {
     pub clip: Option<String>,
     #[arg(long, value_name = "N", help = formats::max_joints())]
     pub max_joints: Option<usize>,
+    #[command(flatten)]
+    pub motion: MotionArgs,
     #[command(flatten)]
     pub input: InputArgs,
 }

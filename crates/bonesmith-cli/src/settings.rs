@@ -6,11 +6,12 @@ use bonesmith::core::skeleton::{Root, SkeletonParams};
 use bonesmith::io::{Format, Needs};
 use bonesmith::refit::VertexMask;
 use bonesmith::{
-    BoneCount, BoneKind, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, ModelKind, Rest, Shape,
+    BoneCount, BoneKind, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, ModelKind, MotionOptions, Rest,
+    Shape,
 };
 
 use crate::args::{
-    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, PiecesArg, ReportArgs, RestArg, RootArg, ShapeArg,
+    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg, ReportArgs, RestArg, RootArg, ShapeArg,
     SkeletonArgs, SolverArgs, TargetArg,
 };
 use crate::errors::Usage;
@@ -328,6 +329,18 @@ pub fn eigenskin(rank: Option<usize>) -> Result<Option<usize>, Usage> {
         Some(rank) => Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}"))),
         None => Ok(rank),
     }
+}
+
+/// What is done to clips.
+pub fn motion(args: &MotionArgs) -> Result<MotionOptions, Usage> {
+    let options = args.options();
+    let message = match options.validate() {
+        Ok(()) => return Ok(options),
+        Err(_) if options.in_place => "--in-place needs --root-motion plane or full: there is no root to stand still",
+        Err(_) if options.up.is_some() => "--up is for --root-motion plane or full",
+        Err(_) => "--loop-clips is for --loop",
+    };
+    Err(Usage::new(message))
 }
 
 /// How a fit is written.

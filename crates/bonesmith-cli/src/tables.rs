@@ -2,7 +2,7 @@
 
 use bonesmith::core::fit::StopReason;
 use bonesmith::core::skeleton::SkeletonInfo;
-use bonesmith::{FitPart, Memory, Metrics, Seconds, ShapePart, SkeletonPart, Summary};
+use bonesmith::{FitPart, Memory, Metrics, MotionPart, Seconds, ShapePart, SkeletonPart, Summary};
 
 use crate::output::{Table, bytes, count, figure};
 
@@ -40,6 +40,7 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
         error_rows(&mut table, metrics);
     }
     clip_rows(&mut table, summary);
+    clip_motion_rows(&mut table, &summary.motion);
     if let Some(fit) = &summary.fit {
         fit_rows(&mut table, fit, verbose);
     }
@@ -59,6 +60,35 @@ fn clip_rows(table: &mut Table, summary: &Summary) {
         let (e_rms, frames) = (figure(clip.e_rms), count(clip.frames, "frame"));
         table.row("clip", format!("{e_rms:<9} E_RMS of {}, {frames}", clip.name));
     }
+}
+
+/// Root bone and loops.
+fn clip_motion_rows(table: &mut Table, motion: &MotionPart) {
+    if let Some(root) = &motion.root {
+        let left = if root.in_place { " taken out of" } else { " in" };
+        for clip in &root.clips {
+            let (distance, path, degrees) = (figure(clip.distance), figure(clip.path), figure(clip.degrees));
+            let what = format!("{distance} model units{left} {:?} on a path of {path}, {degrees}°: {}", root.bone, clip.name);
+            table.row("root", what);
+        }
+    }
+    for part in &motion.loops {
+        let how = match (part.seam.closing_frame, part.seam.window) {
+            (true, _) => "closing frame added".to_owned(),
+            (false, window) => format!("spread over {} at each end", count(window, "frame")),
+        };
+        let error = part.e_rms_before.map_or(String::new(), |e| format!("; E_RMS {} without it", figure(e)));
+        let (before, after) = (figure(part.seam.before), figure(part.after));
+        table.row("loop", format!("seam {before} before, {after} now, {how}{error}: {}", part.seam.clip));
+    }
+}
+
+/// The same as lines.
+pub fn motion_lines(motion: &MotionPart) -> String {
+    let mut table = Table::new(String::new());
+    clip_motion_rows(&mut table, motion);
+    let lines = table.to_string();
+    lines.strip_prefix('\n').unwrap_or(&lines).to_owned()
 }
 
 fn error_rows(table: &mut Table, metrics: &Metrics) {

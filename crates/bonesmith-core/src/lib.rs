@@ -17,6 +17,7 @@
 
 #[cfg(feature = "baselines")]
 mod baselines;
+pub mod clips;
 mod cluster;
 pub mod compress;
 pub mod corrective;

@@ -39,6 +39,7 @@ pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
 pub use error::IoError;
+pub use gltf::{StoredSkins, StoredWeights, stored_skins};
 pub use formats::{FORMATS, FormatInfo, Frames, Needs, markdown_table};
 pub use inputs::named_files;
 pub use load::{

@@ -34,11 +34,14 @@ pub fn fit(py: Python<'_>, animation: &Handle, given: &Bound<'_, PyDict>, how: H
     let options = FitOptions::from_values(&values(py, FIT, given)?).map_err(|error| errors::raise(py, error))?;
     let sequence = animation.animation(py)?;
     let (fit, reference) = run(py, &how, |observer| {
-        let reference = animation.reference(&sequence, vec![0]);
-        Ok((bonesmith::fit(&sequence, &options, observer)?, reference))
+        let fit = bonesmith::fit(&sequence, &options, observer)?;
+        let reference = animation.reference(&*fit.reference(&sequence)?, vec![0]);
+        Ok((fit, reference))
     })?;
-    let found: Vec<Warning> = fit.info.warnings.iter().cloned().map(Warning::from).collect();
+    let mut found: Vec<Warning> = fit.info.warnings.iter().cloned().map(Warning::from).collect();
+    found.extend(fit.moved.warnings.iter().cloned());
     let mut record = record("fit", &fit.info, fit.wall_secs);
+    (record["root_motion"], record["loops"]) = (json!(fit.moved.part.root), json!(fit.moved.part.loops));
     record["skeleton"] = json!(fit.skeleton);
     errors::warn(py, &found, 1)?;
     Ok(Handle::made(fit.model, Some(reference), record))
@@ -82,7 +85,9 @@ pub fn fit_clips(
         return Err(errors::raise(py, Error::Unsupported(what)));
     }
     let subject = SubjectInput::new(clips(py, &animations)?);
-    let fit = run(py, &how, |observer| bonesmith::refit::fit_clips(vec![subject], &options.params, observer))?;
+    let fit = run(py, &how, |observer| {
+        bonesmith::refit::fit_clips(vec![subject], &options.params, observer)?.with_motion(&options.motion)
+    })?;
     refitted(py, &animations, "fit", fit)
 }
 

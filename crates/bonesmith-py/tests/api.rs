@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bonesmith::options::{COMPRESS, DDM, FIT, LOAD, OptionInfo, REDUCE, REFIT, SWEEP};
+use bonesmith::options::{COMPRESS, DDM, FIT, LOAD, MOTION, OptionInfo, REDUCE, REFIT, SWEEP};
 
 /// One function of Python.
 struct Function {
@@ -70,7 +70,8 @@ fn without(options: &'static [OptionInfo], names: &[&str]) -> Vec<&'static Optio
 
 fn functions() -> Vec<Function> {
     let of_skeleton = ["skeleton", "detail", "root", "skeleton_method", "skeleton_start", "no_symmetry"];
-    let not_swept: Vec<&str> = of_skeleton.into_iter().chain(["bones", "target_error", "eigenskin"]).collect();
+    let not_swept = of_skeleton.into_iter().chain(["bones", "target_error", "eigenskin"]);
+    let not_swept: Vec<&str> = not_swept.chain(MOTION.iter().map(|option| option.name)).collect();
     let swept = SWEEP.iter().chain(without(FIT, &not_swept)).collect();
     let not_mush = ["variant", "compress", "layer_influences", "master_influences", "range_of_motion"];
     let not_mush: Vec<&str> =
@@ -299,6 +300,8 @@ fn aliases() -> String {
         ("SkeletonMethod", FIT, "skeleton_method"),
         ("Solve", REFIT, "solve"),
         ("Align", REFIT, "align"),
+        ("RootMotion", REFIT, "root_motion"),
+        ("UpAxis", REFIT, "up"),
         ("ReduceMethod", REDUCE, "method"),
         ("Laplacian", REDUCE, "laplacian"),
     ];

@@ -1,5 +1,6 @@
 //! Fitting a rig to a mesh animation.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +14,7 @@ use crate::distance::Distance;
 use crate::error::Error;
 use crate::mask::VertexMask;
 use crate::memory::Memory;
+use crate::motion::{MotionOptions, Moved, move_clips};
 use crate::saved::{Layout, Saved};
 use crate::summary::{FitPart, SkeletonPart, Summary};
 use crate::warning::Warning;
@@ -34,6 +36,8 @@ pub struct FitOptions {
     pub target_distance: Option<Distance>,
     /// How much each vertex counts: takes the place of [`FitParams::importance`].
     pub importance: VertexMask,
+    /// Root bone, clips in place, clips that loop.
+    pub motion: MotionOptions,
 }
 
 impl FitOptions {
@@ -45,6 +49,7 @@ impl FitOptions {
     /// Checks ranges and combinations that do not depend on the animation.
     pub fn validate(&self) -> Result<(), Error> {
         self.params.validate()?;
+        self.motion.validate()?;
         if let Some(skeleton) = &self.skeleton {
             skeleton::check(&self.params, skeleton)?;
         }
@@ -62,6 +67,10 @@ impl FitOptions {
         if !method.makes_rigs() && (self.skeleton.is_some() || self.eigenskin.is_some()) {
             let what =
                 format!("the method {} makes no rig: it has no skeleton and no corrective shapes", method.name());
+            return Err(Error::unsupported(what));
+        }
+        if !method.makes_rigs() && !self.motion.is_none() {
+            let what = format!("the method {} makes no rig: it has no root and no loops", method.name());
             return Err(Error::unsupported(what));
         }
         Ok(())
@@ -110,6 +119,8 @@ pub struct Fit {
     pub skeleton: Option<SkeletonInfo>,
     /// The options.
     pub options: FitOptions,
+    /// What was done to the clips.
+    pub moved: Moved,
     /// Seconds of all of it.
     pub wall_secs: f64,
     /// Memory of the process after the fit.
@@ -138,11 +149,12 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
         None => None,
     };
     rig.params_json = options.stored();
-    let model = match shapes {
+    let mut model = match shapes {
         Some(shapes) => CorrectiveRig { rig, shapes }.into(),
         None => rig.into(),
     };
-    Ok(Fit::new(model, info, skeleton, options, started))
+    let moved = move_clips(&mut model, &options.motion, Some(sequence))?;
+    Ok(Fit { moved, ..Fit::new(model, info, skeleton, options, started) })
 }
 
 /// The methods that make no rig.
@@ -172,7 +184,8 @@ impl Fit {
         started: Instant,
     ) -> Self {
         let memory = Memory::so_far();
-        Self { model, info, skeleton, options: options.clone(), wall_secs: started.elapsed().as_secs_f64(), memory }
+        let (moved, wall_secs) = (Moved::default(), started.elapsed().as_secs_f64());
+        Self { model, info, skeleton, options: options.clone(), moved, wall_secs, memory }
     }
 
     /// Writes the model and reads the file back; the extension chooses the format.
@@ -185,9 +198,15 @@ impl Fit {
         Saved::write(&self.model, path, layout, observer)
     }
 
+    /// The animation as the model shows it: in place, or with its first frame repeated, where the options say so.
+    pub fn reference<'a>(&self, sequence: &'a MeshSequence) -> Result<Cow<'a, MeshSequence>, Error> {
+        self.moved.reference(sequence, std::slice::from_ref(&(0..sequence.frame_count())))
+    }
+
     /// Measures the file against the animation: everything there is to know about the fit, as data.
     pub fn summary(&self, saved: &Saved, sequence: &MeshSequence) -> Result<Summary, Error> {
         let started = Instant::now();
+        let sequence = &*self.reference(sequence)?;
         let mut summary = match saved.has_nodes() {
             true => Summary::new(&saved.model, sequence, Some(saved.measure(sequence)?)),
             false => Summary::measured(&saved.model, &[0], sequence)?,
@@ -202,6 +221,8 @@ impl Fit {
             summary.bone_kind = self.options.params.bone_kind;
         }
         summary.warnings = self.warnings(&summary);
+        summary.warnings.extend(self.moved.warnings.iter().cloned());
+        summary.motion = self.moved.measured(&saved.model);
         summary.warnings.extend(saved.warnings.iter().cloned());
         let skeleton = self.options.skeleton.clone().zip(self.skeleton.clone());
         summary.fit = Some(FitPart {

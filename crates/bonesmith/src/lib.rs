@@ -54,6 +54,7 @@ mod info;
 mod input;
 mod mask;
 mod memory;
+mod motion;
 pub mod options;
 pub mod refit;
 mod saved;
@@ -61,6 +62,7 @@ mod scene;
 mod simplify;
 mod summary;
 mod sweep;
+pub mod targets;
 pub mod text;
 mod warning;
 
@@ -74,12 +76,14 @@ pub use bonesmith_io as io;
 pub use bonesmith_report as report;
 pub use glam;
 
+pub use bonesmith_core::clips::RootMotion;
 pub use bonesmith_core::fit::{BoneCount, Effort, FitParams, Method};
 pub use bonesmith_core::metrics::Metrics;
 #[cfg(feature = "synthetic")]
 pub use bonesmith_core::synthetic;
 pub use bonesmith_core::{
     BoneKind, Measure, MeshSequence, Model, ModelKind, ModelRef, Observer, Progress, Rig, Round, Silent, Stage,
+    UpAxis,
 };
 pub use cancel::{Cancel, Observed};
 pub use compare::{COLUMNS, Compared, comparison_json, comparison_scene};
@@ -90,6 +94,7 @@ pub use fit::{Fit, FitOptions, fit};
 pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
 pub use input::{FrameRange, Input, Rest, baked, find_clip, fitting_clip, measured_clips};
 pub use memory::Memory;
+pub use motion::{LoopPart, MotionOptions, MotionPart, Moved, RootClip, RootPart, move_clips};
 pub use saved::{COMMON_INFLUENCES, Layout, Saved, save, save_as};
 pub use scene::{REPORT_BYTES, frames_scene, model_scene, write_report};
 pub use simplify::{

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::memory::Memory;
+use crate::motion::MotionPart;
 use crate::saved::Saved;
 use crate::simplify::Simplification;
 use crate::text::{count, figure};
@@ -175,6 +176,8 @@ pub struct Summary {
     pub clips: Vec<ClipPart>,
     /// Each subject after the first, where there are several.
     pub subjects: Vec<SubjectPart>,
+    /// What was done to the clips.
+    pub motion: MotionPart,
     /// The file that was written.
     pub output: Option<OutputPart>,
 }
@@ -260,6 +263,7 @@ impl Summary {
             gpu: None,
             clips: Vec::new(),
             subjects: Vec::new(),
+            motion: MotionPart::default(),
             output: None,
         }
     }
@@ -313,6 +317,8 @@ impl Summary {
             "gpu": self.gpu,
             "clips": self.clips,
             "subjects": self.subjects,
+            "root_motion": self.motion.root,
+            "loops": self.motion.loops,
             "warnings": self.warnings.iter().map(Warning::to_json).collect::<Vec<_>>(),
             "params": self.params_json(),
         });

@@ -85,6 +85,15 @@ pub enum Warning {
         /// E_RMS on a sample.
         e_rms: f64,
     },
+    /// A clip was made to loop whose last pose is far from its first one.
+    DoesNotLoop {
+        /// The clip.
+        clip: String,
+        /// Distance of the last pose from the first one before, as E_RMS.
+        before: f64,
+        /// The largest distance of any pose from the first one, as E_RMS.
+        range: f64,
+    },
     /// A fit.
     #[serde(untagged)]
     Fit(bonesmith_core::fit::Warning),
@@ -135,6 +144,12 @@ impl std::fmt::Display for Warning {
                 "{input}: at best E_RMS {} with the rig's motion, on a sample; is it the right clip?",
                 figure(*e_rms)
             ),
+            Self::DoesNotLoop { clip, before, range } => write!(
+                f,
+                "clip {clip:?} does not loop: its last pose was E_RMS {} from the first, of at most {} in the clip; frames near its ends are bent to meet",
+                figure(*before),
+                figure(*range)
+            ),
             Self::Fit(warning) => warning.fmt(f),
             Self::File(warning) => warning.fmt(f),
         }
@@ -158,6 +173,9 @@ impl Warning {
             }
             Self::NothingToReduce { .. } => {
                 "The rig already has as few influences as were asked for; its weights are written unchanged."
+            }
+            Self::DoesNotLoop { .. } => {
+                "A motion that travels loops once its common motion is in a root bone; others need frames that begin and end alike."
             }
             Self::StillImproving { .. } => "More rounds would lower the error a little further.",
             Self::OneBonePerVertex => {

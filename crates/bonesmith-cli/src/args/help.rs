@@ -12,10 +12,10 @@ pub fn command() -> Command {
 }
 
 /// The tables that a command's options are in; the first one that has an option counts.
-fn tables(command: &str) -> [&'static [OptionInfo]; 5] {
+fn tables(command: &str) -> [&'static [OptionInfo]; 6] {
     let fit = if ["fit", "demo", "sweep"].contains(&command) { options::FIT } else { &[] };
     let refit = if command == "fit" { options::REFIT } else { &[] };
-    [options::of_command(command), fit, refit, options::LOAD, options::REPORT]
+    [options::of_command(command), fit, refit, &options::MOTION, options::LOAD, options::REPORT]
 }
 
 /// A command with help for the options that have none.
@@ -147,6 +147,7 @@ mod tests {
         let mut options = settings::fit_options(&args.solver).unwrap();
         options.skeleton = settings::skeleton(&args.skeleton, &options.params).unwrap();
         options.eigenskin = settings::eigenskin(args.eigenskin).unwrap();
+        options.motion = args.motion.options();
         assert_eq!(options, FitOptions::default());
         assert_eq!(options.params, FitParams::default());
     }

@@ -16,6 +16,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
     let input = settings::input(paths, args.input)?;
     let layout = settings::skins(args.max_joints, 1)?;
+    let motion = settings::motion(&args.motion)?;
     let output = match layout {
         Layout::Skin => settings::any_output(output)?,
         _ => {
@@ -42,13 +43,20 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         return Err(Usage::new(format!("--max-joints divides a plain rig, and this file holds {what}")).into());
     }
     session.stage(Stage::Writing)?;
-    let model = session.take(simplified_for(model, &output));
+    let mut model = session.take(simplified_for(model, &output));
+    if is_animation && !motion.is_none() {
+        let message = "--root-motion and --loop change the clips of a rig; this file holds an animation";
+        return Err(Usage::new(message).hint("fit makes a rig of it").into());
+    }
+    let moved = bonesmith::move_clips(&mut model, &motion, None)?;
+    moved.warnings.iter().for_each(|warning| session.warn_of(warning));
     session.take(bonesmith::save_as(&model, &output, layout)?);
     session.finish_progress();
     if !session.quiet {
         let what = if is_animation { "an animation" } else { "a rig" };
         let size = bonesmith::io::file_bytes(&output);
         print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
+        print(&crate::tables::motion_lines(&moved.part))?;
     }
     Ok(Outcome::Done)
 }

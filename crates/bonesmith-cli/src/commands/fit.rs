@@ -54,6 +54,11 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let picture = settings::picture(args.skeleton.picture)?;
     let input = settings::input(args.inputs, args.input)?;
     options.eigenskin = settings::eigenskin(args.eigenskin)?;
+    options.motion = settings::motion(&args.motion)?;
+    if args.pieces == PiecesArg::Nodes && !options.motion.is_none() {
+        let message = "--root-motion and --loop are for bones: not with --pieces nodes";
+        return Err(Usage::new(message).into());
+    }
     let layout = settings::layout(args.pieces, args.max_joints, &options)?;
     let output = settings::output(args.output, settings::fit_needs(&options, layout));
     let output = output.map_err(|usage| match (makes_rigs, options.eigenskin, layout) {
@@ -93,6 +98,7 @@ pub fn fit_and_write(
         save_picture(rig, path)?;
     }
     let mut summary = fit.summary(&saved, sequence)?;
+    let sequence = &*fit.reference(sequence)?;
     summary.command = command;
     summary.seconds.add_load(load_secs);
     let scene = |summary: &Summary, session: &mut Session| {

@@ -36,7 +36,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.check_outputs()?;
     let fit = match &rig {
         Some(rig) => bonesmith::refit::refit(rig, subjects, &plan.refit, session)?,
-        None => fit_clips(subjects, &plan.fit, session)?,
+        None => fit_clips(subjects, &plan.fit, session)?.with_motion(&plan.motion)?,
     };
     let saved = fit.save(&outputs, session)?;
     let mut summaries = fit.summaries(&saved)?;

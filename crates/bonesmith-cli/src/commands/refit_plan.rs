@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bonesmith::core::refit::{RefitParams, Solve};
 use bonesmith::io::Needs;
 use bonesmith::refit::{Align, RefitOptions};
-use bonesmith::{BoneCount, BoneKind, Error, FitParams, Input, Method, ModelKind};
+use bonesmith::{BoneCount, BoneKind, Error, FitParams, Input, Method, ModelKind, MotionOptions};
 
 use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
 use crate::errors::Usage;
@@ -25,6 +25,8 @@ pub struct Plan {
     pub fit: FitParams,
     /// Options with one.
     pub refit: RefitOptions,
+    /// What is done to the clips.
+    pub motion: MotionOptions,
 }
 
 impl Plan {
@@ -37,13 +39,16 @@ impl Plan {
             input,
             report,
             json,
+            motion,
             skeleton: _,
             eigenskin: _,
             pieces: _,
             max_joints: _,
         } = args;
         let fit = settings::solver(&solver)?;
-        let refit = refit_options(&solver, &rig, &fit)?;
+        let mut refit = refit_options(&solver, &rig, &fit)?;
+        let motion = settings::motion(&motion)?;
+        refit.motion = motion.clone();
         let clips: Vec<PathBuf> =
             inputs.iter().chain(rig.subject.iter().flat_map(|s| s.clips.iter().chain([&s.rest]))).cloned().collect();
         let input = settings::input(clips, input)?;
@@ -56,7 +61,7 @@ impl Plan {
         let output = settings::output(output, Needs::of(ModelKind::Rig).influences(influences))?;
         let json = settings::json(json)?;
         let report = settings::report(&report)?;
-        let plan = Self { rig: given, inputs, subjects: rig.subject, input, output, report, fit, refit };
+        let plan = Self { rig: given, inputs, subjects: rig.subject, input, output, report, fit, refit, motion };
         plan.check_subjects()?;
         plan.outputs().iter().try_for_each(|(output, _)| settings::writable(output))?;
         Ok((plan, json))

@@ -117,6 +117,23 @@ impl SparseWeights {
         rows
     }
 
+    /// Weights that are whole multiples of 1 / `levels` and sum to one there, as an engine stores them in 8 bits (255) or 16 (65535): each
+    /// is rounded down, and what is missing goes to those with the largest remainders. Order and bones stay; a weight may become 0.
+    pub fn quantised(&self, levels: u32) -> Self {
+        let mut weights = vec![0.0f32; self.weights.len()];
+        for (own, row) in self.weights.chunks_exact(self.slots.max(1)).zip(weights.chunks_exact_mut(self.slots.max(1))) {
+            let sum: f64 = own.iter().map(|w| f64::from(*w)).sum();
+            let exact: Vec<f64> = own.iter().map(|w| f64::from(*w) / sum.max(1e-300) * f64::from(levels)).collect();
+            let mut whole: Vec<u32> = exact.iter().map(|x| x.floor() as u32).collect();
+            let missing = levels.saturating_sub(whole.iter().sum());
+            let mut order: Vec<usize> = (0..own.len()).collect();
+            order.sort_by(|&a, &b| (exact[b] - exact[b].floor()).total_cmp(&(exact[a] - exact[a].floor())).then(a.cmp(&b)));
+            order.iter().cycle().take(missing as usize).for_each(|&k| whole[k] += 1);
+            row.iter_mut().zip(&whole).for_each(|(w, n)| *w = (f64::from(*n) / f64::from(levels)) as f32);
+        }
+        Self { slots: self.slots, bones: self.bones.clone(), weights }
+    }
+
     /// N.
     pub fn vertex_count(&self) -> usize {
         self.weights.len().checked_div(self.slots).unwrap_or(0)
@@ -233,6 +250,26 @@ impl SparseWeights {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantised_weights_sum_to_one_in_whole_steps() {
+        let mut weights = SparseWeights::new(3, 4);
+        weights.set(0, &[(0, 1.0), (1, 1.0), (2, 1.0)]);
+        weights.set(1, &[(3, 0.9989), (1, 0.0004), (2, 0.0004), (0, 0.0003)]);
+        weights.set(2, &[(5, 1.0)]);
+        for levels in [255u32, 65535] {
+            let stored = weights.quantised(levels);
+            stored.check(6).unwrap();
+            for i in 0..3 {
+                let steps: Vec<f64> = stored.of(i).map(|(_, w)| (f64::from(w) * f64::from(levels)).round()).collect();
+                assert_eq!(steps.iter().sum::<f64>(), f64::from(levels), "vertex {i}: {steps:?}");
+                let moved = weights.of(i).zip(stored.of(i)).map(|((_, a), (_, b))| f64::from((a - b).abs()));
+                assert!(moved.fold(0.0, f64::max) <= 1.0 / f64::from(levels) + 1e-7);
+            }
+        }
+        let thirds: Vec<f32> = weights.quantised(255).of(0).map(|(_, w)| (w * 255.0).round()).collect();
+        assert_eq!(thirds, [85.0, 85.0, 85.0]);
+    }
     use proptest::prelude::*;
 
     proptest! {

@@ -19,7 +19,7 @@ mod write;
 /// Ending of the name of a node that marks where a leaf bone ends.
 const TIP: &str = "_tip";
 
-pub use read::{list_meshes, load, load_sequence};
+pub use read::{StoredSkins, StoredWeights, list_meshes, load, load_sequence, stored_skins};
 pub use write::{
     MAX_INFLUENCES, save_corrective, save_ddm, save_pieces, save_rig, save_sequence, save_skins, save_two_layer,
 };

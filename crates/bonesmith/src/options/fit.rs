@@ -1,5 +1,6 @@
 //! Options of fits out of values by name.
 
+use bonesmith_core::clips::RootMotion;
 use bonesmith_core::fit::{BoneCount, FitParams, Norm};
 use bonesmith_core::refit::{RefitParams, Solve};
 use bonesmith_core::skeleton::{Root, SkeletonParams};
@@ -9,6 +10,7 @@ use super::Values;
 use crate::distance::Distance;
 use crate::error::Error;
 use crate::fit::FitOptions;
+use crate::motion::MotionOptions;
 use crate::refit::{Align, RefitOptions};
 
 impl FitOptions {
@@ -47,6 +49,7 @@ impl FitOptions {
             eigenskin: values.get("eigenskin")?,
             target_distance: target.1,
             importance: values.mask("importance")?,
+            motion: MotionOptions::from_values(values)?,
         };
         options.validate()?;
         Ok(options)
@@ -145,7 +148,23 @@ impl RefitOptions {
             rig_clips: values.or("rig_clip", Vec::new())?,
             lock_bones: values.or("lock_bones", Vec::new())?,
             lock_vertices: values.mask("lock_vertices")?,
+            motion: MotionOptions::from_values(values)?,
         })
+    }
+}
+
+impl MotionOptions {
+    /// Of the values of [`super::MOTION`]. Combinations are checked.
+    pub fn from_values(values: &Values) -> Result<Self, Error> {
+        let options = Self {
+            root: values.or("root_motion", RootMotion::None)?,
+            up: values.get("up")?,
+            in_place: values.or("in_place", false)?,
+            close: values.or("loop", false)?,
+            loop_clips: values.or("loop_clips", Vec::new())?,
+        };
+        options.validate()?;
+        Ok(options)
     }
 }
 

@@ -3,6 +3,50 @@
 use super::OptionInfo;
 use super::tables::option;
 
+/// Of clips: shared by `fit`, by a fit that starts from a rig, and by `convert`.
+pub const MOTION: [OptionInfo; 5] = [
+    option(
+        "root_motion",
+        "RootMotion",
+        "\"none\"",
+        "",
+        "none, plane or full",
+        "Put the common motion of the model into one root bone: plane takes translation in the ground plane and rotation about the up axis, full all of it",
+    ),
+    option(
+        "up",
+        "UpAxis | None",
+        "null",
+        "the file's own, else y",
+        "y or z",
+        "The axis that points up, for `root_motion`",
+    ),
+    option(
+        "in_place",
+        "bool",
+        "false",
+        "",
+        "true or false",
+        "With `root_motion`: write clips in which the root bone stands still",
+    ),
+    option(
+        "loop",
+        "bool",
+        "false",
+        "",
+        "true or false",
+        "Make the last pose equal the first: a small difference is spread over frames near both ends; a clip whose first frame follows its last gets a closing frame. With `root_motion` the root goes on",
+    ),
+    option(
+        "loop_clips",
+        "Sequence[str]",
+        "[]",
+        "all",
+        "a list of names",
+        "With `loop`: only these clips, separated by commas",
+    ),
+];
+
 /// Of a fit that starts from a rig: `fit` with an existing rig.
 pub const REFIT: &[OptionInfo] = &[
     option(
@@ -134,6 +178,11 @@ pub const REFIT: &[OptionInfo] = &[
         "0 to 1",
         "Stop when a round lowers the error by less than this fraction",
     ),
+    MOTION[0],
+    MOTION[1],
+    MOTION[2],
+    MOTION[3],
+    MOTION[4],
 ];
 
 /// Of `reduce`.

@@ -1,7 +1,7 @@
 //! Tables of options: fits of animations, files, reports.
 
 use super::OptionInfo;
-use super::rig_tables::{COMPRESS, DDM, REDUCE};
+use super::rig_tables::{COMPRESS, DDM, MOTION, REDUCE};
 
 /// One row: name, type, default, what the default stands for, values, help.
 pub(super) const fn option(
@@ -200,6 +200,11 @@ pub const FIT: &[OptionInfo] = &[
         "true or false",
         "Do not name mirror pairs of a symmetric model _l and _r",
     ),
+    MOTION[0],
+    MOTION[1],
+    MOTION[2],
+    MOTION[3],
+    MOTION[4],
 ];
 
 /// Of `sweep`, beside those of a fit with free bones.

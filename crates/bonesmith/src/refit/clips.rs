@@ -12,6 +12,7 @@ use glam::DAffine3;
 use super::{RefitOptions, RigMismatch, SubjectInput, align};
 use crate::error::Error;
 use crate::input::Input;
+use crate::motion::Moved;
 use crate::warning::{Noted, Warning};
 
 /// One body to fit: all its clips end to end, in the space of the rig.
@@ -35,6 +36,19 @@ impl Body {
     pub(super) fn take_rest(&mut self, rig: &Rig) -> Result<(), Error> {
         if !self.own_rest {
             self.sequence = self.sequence.clone().with_rest(rig.rest.clone().into())?;
+        }
+        Ok(())
+    }
+
+    /// Becomes what the clips show after `moved`.
+    pub(super) fn take_motion(&mut self, moved: &Moved) -> Result<(), Error> {
+        if !moved.changes_frames() {
+            return Ok(());
+        }
+        let frames: Vec<_> = self.spans.iter().map(|span| span.frames.clone()).collect();
+        self.sequence = moved.reference(&self.sequence, &frames)?.into_owned();
+        for (span, frames) in self.spans.iter_mut().zip(moved.spans(&frames)) {
+            span.frames = frames;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::memory::Memory;
+use crate::motion::{MotionOptions, Moved, move_clips};
 use crate::saved::{Layout, Saved};
 use crate::summary::{ClipPart, FitPart, SubjectPart, Summary};
 use crate::warning::Warning;
@@ -86,6 +87,8 @@ pub struct RefitOptions {
     pub lock_bones: Vec<String>,
     /// Vertices whose weights stay.
     pub lock_vertices: VertexMask,
+    /// Root bone, clips in place, clips that loop.
+    pub motion: MotionOptions,
 }
 
 impl RefitOptions {
@@ -107,6 +110,8 @@ pub struct Refit {
     pub rigs: Vec<Rig>,
     /// What each was fitted to.
     pub bodies: Vec<Body>,
+    /// What was done to the clips of each.
+    pub moved: Vec<Moved>,
     /// The record of the fit.
     pub info: FitInfo,
     /// What should be known.
@@ -129,6 +134,7 @@ pub fn refit(
     observer: &mut dyn Observer,
 ) -> Result<Refit, Error> {
     options.params.validate()?;
+    options.motion.validate()?;
     let mut warnings = Vec::new();
     let bodies = clips::bodies(Some((rig, options)), subjects, &mut warnings, observer)?;
     let locks = locks::locks(rig, options)?;
@@ -139,7 +145,7 @@ pub fn refit(
         warnings.push(Warning::OneBonePerVertex);
     }
     let params = json!(options.params);
-    Ok(Refit::new(Some(rig), rigs, bodies, info, params, "bonesmith", warnings, started))
+    Refit::new(Some(rig), rigs, bodies, info, params, "bonesmith", warnings, started).with_motion(&options.motion)
 }
 
 /// Fits one set of bones to several clips, and shares the weights among several subjects.
@@ -213,7 +219,26 @@ impl Refit {
             rig.params_json = json!({ "version": crate::VERSION, "fit": params }).to_string();
         }
         warnings.extend(info.warnings.iter().cloned().map(Warning::from));
-        Self { rigs, bodies, info, warnings, params, method, wall_secs, memory }
+        Self { rigs, bodies, moved: Vec::new(), info, warnings, params, method, wall_secs, memory }
+    }
+
+    /// The same with a root bone, clips in place, or clips that loop. Each body is then what its clips show.
+    pub fn with_motion(mut self, options: &MotionOptions) -> Result<Self, Error> {
+        if options.is_none() {
+            return Ok(self);
+        }
+        let rigs = std::mem::take(&mut self.rigs);
+        for (rig, body) in rigs.into_iter().zip(&mut self.bodies) {
+            let mut model = Model::from(rig);
+            let moved = move_clips(&mut model, options, Some(&body.sequence))?;
+            body.take_motion(&moved)?;
+            if let Model::Rig(rig) = model {
+                self.rigs.push(rig);
+            }
+            self.warnings.extend(moved.warnings.iter().cloned());
+            self.moved.push(moved);
+        }
+        Ok(self)
     }
 
     /// Writes each rig to its file, and reads the files back.
@@ -238,6 +263,9 @@ impl Refit {
             first.seconds.total = self.wall_secs + export;
             first.seconds.evaluate = read + started.elapsed().as_secs_f64();
             first.warnings = self.warnings.clone();
+            if let Some((moved, saved)) = self.moved.first().zip(saved.first()) {
+                first.motion = moved.measured(&saved.model);
+            }
             for warning in saved.iter().flat_map(|saved| &saved.warnings) {
                 if !first.warnings.contains(warning) {
                     first.warnings.push(warning.clone());

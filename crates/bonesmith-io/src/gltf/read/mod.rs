@@ -9,6 +9,7 @@ mod model;
 mod primitive;
 mod scene;
 mod shapes;
+mod stored;
 mod surface;
 mod track;
 mod two_layer;
@@ -26,6 +27,7 @@ use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
 use self::document::Document;
+pub use self::stored::{StoredSkins, StoredWeights, stored_skins};
 use self::model::Model;
 use self::track::{Motion, Track, gap_secs, snap};
 use super::TIP;

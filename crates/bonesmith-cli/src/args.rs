@@ -3,6 +3,7 @@
 //! `bonesmith::options`.
 
 mod bench;
+mod check;
 mod ddm;
 mod formats;
 mod gpu;
@@ -21,6 +22,7 @@ use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use bench::{BenchTableArgs, TableArgs};
+pub use check::{CheckArgs, TargetArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
 pub use help::command;
@@ -91,6 +93,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Show what a file holds
     Info(InfoArgs),
+    /// List what engines object to in a file
+    Check(CheckArgs),
     /// Write a rig or a mesh animation in another format
     Convert(ConvertArgs),
     /// Measure speed and error on known sequences
@@ -224,6 +228,8 @@ pub struct FitArgs {
     #[command(flatten)]
     pub skeleton: SkeletonArgs,
     #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
     pub motion: MotionArgs,
     #[command(flatten)]
     pub input: InputArgs,
@@ -313,6 +319,8 @@ pub struct ConvertArgs {
     pub clip: Option<String>,
     #[arg(long, value_name = "N", help = formats::max_joints())]
     pub max_joints: Option<usize>,
+    #[command(flatten)]
+    pub target: TargetArgs,
     #[command(flatten)]
     pub motion: MotionArgs,
     #[command(flatten)]

@@ -88,6 +88,7 @@ fn work(command: Command, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::View(args) => commands::view::run(args, session),
         Command::Compare(args) => commands::compare::run(args, session),
         Command::Info(args) => commands::info::run(args, session),
+        Command::Check(args) => commands::check::run(args, session),
         Command::Convert(args) => commands::convert::run(args, session),
         Command::Bench(args) => bench(args.what, None, session),
         Command::Completions { shell } => commands::shell::completions(shell),

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use bonesmith::core::skeleton::{Root, SkeletonParams};
 use bonesmith::io::{Format, Needs};
 use bonesmith::refit::VertexMask;
+use bonesmith::targets::{Rule, Target};
 use bonesmith::{
-    BoneCount, BoneKind, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, ModelKind, MotionOptions, Rest,
-    Shape,
+    BoneCount, BoneKind, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, ModelKind, MotionOptions,
+    Rest, Shape,
 };
 
 use crate::args::{
-    BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg, ReportArgs, RestArg, RootArg, ShapeArg,
-    SkeletonArgs, SolverArgs, TargetArg,
+    BoneKindArg, BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg, ReportArgs, RestArg,
+    RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
 };
 use crate::errors::Usage;
 
@@ -328,6 +329,46 @@ pub fn eigenskin(rank: Option<usize>) -> Result<Option<usize>, Usage> {
     match rank.filter(|rank| !(1..=most).contains(rank)) {
         Some(rank) => Err(Usage::new(format!("--eigenskin is {rank}; it must be 1 to {most}"))),
         None => Ok(rank),
+    }
+}
+
+/// The engine that a fit is for: the format must be one that it imports, and influences are at most as many as it takes.
+pub fn engine(args: &TargetArgs, output: &Path, solver: &mut SolverArgs) -> Result<Option<&'static Target>, Usage> {
+    let Some(target) = args.target() else { return Ok(None) };
+    imports(target, output)?;
+    if let Some(most) = target.max_influences() {
+        match solver.influences {
+            None => {
+                solver.influences =
+                    Some(InfluencesArg::AtMost(most.min(FitParams::default().influences.unwrap_or(most))))
+            }
+            Some(InfluencesArg::AtMost(k)) if k <= most => {}
+            _ => {
+                let message = format!("{} takes at most {most} influences per vertex", target.title);
+                return Err(Usage::new(message).hint(format!("use --influences {most}, or leave it out")));
+            }
+        }
+    }
+    if target.limits.iter().any(|limit| limit.rule == Rule::NoScale) {
+        match solver.bone_kind {
+            None | Some(BoneKindArg::Rigid) => solver.bone_kind = Some(BoneKindArg::Rigid),
+            Some(_) => {
+                let message = format!("{} takes bones without scale", target.title);
+                return Err(Usage::new(message).hint("use --bone-kind rigid, or leave it out"));
+            }
+        }
+    }
+    Ok(Some(target))
+}
+
+/// Refuses a format that an engine does not import.
+pub fn imports(target: &Target, output: &Path) -> Result<(), Usage> {
+    match Format::from_extension(output).filter(|format| !target.files().contains(format)) {
+        Some(format) => {
+            let kinds = Format::endings(target.files());
+            Err(Usage::new(format!("{} does not import {}; it takes {kinds}", target.title, format.name())))
+        }
+        None => Ok(()),
     }
 }
 

@@ -68,7 +68,8 @@ fn clip_motion_rows(table: &mut Table, motion: &MotionPart) {
         let left = if root.in_place { " taken out of" } else { " in" };
         for clip in &root.clips {
             let (distance, path, degrees) = (figure(clip.distance), figure(clip.path), figure(clip.degrees));
-            let what = format!("{distance} model units{left} {:?} on a path of {path}, {degrees}°: {}", root.bone, clip.name);
+            let what =
+                format!("{distance} model units{left} {:?} on a path of {path}, {degrees}°: {}", root.bone, clip.name);
             table.row("root", what);
         }
     }

@@ -82,8 +82,7 @@ pub use bonesmith_core::metrics::Metrics;
 #[cfg(feature = "synthetic")]
 pub use bonesmith_core::synthetic;
 pub use bonesmith_core::{
-    BoneKind, Measure, MeshSequence, Model, ModelKind, ModelRef, Observer, Progress, Rig, Round, Silent, Stage,
-    UpAxis,
+    BoneKind, Measure, MeshSequence, Model, ModelKind, ModelRef, Observer, Progress, Rig, Round, Silent, Stage, UpAxis,
 };
 pub use cancel::{Cancel, Observed};
 pub use compare::{COLUMNS, Compared, comparison_json, comparison_scene};

@@ -37,7 +37,9 @@ impl MotionOptions {
     /// Checks combinations.
     pub fn validate(&self) -> Result<(), Error> {
         if self.root == RootMotion::None && self.in_place {
-            return Err(Error::unsupported("in_place needs root_motion plane or full: there is no root to stand still"));
+            return Err(Error::unsupported(
+                "in_place needs root_motion plane or full: there is no root to stand still",
+            ));
         }
         if self.root == RootMotion::None && self.up.is_some() {
             return Err(Error::unsupported("up is an option of root_motion plane or full"));
@@ -136,7 +138,10 @@ pub fn move_clips(
     };
     if let Some(name) = options.loop_clips.iter().find(|name| !rig.clips.iter().any(|clip| clip.name == **name)) {
         let clips: Vec<&str> = rig.clips.iter().map(|clip| clip.name.as_str()).collect();
-        return Err(Error::unsupported(format!("loop_clips: no clip is named {name:?}; there are {}", clips.join(", "))));
+        return Err(Error::unsupported(format!(
+            "loop_clips: no clip is named {name:?}; there are {}",
+            clips.join(", ")
+        )));
     }
     let mut moved = Moved { closed: vec![false; rig.clips.len()], ..Moved::default() };
     let up = options.up.or(rig.surface.space.up).unwrap_or(UpAxis::Y);
@@ -154,11 +159,8 @@ pub fn move_clips(
     }
     if let Some(root) = &root {
         let names = rig.clips.iter().map(|clip| clip.name.clone()).collect::<Vec<_>>();
-        let tracks: Vec<Vec<DAffine3>> = rig
-            .clips
-            .iter()
-            .map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)[root.bone]).collect())
-            .collect();
+        let tracks: Vec<Vec<DAffine3>> =
+            rig.clips.iter().map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)[root.bone]).collect()).collect();
         if options.in_place {
             clips::stand_still(rig, root.bone);
         }

@@ -90,7 +90,19 @@ mod tests {
     /// The other way round: what the command line has and the tables do not is about files, and is listed here.
     #[test]
     fn every_option_of_the_command_line_is_in_a_table_or_is_about_files() {
-        let files = ["help", "output", "report", "json", "rig", "subject", "pieces", "max_joints", "picture", "shape"];
+        let files = [
+            "help",
+            "output",
+            "report",
+            "json",
+            "rig",
+            "subject",
+            "pieces",
+            "max_joints",
+            "picture",
+            "shape",
+            "target",
+        ];
         let inputs = ["examples", "normalise", "delta_mush"];
         for (name, _) in options::COMMANDS {
             let all = command();

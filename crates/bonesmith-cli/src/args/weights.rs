@@ -6,7 +6,7 @@ use bonesmith_core::mesh::laplacian::Laplacian;
 use bonesmith_core::reduce::ReduceMethod;
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, JsonArgs, ReportArgs, formats};
+use super::{InputArgs, JsonArgs, ReportArgs, TargetArgs, formats};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -37,6 +37,8 @@ pub struct ReduceArgs {
     /// Accept weights of an npz that are negative or do not sum to 1, and correct them
     #[arg(long)]
     pub normalise: bool,
+    #[command(flatten)]
+    pub target: TargetArgs,
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]

@@ -17,6 +17,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let input = settings::input(paths, args.input)?;
     let layout = settings::skins(args.max_joints, 1)?;
     let motion = settings::motion(&args.motion)?;
+    let target = args.target.target();
     let output = match layout {
         Layout::Skin => settings::any_output(output)?,
         _ => {
@@ -49,6 +50,12 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         return Err(Usage::new(message).hint("fit makes a rig of it").into());
     }
     let moved = bonesmith::move_clips(&mut model, &motion, None)?;
+    if is_animation && target.is_some() {
+        return Err(Usage::new("--target is for rigs; this file holds an animation")
+            .hint("fit makes a rig of it")
+            .into());
+    }
+    let layout = super::suit(&mut model, target, &output, layout, session)?;
     moved.warnings.iter().for_each(|warning| session.warn_of(warning));
     session.take(bonesmith::save_as(&model, &output, layout)?);
     session.finish_progress();

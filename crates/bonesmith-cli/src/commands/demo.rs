@@ -34,6 +34,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let target = Target {
         output: rig_path.clone(),
         layout: Layout::Skin,
+        engine: None,
         picture: None,
         report: Some(ReportTarget { path: page.clone(), max_bytes: REPORT_BYTES }),
         json: json.clone(),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use bonesmith::targets::Target as Engine;
 use bonesmith::{FitOptions, Layout, MeshSequence, Summary};
 use bonesmith_core::Stage;
 
@@ -16,12 +17,13 @@ use crate::settings::{self, JsonTarget, ReportTarget};
 pub struct Target {
     pub output: PathBuf,
     pub layout: Layout,
+    pub engine: Option<&'static Engine>,
     pub picture: Option<PathBuf>,
     pub report: Option<ReportTarget>,
     pub json: Option<JsonTarget>,
 }
 
-pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     if args.rig.is_used() || refit::are_several_clips(&args.inputs)? {
         if args.skeleton.skeleton {
             let message =
@@ -43,6 +45,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         settings::plain_errors(&args.solver, "--rig, nor with several animations")?;
         return refit::run(args, session);
     }
+    let engine = settings::engine(&args.target, &args.output, &mut args.solver)?;
     let mut options = settings::fit_options(&args.solver)?;
     let (method, makes_rigs) = (options.params.method, options.params.method.makes_rigs());
     if !makes_rigs && (args.skeleton.skeleton || args.eigenskin.is_some()) {
@@ -79,7 +82,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
-    let target = Target { output, layout, picture, report, json };
+    let target = Target { output, layout, engine, picture, report, json };
     Ok(super::outcome(&fit_and_write("fit", &sequence, load_secs, &options, &target, session)?))
 }
 
@@ -92,8 +95,9 @@ pub fn fit_and_write(
     target: &Target,
     session: &mut Session,
 ) -> anyhow::Result<Summary> {
-    let fit = bonesmith::fit(sequence, options, session)?;
-    let saved = fit.save_as(&target.output, target.layout, session)?;
+    let mut fit = bonesmith::fit(sequence, options, session)?;
+    let layout = super::suit(&mut fit.model, target.engine, &target.output, target.layout, session)?;
+    let saved = fit.save_as(&target.output, layout, session)?;
     if let (Some(path), Some(rig)) = (&target.picture, fit.model.view().rig()) {
         save_picture(rig, path)?;
     }

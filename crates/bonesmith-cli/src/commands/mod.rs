@@ -1,6 +1,7 @@
 //! One file per command: takes parsed arguments, resolves them, has the library do the work, and shows the result.
 
 pub mod bench;
+pub mod check;
 pub mod compare;
 pub mod compress;
 pub mod convert;
@@ -17,8 +18,9 @@ mod simplify;
 pub mod sweep;
 pub mod view;
 
-use bonesmith::Summary;
 use bonesmith::report::Scene;
+use bonesmith::targets::{Target, suited};
+use bonesmith::{Layout, Model, Summary};
 use bonesmith_core::Stage;
 
 use crate::errors::Outcome;
@@ -88,6 +90,23 @@ pub fn write_page_and_print(
         true => Ok(()),
         false => print(&format!("  written  {written}\n")),
     }
+}
+
+/// Changes a model so that the target accepts it, and says what was changed. Returns the layout: that of the user, or what the target needs.
+pub fn suit(
+    model: &mut Model,
+    target: Option<&'static Target>,
+    output: &std::path::Path,
+    layout: Layout,
+    session: &mut Session,
+) -> anyhow::Result<Layout> {
+    let Some(target) = target else { return Ok(layout) };
+    let done = suited(model, target, output)?;
+    if !done.changes.is_empty() && !session.quiet {
+        session.finish_progress();
+        crate::output::emit(&format!("note: for {}: {}", target.title, done.changes.join("; ")));
+    }
+    Ok(if layout == Layout::Skin { done.layout } else { layout })
 }
 
 /// 1 when a requested error was not reached.

@@ -3,11 +3,11 @@
 use bonesmith::core::mesh::laplacian::Laplacian;
 use bonesmith::core::reduce::ReduceParams;
 use bonesmith::io::Needs;
-use bonesmith::{ModelKind, Shape};
+use bonesmith::{Layout, ModelKind, Shape};
 
 use super::simplify::{self, Target};
 use crate::args::ReduceArgs;
-use crate::errors::Outcome;
+use crate::errors::{Outcome, Usage};
 use crate::session::Session;
 use crate::settings;
 
@@ -22,6 +22,14 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         ..defaults
     };
     params.validate()?;
+    let engine = args.target.target();
+    if let Some(target) = engine {
+        settings::imports(target, &args.output)?;
+        if let Some(most) = target.max_influences().filter(|most| params.influences > *most) {
+            let message = format!("{} takes at most {most} influences per vertex", target.title);
+            return Err(Usage::new(message).hint(format!("use --influences {most}")).into());
+        }
+    }
     let json = settings::json(args.json)?;
     let output = settings::output(args.output, Needs::of(ModelKind::Rig).influences(Some(params.influences)))?;
     let report = settings::report(&args.report)?;
@@ -30,6 +38,10 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.claim(&inputs, std::slice::from_ref(&output), json.as_ref(), report.as_ref())?;
 
     let (source, load_secs) = simplify::read(args.rig, &examples, args.normalise, session)?;
-    let made = bonesmith::reduce(&source, &params, session)?;
+    let mut made = bonesmith::reduce(&source, &params, session)?;
+    if super::suit(&mut made.model, engine, &output, Layout::Skin, session)? != Layout::Skin {
+        let message = format!("{} bones are too many for one skin there", source.rig.bone_count());
+        return Err(Usage::new(message).hint("write it without --target, then use convert --target").into());
+    }
     simplify::finish(made, &source, load_secs, &Target { output, shape: Shape::Runtime, report, json }, session)
 }

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bonesmith::refit::{SubjectInput, fit_clips, read_clips};
+use bonesmith::{Layout, Model};
 use bonesmith_core::Stage;
 
 use super::refit_plan::Plan;
 use crate::args::FitArgs;
-use crate::errors::Outcome;
+use crate::errors::{Outcome, Usage};
 use crate::session::Session;
 use crate::settings;
 
@@ -34,10 +35,22 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let subjects = subjects(&plan, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
-    let fit = match &rig {
+    let mut fit = match &rig {
         Some(rig) => bonesmith::refit::refit(rig, subjects, &plan.refit, session)?,
         None => fit_clips(subjects, &plan.fit, session)?.with_motion(&plan.motion)?,
     };
+    for (rig, output) in fit.rigs.iter_mut().zip(&outputs) {
+        let mut model = Model::from(rig.clone());
+        let layout = super::suit(&mut model, plan.engine, output, Layout::Skin, session)?;
+        if layout != Layout::Skin {
+            let message =
+                format!("{} bones are too many for one skin, and several clips are written as one", rig.bone_count());
+            return Err(Usage::new(message).hint("write it without --target, then use convert --target").into());
+        }
+        if let Model::Rig(suited) = model {
+            *rig = suited;
+        }
+    }
     let saved = fit.save(&outputs, session)?;
     let mut summaries = fit.summaries(&saved)?;
     summaries[0].seconds.add_load(load_secs);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use bonesmith::core::refit::{RefitParams, Solve};
 use bonesmith::io::Needs;
 use bonesmith::refit::{Align, RefitOptions};
+use bonesmith::targets::Target;
 use bonesmith::{BoneCount, BoneKind, Error, FitParams, Input, Method, ModelKind, MotionOptions};
 
 use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
@@ -27,6 +28,8 @@ pub struct Plan {
     pub refit: RefitOptions,
     /// What is done to the clips.
     pub motion: MotionOptions,
+    /// The engine that the files are for.
+    pub engine: Option<&'static Target>,
 }
 
 impl Plan {
@@ -34,17 +37,19 @@ impl Plan {
         let FitArgs {
             inputs,
             output,
-            solver,
+            mut solver,
             rig,
             input,
             report,
             json,
             motion,
+            target,
             skeleton: _,
             eigenskin: _,
             pieces: _,
             max_joints: _,
         } = args;
+        let engine = settings::engine(&target, &output, &mut solver)?;
         let fit = settings::solver(&solver)?;
         let mut refit = refit_options(&solver, &rig, &fit)?;
         let motion = settings::motion(&motion)?;
@@ -61,7 +66,8 @@ impl Plan {
         let output = settings::output(output, Needs::of(ModelKind::Rig).influences(influences))?;
         let json = settings::json(json)?;
         let report = settings::report(&report)?;
-        let plan = Self { rig: given, inputs, subjects: rig.subject, input, output, report, fit, refit, motion };
+        let plan =
+            Self { rig: given, inputs, subjects: rig.subject, input, output, report, fit, refit, motion, engine };
         plan.check_subjects()?;
         plan.outputs().iter().try_for_each(|(output, _)| settings::writable(output))?;
         Ok((plan, json))

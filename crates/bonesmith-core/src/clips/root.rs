@@ -235,9 +235,7 @@ mod tests {
     }
 
     fn walk(up: DVec3, forward: DVec3) -> impl Fn(usize) -> DAffine3 {
-        move |t| {
-            DAffine3::from_translation(forward * t as f64) * DAffine3::from_axis_angle(up, 0.2 * t as f64)
-        }
+        move |t| DAffine3::from_translation(forward * t as f64) * DAffine3::from_axis_angle(up, 0.2 * t as f64)
     }
 
     #[test]
@@ -268,9 +266,8 @@ mod tests {
             for t in [0, 3, 7] {
                 let pose = rig.clips[0].frame(t);
                 let posed = deform::lbs(&rig.rest, &rig.weights, pose);
-                let mean = |points: &[glam::Vec3]| {
-                    points.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / points.len() as f64
-                };
+                let mean =
+                    |points: &[glam::Vec3]| points.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / points.len() as f64;
                 let (u, v) = (mean(&rig.rest), mean(&posed));
                 let cost = |angle: f64| {
                     let turn = DMat3::from_axis_angle(axis, angle);

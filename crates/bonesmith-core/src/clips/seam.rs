@@ -387,7 +387,10 @@ mod tests {
         let seam = close_loop(&mut rig, 0, None).unwrap();
         assert!(seam.closing_frame && seam.loops, "{seam:?}");
         assert_eq!(rig.clips[0].frame_count(), 61);
-        assert_eq!(rig.clips[0].posed_from_rest[..before.clips[0].posed_from_rest.len()], before.clips[0].posed_from_rest);
+        assert_eq!(
+            rig.clips[0].posed_from_rest[..before.clips[0].posed_from_rest.len()],
+            before.clips[0].posed_from_rest
+        );
         assert_eq!(rig.clips[0].frame(60), rig.clips[0].frame(0));
         assert!((rig.clips[0].times_secs[60] - 2.0).abs() < 1e-9);
         rig.check().unwrap();
@@ -433,7 +436,8 @@ mod tests {
         for t in 0..61 {
             for j in 1..bones {
                 let joint = rig.bones[j].world_from_bind.translation;
-                let turn = DMat3::from_rotation_z(0.2 * (TAU * t as f64 / 60.0 + j as f64).sin() + 1e-3 * t as f64 / 61.0);
+                let turn =
+                    DMat3::from_rotation_z(0.2 * (TAU * t as f64 / 60.0 + j as f64).sin() + 1e-3 * t as f64 / 61.0);
                 let own = DAffine3::from_mat3_translation(turn, joint - turn * joint);
                 let parent = rig.clips[0].frame(t)[j - 1];
                 rig.clips[0].posed_from_rest[t * bones + j] = parent * own;

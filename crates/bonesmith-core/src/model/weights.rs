@@ -121,13 +121,16 @@ impl SparseWeights {
     /// is rounded down, and what is missing goes to those with the largest remainders. Order and bones stay; a weight may become 0.
     pub fn quantised(&self, levels: u32) -> Self {
         let mut weights = vec![0.0f32; self.weights.len()];
-        for (own, row) in self.weights.chunks_exact(self.slots.max(1)).zip(weights.chunks_exact_mut(self.slots.max(1))) {
+        for (own, row) in self.weights.chunks_exact(self.slots.max(1)).zip(weights.chunks_exact_mut(self.slots.max(1)))
+        {
             let sum: f64 = own.iter().map(|w| f64::from(*w)).sum();
             let exact: Vec<f64> = own.iter().map(|w| f64::from(*w) / sum.max(1e-300) * f64::from(levels)).collect();
             let mut whole: Vec<u32> = exact.iter().map(|x| x.floor() as u32).collect();
             let missing = levels.saturating_sub(whole.iter().sum());
             let mut order: Vec<usize> = (0..own.len()).collect();
-            order.sort_by(|&a, &b| (exact[b] - exact[b].floor()).total_cmp(&(exact[a] - exact[a].floor())).then(a.cmp(&b)));
+            order.sort_by(|&a, &b| {
+                (exact[b] - exact[b].floor()).total_cmp(&(exact[a] - exact[a].floor())).then(a.cmp(&b))
+            });
             order.iter().cycle().take(missing as usize).for_each(|&k| whole[k] += 1);
             row.iter_mut().zip(&whole).for_each(|(w, n)| *w = (f64::from(*n) / f64::from(levels)) as f32);
         }

@@ -197,7 +197,8 @@ impl Check<'_> {
     fn weight_bits(&self, rig: &Rig, bits: u32) -> Vec<Finding> {
         let levels = f64::from((1u32 << bits) - 1);
         let sum = |i: usize| rig.weights.of(i).map(|(_, w)| (f64::from(w) * levels).round()).sum::<f64>();
-        let off: Vec<(usize, f64)> = (0..rig.vertex_count()).map(|i| (i, sum(i))).filter(|(_, s)| *s != levels).collect();
+        let off: Vec<(usize, f64)> =
+            (0..rig.vertex_count()).map(|i| (i, sum(i))).filter(|(_, s)| *s != levels).collect();
         let distance = |sum: f64| (sum - levels).abs();
         let Some(&(vertex, worst)) = off.iter().max_by(|a, b| distance(a.1).total_cmp(&distance(b.1))) else {
             return Vec::new();

@@ -82,7 +82,10 @@ pub fn suited(model: &mut Model, target: &'static Target, path: &Path) -> Result
     }
     if let Some(most) = target.max_joints().filter(|most| rig.bone_count() > *most) {
         if !format.is_some_and(|format| Format::writing_skins().contains(&format)) {
-            return Err(refused(format!("{} bones, and one skin may have {most}: write .glb, or fit fewer bones", rig.bone_count())));
+            return Err(refused(format!(
+                "{} bones, and one skin may have {most}: write .glb, or fit fewer bones",
+                rig.bone_count()
+            )));
         }
         suited.layout = Layout::Skins { max_joints: most };
         suited.changes.push(format!("skins of at most {most} joints"));
@@ -97,7 +100,9 @@ fn refuse(rig: &Rig, target: &Target) -> Result<(), String> {
         match limit.rule {
             Rule::Influences(most) if rig.weights.max_influences() > most => {
                 let influences = rig.weights.max_influences();
-                return Err(format!("{influences} influences per vertex, at most {most}: influences must be {most} or fewer"));
+                return Err(format!(
+                    "{influences} influences per vertex, at most {most}: influences must be {most} or fewer"
+                ));
             }
             Rule::NoScale if rig.kind != bonesmith_core::BoneKind::Rigid => {
                 return Err("bones must not scale: bone_kind must be rigid".to_owned());

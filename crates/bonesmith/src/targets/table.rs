@@ -125,19 +125,15 @@ const UNREAL_INFLUENCES: Source = page(
     "FGPUBaseSkinVertexFactory::GetBoneInfluenceLimitForAsset",
     "https://dev.epicgames.com/documentation/en-us/unreal-engine/API/Runtime/Engine/FGPUBaseSkinVertexFactory/GetBoneInfluenceLimitForAsset",
 );
-const UNITY_WEIGHTS: Source = page(
-    "ModelImporter.skinWeights",
-    "https://docs.unity3d.com/ScriptReference/ModelImporter-skinWeights.html",
-);
+const UNITY_WEIGHTS: Source =
+    page("ModelImporter.skinWeights", "https://docs.unity3d.com/ScriptReference/ModelImporter-skinWeights.html");
 const GODOT_MESH: Source = page("Mesh", "https://docs.godotengine.org/en/stable/classes/class_mesh.html");
 const BEVY_JOINTS: Source = page(
     "bevy_pbr render/skin.rs, MAX_JOINTS",
     "https://docs.rs/bevy_pbr/0.19.1/x86_64-unknown-linux-gnu/src/bevy_pbr/render/skin.rs.html",
 );
-const BEVY_SHADER: Source = page(
-    "bevy_pbr render/skinning.wgsl",
-    "https://docs.rs/crate/bevy_pbr/latest/source/src/render/skinning.wgsl",
-);
+const BEVY_SHADER: Source =
+    page("bevy_pbr render/skinning.wgsl", "https://docs.rs/crate/bevy_pbr/latest/source/src/render/skinning.wgsl");
 const THREE_WEIGHTS: Source =
     page("Allow >4 bones to skin a vertex (issue 26137)", "https://github.com/mrdoob/three.js/issues/26137");
 const ROBLOX: Source =
@@ -166,7 +162,9 @@ pub const TARGETS: &[Target] = &[
             ),
             advice(
                 Rule::WeightBits(8),
-                convention("skin weights have 8 bits in render data unless high precision weights are on (release notes of 5.2)"),
+                convention(
+                    "skin weights have 8 bits in render data unless high precision weights are on (release notes of 5.2)",
+                ),
                 "weights are rounded at import",
             ),
             limit(
@@ -244,7 +242,11 @@ pub const TARGETS: &[Target] = &[
                 convention("PropertyBinding removes reserved characters from names of nodes"),
                 "two bones may get one name",
             ),
-            limit(Rule::Files(&[Format::Glb, Format::Gltf, Format::Fbx]), convention("GLTFLoader, FBXLoader"), "no loader"),
+            limit(
+                Rule::Files(&[Format::Glb, Format::Gltf, Format::Fbx]),
+                convention("GLTFLoader, FBXLoader"),
+                "no loader",
+            ),
         ],
     },
     Target {

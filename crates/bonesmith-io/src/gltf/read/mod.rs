@@ -27,8 +27,8 @@ use glam::{DAffine3, DVec3, Vec3};
 use gltf_json::animation::Property;
 
 use self::document::Document;
-pub use self::stored::{StoredSkins, StoredWeights, stored_skins};
 use self::model::Model;
+pub use self::stored::{StoredSkins, StoredWeights, stored_skins};
 use self::track::{Motion, Track, gap_secs, snap};
 use super::TIP;
 use super::extras::{self, MeshExtras, TWO_LAYER_EXTENSION};

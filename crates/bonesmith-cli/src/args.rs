@@ -8,6 +8,7 @@ mod ddm;
 mod formats;
 mod gpu;
 mod help;
+mod lod;
 mod motion;
 mod report;
 mod rig;
@@ -26,6 +27,7 @@ pub use check::{CheckArgs, TargetArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
 pub use help::command;
+pub use lod::LodArgs;
 pub use motion::MotionArgs;
 pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
@@ -79,6 +81,8 @@ pub enum Command {
     Fit(FitArgs),
     /// Error against the number of bones, in one run
     Sweep(SweepArgs),
+    /// Levels of detail: nested subsets of bones that one animation drives
+    Lod(LodArgs),
     /// Remove influences: fewer bones per vertex, the same bones
     Reduce(ReduceArgs),
     /// Compress weights to two layers: few influences with the quality of many

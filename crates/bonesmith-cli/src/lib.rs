@@ -81,6 +81,7 @@ fn work(command: Command, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Demo(args) => commands::demo::run(args, session),
         Command::Fit(args) => commands::fit::run(args, session),
         Command::Sweep(args) => commands::sweep::run(args, session),
+        Command::Lod(args) => commands::lod::run(args, session),
         Command::Reduce(args) => commands::reduce::run(args, session),
         Command::Compress(args) => commands::compress::run(args, session),
         Command::Ddm(args) => commands::ddm::run(args, session),

@@ -24,6 +24,7 @@ pub mod corrective;
 pub mod ddm;
 pub mod deform;
 pub mod fit;
+pub mod lod;
 pub mod mesh;
 pub mod methods;
 pub mod metrics;

@@ -98,6 +98,8 @@ stages! {
     BothLayers = "both layers",
     RealPoses = "real poses",
     SmoothingEveryFrame = "smoothing every frame",
+    // Levels of detail.
+    Levels = "levels",
 }
 
 impl std::fmt::Display for Stage {

@@ -40,7 +40,7 @@ pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
 pub use error::IoError;
 pub use formats::{FORMATS, FormatInfo, Frames, Needs, markdown_table};
-pub use gltf::{StoredSkins, StoredWeights, stored_skins};
+pub use gltf::{LodMesh, StoredSkins, StoredWeights, save_lods, stored_skins};
 pub use inputs::named_files;
 pub use load::{
     Inspection, LoadOptions, MeshEntry, inspect, list_meshes, load_ddm_maps, load_model, load_model_with, load_ranges,

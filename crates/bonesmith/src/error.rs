@@ -6,6 +6,7 @@ use bonesmith_core::compress::CompressError;
 use bonesmith_core::corrective::EigenSkinError;
 use bonesmith_core::ddm::DdmError;
 use bonesmith_core::fit::FitError;
+use bonesmith_core::lod::LodError;
 use bonesmith_core::metrics::MetricsError;
 use bonesmith_core::observer::Cancelled;
 use bonesmith_core::reduce::ReduceError;
@@ -53,6 +54,9 @@ pub enum Error {
     /// Corrective shapes.
     #[error(transparent)]
     EigenSkin(EigenSkinError),
+    /// Levels of detail.
+    #[error(transparent)]
+    Lod(LodError),
     /// A model and an animation that cannot be compared. `file` is the model's, empty where it has none.
     #[error("{}{source}", match file.as_os_str().is_empty() {
         true => String::new(),
@@ -193,6 +197,16 @@ impl From<RigMismatch> for Error {
 impl From<MetricsError> for Error {
     fn from(source: MetricsError) -> Self {
         Self::Metrics { file: PathBuf::new(), source }
+    }
+}
+
+impl From<LodError> for Error {
+    fn from(error: LodError) -> Self {
+        match error {
+            LodError::Cancelled(cancelled) => cancelled.into(),
+            LodError::Params(error) => error.into(),
+            other => Self::Lod(other),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod demo;
 pub mod eval;
 pub mod fit;
 pub mod info;
+pub mod lod;
 pub mod reduce;
 mod refit;
 mod refit_plan;

@@ -21,5 +21,6 @@ const TIP: &str = "_tip";
 
 pub use read::{StoredSkins, StoredWeights, list_meshes, load, load_sequence, stored_skins};
 pub use write::{
-    MAX_INFLUENCES, save_corrective, save_ddm, save_pieces, save_rig, save_sequence, save_skins, save_two_layer,
+    LodMesh, MAX_INFLUENCES, save_corrective, save_ddm, save_lods, save_pieces, save_rig, save_sequence, save_skins,
+    save_two_layer,
 };

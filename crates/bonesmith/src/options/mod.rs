@@ -10,7 +10,7 @@ mod simplify;
 mod tables;
 mod values;
 
-pub use rig_tables::{COMPRESS, DDM, MOTION, REDUCE, REFIT};
+pub use rig_tables::{COMPRESS, DDM, LOD, MOTION, REDUCE, REFIT};
 pub use tables::{COMMANDS, FIT, LOAD, REPORT, SWEEP};
 pub use values::Values;
 

@@ -222,6 +222,34 @@ pub const REDUCE: &[OptionInfo] = &[
     ),
 ];
 
+/// Of `lod`.
+pub const LOD: &[OptionInfo] = &[
+    option(
+        "bones",
+        "Sequence[int]",
+        "[60, 30, 15]",
+        "60,30,15",
+        "a falling list of numbers",
+        "Bones of each level, finest first: a coarser level uses bones of the finer one",
+    ),
+    option(
+        "influences",
+        "Sequence[int]",
+        "[4, 2, 1]",
+        "4,2,1; the last one counts for levels without",
+        "a falling list of numbers of 1 to 16",
+        "Maximum number of bones per vertex of each level",
+    ),
+    option(
+        "refit_motion",
+        "bool",
+        "false",
+        "",
+        "true or false",
+        "Fit the bones' motion to all levels at once. For free bones that a fit made; the bones of a skeleton keep their motion",
+    ),
+];
+
 /// Of `compress`.
 pub const COMPRESS: &[OptionInfo] = &[
     option(

@@ -3,6 +3,7 @@
 use bonesmith_core::compress::{TwoLayerParams, TwoLayerSize};
 use bonesmith_core::ddm::compress::{DdmCompressParams, RangeOfMotion};
 use bonesmith_core::ddm::{DdmMaps, DdmParams};
+use bonesmith_core::lod::LodParams;
 use bonesmith_core::reduce::ReduceParams;
 use serde_json::Value;
 
@@ -11,6 +12,15 @@ use crate::error::Error;
 use crate::simplify::DdmOptions;
 
 impl Values {
+    /// Of the values of [`super::LOD`].
+    pub fn lod(&self) -> Result<LodParams, Error> {
+        let bones: Vec<usize> = self.or("bones", vec![60, 30, 15])?;
+        let influences: Vec<usize> = self.or("influences", vec![4, 2, 1])?;
+        let params = LodParams::new(&bones, &influences, self.or("refit_motion", false)?);
+        params.validate()?;
+        Ok(params)
+    }
+
     /// Of the values of [`super::REDUCE`].
     pub fn reduce(&self) -> Result<ReduceParams, Error> {
         let defaults = ReduceParams::default();

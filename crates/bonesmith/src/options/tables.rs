@@ -1,7 +1,7 @@
 //! Tables of options: fits of animations, files, reports.
 
 use super::OptionInfo;
-use super::rig_tables::{COMPRESS, DDM, MOTION, REDUCE};
+use super::rig_tables::{COMPRESS, DDM, LOD, MOTION, REDUCE};
 
 /// One row: name, type, default, what the default stands for, values, help.
 pub(super) const fn option(
@@ -17,7 +17,7 @@ pub(super) const fn option(
 
 /// The tables by command of the command line; `fit` there has the options of [`super::REFIT`] as well.
 pub const COMMANDS: &[(&str, &[OptionInfo])] =
-    &[("fit", FIT), ("sweep", SWEEP), ("reduce", REDUCE), ("compress", COMPRESS), ("ddm", DDM)];
+    &[("fit", FIT), ("sweep", SWEEP), ("lod", LOD), ("reduce", REDUCE), ("compress", COMPRESS), ("ddm", DDM)];
 
 /// Of `fit`.
 pub const FIT: &[OptionInfo] = &[

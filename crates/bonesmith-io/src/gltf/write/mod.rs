@@ -10,6 +10,7 @@
 
 mod animation;
 mod buffer;
+mod lods;
 pub mod material;
 mod mesh;
 mod pieces;
@@ -40,6 +41,7 @@ use crate::origin::{far_origin, moved};
 use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic, texture};
 
+pub use self::lods::{LodMesh, save_lods};
 pub use self::pieces::save_pieces;
 pub use self::skins::save_skins;
 

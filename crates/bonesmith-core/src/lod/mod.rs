@@ -1,0 +1,403 @@
+//! Levels of detail: nested subsets of a rig's bones with weights of their own, so that one animation drives all levels.
+//!
+//! 1. From the finest level to the coarsest: influences are reduced to the level's number, then the bones whose removal costs least are
+//!    taken out in batches (`skinning::pass::removal_costs`: the rise of the error with the weights of the others solved again, vertex by
+//!    vertex), and weights are solved anew after each batch.
+//! 2. Weights of every level are exact for the motion (`skinning::weights`), on the poses of all clips.
+//! 3. With `refit_motion` the motion of all bones is fitted to all levels at once. The levels are stacked: a problem with the vertices of each
+//!    level, whose weights use that level's bones, has the moments of the sum
+//!
+//! ```text
+//! sum_l E_l^2(T, W_l) / e_l^2          e_l = the present error of level l
+//! ```
+//!
+//! which is the step of `sum_l log E_l`: a level's error counts in proportion to itself, not to the coarsest one's. Weights and motion
+//! alternate.
+
+pub mod carry;
+mod params;
+
+use glam::DAffine3;
+
+use crate::mesh::MeshSequence;
+use crate::model::{Bone, Rig, SparseWeights};
+use crate::observer::{Cancelled, Observer, Stage};
+use crate::skinning::bone_step::{self, BoneModel};
+use crate::skinning::loss::Loss;
+use crate::skinning::weights::{self, Prior, Search, Subject, Task};
+use crate::skinning::{FitParams, Motion, Poses, Problem, Run, Skin, VertexParams, pass, plant};
+
+pub use params::{LodError, LodParams};
+
+/// Share of the bones that are too many which is taken out at once.
+const BATCH: f64 = 0.3;
+/// Pull towards the weights of the batch before, per coordinate and frame: it decides between bones that move alike.
+const PULL: f64 = 1e-12;
+/// Vertices solved between looks at the clock.
+const BLOCK: usize = 4096;
+/// Sweeps over the bones in a round.
+const SWEEPS: usize = 4;
+/// Rounds stop when none of the levels gains more than this share.
+const TOLERANCE: f64 = 2e-3;
+
+/// One level.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// Bones of the finest rig that it uses, ascending.
+    pub bones: Vec<usize>,
+    /// Weights, on bones of the finest rig.
+    pub weights: SparseWeights,
+    /// Against the examples, or the rig's own poses.
+    pub e_rms: f64,
+}
+
+/// A rig and its levels.
+#[derive(Clone, Debug)]
+pub struct Lods {
+    /// The finest level: its bones, with the motion that all levels share.
+    pub rig: Rig,
+    /// Finest first.
+    pub levels: Vec<Level>,
+}
+
+impl Lods {
+    /// A level as a rig of its own: its bones only, and a root that moves no vertex where there is one.
+    pub fn level_rig(&self, level: usize) -> Rig {
+        let Level { bones, weights, .. } = &self.levels[level];
+        let root = |j: &usize| self.rig.bones[*j].parent.is_none() && self.is_free(*j);
+        let root = (0..self.rig.bone_count()).filter(root);
+        let mut kept: Vec<usize> = bones.iter().copied().chain(root).collect();
+        kept.sort_unstable();
+        kept.dedup();
+        let mut rig = subset(&self.rig, &kept);
+        let mut own = SparseWeights::new(weights.vertex_count(), weights.slots());
+        for i in 0..weights.vertex_count() {
+            let row = weights.of(i).filter_map(|(j, w)| Some((kept.binary_search(&j).ok()?, f64::from(w))));
+            own.set(i, &row.collect::<Vec<_>>());
+        }
+        rig.weights = own;
+        rig
+    }
+
+    fn is_free(&self, bone: usize) -> bool {
+        (0..self.rig.vertex_count()).all(|i| self.rig.weights.of(i).all(|(j, _)| j != bone))
+    }
+}
+
+/// Makes the levels of a rig. `examples` are the poses of its clips, or of one of them; otherwise its own poses count.
+pub fn lod(
+    rig: &Rig,
+    examples: Option<&MeshSequence>,
+    params: &LodParams,
+    observer: &mut dyn Observer,
+) -> Result<Lods, LodError> {
+    params.validate()?;
+    rig.check()?;
+    let used: Vec<usize> = {
+        let usage = rig.weights.usage(rig.bone_count());
+        (0..rig.bone_count()).filter(|&j| usage[j] > 0).collect()
+    };
+    let poses = Poses::whole(rig, examples)?;
+    let fit = FitParams::default();
+    let mut run = Run::new(&fit, observer);
+    run.stage(Stage::Levels, Some(params.levels.len()))?;
+    let mut work = Work::new(rig, &poses, used, params);
+    for (level, &(bones, influences)) in params.levels.iter().enumerate() {
+        work.add_level(bones, influences, &mut run)?;
+        run.round(work.levels[level].bones.len(), work.levels[level].e_rms)?;
+    }
+    if params.refit_motion {
+        work.refit(params.rounds, &mut run)?;
+    }
+    Ok(work.finish(rig, &poses, params.refit_motion))
+}
+
+/// Some bones of a rig, ascending; parents are the nearest that stay. Weights are left alone.
+fn subset(rig: &Rig, kept: &[usize]) -> Rig {
+    let parent = |j: usize| {
+        let mut above = rig.bones[j].parent;
+        while let Some(p) = above {
+            if let Ok(at) = kept.binary_search(&p) {
+                return Some(at);
+            }
+            above = rig.bones[p].parent;
+        }
+        None
+    };
+    let bones: Vec<Bone> = kept.iter().map(|&j| Bone { parent: parent(j), ..rig.bones[j].clone() }).collect();
+    let mut clips = rig.clips.clone();
+    for clip in &mut clips {
+        let frames = clip.posed_from_rest.chunks_exact(rig.bone_count());
+        clip.posed_from_rest = frames.flat_map(|pose| kept.iter().map(|&j| pose[j])).collect::<Vec<DAffine3>>();
+    }
+    Rig { bones, clips, ..rig.clone() }
+}
+
+/// A level in work: its bones among those of the finest level, and weights on its own bones.
+struct Draft {
+    /// Numbers among the bones in work.
+    bones: Vec<usize>,
+    influences: usize,
+    skin: Skin,
+    e_rms: f64,
+}
+
+struct Work<'a> {
+    problem: &'a Problem,
+    kind: BoneModel,
+    /// Bones of the rig that move vertices.
+    used: Vec<usize>,
+    /// Their motion.
+    motion: Motion,
+    /// The weights that the next level starts from, on `bones`.
+    bones: Vec<usize>,
+    skin: Skin,
+    levels: Vec<Draft>,
+}
+
+impl<'a> Work<'a> {
+    fn new(rig: &Rig, poses: &'a Poses, used: Vec<usize>, params: &LodParams) -> Self {
+        let slots = params.levels.iter().map(|(_, k)| *k).max().unwrap_or(1);
+        let mut skin = Skin::empty(slots.max(rig.weights.max_influences()), poses.problem.rest.clone());
+        for i in 0..rig.vertex_count() {
+            let row = rig.weights.of(i).filter_map(|(j, w)| Some((used.binary_search(&j).ok()?, f64::from(w))));
+            skin.set(i, row.collect::<Vec<_>>());
+        }
+        let axes = used.iter().map(|&j| rig.bones[j].world_from_bind.matrix3).collect();
+        let kind = BoneModel { axes, ..BoneModel::new(rig.kind, used.len(), SWEEPS) };
+        let bones = (0..used.len()).collect();
+        Self {
+            problem: &poses.problem,
+            kind,
+            motion: poses.motion.select(&used),
+            used,
+            bones,
+            skin,
+            levels: Vec::new(),
+        }
+    }
+
+    /// Takes bones out until the level has as many as it should, and solves its weights.
+    fn add_level(&mut self, count: usize, influences: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        let mut motion = self.motion.select(&self.bones);
+        let fresh = self.levels.is_empty() && self.skin.slots <= influences;
+        if !fresh {
+            self.skin = self.skin.with_slots(influences);
+        }
+        let mut error = self.weigh(&motion, influences, Search::Whole, run)?;
+        while self.bones.len() > count {
+            let excess = self.bones.len() - count;
+            let batch = ((excess as f64 * BATCH).ceil() as usize).clamp(1, excess);
+            let vertices = VertexParams { slots: influences, newcomers: 2, min_gain: 0.0, move_rest: false, rounds: 1 };
+            let costs = run.timed("removal costs", || pass::removal_costs(self.problem, &motion, &self.skin, vertices));
+            let moments = run.timed("moments", || pass::gather(self.problem, &motion, &self.skin));
+            let gone = plant::least_useful(&costs, &moments.second, batch);
+            run.report()?;
+            motion = plant::remove(&motion, &mut self.skin, &gone);
+            let stays = |at: &usize| !gone.contains(at);
+            self.bones = (0..self.bones.len()).filter(stays).map(|at| self.bones[at]).collect();
+            let last = self.bones.len() == count;
+            error = self.weigh(&motion, influences, if last { Search::Whole } else { Search::Nearby }, run)?;
+        }
+        let (bones, skin) = (self.bones.clone(), self.skin.clone());
+        self.levels.push(Draft { bones, influences, skin, e_rms: self.problem.e_rms(error) });
+        Ok(())
+    }
+
+    /// Exact weights of the present bones; the squared error.
+    fn weigh(&mut self, motion: &Motion, k: usize, search: Search, run: &mut Run<'_>) -> Result<f64, Cancelled> {
+        weigh(self.problem, motion, &mut self.skin, k, search, run)
+    }
+
+    /// Motion and weights of all levels in turn.
+    fn refit(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        let stacked = self.stacked();
+        // Bones of coarser levels only: all are bones of the finest.
+        run.stage(Stage::WeightsAndMotion, Some(rounds))?;
+        for _ in 0..rounds {
+            let before: Vec<f64> = self.levels.iter().map(|level| level.e_rms).collect();
+            let (problem, skin) = self.stack(&stacked);
+            let moments = run.timed("moments", || pass::gather(&problem, &self.motion, &skin));
+            run.report()?;
+            run.timed("motion", || bone_step::update(&mut self.motion, &moments, &self.kind));
+            for at in 0..self.levels.len() {
+                let level = &mut self.levels[at];
+                let motion = self.motion.select(&level.bones);
+                let error = weigh(self.problem, &motion, &mut level.skin, level.influences, Search::Whole, run)?;
+                level.e_rms = self.problem.e_rms(error);
+            }
+            let mean = self.levels.iter().map(|level| level.e_rms).sum::<f64>() / self.levels.len() as f64;
+            run.round(self.bones.len(), mean)?;
+            let gains = self.levels.iter().zip(&before).map(|(level, before)| 1.0 - level.e_rms / before.max(1e-300));
+            if gains.fold(f64::NEG_INFINITY, f64::max) < TOLERANCE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The problem of all levels' vertices, without their weights.
+    fn stacked(&self) -> Problem {
+        let (problem, levels) = (self.problem, self.levels.len());
+        let rest = (0..levels).flat_map(|_| problem.rest.iter().copied()).collect();
+        let trajectories = (0..levels).flat_map(|_| problem.trajectories.iter().copied()).collect();
+        Problem::stored(problem.length, rest, trajectories, problem.space.clone())
+    }
+
+    /// The stacked problem with the present weights, each level counted relative to its error.
+    fn stack(&self, stacked: &Problem) -> (Problem, Skin) {
+        let n = self.problem.vertices();
+        let slots = self.levels.iter().map(|level| level.influences).max().unwrap_or(1);
+        let mut skin = Skin::empty(slots, stacked.rest.clone());
+        let mut importance = Vec::with_capacity(stacked.rest.len());
+        let least = self.levels.iter().map(|level| level.e_rms).fold(f64::INFINITY, f64::min).max(1e-9);
+        for (at, level) in self.levels.iter().enumerate() {
+            let share = (least / level.e_rms.max(1e-9)).powi(2);
+            importance.extend(std::iter::repeat_n(share as f32, n));
+            for i in 0..n {
+                skin.set(at * n + i, level.skin.of(i).map(|(j, w)| (level.bones[j], w)));
+            }
+        }
+        (stacked.with_loss(Loss::of_vertices(importance)), skin)
+    }
+
+    fn finish(self, rig: &Rig, poses: &Poses, with_motion: bool) -> Lods {
+        let mut moved = rig.clone();
+        let (own, all) = (self.used.len(), rig.bone_count());
+        if with_motion {
+            // Bones that move vertices; others keep their motion.
+            let transforms = poses.problem.space.transforms(&self.motion);
+            let frames = moved.clips.iter_mut().flat_map(|clip| clip.posed_from_rest.chunks_exact_mut(all));
+            for (pose, refitted) in frames.zip(transforms.chunks_exact(own)) {
+                self.used.iter().zip(refitted).for_each(|(&j, m)| pose[j] = *m);
+            }
+        }
+        let finest = self.levels.first().map(|level| level.bones.clone()).unwrap_or_default();
+        let usage = rig.weights.usage(all);
+        // Bones that move no vertex stay where others hang on them.
+        let carries = |j: usize| usage[j] == 0 && rig.bones.iter().any(|bone| bone.parent == Some(j));
+        let mut kept: Vec<usize> = finest.iter().map(|&at| self.used[at]).collect();
+        kept.extend((0..all).filter(|&j| carries(j)));
+        kept.sort_unstable();
+        let place = |at: usize| kept.binary_search(&self.used[at]).unwrap_or(0);
+        let mut out = subset(&moved, &kept);
+        let levels: Vec<Level> = self
+            .levels
+            .iter()
+            .map(|level| {
+                let n = self.problem.vertices();
+                let mut weights = SparseWeights::new(n, level.influences);
+                for i in 0..n {
+                    let row = level.skin.of(i).map(|(j, w)| (place(level.bones[j]), w));
+                    weights.set(i, &row.collect::<Vec<_>>());
+                }
+                let bones = level.bones.iter().map(|&at| place(at)).collect();
+                Level { bones, weights, e_rms: level.e_rms }
+            })
+            .collect();
+        if let Some(finest) = levels.first() {
+            out.weights = finest.weights.clone();
+        }
+        Lods { rig: out, levels }
+    }
+}
+
+/// Exact weights on at most `k` bones; the squared error.
+fn weigh(
+    problem: &Problem,
+    motion: &Motion,
+    skin: &mut Skin,
+    k: usize,
+    search: Search,
+    run: &mut Run<'_>,
+) -> Result<f64, Cancelled> {
+    let n = problem.vertices();
+    let prior: Vec<Vec<(u16, f32)>> = (0..n).map(|i| skin.of(i).map(|(j, w)| (j as u16, w as f32)).collect()).collect();
+    let free = vec![true; n];
+    let prior = Prior { weights: &prior, strength: PULL * problem.length as f64 };
+    let task = Task { limit: k.min(motion.bones), search, prior, free: &free };
+    let subjects = [run.timed("weights", || Subject::new(problem, motion))];
+    let mut sum = 0.0;
+    for start in (0..n).step_by(BLOCK) {
+        let range = start..(start + BLOCK).min(n);
+        sum += run.timed("weights", || weights::solve(&subjects, skin, range, &task)).iter().sum::<f64>();
+        run.report()?;
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deform;
+    use crate::observer::Silent;
+    use crate::synthetic::{PosedRigParams, posed_rig};
+
+    fn levels(refit_motion: bool) -> (Rig, Lods) {
+        let rig = posed_rig(5, &PosedRigParams { bones: 12, frames: 20, ..PosedRigParams::default() }).rig;
+        let params = LodParams { levels: vec![(12, 4), (8, 2), (4, 1)], refit_motion, ..LodParams::default() };
+        let lods = lod(&rig, None, &params, &mut Silent).unwrap();
+        (rig, lods)
+    }
+
+    /// E_RMS of a level as a rig of its own, against the poses of the original.
+    fn measured(rig: &Rig, level: &Rig) -> f64 {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for t in 0..rig.clips[0].frame_count() {
+            let posed = |rig: &Rig| deform::lbs(&rig.rest, &rig.weights, rig.clips[0].frame(t));
+            for (p, q) in posed(rig).iter().zip(posed(level)) {
+                sum += (p.as_dvec3() - q.as_dvec3()).length_squared();
+                count += 3.0;
+            }
+        }
+        1000.0 * (sum / count).sqrt() / crate::mesh::unit_radius(&rig.rest)
+    }
+
+    #[test]
+    fn levels_are_nested_and_keep_the_motion() {
+        let (rig, lods) = levels(false);
+        assert_eq!(lods.levels.iter().map(|level| level.bones.len()).collect::<Vec<_>>(), [12, 8, 4]);
+        for pair in lods.levels.windows(2) {
+            assert!(pair[1].bones.iter().all(|bone| pair[0].bones.contains(bone)));
+            assert!(pair[0].e_rms <= pair[1].e_rms);
+        }
+        for (at, (level, most)) in lods.levels.iter().zip([4, 2, 1]).enumerate() {
+            level.weights.check(lods.rig.bone_count()).unwrap();
+            assert!(level.weights.max_influences() <= most);
+            let own = lods.level_rig(at);
+            own.check().unwrap();
+            for bone in &own.bones {
+                let before = rig.bones.iter().position(|other| other.name == bone.name).unwrap();
+                let now = own.bones.iter().position(|other| other.name == bone.name).unwrap();
+                for t in 0..20 {
+                    assert!(own.clips[0].frame(t)[now].abs_diff_eq(rig.clips[0].frame(t)[before], 1e-9));
+                }
+            }
+            let found = measured(&rig, &own);
+            assert!((found - level.e_rms).abs() < 0.02 * level.e_rms + 1e-2, "{found} {}", level.e_rms);
+        }
+        assert!(lods.levels[0].e_rms < 0.1, "{}", lods.levels[0].e_rms);
+    }
+
+    #[test]
+    fn motion_for_all_levels_lowers_the_coarse_errors() {
+        let ((rig, kept), (_, moved)) = (levels(false), levels(true));
+        assert!(
+            moved.levels[2].e_rms < 0.9 * kept.levels[2].e_rms,
+            "{} {}",
+            moved.levels[2].e_rms,
+            kept.levels[2].e_rms
+        );
+        let found = measured(&rig, &moved.level_rig(2));
+        assert!((found - moved.levels[2].e_rms).abs() < 0.02 * found + 1e-2, "{found} {}", moved.levels[2].e_rms);
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_refused() {
+        let rig = posed_rig(5, &PosedRigParams::default()).rig;
+        for levels in [vec![], vec![(4, 1), (8, 2)], vec![(0, 1)], vec![(4, 0)], vec![(4, 17)]] {
+            let params = LodParams { levels: levels.clone(), ..LodParams::default() };
+            assert!(lod(&rig, None, &params, &mut Silent).is_err(), "{levels:?}");
+        }
+    }
+}

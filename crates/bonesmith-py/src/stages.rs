@@ -1,7 +1,7 @@
 //! Fit, refit, reduce, compress, Direct Delta Mush and sweep.
 
 use bonesmith::core::fit::{FitInfo, SWEEP_COUNTS};
-use bonesmith::options::{COMPRESS, DDM, FIT, REDUCE, REFIT};
+use bonesmith::options::{COMPRESS, DDM, FIT, LOD, REDUCE, REFIT};
 use bonesmith::refit::{ClipInput, Refit, RefitOptions, SubjectInput};
 use bonesmith::{DdmOptions, Error, FitOptions, MeshSequence, Model, Simplified, SourceRig, Warning};
 use pyo3::prelude::*;
@@ -152,6 +152,31 @@ pub fn reduce(
     let source = source(py, rig, examples)?;
     let made = run(py, &how, |observer| bonesmith::reduce(&source, &params, observer))?;
     simplified(py, made, &source, examples)
+}
+
+/// Levels of detail, finest first; the second is the record of each.
+#[pyfunction]
+pub fn lod(
+    py: Python<'_>,
+    rig: &Handle,
+    examples: Option<&Handle>,
+    given: &Bound<'_, PyDict>,
+    how: How,
+) -> PyResult<Vec<Handle>> {
+    let params = values(py, LOD, given)?.lod().map_err(|error| errors::raise(py, error))?;
+    let source = source(py, rig, examples)?;
+    let levels = run(py, &how, |observer| bonesmith::lod(&source, &params, &[], observer))?;
+    let made = |level: usize| {
+        let mut record = json!(levels.parts[level]);
+        (record["command"], record["seconds"]) = (json!("lod"), json!(levels.wall_secs));
+        let clips = source.clips().collect();
+        let reference = source.reference().map(|sequence| match examples {
+            Some(examples) => examples.reference(sequence, clips),
+            None => Handle::of_animation(sequence.clone(), false).reference(sequence, clips),
+        });
+        Handle::made(levels.model(level), reference, record)
+    };
+    Ok((0..levels.parts.len()).map(made).collect())
 }
 
 /// Two layers.

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bonesmith::options::{COMPRESS, DDM, FIT, LOAD, MOTION, OptionInfo, REDUCE, REFIT, SWEEP};
+use bonesmith::options::{COMPRESS, DDM, FIT, LOAD, LOD, MOTION, OptionInfo, REDUCE, REFIT, SWEEP};
 
 /// One function of Python.
 struct Function {
@@ -162,6 +162,19 @@ fn functions() -> Vec<Function> {
             overloads: &[],
         },
         Function {
+            name: "lod",
+            about: "Levels of detail: nested subsets of bones that one animation drives.",
+            positional: &[RIG, EXAMPLES],
+            options: LOD.iter().collect(),
+            more: work,
+            returns: (
+                "list[Rig]",
+                "The levels, finest first; each has its own bones and weights, and the motion of all.",
+            ),
+            body: "handle = None if examples is None else handle_of(examples)\n    made = _native.lod(rig_handle(rig), handle, {options}, {how})\n    return [cast(Rig, wrapped(level)) for level in made]",
+            overloads: &[],
+        },
+        Function {
             name: "compress",
             about: "Compress weights to two layers: few influences with the quality of many.\n\nStart from a rig with many influences: ``fit(..., influences=\"all\")``.",
             positional: &[RIG, EXAMPLES],
@@ -200,7 +213,8 @@ fn python(default: &str) -> String {
         "null" => "None".into(),
         "false" => "False".into(),
         "true" => "True".into(),
-        "[]" => "()".into(),
+        // Lists as tuples: defaults of Python must not change.
+        list if list.starts_with('[') => list.replace('[', "(").replace(']', ")"),
         other => other.into(),
     }
 }

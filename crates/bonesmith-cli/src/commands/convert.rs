@@ -25,6 +25,9 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
             output.map_err(|usage| usage.because("--max-joints"))?
         }
     };
+    if let Some(target) = target {
+        settings::imports(target, &output)?;
+    }
     session.claim(&input.files(), std::slice::from_ref(&output), None, None)?;
 
     session.stage(Stage::Reading)?;

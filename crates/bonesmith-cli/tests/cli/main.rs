@@ -5,6 +5,7 @@ mod cancel;
 mod commands;
 mod convert;
 mod ddm;
+mod engines;
 mod files;
 mod fitting;
 mod golden;

@@ -2,8 +2,8 @@
 //!
 //! Two kinds of clips nearly loop. In one the last frame shows the first pose again: then the difference between them is taken out. In the
 //! other the first frame follows the last one, as frame 25 would follow frame 24: then a copy of the first frame is added, and nothing
-//! else changes. The second kind is recognised by its steps: one more step after the last frame comes closer to the first
-//! frame than the last frame itself does, and the same backwards.
+//! else changes. The second kind is recognised by its steps: the ends are half a typical step apart or more, and the second differences
+//! of the poses across the seam are about as small as those within the clip.
 //!
 //! Corrections. Each bone is taken relative to its parent (relative to the root bone, where there is one for the common motion: the root goes
 //! on), as rotation `R_t`, stretch `S_t` and the place `p_t` of a pivot. With `s_t` from -1/2 at the first frame to 1/2 at the last one
@@ -36,6 +36,10 @@ const MIN_WINDOW: usize = 4;
 const NEARLY: f64 = 0.25;
 /// A joint that moves by less than this share of the radius relative to its parent is fixed there.
 const FIXED_JOINT: f64 = 1e-4;
+/// Ends that are closer than this share of a typical step show the same pose.
+const SAME_POSE: f64 = 0.5;
+/// At the seam of a clip whose first frame follows its last one, second differences are at most this many times the largest of the clip.
+const AS_SMOOTH: f64 = 1.25;
 /// Vertices that steps are measured on, about.
 const SAMPLE: usize = 4096;
 /// Parents whose transforms are closer to singular than this are no frame of reference.
@@ -183,19 +187,22 @@ impl<'a> Measured<'a> {
         *steps.select_nth_unstable_by(middle, f64::total_cmp).1
     }
 
-    /// Whether the first frame follows the last one: one more step from either end comes much closer to the other end.
+    /// Whether the first frame follows the last one: they are about a step apart, and at the seam the motion changes no faster than within
+    /// the clip.
     fn continues(&self) -> bool {
         let last = self.sample.len() - 1;
-        if last < 3 {
+        if last < 3 || self.apart(last, 0) < SAME_POSE * self.typical_step() {
             return false;
         }
-        let [a, b, c, d] = [last - 1, last, 0, 1].map(|t| &self.sample[t]);
-        let beyond = |from: &[Vec3], at: &[Vec3], to: &[Vec3]| {
-            let off = |((p, q), r): ((&Vec3, &Vec3), &Vec3)| 2.0 * q.as_dvec3() - p.as_dvec3() - r.as_dvec3();
-            self.e_rms(from.iter().zip(at).zip(to).map(off), at.len())
-        };
-        let (there, back) = (beyond(a, b, c), beyond(d, c, b));
-        there.max(back) < 0.6 * self.apart(last, 0)
+        let within = (1..last).map(|t| self.bend(t - 1, t, t + 1)).fold(0.0, f64::max);
+        self.bend(last - 1, last, 0).max(self.bend(last, 0, 1)) <= AS_SMOOTH * within
+    }
+
+    /// Second difference of three poses, as E_RMS.
+    fn bend(&self, a: usize, b: usize, c: usize) -> f64 {
+        let off = |((p, q), r): ((&Vec3, &Vec3), &Vec3)| p.as_dvec3() - 2.0 * q.as_dvec3() + r.as_dvec3();
+        let poses = self.sample[a].iter().zip(&self.sample[b]).zip(&self.sample[c]);
+        self.e_rms(poses.map(off), self.sample[b].len())
     }
 }
 

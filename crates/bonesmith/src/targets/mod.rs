@@ -6,4 +6,4 @@ mod table;
 
 pub use check::{Finding, Remedy, Subject, check, check_file};
 pub use suit::{Suited, suited};
-pub use table::{Limit, Rule, Severity, Source, TARGETS, Target};
+pub use table::{Limit, Rule, Severity, Source, TARGETS, Target, markdown_table};

@@ -291,3 +291,89 @@ pub const TARGETS: &[Target] = &[
         ],
     },
 ];
+
+impl Rule {
+    /// In words.
+    pub fn text(self) -> String {
+        match self {
+            Self::Influences(most) => format!("at most {most} influences per vertex"),
+            Self::Joints(most) => format!("at most {most} joints per skin or section"),
+            Self::Triangles(most) => format!("at most {most} triangles per mesh"),
+            Self::WeightBits(bits) => format!("weights of {bits} bits that sum to one"),
+            Self::WeightSums => "stored weights that sum to one".to_owned(),
+            Self::OneRoot => "one root bone".to_owned(),
+            Self::RootAtOrigin => "the root bone at the origin".to_owned(),
+            Self::FreeRoot => "no vertex follows the root bone".to_owned(),
+            Self::NoScale => "bones without scale".to_owned(),
+            Self::NamesIgnoreCase => "names of bones that differ in more than case".to_owned(),
+            Self::NoCharacters(set) => {
+                let set: Vec<String> = set.chars().map(|c| format!("`{c}`")).collect();
+                format!("names of bones without {}", set.join(" "))
+            }
+            Self::Clips(most) => format!("at most {most} animation per file"),
+            Self::EvenFrames => "evenly spaced frames".to_owned(),
+            Self::Files(kinds) => {
+                let kinds: Vec<&str> = kinds.iter().map(|kind| kind.ending()).collect();
+                format!("files {}", kinds.join(", "))
+            }
+        }
+    }
+}
+
+/// All limits as a table of Markdown, for the documentation.
+pub fn markdown_table() -> String {
+    let mut text = "| engine | limit | kind | beyond it | source |\n|---|---|---|---|---|\n".to_owned();
+    for target in TARGETS {
+        for limit in target.limits {
+            let kind = if limit.severity == Severity::Limit { "limit" } else { "advice" };
+            let source = match limit.source.is_convention() {
+                true => format!("convention: {}", limit.source.title),
+                false => format!("[{}]({})", limit.source.title, limit.source.url),
+            };
+            text += &format!(
+                "| `{}`: {} | {} | {kind} | {} | {source} |\n",
+                target.name,
+                target.title,
+                limit.rule.text(),
+                limit.effect
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: &str = "<!-- table of targets: BONESMITH_BLESS=1 cargo test -p bonesmith targets -->\n";
+    const END: &str = "<!-- end of the table -->\n";
+
+    /// The table in the documentation is the table of the program.
+    #[test]
+    fn the_documentation_has_the_table_of_the_targets() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/engines.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = page.split_once(START).unwrap();
+        let (table, after) = rest.split_once(END).unwrap();
+        if std::env::var_os("BONESMITH_BLESS").is_some_and(|value| value == "1") {
+            std::fs::write(path, format!("{before}{START}{}{END}{after}", markdown_table())).unwrap();
+            return;
+        }
+        assert_eq!(table, markdown_table(), "docs/engines.md is old: run with BONESMITH_BLESS=1");
+    }
+
+    #[test]
+    fn names_are_unique_and_every_limit_has_a_source() {
+        for (at, target) in TARGETS.iter().enumerate() {
+            assert!(TARGETS[..at].iter().all(|other| other.name != target.name));
+            assert_eq!(Target::named(target.name).map(|found| found.title), Some(target.title));
+            for limit in target.limits {
+                assert!(!limit.source.title.is_empty() && !limit.effect.is_empty());
+                assert!(limit.source.is_convention() || limit.source.url.starts_with("https://"));
+            }
+            assert!(!target.files().is_empty() && target.max_influences().is_none_or(|most| most >= 4));
+        }
+        assert!(Target::named("no such engine").is_none());
+    }
+}

@@ -28,6 +28,8 @@ Effort = Literal["fast", "balanced", "best"]
 SkeletonMethod = Literal["multipass", "schaefer", "deaguiar", "hasler"]
 Solve = Literal["weights", "motion", "both"]
 Align = Literal["check", "auto", "off"]
+RootMotion = Literal["none", "plane", "full"]
+UpAxis = Literal["y", "z"]
 ReduceMethod = Literal["bonesmith", "k-largest", "smooth", "geometric", "geometric-eq37", "poisson"]
 Laplacian = Literal["cotangent", "uniform"]
 
@@ -143,6 +145,11 @@ def fit(
     skeleton_method: SkeletonMethod = "multipass",
     skeleton_start: int = 64,
     no_symmetry: bool = False,
+    root_motion: RootMotion = "none",
+    up: UpAxis | None = None,
+    in_place: bool = False,
+    loop: bool = False,
+    loop_clips: Sequence[str] = (),
     times: ArrayLike | None = None,
     fps: float | None = None,
     name: str | None = None,
@@ -180,6 +187,11 @@ def fit(
     skeleton_method: SkeletonMethod = "multipass",
     skeleton_start: int = 64,
     no_symmetry: bool = False,
+    root_motion: RootMotion = "none",
+    up: UpAxis | None = None,
+    in_place: bool = False,
+    loop: bool = False,
+    loop_clips: Sequence[str] = (),
     times: ArrayLike | None = None,
     fps: float | None = None,
     name: str | None = None,
@@ -216,6 +228,11 @@ def fit(
     skeleton_method: SkeletonMethod = "multipass",
     skeleton_start: int = 64,
     no_symmetry: bool = False,
+    root_motion: RootMotion = "none",
+    up: UpAxis | None = None,
+    in_place: bool = False,
+    loop: bool = False,
+    loop_clips: Sequence[str] = (),
     times: ArrayLike | None = None,
     fps: float | None = None,
     name: str | None = None,
@@ -290,6 +307,18 @@ def fit(
         Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted.
     no_symmetry : bool, default: False
         Do not name mirror pairs of a symmetric model _l and _r.
+    root_motion : RootMotion, default: "none"
+        Put the common motion of the model into one root bone: plane takes translation in the ground plane and rotation
+        about the up axis, full all of it.
+    up : UpAxis | None, default: None
+        The axis that points up, for `root_motion`; by default the file's own, else y.
+    in_place : bool, default: False
+        With `root_motion`: write clips in which the root bone stands still.
+    loop : bool, default: False
+        Make the last pose equal the first: a small difference is spread over frames near both ends; a clip whose first
+        frame follows its last gets a closing frame. With `root_motion` the root goes on.
+    loop_clips : Sequence[str], default: ()
+        With `loop`: only these clips, separated by commas; by default all.
     times : ArrayLike | None, default: None
         [F] seconds of the frames, rising.
     fps : float | None, default: None
@@ -333,6 +362,11 @@ def fit(
         "skeleton_method": skeleton_method,
         "skeleton_start": skeleton_start,
         "no_symmetry": no_symmetry,
+        "root_motion": root_motion,
+        "up": up,
+        "in_place": in_place,
+        "loop": loop,
+        "loop_clips": loop_clips,
     }
     how = {"threads": threads, "progress": progress}
     clips = clips_of(verts)
@@ -481,6 +515,11 @@ def refit(
     max_seconds: float | None = None,
     max_iterations: int | None = None,
     tolerance: float = 0.001,
+    root_motion: RootMotion = "none",
+    up: UpAxis | None = None,
+    in_place: bool = False,
+    loop: bool = False,
+    loop_clips: Sequence[str] = (),
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Rig:
@@ -530,6 +569,18 @@ def refit(
         Maximum number of rounds over weights and motion; by default 12, or 24 with new bones.
     tolerance : float, default: 0.001
         Stop when a round lowers the error by less than this fraction.
+    root_motion : RootMotion, default: "none"
+        Put the common motion of the model into one root bone: plane takes translation in the ground plane and rotation
+        about the up axis, full all of it.
+    up : UpAxis | None, default: None
+        The axis that points up, for `root_motion`; by default the file's own, else y.
+    in_place : bool, default: False
+        With `root_motion`: write clips in which the root bone stands still.
+    loop : bool, default: False
+        Make the last pose equal the first: a small difference is spread over frames near both ends; a clip whose first
+        frame follows its last gets a closing frame. With `root_motion` the root goes on.
+    loop_clips : Sequence[str], default: ()
+        With `loop`: only these clips, separated by commas; by default all.
     threads : int | None, default: None
         Threads to use, 1 to 1024; None: all cores. The result does not depend on it.
     progress : Progress | None, default: None
@@ -560,6 +611,11 @@ def refit(
         "max_seconds": max_seconds,
         "max_iterations": max_iterations,
         "tolerance": tolerance,
+        "root_motion": root_motion,
+        "up": up,
+        "in_place": in_place,
+        "loop": loop,
+        "loop_clips": loop_clips,
     }, {"threads": threads, "progress": progress})))
 
 
@@ -584,6 +640,11 @@ def add_bones(
     max_seconds: float | None = None,
     max_iterations: int | None = None,
     tolerance: float = 0.001,
+    root_motion: RootMotion = "none",
+    up: UpAxis | None = None,
+    in_place: bool = False,
+    loop: bool = False,
+    loop_clips: Sequence[str] = (),
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Rig:
@@ -633,6 +694,18 @@ def add_bones(
         Maximum number of rounds over weights and motion; by default 12, or 24 with new bones.
     tolerance : float, default: 0.001
         Stop when a round lowers the error by less than this fraction.
+    root_motion : RootMotion, default: "none"
+        Put the common motion of the model into one root bone: plane takes translation in the ground plane and rotation
+        about the up axis, full all of it.
+    up : UpAxis | None, default: None
+        The axis that points up, for `root_motion`; by default the file's own, else y.
+    in_place : bool, default: False
+        With `root_motion`: write clips in which the root bone stands still.
+    loop : bool, default: False
+        Make the last pose equal the first: a small difference is spread over frames near both ends; a clip whose first
+        frame follows its last gets a closing frame. With `root_motion` the root goes on.
+    loop_clips : Sequence[str], default: ()
+        With `loop`: only these clips, separated by commas; by default all.
     threads : int | None, default: None
         Threads to use, 1 to 1024; None: all cores. The result does not depend on it.
     progress : Progress | None, default: None
@@ -662,6 +735,11 @@ def add_bones(
         "max_seconds": max_seconds,
         "max_iterations": max_iterations,
         "tolerance": tolerance,
+        "root_motion": root_motion,
+        "up": up,
+        "in_place": in_place,
+        "loop": loop,
+        "loop_clips": loop_clips,
     }
     options["add_bones"] = count
     return cast(Rig, wrapped(_native.refit(rig_handle(rig), handles, options, {"threads": threads, "progress": progress})))
@@ -717,6 +795,52 @@ def reduce(
         "refit_motion": refit_motion,
         "laplacian": laplacian,
     }, {"threads": threads, "progress": progress})))
+
+
+def lod(
+    rig: Rig,
+    examples: ArrayLike | Model | None = None,
+    *,
+    bones: Sequence[int] = (60, 30, 15),
+    influences: Sequence[int] = (4, 2, 1),
+    refit_motion: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> list[Rig]:
+    """Levels of detail: nested subsets of bones that one animation drives.
+
+    Parameters
+    ----------
+    rig : Rig
+        The rig; it is not changed.
+    examples : ArrayLike | Model | None, default: None
+        Poses to keep: the animation, frame by frame as in all clips of the rig or in one of them; None: the rig's own
+        poses.
+    bones : Sequence[int], default: (60, 30, 15)
+        Bones of each level, finest first: a coarser level uses bones of the finer one; by default 60,30,15.
+    influences : Sequence[int], default: (4, 2, 1)
+        Maximum number of bones per vertex of each level; by default 4,2,1; the last one counts for levels without.
+    refit_motion : bool, default: False
+        Fit the bones' motion to all levels at once. For free bones that a fit made; the bones of a skeleton keep their
+        motion.
+    threads : int | None, default: None
+        Threads to use, 1 to 1024; None: all cores. The result does not depend on it.
+    progress : Progress | None, default: None
+        Called as progress(stage, step, total, error) from the calling thread, at most 30 times a second; total and
+        error may be None. If it returns False, the work ends with `Cancelled`; what it raises ends the work, too.
+
+    Returns
+    -------
+    list[Rig]
+        The levels, finest first; each has its own bones and weights, and the motion of all.
+    """
+    handle = None if examples is None else handle_of(examples)
+    made = _native.lod(rig_handle(rig), handle, {
+        "bones": bones,
+        "influences": influences,
+        "refit_motion": refit_motion,
+    }, {"threads": threads, "progress": progress})
+    return [cast(Rig, wrapped(level)) for level in made]
 
 
 def compress(

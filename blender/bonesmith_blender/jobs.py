@@ -98,6 +98,17 @@ class Job:
         """Ends the job soon: go on calling `step` until it says so."""
         self.control.cancel.set()
 
+    def abandon(self):
+        """Ends the job at once, without waiting for its worker: for the case that the scene goes away."""
+        self.control.cancel.set()
+        if self.state == "running":
+            self.state = "cancelled"
+            try:
+                self._generator.close()
+            except Exception as problem:
+                # What it wanted to restore may be gone already.
+                self.problem = problem
+
     def step(self, budget=BUDGET):
         """Works for about `budget` seconds. True when the job has ended."""
         if self.state != "running":

@@ -29,6 +29,10 @@ class BONESMITH_PT_main(Base, bpy.types.Panel):
             layout.label(text="Esc cancels", icon="EVENT_ESC")
             return
         layout.prop(settings, "preset")
+        row = layout.row(align=True)
+        row.menu("BONESMITH_MT_presets")
+        row.operator("bonesmith.preset_add", text="", icon="ADD")
+        row.operator("bonesmith.preset_add", text="", icon="REMOVE").remove_active = True
         layout.prop(settings, "goal")
         if settings.goal == "COUNT":
             layout.prop(settings, "bones")

@@ -68,6 +68,12 @@ class JobOperator:
         _redraw(context)
         return self._end(self._job)
 
+    def cancel(self, context):
+        """Called by Blender when another file is opened or the window is closed meanwhile."""
+        self._job.abandon()
+        _running.clear()
+        context.window_manager.event_timer_remove(self._timer)
+
     def _begin(self, context):
         control = Control()
         job = Job(self.bl_label, self.work(context, control), control)

@@ -1,6 +1,7 @@
 """Settings of the scene, presets, and preferences. Options have the meaning that they have in the library."""
 
 import bpy
+from bl_operators.presets import AddPresetBase
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty, StringProperty
 
 #: Values that a preset sets; the rest stays as it is.
@@ -203,7 +204,32 @@ def _new_scene_defaults(*_):
             scene.bonesmith.effort = chosen.effort
 
 
-CLASSES = (Settings, Preferences)
+class BONESMITH_OT_preset_add(AddPresetBase, bpy.types.Operator):
+    """Save the settings as a preset of your own, or remove one"""
+
+    bl_idname = "bonesmith.preset_add"
+    bl_label = "Add Preset"
+    preset_menu = "BONESMITH_MT_presets"
+    preset_subdir = "bonesmith"
+    preset_defines = ["settings = bpy.context.scene.bonesmith"]
+    preset_values = [
+        f"settings.{name}"
+        for name in (
+            "engine goal bones target_error effort bone_kind skeleton influences smooth prune shading largest area keep_rest shapes seed max_seconds original"
+        ).split()
+    ]
+
+
+class BONESMITH_MT_presets(bpy.types.Menu):
+    """Presets of the user"""
+
+    bl_label = "Own Presets"
+    preset_subdir = "bonesmith"
+    preset_operator = "script.execute_preset"
+    draw = bpy.types.Menu.draw_preset
+
+
+CLASSES = (Settings, Preferences, BONESMITH_OT_preset_add, BONESMITH_MT_presets)
 
 
 def register():

@@ -167,6 +167,26 @@ def test_modal_operator():
     assert counts() == before and said[0][0] == {"WARNING"}, said
 
 
+def test_another_file_ends_a_job():
+    """Blender calls `cancel` of a modal operator when another file is opened."""
+    running = harness.module("running")
+    for wanted in ("reading", "prepare"):
+        objects = scenes.shape_keys()
+        harness.settings(goal="COUNT", bones=12)
+        harness.select(*objects)
+        before = counts()
+        screen = Screen()
+        thing, _ = operator(harness.module("fitting").BONESMITH_OT_fit)
+        thing._job, thing._timer = thing._begin(screen.context()), screen.add(0.02, None)
+        while thing._job.progress.stage != "reading" if wanted == "reading" else not thing._job._waiting:
+            thing._job.step(0.0)
+        assert running.running() is thing._job
+        thing.cancel(screen.context())
+        assert running.running() is None and screen.timers == 0 and thing._job.state == "cancelled"
+        assert counts() == before
+    fit(scenes.shape_keys(), goal="COUNT", bones=3, effort="fast")
+
+
 def test_words_of_progress():
     words = harness.module("words")
     objects = scenes.flag()
@@ -201,6 +221,12 @@ def test_presets_and_engines():
     assert (settings.goal, settings.bones, settings.bone_kind, settings.influences) == ("COUNT", 100, "trs", 8)
     settings.engine = "GODOT"
     assert settings.influences == 4
+    settings.bones = 77
+    bpy.ops.bonesmith.preset_add(name="mine")
+    settings.bones = 5
+    path = next(os.path.join(bpy.utils.preset_paths("bonesmith")[0], name) for name in os.listdir(bpy.utils.preset_paths("bonesmith")[0]))
+    bpy.ops.script.execute_preset(filepath=path, menu_idname="BONESMITH_MT_presets")
+    assert settings.bones == 77
     preferences = bpy.context.preferences.addons[harness.MODULE].preferences
     preferences.threads = 1
     fit(scenes.shape_keys(), goal="COUNT", bones=3, effort="fast")
@@ -218,7 +244,11 @@ class Layout:
 
     def operator(self, name, **_):
         area, word = name.split(".")
-        assert hasattr(getattr(bpy.ops, area), word) and getattr(getattr(bpy.ops, area), word).get_rna_type()
+        assert getattr(getattr(bpy.ops, area), word).get_rna_type()
+        return SimpleNamespace()
+
+    def menu(self, name, **_):
+        assert hasattr(bpy.types, name), name
 
     def label(self, text="", **_):
         self.texts.append(text)

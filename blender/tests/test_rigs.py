@@ -174,6 +174,32 @@ def test_error_as_colours():
     return f"worst {worst.max():.3g}, in frame 16 {now.max():.3g}"
 
 
+def test_error_as_colours_of_a_hidden_simulation():
+    objects = scenes.flag()
+    harness.settings(goal="COUNT", bones=12, effort="fast")
+    harness.select(*objects)
+    bpy.ops.bonesmith.deformation_to_bones()
+    armature, made = bpy.context.view_layer.objects.active, harness.results(objects)[0]
+    harness.select(made)
+    bpy.ops.bonesmith.error_colours()
+    worst = max(point.value for point in made.data.attributes["bonesmith_error"].data)
+    # The simulation is computed anew: not the same to the last digit.
+    harness.within(abs(worst - armature["bonesmith_max_error"]), 0.1 * worst, "largest error")
+
+
+def test_reduction_of_objects_that_share_an_armature():
+    objects = scenes.awkward()
+    harness.settings(goal="COUNT", bones=12, effort="fast", reduce_to=2)
+    harness.select(*objects)
+    bpy.ops.bonesmith.deformation_to_bones()
+    made = harness.results(objects)
+    assert max(influences(thing)[0] for thing in made) > 2
+    harness.select(*made)
+    bpy.ops.bonesmith.reduce_influences()
+    assert max(influences(thing)[0] for thing in made) == 2
+    harness.within(max(influences(thing)[1] for thing in made), 1e-5, "sum of weights")
+
+
 def test_report():
     objects = scenes.shape_keys()
     harness.settings(goal="COUNT", bones=4, effort="fast")

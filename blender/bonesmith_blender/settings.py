@@ -20,12 +20,12 @@ PRESET_ITEMS = [
     ("CHARACTER", "Character", "A skeleton: a tree of bones that turn about joints"),
 ]
 
-#: Influences that an engine evaluates by default.
-ENGINES = {"ANY": None, "GODOT": 4, "THREE": 4, "UNITY": 4, "UNREAL": 8}
+#: Influences that an engine evaluates without a change of its settings: docs/engines.md has the sources.
+ENGINES = {"ANY": None, "GODOT": 8, "THREE": 4, "UNITY": 4, "UNREAL": 8}
 
 ENGINE_ITEMS = [
     ("ANY", "Any", "No limit but the number of influences below"),
-    ("GODOT", "Godot", "4 influences"),
+    ("GODOT", "Godot", "Up to 8 influences"),
     ("THREE", "three.js", "4 influences"),
     ("UNITY", "Unity", "4 influences"),
     ("UNREAL", "Unreal", "Up to 8 influences"),

@@ -220,6 +220,8 @@ def test_presets_and_engines():
     settings.preset = "CLOSE"
     assert (settings.goal, settings.bones, settings.bone_kind, settings.influences) == ("COUNT", 100, "trs", 8)
     settings.engine = "GODOT"
+    assert settings.influences == 8
+    settings.engine = "THREE"
     assert settings.influences == 4
     settings.bones = 77
     bpy.ops.bonesmith.preset_add(name="mine")

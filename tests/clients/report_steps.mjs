@@ -66,15 +66,17 @@ export async function scrub({ page, report }) {
   const frames = report.frames.count;
   await set(page, { frame: 0, playing: false });
   if (frames < 2) return "one frame";
+  // Not the middle: with two clips of one length that is a first frame again.
+  const other = Math.ceil(frames / 3);
   const before = await digest(page);
   await page.locator(".scrub").focus();
   await page.keyboard.press("ArrowRight");
   must((await state(page)).frame === 1, "the arrow key on the slider does not go to frame 1");
-  await page.locator(".scrub").fill(String(Math.floor(frames / 2)));
-  must((await state(page)).frame === Math.floor(frames / 2), "the slider does not set the frame");
+  await page.locator(".scrub").fill(String(other));
+  must((await state(page)).frame === other, "the slider does not set the frame");
   must((await digest(page)) !== before, "the picture does not change");
   await page.locator(".transport .round").click();
-  await page.waitForFunction((was) => window.bonesmith.state().frame !== was, Math.floor(frames / 2), { timeout: 20_000 });
+  await page.waitForFunction((was) => window.bonesmith.state().frame !== was, other, { timeout: 20_000 });
   await page.locator(".transport .round").click();
   must(!(await state(page)).playing, "the button does not pause");
 }

@@ -9,7 +9,7 @@ use crate::refit::params::{Locks, RefitParams, Solve, Subject};
 use crate::refit::space;
 use crate::skinning::alternation::{Alternation, Bones};
 use crate::skinning::weights::Search;
-use crate::skinning::{Problem, Run, Skin, Smoothness, StopReason};
+use crate::skinning::{Problem, Run, Skin, Smoothness, StopReason, Warning};
 
 /// Passes over the vertices when weights are smoothed: each sees the neighbours' weights of the pass before.
 const SMOOTH_PASSES: usize = 4;
@@ -20,6 +20,10 @@ const START_STEPS: usize = 30;
 
 /// A joint that moves apart by less than this, in radii, only rotates: files hold float32.
 const MAX_GAP: f64 = 1e-3;
+
+/// Bones that move freely lower the error of a rig without animation by more than this factor where its joints do not only rotate. Noise lowers it
+/// by the share of the bones' parameters in the coordinates, a few percent.
+const FREE_GAIN: f64 = 0.8;
 
 /// Rounds over weights and motion when no number is given.
 const ROUNDS: usize = 12;
@@ -94,10 +98,7 @@ pub(super) fn descend(fitting: &mut Alternation, params: &RefitParams, run: &mut
         Solve::Motion => {
             run.stage(Stage::Motion, Some(2))?;
             // Again from the residuals of the first result, which are small numbers.
-            for anew in [true, false] {
-                fitting.fit_motion(anew, MOTION_STEPS, run)?;
-                run.round(fitting.bones.count(), fitting.e_rms())?;
-            }
+            move_bones(fitting, &[true, false], run)?;
             Ok(StopReason::Converged)
         }
         Solve::Both => {
@@ -109,4 +110,26 @@ pub(super) fn descend(fitting: &mut Alternation, params: &RefitParams, run: &mut
             fitting.rounds(rounds, params.tolerance, run)
         }
     }
+}
+
+/// A rig without animation does not show whether its joints only rotate. Where the error says that they do not, its bones move freely.
+pub(super) fn release_joints(fitting: &mut Alternation, run: &mut Run) -> Result<Option<Warning>, Cancelled> {
+    let (held, joints) = (fitting.motion_state(), std::mem::take(&mut fitting.bones.joints));
+    let with_joints = fitting.e_rms();
+    move_bones(fitting, &[false, false], run)?;
+    let without_joints = fitting.e_rms();
+    if without_joints < FREE_GAIN * with_joints {
+        return Ok(Some(Warning::FreeJoints { with_joints, without_joints }));
+    }
+    fitting.restore(held);
+    fitting.bones.joints = joints;
+    Ok(None)
+}
+
+fn move_bones(fitting: &mut Alternation, anew: &[bool], run: &mut Run) -> Result<(), Cancelled> {
+    for anew in anew {
+        fitting.fit_motion(*anew, MOTION_STEPS, run)?;
+        run.round(fitting.bones.count(), fitting.e_rms())?;
+    }
+    Ok(())
 }

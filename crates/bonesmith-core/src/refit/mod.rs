@@ -54,6 +54,8 @@ pub fn refit(
     let mut fitting = fitting::start(rig, subjects, locks, params);
     run.prepared();
     let stop = fitting::descend(&mut fitting, params, &mut run)?;
+    let guessed = rig.clips.is_empty() && !fitting.bones.joints.is_empty();
+    let released = if guessed { fitting::release_joints(&mut fitting, &mut run)? } else { None };
     let stop = match params.add_bones {
         0 => stop,
         count => helpers::add(&mut fitting, count, params, &mut run)?,
@@ -65,7 +67,7 @@ pub fn refit(
         }
     }
     let moves = fitting.problems.iter().any(|problem| problem.moves());
-    let warnings = if moves { Vec::new() } else { vec![Warning::NoMotion] };
+    let warnings = if moves { released.into_iter().collect() } else { vec![Warning::NoMotion] };
     // As in a fit from nothing, of the first subject.
     let model = BoneModel::new(fitting.bones.model.kind, fitting.bones.count(), 1);
     let state = State { motion: fitting.motions.swap_remove(0), skin: fitting.skin, model };

@@ -267,6 +267,16 @@ impl Alternation {
         !self.known.contains(&false)
     }
 
+    /// Motions and their error, to return to.
+    pub fn motion_state(&self) -> (Vec<Motion>, f64) {
+        (self.motions.clone(), self.squared_error)
+    }
+
+    /// Back to an earlier motion.
+    pub fn restore(&mut self, (motions, squared_error): (Vec<Motion>, f64)) {
+        (self.motions, self.squared_error) = (motions, squared_error);
+    }
+
     /// Error over all subjects [Kavan2010 s.5].
     pub fn e_rms(&self) -> f64 {
         let samples: usize = self.problems.iter().map(|p| p.vertices() * p.length).sum();

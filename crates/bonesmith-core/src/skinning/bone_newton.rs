@@ -15,8 +15,8 @@ use crate::observer::Cancelled;
 use crate::skinning::bone_step::SCALE_RANGE;
 use crate::skinning::moments::Block;
 use crate::skinning::{BoneModel, Moments, Motion, Run, bone_step};
-use crate::solve::definite;
 use crate::solve::transform::nearest_rotation;
+use crate::solve::{conjugate, definite};
 
 /// Largest number of parameters of a bone.
 const MAX_PARAMETERS: usize = 9;
@@ -250,41 +250,16 @@ impl<'a> System<'a> {
             kept
         };
         let factors: Vec<_> = self.blocks.iter().zip(&added).map(factor).collect();
-        let precondition = |right: &Steps| -> Steps {
-            let mut steps = right.clone();
+        let precondition = |right: &[[f64; MAX_PARAMETERS]]| -> Steps {
+            let mut steps = right.to_vec();
             steps.iter_mut().zip(&factors).for_each(|(x, kept)| definite::solve_factored(kept, &mut x[..self.count]));
             steps
         };
-        let mut step: Steps = vec![[0.0; MAX_PARAMETERS]; self.bones.len()];
-        let mut residual = self.gradient.clone();
-        let mut direction = precondition(&residual);
-        let mut rho = dot(&residual, &direction);
-        let goal = 1e-6 * rho;
-        for _ in 0..ROUNDS {
-            if rho <= goal || rho <= 0.0 {
-                break;
-            }
-            let product = self.times(&direction, &added);
-            let curvature = dot(&direction, &product);
-            if curvature <= 0.0 {
-                break;
-            }
-            let alpha = rho / curvature;
-            add(&mut step, alpha, &direction);
-            add(&mut residual, -alpha, &product);
-            let preconditioned = precondition(&residual);
-            let next = dot(&residual, &preconditioned);
-            let beta = next / rho;
-            rho = next;
-            direction.iter_mut().zip(&preconditioned).for_each(|(d, z)| {
-                d.iter_mut().zip(z).for_each(|(d, z)| *d = z + beta * *d);
-            });
-        }
-        step
+        conjugate::solve(&self.gradient, ROUNDS, |x| self.times(x, &added), precondition)
     }
 
     /// The normal matrix with `added` on its diagonal, times `x`.
-    fn times(&self, x: &Steps, added: &Steps) -> Steps {
+    fn times(&self, x: &[[f64; MAX_PARAMETERS]], added: &Steps) -> Steps {
         let rows = self.blocks.iter().zip(added).enumerate();
         rows.map(|(at, (row, added))| {
             let mut out: [f64; MAX_PARAMETERS] = std::array::from_fn(|p| added[p] * x[at][p]);
@@ -358,12 +333,4 @@ fn normal_block(
 fn damped(block: &NormalBlock, damping: f64) -> [f64; MAX_PARAMETERS] {
     let largest = (0..MAX_PARAMETERS).map(|p| block[p][p]).fold(0.0, f64::max);
     std::array::from_fn(|p| damping * block[p][p] + 1e-7 * largest + 1e-14)
-}
-
-fn dot(a: &Steps, b: &Steps) -> f64 {
-    a.as_flattened().iter().zip(b.as_flattened()).map(|(x, y)| x * y).sum()
-}
-
-fn add(x: &mut Steps, factor: f64, y: &Steps) {
-    x.as_flattened_mut().iter_mut().zip(y.as_flattened()).for_each(|(x, y)| *x += factor * y);
 }

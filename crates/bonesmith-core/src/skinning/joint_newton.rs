@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use crate::observer::Cancelled;
 use crate::skinning::bone_newton::{Columns, Frame, add_product, columns, inner, linear_part, set};
 use crate::skinning::{Moments, Motion, Run};
-use crate::solve::definite;
+use crate::solve::{conjugate, definite};
 
 /// Frames that are solved between two reports.
 const BETWEEN_REPORTS: usize = 64;
@@ -262,32 +262,8 @@ impl<'a> System<'a> {
             }
             steps
         };
-        let mut step = vec![Spatial::default(); self.own.len()];
-        let mut residual = self.gradient.clone();
-        let mut direction = precondition(&residual);
-        let mut rho = dot(&residual, &direction);
-        let goal = 1e-6 * rho;
-        for _ in 0..(ROUNDS_PER_BONE * self.own.len() + 10).min(MAX_ROUNDS) {
-            if rho <= goal || rho <= 0.0 {
-                break;
-            }
-            let product = self.times(&direction, &added);
-            let curvature = dot(&direction, &product);
-            if curvature <= 0.0 {
-                break;
-            }
-            let alpha = rho / curvature;
-            add(&mut step, alpha, &direction);
-            add(&mut residual, -alpha, &product);
-            let preconditioned = precondition(&residual);
-            let next = dot(&residual, &preconditioned);
-            let beta = next / rho;
-            rho = next;
-            for (d, z) in direction.iter_mut().zip(&preconditioned) {
-                d.iter_mut().zip(z).for_each(|(d, z)| *d = z + beta * *d);
-            }
-        }
-        step
+        let rounds = (ROUNDS_PER_BONE * self.own.len() + 10).min(MAX_ROUNDS);
+        conjugate::solve(&self.gradient, rounds, |x| self.times(x, &added), precondition)
     }
 
     /// Matrices of the free bones after a step: rotations about the joints, from the root down.
@@ -325,12 +301,4 @@ fn block(m: &[Columns; 6], second: &[[f64; 4]; 4], other: &[Columns; 6]) -> Spat
         row.iter_mut().zip(other).for_each(|(entry, other)| *entry = inner(&product, other));
     }
     block
-}
-
-fn dot(a: &[Spatial], b: &[Spatial]) -> f64 {
-    a.as_flattened().iter().zip(b.as_flattened()).map(|(x, y)| x * y).sum()
-}
-
-fn add(x: &mut [Spatial], factor: f64, y: &[Spatial]) {
-    x.as_flattened_mut().iter_mut().zip(y.as_flattened()).for_each(|(x, y)| *x += factor * y);
 }

@@ -315,6 +315,13 @@ pub enum Warning {
         /// Bones used.
         used: usize,
     },
+    /// The joints of a rig without animation do not only rotate: bone lengths were not kept.
+    FreeJoints {
+        /// E_RMS with joints that only rotate.
+        with_joints: f64,
+        /// E_RMS with bones that move freely.
+        without_joints: f64,
+    },
     /// A skeleton does not describe this motion well.
     PoorSkeleton {
         /// E_RMS reached.
@@ -351,6 +358,11 @@ impl std::fmt::Display for Warning {
             Warning::FewerBones { requested, pieces, used } => {
                 write!(f, "{requested} bones were asked for; the mesh is {pieces} rigid pieces, which need {used}")
             }
+            Warning::FreeJoints { with_joints, without_joints } => write!(
+                f,
+                "bones move away from their parents in this animation: E_RMS {with_joints:.2} with bone lengths kept, {without_joints:.2} without; \
+                 they are not kept"
+            ),
             Warning::PoorSkeleton { e_rms, bones, without_joints } => {
                 write!(f, "a skeleton is a poor model for this motion: E_RMS {e_rms:.2} with {bones} joined bones")?;
                 if let Some(free) = without_joints {

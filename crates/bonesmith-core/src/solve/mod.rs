@@ -4,6 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 pub(crate) mod check;
+pub(crate) mod conjugate;
 pub(crate) mod definite;
 pub(crate) mod kernels;
 pub(crate) mod lanes;

@@ -35,7 +35,7 @@ mod tests;
 use crate::mesh::MeshSequence;
 use crate::model::{Blends, Clip, MAX_VIRTUAL_BONES, Rig, Row, SparseWeights, TwoLayerRig};
 use crate::observer::{Cancelled, Observer, Stage, Stages};
-use crate::skinning::{InfluenceSolver, Metric, Momentum, Poses, check_size};
+use crate::skinning::{InfluenceSolver, Metric, Momentum, Poses, check_size, quadratic};
 use crate::solve::check::ensure;
 
 use factorise::{Factorisation, Parts};
@@ -108,7 +108,7 @@ pub fn compress(
         _ => true,
     };
     let Finished { parts, master, error } = match &mut poses {
-        Some(poses) if wanted && params.refine_rounds(examples.is_some()) > 0 => {
+        Some(poses) if wanted && params.refine_rounds() > 0 => {
             let parts = layers.into_parts();
             drop(metric);
             inputs.refined(parts, poses)?
@@ -151,7 +151,7 @@ impl Inputs<'_> {
     fn refined<'p>(&self, mut parts: Parts<'p>, poses: &mut Poses) -> Result<Finished<'p>, CompressError> {
         let Self { rig, params, ideal, graph, own_weights } = *self;
         let with_examples = parts.growth.with_examples;
-        let rounds = params.refine_rounds(with_examples);
+        let rounds = params.refine_rounds();
         let freedoms = Freedoms {
             rest: !params.keep_rest,
             bones: !params.keep_motion && is_free(rig) && poses.frames.len() == frame_count(rig),
@@ -162,24 +162,24 @@ impl Inputs<'_> {
         let mut momentum = Momentum::new(MAX_MOMENTUM);
         let mut total = parts.coefficients.total();
         for round in 0..rounds {
-            let kept = poses.unknowns();
-            let atoms = atom_rows(&parts.atoms, rig.bone_count());
-            let layers = refine::Layers { atoms: &atoms, coefficients: &parts.coefficients };
-            refinement.step(poses, &layers, &mut parts.stages)?;
-            let mut unknowns = poses.unknowns();
-            momentum.look_ahead(&mut unknowns, |new, old, beta| refinement.extrapolated(new, old, beta));
+            let (rest, motion) = (poses.problem.rest.clone(), poses.motion.clone());
             let saved = (parts.atoms.clone(), parts.coefficients.clone(), parts.history.clone());
-            poses.set_unknowns(&unknowns);
-            parts = self.round(parts, poses)?;
-            if parts.coefficients.total() > total && momentum.step_back(&mut unknowns) {
+            if freedoms.bones {
+                let atoms = atom_rows(&parts.atoms, rig.bone_count());
+                let layers = refine::Layers { atoms: &atoms, coefficients: &parts.coefficients };
+                refinement.move_bones(poses, &layers, &mut parts.stages)?;
+                momentum.look_ahead(&mut poses.motion, |new, old, beta| refinement.extrapolated(new, old, beta));
+            }
+            parts = self.round(parts, poses, &refinement)?;
+            if parts.coefficients.total() > total && momentum.step_back(&mut poses.motion) {
                 (parts.atoms, parts.coefficients, parts.history) = saved.clone();
-                poses.set_unknowns(&unknowns);
-                parts = self.round(parts, poses)?;
+                poses.problem.rest.clone_from(&rest);
+                parts = self.round(parts, poses, &refinement)?;
             }
             if parts.coefficients.total() > total {
                 // No more than rounding is left to gain.
                 (parts.atoms, parts.coefficients, parts.history) = saved;
-                poses.set_unknowns(&kept);
+                (poses.problem.rest, poses.motion) = (rest, motion);
                 break;
             }
             let before = std::mem::replace(&mut total, parts.coefficients.total());
@@ -205,11 +205,24 @@ impl Inputs<'_> {
 }
 
 impl Inputs<'_> {
-    /// One round over both layers in the metric of the present poses.
-    fn round<'p>(&self, mut parts: Parts<'p>, poses: &Poses) -> Result<Parts<'p>, Cancelled> {
+    /// Rest positions for the present motion, then one round over both layers.
+    fn round<'p>(
+        &self,
+        mut parts: Parts<'p>,
+        poses: &mut Poses,
+        refinement: &Refinement<'_>,
+    ) -> Result<Parts<'p>, Cancelled> {
         let Self { rig, ideal, graph, own_weights, .. } = *self;
-        let with_examples = parts.growth.with_examples;
-        let (metric, _) = metric(rig, Some(poses), with_examples, Some(own_weights), &mut parts.stages)?;
+        let projections = quadratic::project(poses, &mut parts.stages)?;
+        if refinement.freedoms.rest {
+            let atoms = atom_rows(&parts.atoms, rig.bone_count());
+            let layers = refine::Layers { atoms: &atoms, coefficients: &parts.coefficients };
+            refinement.move_rest(poses, &layers, &projections);
+        }
+        let mut metric = Metric::of_projections(poses, &projections);
+        if !parts.growth.with_examples {
+            metric.add_weights(&rig.weights, own_weights);
+        }
         let mut layers = Factorisation::resume(&metric, own_weights, ideal, graph, parts);
         layers.optimise(1)?;
         Ok(layers.into_parts())

@@ -66,11 +66,11 @@ impl Default for TwoLayerParams {
 
 impl TwoLayerParams {
     /// Rounds over rest pose, bones and layers at the end.
-    pub(super) fn refine_rounds(&self, with_examples: bool) -> usize {
-        match (self.keep_motion && self.keep_rest, self.thorough || with_examples) {
-            (true, _) => 0,
-            (false, true) => 16,
-            (false, false) => 4,
+    pub(super) fn refine_rounds(&self) -> usize {
+        match self.keep_motion && self.keep_rest {
+            true => 0,
+            false if self.thorough => 16,
+            false => 4,
         }
     }
 

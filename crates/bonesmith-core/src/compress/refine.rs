@@ -8,11 +8,12 @@
 //! ```
 //!
 //! is quadratic in each rest position `u_i`, in the atoms, in the coefficients, and in all affine bones together. A round is the
-//! minimum over each with the others fixed: rest positions (three unknowns a vertex), bones (`bone_newton`, from moments with the
-//! weights of both layers multiplied), then one round of `Factorisation::optimise` in the metric of the new poses. The model costs
+//! minimum over each with the others fixed: bones (`bone_newton`, from moments with the weights of both layers multiplied), rest positions
+//! (three unknowns a vertex), then one round of `Factorisation::optimise` in the metric of the new poses. The model costs
 //! the same at run time. A round that does not lower E is undone, so E never rises.
 //!
-//! Frames are read in blocks: the motion of all virtual bones in all frames would be the largest table by far.
+//! Rest positions and layers read no frames: both need the products of targets and bones, `T^T v_i`, and of pairs of bones. For the bones
+//! frames are read in blocks: the motion of all virtual bones in all frames would be the largest table by far.
 
 use std::ops::Range;
 
@@ -42,10 +43,7 @@ pub(super) struct Freedoms {
     pub pull: f64,
 }
 
-/// [N] rest positions, and the motion.
-type Unknowns = (Vec<DVec3>, Motion);
-
-/// Poses whose bones and rest positions change, and the layers.
+/// What changes beside the layers.
 pub(super) struct Refinement<'a> {
     pub rig: &'a Rig,
     pub freedoms: Freedoms,
@@ -60,25 +58,9 @@ pub(super) struct Layers<'a> {
 }
 
 impl Refinement<'_> {
-    /// Moves rest positions, then bones.
-    pub fn step(&self, poses: &mut Poses, layers: &Layers<'_>, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
-        if self.freedoms.rest {
-            self.move_rest(poses, layers, stages)?;
-        }
-        if self.freedoms.bones {
-            self.move_bones(poses, layers, stages)?;
-        }
-        Ok(())
-    }
-
-    /// Rest positions and motion, carried on in the direction they moved.
-    pub fn extrapolated(&self, new: &Unknowns, (rest, motion): Unknowns, beta: f64) -> Unknowns {
-        let rest = new.0.iter().zip(rest).map(|(new, old)| *new + beta * (*new - old)).collect();
-        let motion = match self.freedoms.bones {
-            true => bone_step::extrapolate(&new.1, motion, beta, &self.model()),
-            false => new.1.clone(),
-        };
-        (rest, motion)
+    /// The motion, carried on in the direction it moved.
+    pub fn extrapolated(&self, new: &Motion, old: Motion, beta: f64) -> Motion {
+        bone_step::extrapolate(new, old, beta, &self.model())
     }
 
     fn model(&self) -> BoneModel {
@@ -86,26 +68,18 @@ impl Refinement<'_> {
         BoneModel { axes, ..BoneModel::new(self.rig.kind, self.rig.bone_count(), 1) }
     }
 
-    fn move_rest(&self, poses: &mut Poses, layers: &Layers<'_>, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
-        let mut forms = vec![RestForm::ZERO; poses.problem.vertices()];
-        for frames in blocks(poses) {
-            stages.report(None)?;
-            let view = View::new(poses, layers, frames);
-            forms.par_iter_mut().enumerate().for_each_init(
-                || view.buffer(),
-                |buffer, (i, form)| {
-                    view.blend(layers, i, buffer);
-                    view.subtract(poses, i, buffer);
-                    form.add(buffer, view.columns);
-                },
-            );
-        }
-        let rest = poses.problem.rest.par_iter().zip(&self.start).zip(&forms);
-        poses.problem.rest = rest.map(|((&u, &start), form)| form.solve(u, start, self.freedoms.pull)).collect();
-        Ok(())
+    /// Moves rest positions. `projections`: those of the present motion, [N, 4 B].
+    pub fn move_rest(&self, poses: &mut Poses, layers: &Layers<'_>, projections: &[f64]) {
+        let (side, pairs) = (4 * poses.motion.bones, AtomPairs::new(poses.motion.gram(), poses.motion.bones, layers));
+        let moved = |(i, (&u, &start)): (usize, (&DVec3, &DVec3))| {
+            let form = RestForm::new(layers, &pairs, i, &projections[i * side..(i + 1) * side]);
+            form.solve(u, start, self.freedoms.pull)
+        };
+        poses.problem.rest = poses.problem.rest.par_iter().zip(&self.start).enumerate().map(moved).collect();
     }
 
-    fn move_bones(&self, poses: &mut Poses, layers: &Layers<'_>, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
+    /// Moves bones.
+    pub fn move_bones(&self, poses: &mut Poses, layers: &Layers<'_>, stages: &mut Stages<'_>) -> Result<(), Cancelled> {
         let rig = self.rig;
         let moments = moments(poses, layers, stages)?;
         let model = self.model();
@@ -114,6 +88,50 @@ impl Refinement<'_> {
         let mut run = Run::new(&FitParams::default(), stages.observer());
         bone_newton::solve(&mut poses.motion, &moments, &freedom, &mut run)?;
         Ok(())
+    }
+}
+
+/// `K_rs = V_r^T V_s`, 4x4, of the virtual bones that some vertex mixes.
+struct AtomPairs {
+    /// [q] (other virtual bone s >= r, ascending; the block).
+    of: Vec<Vec<(usize, Block)>>,
+}
+
+impl AtomPairs {
+    /// From the [4 B, 4 B] products of the bones.
+    fn new(gram: &[f64], bones: usize, layers: &Layers<'_>) -> Self {
+        let mut partners: Vec<Vec<usize>> = (0..layers.atoms.len()).map(|r| vec![r]).collect();
+        for i in 0..layers.coefficients.errors.len() {
+            for (r, _) in layers.coefficients.of(i) {
+                partners[r].extend(layers.coefficients.of(i).map(|(s, _)| s).filter(|s| *s > r));
+            }
+        }
+        let side = 4 * bones;
+        let of_atom = |(atom, mut partners): (&Row, Vec<usize>)| {
+            partners.sort_unstable();
+            partners.dedup();
+            // [4, 4 B] `V_r^T T`.
+            let mut rows = vec![0.0; 4 * side];
+            for (c, row) in rows.chunks_exact_mut(side).enumerate() {
+                for &(j, d) in atom {
+                    let of_bone = &gram[(c * bones + j) * side..][..side];
+                    row.iter_mut().zip(of_bone).for_each(|(sum, x)| *sum += d * x);
+                }
+            }
+            let block = |s: usize| -> Block {
+                let entry =
+                    |c: usize, d: usize| layers.atoms[s].iter().map(|&(k, e)| e * rows[c * side + d * bones + k]).sum();
+                std::array::from_fn(|c| std::array::from_fn(|d| entry(c, d)))
+            };
+            partners.into_iter().map(|s| (s, block(s))).collect()
+        };
+        Self { of: layers.atoms.par_iter().zip(partners).map(of_atom).collect() }
+    }
+
+    /// Of two that a vertex mixes, r <= s.
+    fn of(&self, r: usize, s: usize) -> &Block {
+        let at = self.of[r].binary_search_by_key(&s, |(s, _)| *s).expect("a pair that a vertex mixes");
+        &self.of[r][at].1
     }
 }
 
@@ -161,24 +179,15 @@ impl View {
         }
     }
 
-    /// The target of vertex `i` less the translation of its motion, in the last of the rows.
-    fn subtract(&self, poses: &Poses, i: usize, buffer: &mut [f64]) {
+    /// The residual of vertex `i`, in the last of the rows.
+    fn residual(&self, poses: &Poses, i: usize, buffer: &mut [f64]) {
         let (motion, out) = buffer.split_at_mut(4 * self.columns);
-        let f = poses.problem.frames();
-        let target = poses.problem.trajectory(i);
+        let (f, target) = (poses.problem.frames(), poses.problem.trajectory(i));
         for (a, out) in out.chunks_exact_mut(self.frames.len()).enumerate() {
             let target = &target[a * f + self.frames.start..a * f + self.frames.end];
-            let shift = &motion[3 * self.columns + a * self.frames.len()..];
-            out.iter_mut().zip(target).zip(shift).for_each(|((out, v), x)| *out = f64::from(*v) - x);
+            out.iter_mut().zip(target).for_each(|(out, v)| *out = f64::from(*v));
         }
-    }
-
-    /// As [`View::subtract`], less the rest position too: the residual.
-    fn residual(&self, poses: &Poses, i: usize, buffer: &mut [f64]) {
-        self.subtract(poses, i, buffer);
-        let (motion, out) = buffer.split_at_mut(4 * self.columns);
-        for (c, u) in poses.problem.rest[i].to_array().into_iter().enumerate() {
-            let row = &motion[c * self.columns..(c + 1) * self.columns];
+        for (u, row) in poses.rest(i).into_iter().zip(motion.chunks_exact(self.columns)) {
             out.iter_mut().zip(row).for_each(|(out, x)| *out -= u * x);
         }
     }
@@ -191,7 +200,6 @@ fn axes<'a>(motion: &Motion, row: &'a [f64], frames: &Range<usize>) -> impl Iter
 }
 
 /// Normal equations of a rest position.
-#[derive(Clone, Copy)]
 struct RestForm {
     /// `sum x^T x`.
     left: DMat3,
@@ -199,15 +207,25 @@ struct RestForm {
 }
 
 impl RestForm {
-    /// Nothing yet.
-    const ZERO: Self = Self { left: DMat3::ZERO, right: DVec3::ZERO };
-
-    fn add(&mut self, buffer: &[f64], columns: usize) {
-        let row = |c: usize| &buffer[c * columns..(c + 1) * columns];
-        let dot = |c: usize, d: usize| row(c).iter().zip(row(d)).map(|(a, b)| a * b).sum::<f64>();
-        let [xx, yy, zz, xy, xz, yz] = [(0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)].map(|(c, d)| dot(c, d));
-        self.left += DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz]);
-        self.right += DVec3::new(dot(0, 4), dot(1, 4), dot(2, 4));
+    /// Of vertex `i`, with the products of its target with the bones.
+    fn new(layers: &Layers<'_>, pairs: &AtomPairs, i: usize, along: &[f64]) -> Self {
+        let b = along.len() / 4;
+        let (mut left, mut right) = ([[0.0; 3]; 3], [0.0; 3]);
+        for (r, a) in layers.coefficients.of(i) {
+            for &(j, d) in &layers.atoms[r] {
+                right.iter_mut().enumerate().for_each(|(c, sum)| *sum += a * d * along[c * b + j]);
+            }
+            for (s, other) in layers.coefficients.of(i) {
+                let block = pairs.of(r.min(s), r.max(s));
+                // `K_sr` is the transpose of `K_rs`.
+                let entry = |c: usize, d: usize| a * other * if r <= s { block[c][d] } else { block[d][c] };
+                for c in 0..3 {
+                    (0..3).for_each(|d| left[d][c] += entry(c, d));
+                    right[c] -= entry(c, 3);
+                }
+            }
+        }
+        Self { left: DMat3::from_cols_array_2d(&left), right: DVec3::from_array(right) }
     }
 
     /// `E` up to a constant.
@@ -244,10 +262,9 @@ fn moments(poses: &Poses, layers: &Layers<'_>, stages: &mut Stages<'_>) -> Resul
                 out.iter_mut().zip(&buffer[4 * columns..]).for_each(|(out, x)| *out = *x as f32);
             },
         );
-        for out in residuals.chunks_exact(columns) {
-            for (at, x) in out.iter().enumerate() {
-                per_frame[frames.start + at % frames.len()] += f64::from(*x) * f64::from(*x);
-            }
+        for out in residuals.chunks_exact(frames.len()) {
+            let sums = per_frame[frames.clone()].iter_mut();
+            sums.zip(out).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
         }
         let of_atom = |(r, users): (usize, &Vec<u32>)| {
             let mut sums = vec![0.0; 4 * columns];

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use glam::{DAffine3, DVec3, Vec3};
+use glam::{DAffine3, Vec3};
 
 use crate::deform;
 use crate::mesh::{Frames, MeshSequence, Sphere, smallest_enclosing_sphere, unit_radius};
@@ -98,17 +98,6 @@ impl Poses {
         let motion = space.motion(&transforms, rig.bone_count());
         let problem = Problem::of_frames(&rig.rest, &source, space);
         Ok(Self { problem, motion, frames })
-    }
-
-    /// Rest positions and motion.
-    pub fn unknowns(&self) -> (Vec<DVec3>, Motion) {
-        (self.problem.rest.clone(), self.motion.clone())
-    }
-
-    /// Puts others in their place.
-    pub fn set_unknowns(&mut self, (rest, motion): &(Vec<DVec3>, Motion)) {
-        self.problem.rest.clone_from(rest);
-        self.motion = motion.clone();
     }
 
     /// The clips of the rig with the present motion, where these are the poses of all frames.

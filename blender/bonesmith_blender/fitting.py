@@ -209,9 +209,7 @@ def _layer_collection(layer, collection):
 
 def place_beside(recording):
     """world_from_reference, moved along the scene's X axis by the width of all frames and a tenth."""
-    flat = recording.positions.reshape(-1, 3)
-    axis = np.array(recording.reference)[:3, :3].T @ np.array([1.0, 0.0, 0.0])
-    along = flat @ axis.astype(np.float32)
+    along = recording.positions[..., 0]
     return Matrix.Translation((1.1 * float(along.max() - along.min()), 0, 0)) @ recording.reference
 
 

@@ -1,8 +1,7 @@
 """Positions of objects in every frame, as Blender evaluates them: all modifiers, simulations, constraints, parents and drivers.
 
 Arrays are filled by `foreach_get`, frame by frame, in one allocation [F, N, 3] of float32. Several objects lie one after the other along N.
-Positions are in the space of one reference: the place and orientation of the active object in the first frame, without its scale. One unit is one
-unit of the scene.
+Positions are in the space of one reference: the place of the active object in the first frame, with the axes and the unit of the scene.
 """
 
 from typing import NamedTuple
@@ -268,9 +267,8 @@ def _parts(names, depsgraph, frame):
 
 
 def _place(name, depsgraph):
-    """Place and orientation of an object, without its scale."""
-    location, rotation, _ = bpy.data.objects[name].evaluated_get(depsgraph).matrix_world.decompose()
-    return Matrix.LocRotScale(location, rotation, None)
+    """The place of an object, without its rotation and scale: Z is up there, too."""
+    return Matrix.Translation(bpy.data.objects[name].evaluated_get(depsgraph).matrix_world.translation)
 
 
 def _copy(name, depsgraph):

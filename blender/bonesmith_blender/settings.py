@@ -90,6 +90,16 @@ class Settings(bpy.types.PropertyGroup):
     area: BoolProperty(name="By area", description="Vertices count by the area of their faces", default=False)
     keep_rest: BoolProperty(name="Keep rest pose", description="Leave the rest pose unchanged; otherwise its vertices move to where they fit best", default=False)
     shapes: IntProperty(name="Corrective shapes", description="Shape keys that correct what the bones leave (EigenSkin)", default=0, min=0, max=256)
+    root_motion: EnumProperty(
+        name="Root motion",
+        description="Put the common motion of the model into one root bone",
+        items=[
+            ("none", "None", "No root bone"),
+            ("plane", "On the ground", "Translation in the ground plane and rotation about the vertical"),
+            ("full", "Full", "All of the common motion"),
+        ],
+        default="none",
+    )
     seed: IntProperty(name="Seed", description="Seed of all random choices", default=0, min=0)
     max_seconds: FloatProperty(name="Time limit", description="Stop the fit after this many seconds with the present result; 0: no limit", default=0.0, min=0.0, subtype="TIME_ABSOLUTE")
 
@@ -155,6 +165,8 @@ class Settings(bpy.types.PropertyGroup):
             options["skeleton"] = True
         if self.max_seconds > 0:
             options["max_seconds"] = self.max_seconds
+        if self.root_motion != "none":
+            options.update(root_motion=self.root_motion, up="z")
         if self.shapes > 0:
             options["eigenskin"] = self.shapes
         return options
@@ -215,7 +227,7 @@ class BONESMITH_OT_preset_add(AddPresetBase, bpy.types.Operator):
     preset_values = [
         f"settings.{name}"
         for name in (
-            "engine goal bones target_error effort bone_kind skeleton influences smooth prune shading largest area keep_rest shapes seed max_seconds original"
+            "engine goal bones target_error effort bone_kind skeleton influences smooth prune shading largest area keep_rest shapes root_motion seed max_seconds original"
         ).split()
     ]
 

@@ -88,6 +88,8 @@ def exported(original, made, armature, rounding):
 
 #: Files hold float32; USD holds scales as half floats.
 EXACT = {".glb": 2e-5, ".fbx": 2e-5, ".usdc": 2e-5}
+#: Blender's glTF exporter takes matrices of float32 apart: small errors add up along a chain of bones.
+CHAIN = {".glb": 1e-4, ".fbx": 2e-5, ".usdc": 2e-5}
 HALF = {".glb": 2e-5, ".fbx": 2e-5, ".usdc": 4e-3}
 
 
@@ -112,7 +114,7 @@ def test_export_of_affine_bones():
 
 
 def test_export_of_a_skeleton():
-    return _test([scenes.arm()[2]], EXACT, goal="COUNT", bones=8, skeleton=True)
+    return _test([scenes.arm()[2]], CHAIN, goal="COUNT", bones=8, skeleton=True)
 
 
 TESTS = [value for name, value in list(globals().items()) if name.startswith("test_")]

@@ -80,6 +80,18 @@ def test_skeleton():
     return said
 
 
+def test_root_motion():
+    objects = scenes.cape()
+    armature, said = fit(objects, goal="COUNT", bones=10, root_motion="plane", effort="fast")
+    roots = [bone for bone in armature.data.bones if bone.parent is None]
+    assert len(roots) == 1 and len(roots[0].children) >= 9, [bone.name for bone in roots]
+    root = armature.pose.bones[roots[0].name]
+    heads = [root.head.copy() for frame in (1, 36) if bpy.context.scene.frame_set(frame) is None]
+    walked = heads[1] - heads[0]
+    assert walked.y < -2 and abs(walked.z) < 1e-4, walked
+    return f"the root walks {walked.length:.3g}, {said}"
+
+
 def test_corrective_shapes():
     armature, said = fit(scenes.shape_keys(), goal="COUNT", bones=3, shapes=4, effort="fast")
     return said

@@ -74,7 +74,10 @@ pub fn lod(
 impl Levels {
     fn of(lods: &Lods) -> Self {
         let rigs: Vec<Rig> = (0..lods.levels.len()).map(|level| lods.level_rig(level)).collect();
-        let mesh = |level: &solver::Level| Rig { weights: level.weights.clone(), ..without_clips(&lods.rig) };
+        let mesh = |level: &solver::Level| {
+            let (weights, rest) = (level.weights.clone(), level.rest.clone());
+            Rig { weights, rest, ..without_clips(&lods.rig) }
+        };
         let part = |level: &solver::Level| LevelPart {
             bones: level.bones.len(),
             influences: level.weights.max_influences(),

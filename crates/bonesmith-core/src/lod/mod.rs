@@ -4,8 +4,9 @@
 //!    taken out in batches (`skinning::pass::removal_costs`: the rise of the error with the weights of the others solved again, vertex by
 //!    vertex), and weights are solved anew after each batch.
 //! 2. Weights of every level are exact for the motion (`skinning::weights`), on the poses of all clips.
-//! 3. With `refit_motion` the motion of all bones is fitted to all levels at once. The levels are stacked: a problem with the vertices of each
-//!    level, whose weights use that level's bones, has the moments of the sum
+//! 3. With `refit_motion` the motion of the bones and a rest pose of each level are fitted too. First from the coarsest level to the finest, each with
+//!    the bones of coarser levels locked: a coarse level has no other bones, a fine one has. Then all levels at once: they are stacked, as a problem
+//!    with the vertices of each level, whose weights use that level's bones; its moments are those of the sum
 //!
 //! ```text
 //! sum_l E_l^2(T, W_l) / e_l^2          e_l = the present error of level l
@@ -17,7 +18,7 @@
 pub mod carry;
 mod params;
 
-use glam::DAffine3;
+use glam::{DAffine3, DVec3, Vec3};
 
 use crate::mesh::MeshSequence;
 use crate::model::{Bone, Rig, SparseWeights};
@@ -35,6 +36,8 @@ const BATCH: f64 = 0.3;
 const PULL: f64 = 1e-12;
 /// Vertices solved between looks at the clock.
 const BLOCK: usize = 4096;
+/// Bones that a vertex tries beside its own in a round.
+const NEWCOMERS: usize = 2;
 /// Sweeps over the bones in a round.
 const SWEEPS: usize = 4;
 /// Rounds stop when none of the levels gains more than this share.
@@ -47,6 +50,8 @@ pub struct Level {
     pub bones: Vec<usize>,
     /// Weights, on bones of the finest rig.
     pub weights: SparseWeights,
+    /// Its rest pose; that of the rig, unless the motion was refitted.
+    pub rest: Vec<Vec3>,
     /// Against the examples, or the rig's own poses.
     pub e_rms: f64,
 }
@@ -63,7 +68,7 @@ pub struct Lods {
 impl Lods {
     /// A level as a rig of its own: its bones only, and a root that moves no vertex where there is one.
     pub fn level_rig(&self, level: usize) -> Rig {
-        let Level { bones, weights, .. } = &self.levels[level];
+        let Level { bones, weights, rest, .. } = &self.levels[level];
         let root = |j: &usize| self.rig.bones[*j].parent.is_none() && self.is_free(*j);
         let root = (0..self.rig.bone_count()).filter(root);
         let mut kept: Vec<usize> = bones.iter().copied().chain(root).collect();
@@ -76,6 +81,7 @@ impl Lods {
             own.set(i, &row.collect::<Vec<_>>());
         }
         rig.weights = own;
+        rig.rest.clone_from(rest);
         rig
     }
 
@@ -188,7 +194,8 @@ impl<'a> Work<'a> {
         while self.bones.len() > count {
             let excess = self.bones.len() - count;
             let batch = ((excess as f64 * BATCH).ceil() as usize).clamp(1, excess);
-            let vertices = VertexParams { slots: influences, newcomers: 2, min_gain: 0.0, move_rest: false, rounds: 1 };
+            let vertices =
+                VertexParams { slots: influences, newcomers: NEWCOMERS, min_gain: 0.0, move_rest: false, rounds: 1 };
             let costs = run.timed("removal costs", || pass::removal_costs(self.problem, &motion, &self.skin, vertices));
             let moments = run.timed("moments", || pass::gather(self.problem, &motion, &self.skin));
             let gone = plant::least_useful(&costs, &moments.second, batch);
@@ -209,11 +216,18 @@ impl<'a> Work<'a> {
         weigh(self.problem, motion, &mut self.skin, k, search, run)
     }
 
-    /// Motion and weights of all levels in turn.
+    /// Motion, weights and rest poses of all levels.
     fn refit(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        run.stage(Stage::WeightsAndMotion, Some(rounds * (self.levels.len() + 1)))?;
+        let mut locked = vec![false; self.used.len()];
+        for at in (0..self.levels.len()).rev() {
+            for _ in 0..rounds {
+                self.refit_level(at, &locked, run)?;
+                run.round(self.levels[at].bones.len(), self.levels[at].e_rms)?;
+            }
+            self.levels[at].bones.iter().for_each(|&j| locked[j] = true);
+        }
         let stacked = self.stacked();
-        // Bones of coarser levels only: all are bones of the finest.
-        run.stage(Stage::WeightsAndMotion, Some(rounds))?;
         for _ in 0..rounds {
             let before: Vec<f64> = self.levels.iter().map(|level| level.e_rms).collect();
             let (problem, skin) = self.stack(&stacked);
@@ -221,10 +235,8 @@ impl<'a> Work<'a> {
             run.report()?;
             run.timed("motion", || bone_step::update(&mut self.motion, &moments, &self.kind));
             for at in 0..self.levels.len() {
-                let level = &mut self.levels[at];
-                let motion = self.motion.select(&level.bones);
-                let error = weigh(self.problem, &motion, &mut level.skin, level.influences, Search::Whole, run)?;
-                level.e_rms = self.problem.e_rms(error);
+                let motion = self.motion.select(&self.levels[at].bones);
+                self.reweigh(at, &motion, run)?;
             }
             let mean = self.levels.iter().map(|level| level.e_rms).sum::<f64>() / self.levels.len() as f64;
             run.round(self.bones.len(), mean)?;
@@ -233,7 +245,46 @@ impl<'a> Work<'a> {
                 break;
             }
         }
+        for at in 0..self.levels.len() {
+            let level = &mut self.levels[at];
+            let motion = self.motion.select(&level.bones);
+            let mut problem = self.problem.clone();
+            problem.rest.clone_from(&level.skin.rest);
+            let error = weigh(&problem, &motion, &mut level.skin, level.influences, Search::Nearby, run)?;
+            level.e_rms = self.problem.e_rms(error);
+        }
         Ok(())
+    }
+
+    /// One round over one level: bones that no coarser level uses, then weights and rest pose.
+    fn refit_level(&mut self, at: usize, locked: &[bool], run: &mut Run<'_>) -> Result<(), Cancelled> {
+        let level = &self.levels[at];
+        let mut motion = self.motion.select(&level.bones);
+        let mut moments = run.timed("moments", || pass::gather(self.problem, &motion, &level.skin));
+        run.report()?;
+        // A bone without vertices is left alone by the bone step.
+        for (own, &j) in level.bones.iter().enumerate().filter(|(_, j)| locked[**j]) {
+            debug_assert!(j < locked.len());
+            moments.second.of[own].own = [[0.0; 4]; 4];
+        }
+        let axes = level.bones.iter().map(|&j| self.kind.axes[j]).collect();
+        let kind = BoneModel { kind: self.kind.kind, axes, sweeps: SWEEPS };
+        run.timed("motion", || bone_step::update(&mut motion, &moments, &kind));
+        for (own, &j) in level.bones.iter().enumerate().filter(|(_, j)| !locked[**j]) {
+            (0..4).for_each(|c| self.motion.row_mut(c, j).copy_from_slice(motion.row(c, own)));
+        }
+        let motion = self.motion.select(&self.levels[at].bones);
+        self.reweigh(at, &motion, run)
+    }
+
+    /// Weights and rest pose of a level, one vertex step.
+    fn reweigh(&mut self, at: usize, motion: &Motion, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        let level = &mut self.levels[at];
+        let slots = level.influences.min(motion.bones);
+        let vertices = VertexParams { slots, newcomers: NEWCOMERS, min_gain: 1e-4, move_rest: true, rounds: 2 };
+        let moments = run.timed("weights", || pass::solve(self.problem, motion, &mut level.skin, vertices, None));
+        level.e_rms = self.problem.e_rms(moments.squared_error);
+        run.report()
     }
 
     /// The problem of all levels' vertices, without their weights.
@@ -244,11 +295,12 @@ impl<'a> Work<'a> {
         Problem::stored(problem.length, rest, trajectories, problem.space.clone())
     }
 
-    /// The stacked problem with the present weights, each level counted relative to its error.
+    /// The stacked problem with the present weights and rest poses, each level counted relative to its error.
     fn stack(&self, stacked: &Problem) -> (Problem, Skin) {
         let n = self.problem.vertices();
         let slots = self.levels.iter().map(|level| level.influences).max().unwrap_or(1);
-        let mut skin = Skin::empty(slots, stacked.rest.clone());
+        let rest = self.levels.iter().flat_map(|level| level.skin.rest.iter().copied()).collect();
+        let mut skin = Skin::empty(slots, rest);
         let mut importance = Vec::with_capacity(stacked.rest.len());
         let least = self.levels.iter().map(|level| level.e_rms).fold(f64::INFINITY, f64::min).max(1e-9);
         for (at, level) in self.levels.iter().enumerate() {
@@ -279,6 +331,7 @@ impl<'a> Work<'a> {
         let mut kept: Vec<usize> = finest.iter().map(|&at| self.used[at]).collect();
         kept.extend((0..all).filter(|&j| carries(j)));
         kept.sort_unstable();
+        let space = &poses.problem.space;
         let place = |at: usize| kept.binary_search(&self.used[at]).unwrap_or(0);
         let mut out = subset(&moved, &kept);
         let levels: Vec<Level> = self
@@ -292,11 +345,16 @@ impl<'a> Work<'a> {
                     weights.set(i, &row.collect::<Vec<_>>());
                 }
                 let bones = level.bones.iter().map(|&at| place(at)).collect();
-                Level { bones, weights, e_rms: level.e_rms }
+                let position = |(u, own): (&DVec3, &Vec3)| match *u == space.point(*own) {
+                    true => *own,
+                    false => space.model_point(*u).as_vec3(),
+                };
+                let rest = level.skin.rest.iter().zip(&rig.rest).map(position).collect();
+                Level { bones, weights, rest, e_rms: level.e_rms }
             })
             .collect();
         if let Some(finest) = levels.first() {
-            out.weights = finest.weights.clone();
+            (out.weights, out.rest) = (finest.weights.clone(), finest.rest.clone());
         }
         Lods { rig: out, levels }
     }

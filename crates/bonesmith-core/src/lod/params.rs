@@ -14,13 +14,13 @@ pub struct LodParams {
     pub levels: Vec<(usize, usize)>,
     /// Whether the motion is fitted to all levels at once. For free bones; a skeleton keeps its motion.
     pub refit_motion: bool,
-    /// Maximum number of rounds over motion and weights.
+    /// Maximum number of rounds over motion and weights, for each level and then for all.
     pub rounds: usize,
 }
 
 impl Default for LodParams {
     fn default() -> Self {
-        Self { levels: vec![(60, 4), (30, 2), (15, 1)], refit_motion: false, rounds: 24 }
+        Self { levels: vec![(60, 4), (30, 2), (15, 1)], refit_motion: false, rounds: 16 }
     }
 }
 

@@ -12,6 +12,7 @@ mod lod;
 mod motion;
 mod report;
 mod rig;
+mod shapes;
 mod skeleton;
 mod weights;
 
@@ -31,6 +32,7 @@ pub use lod::LodArgs;
 pub use motion::MotionArgs;
 pub use report::{CompareArgs, ReportArgs, ViewArgs};
 pub use rig::{AlignArg, RigArgs, SubjectArg};
+pub use shapes::{BenchShapesArgs, ShapesArgs};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
 pub use weights::{BenchWeightsArgs, CompressArgs, ReduceArgs, ShapeArg};
 
@@ -49,6 +51,7 @@ Examples:
   bonesmith demo                                    make an animation, fit it, write demo/demo.glb
   bonesmith fit walk.npz -o walk.glb                a rig with as many bones as the motion needs
   bonesmith fit frames/ --bones 30 -o walk.glb      a folder of OBJ or PLY files, 30 bones
+  bonesmith shapes face.glb --numbers 700 -o f.npz  bones that the shapes of a face drive
   bonesmith reduce dense.npz -o light.glb           at most 4 bones per vertex
   bonesmith compress dense.npz -o light.glb         two layers of 2: the quality of dense weights
   bonesmith ddm character.glb --rigid-bind -o d.glb Direct Delta Mush: smooth joints
@@ -83,6 +86,8 @@ pub enum Command {
     Sweep(SweepArgs),
     /// Levels of detail: nested subsets of bones that one animation drives
     Lod(LodArgs),
+    /// Fit bones to the shapes of a face: transforms linear in the shape weights, with few numbers
+    Shapes(ShapesArgs),
     /// Remove influences: fewer bones per vertex, the same bones
     Reduce(ReduceArgs),
     /// Compress weights to two layers: few influences with the quality of many
@@ -310,7 +315,8 @@ pub struct InfoArgs {
 Examples:
   bonesmith convert walk.npz walk.glb              a rig in another format
   bonesmith convert frames/ walk.npz               an OBJ sequence as one file
-  bonesmith convert character.glb walk.npz --bake  the skinned animation as plain positions")]
+  bonesmith convert character.glb walk.npz --bake  the skinned animation as plain positions
+  bonesmith convert face.npz talk.glb --curves talk.csv   a clip of bones from curves of shape weights")]
 pub struct ConvertArgs {
     /// What to read, then the file to write
     #[arg(required = true, num_args = 2.., value_name = "IN... OUT")]
@@ -321,6 +327,9 @@ pub struct ConvertArgs {
     /// Only this one of a rig's animations
     #[arg(long, value_name = "NAME")]
     pub clip: Option<String>,
+    /// Bake curves of shape weights (.csv, .npz) to a clip: for bones driven by shapes. ARKit's names are recognised
+    #[arg(long, value_name = "FILE")]
+    pub curves: Option<PathBuf>,
     #[arg(long, value_name = "N", help = formats::max_joints())]
     pub max_joints: Option<usize>,
     #[command(flatten)]
@@ -359,6 +368,8 @@ pub enum BenchCommand {
     /// Change of the weights without examples beside table 4.2 of Le's thesis
     #[command(name = "weights4.2")]
     Weights42(BenchTableArgs),
+    /// Error, time and memory of bones driven by shapes against the count of numbers
+    Shapes(BenchShapesArgs),
     /// Size, evaluation speed and time to compress of two layers
     TwoLayer(BenchWeightsArgs),
     /// Size, speed and error of Direct Delta Mush, its variants and its compression

@@ -82,6 +82,7 @@ fn work(command: Command, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Fit(args) => commands::fit::run(args, session),
         Command::Sweep(args) => commands::sweep::run(args, session),
         Command::Lod(args) => commands::lod::run(args, session),
+        Command::Shapes(args) => commands::shapes::run(args, session),
         Command::Reduce(args) => commands::reduce::run(args, session),
         Command::Compress(args) => commands::compress::run(args, session),
         Command::Ddm(args) => commands::ddm::run(args, session),
@@ -107,6 +108,7 @@ fn bench(what: BenchCommand, threads: Option<usize>, session: &mut Session) -> a
         BenchCommand::Ssdr1(bench) => commands::bench::methods::ssdr1(bench, threads, session),
         BenchCommand::Reduction3(bench) => commands::bench::reduction::table3(bench, session),
         BenchCommand::Weights42(bench) => commands::bench::reduction::table42(bench, session),
+        BenchCommand::Shapes(bench) => commands::bench::shapes::run(bench, session),
         BenchCommand::Ddm(bench) => commands::bench::ddm::run(bench, session),
         BenchCommand::TwoLayer(bench) => commands::bench::two_layer::run(bench, session),
         #[cfg(feature = "gpu")]

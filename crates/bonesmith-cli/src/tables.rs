@@ -2,7 +2,7 @@
 
 use bonesmith::core::fit::StopReason;
 use bonesmith::core::skeleton::SkeletonInfo;
-use bonesmith::{FitPart, Memory, Metrics, MotionPart, Seconds, ShapePart, SkeletonPart, Summary};
+use bonesmith::{FitPart, Memory, Metrics, MotionPart, Seconds, ShapeBonesPart, ShapePart, SkeletonPart, Summary};
 
 use crate::output::{Table, bytes, count, figure};
 
@@ -33,6 +33,9 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
         let (shapes, size) = (count(rank, "corrective shape"), bytes(size as u64));
         table.row("shapes", format!("{shapes}, {size}; E_RMS without {}", figure(e_rms_without)));
     }
+    if let Some(part) = &summary.shape_bones {
+        shape_rows(&mut table, part);
+    }
     if let Some(gpu) = &summary.gpu {
         table.row("posed by", gpu.clone());
     }
@@ -53,6 +56,26 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
     }
     notes.iter().for_each(|note| table.row("written", note));
     table.to_string()
+}
+
+/// Of bones driven by shapes.
+fn shape_rows(table: &mut Table, part: &ShapeBonesPart) {
+    let ShapeBonesPart { shapes, numbers, all_numbers, .. } = *part;
+    let share = 100.0 * numbers as f64 / all_numbers.max(1) as f64;
+    table.row("numbers", format!("{numbers:<9} of {all_numbers} ({share:.1} %) for {}", count(shapes, "shape")));
+    let errors = [part.mean_absolute_error, part.rms_distance, part.max_distance].map(figure);
+    table.row(
+        "error",
+        format!("{:<9} mean absolute, model units; RMS distance {}, maximum {}", errors[0], errors[1], errors[2]),
+    );
+    let sizes = [part.bytes, part.dense_bytes, part.sparse_bytes].map(|size| bytes(size as u64));
+    table.row(
+        "memory",
+        format!(
+            "{:<9} weights and numbers; shapes as offsets {}, moved vertices alone {}",
+            sizes[0], sizes[1], sizes[2]
+        ),
+    );
 }
 
 fn clip_rows(table: &mut Table, summary: &Summary) {

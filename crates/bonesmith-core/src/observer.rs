@@ -57,6 +57,7 @@ stages! {
     Shading = "shading",
     OtherNorm = "other norm",
     FewerInfluences = "fewer influences",
+    FewerNumbers = "fewer numbers",
     // Refits.
     Weights = "weights",
     Motion = "motion",

@@ -51,6 +51,25 @@ pub enum GpuError {
         /// Bones of the model.
         bones: usize,
     },
+    /// Weights of other shapes, or of a model without any.
+    #[error("{given} shape weights, but the model has {shapes} shapes")]
+    ShapeCount {
+        /// Weights given.
+        given: usize,
+        /// Shapes of the model.
+        shapes: usize,
+    },
+    /// A weight that is NaN, infinite or beyond float32.
+    #[error("instance {instance}, shape {shape}: the weight is no finite float32")]
+    WeightNotFinite {
+        /// Instance index.
+        instance: usize,
+        /// Shape index.
+        shape: usize,
+    },
+    /// Transforms for a model whose bones follow the weights of shapes.
+    #[error("the bones of this model follow the weights of shapes: write these instead of transforms")]
+    Driven,
     /// NaN or infinity, or a number beyond float32.
     #[error("instance {instance}, bone {bone}: the transform is no finite float32 about the model's origin")]
     NotFinite {

@@ -1,4 +1,4 @@
-//! Rigs at run time on the GPU: linear blend skinning, two layers, Direct Delta Mush and its compression, in WGSL through
+//! Rigs at run time on the GPU: linear blend skinning, bones driven by shapes, two layers, Direct Delta Mush and its compression, in WGSL through
 //! `wgpu`: Vulkan, Metal, Direct3D 12; the same text serves WebGPU.
 //!
 //! ```no_run
@@ -35,4 +35,4 @@ pub use bones::Bones;
 pub use context::{Gpu, GpuOptions};
 pub use error::GpuError;
 pub use kernel::{Kernel, Setup, Tuning};
-pub use model::{Batch, GpuModel, PosedMesh, VERTEX_BYTES};
+pub use model::{Batch, GpuModel, PosedMesh, SHAPE_BONES_WGSL, VERTEX_BYTES};

@@ -50,7 +50,7 @@ pub struct FormatInfo {
     pub remark: &'static str,
 }
 
-use ModelKind::{Basis, CompressedDdm, Corrective, Ddm, Rig, Sequence, TwoLayer};
+use ModelKind::{Basis, CompressedDdm, Corrective, Ddm, Rig, Sequence, ShapeBones, TwoLayer};
 
 /// Indices of bones are 16-bit numbers.
 const BONES: usize = 1 << 16;
@@ -69,8 +69,8 @@ const NONE: FormatInfo = FormatInfo {
     remark: "",
 };
 const GLTF: FormatInfo = FormatInfo {
-    reads: &[Rig, TwoLayer, Ddm, CompressedDdm, Corrective],
-    writes: &[Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective],
+    reads: &[Rig, TwoLayer, Ddm, CompressedDdm, Corrective, ShapeBones],
+    writes: &[Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective, ShapeBones],
     writes_nodes: true,
     writes_skins: true,
     max_influences: Some(crate::gltf::MAX_INFLUENCES),
@@ -112,8 +112,8 @@ pub const FORMATS: &[FormatInfo] = &[
         format: Format::Npz,
         name: "npz",
         extensions: &["npz"],
-        reads: &[Rig, TwoLayer, Ddm, CompressedDdm, Corrective, Basis],
-        writes: &[Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective, Basis],
+        reads: &[Rig, TwoLayer, Ddm, CompressedDdm, Corrective, ShapeBones, Basis],
+        writes: &[Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective, ShapeBones, Basis],
         remark: "NumPy; all that there is",
         ..NONE
     },
@@ -304,6 +304,7 @@ pub fn markdown_table() -> String {
         (Corrective, "corrective shapes"),
         (TwoLayer, "two layers"),
         (Ddm, "Direct Delta Mush"),
+        (ShapeBones, "bones driven by shapes"),
         (Basis, "basis"),
     ];
     let names: Vec<&str> = kinds.iter().map(|(_, name)| *name).collect();

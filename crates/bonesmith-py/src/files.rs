@@ -153,6 +153,7 @@ fn named(model: Model, name: String) -> Model {
                 Model::TwoLayer(two) => two.master.name = name,
                 Model::Ddm(ddm) => ddm.rig.name = name,
                 Model::Corrective(corrective) => corrective.rig.name = name,
+                Model::ShapeBones(face) => face.rig.name = name,
                 _ => {}
             }
             model

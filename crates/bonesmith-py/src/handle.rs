@@ -98,6 +98,10 @@ impl Handle {
                 );
                 Ok(corrective.rig.clone())
             }
+            Model::ShapeBones(face) => {
+                left_out(&face.rig, format!("what {} shapes do to bones: the rig is taken", face.shapes.len()));
+                Ok(face.rig.clone())
+            }
             other => Err(errors::kind(format!("a rig is needed, not {}", other.view().kind().text()))),
         }
     }

@@ -40,7 +40,7 @@ mod _native {
     #[pymodule_export]
     use super::run::panic_for_tests;
     #[pymodule_export]
-    use super::stages::{compress, ddm, delta_mush, fit, fit_clips, lod, reduce, refit, sweep};
+    use super::stages::{compress, ddm, delta_mush, fit, fit_clips, lod, reduce, refit, shapes, sweep};
     #[pymodule_export]
     use super::values::options;
 

@@ -1,7 +1,8 @@
 //! Parts of a model as arrays, and its poses.
 
+use bonesmith::core::ShapeBones;
 use bonesmith::core::deform;
-use bonesmith::glam::{DAffine3, DMat3, DVec3, Vec3};
+use bonesmith::glam::{DAffine3, DMat3, DMat4, DVec3, Vec3};
 use bonesmith::{Model, ModelRef, Rig};
 use numpy::ndarray::Array4;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyArrayMethods, PyUntypedArrayMethods};
@@ -254,6 +255,29 @@ impl Handle {
         weights.into_pyarray(py).reshape([frames, corrective.shapes.len()])
     }
 
+    /// Names of the shapes that drive the bones.
+    fn shape_names(&self) -> PyResult<Vec<String>> {
+        Ok(self.face()?.shapes.iter().map(|shape| shape.name.clone()).collect())
+    }
+
+    /// Stored numbers of all shapes.
+    fn number_count(&self) -> PyResult<usize> {
+        Ok(self.face()?.number_count())
+    }
+
+    /// [B, 4, 4] transforms of the bones for weights of the shapes.
+    fn shape_transforms<'py>(&self, py: Python<'py>, weights: Vec<f32>) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let transforms = self.checked_face(py, &weights)?.transforms(&weights);
+        let matrices: Vec<f64> = transforms.iter().flat_map(|m| DMat4::from(*m).transpose().to_cols_array()).collect();
+        matrices.into_pyarray(py).reshape([transforms.len(), 4, 4])
+    }
+
+    /// [1, N, 3] positions for weights of the shapes.
+    fn pose_shapes<'py>(&self, py: Python<'py>, weights: Vec<f32>) -> PyResult<Bound<'py, PyArray3<f32>>> {
+        let face = self.checked_face(py, &weights)?;
+        positions(py, vec![face.posed(&weights)], face.rig.vertex_count())
+    }
+
     /// Drops the animation that it is measured against.
     fn forget_animation(&self) {
         self.forget();
@@ -266,6 +290,29 @@ impl Handle {
         let baked = baked.ok_or_else(|| errors::input(py, "the model has no animation"))?;
         let sequence = bonesmith::MeshSequence::try_from(baked).map_err(|error| errors::raise(py, error.into()))?;
         Ok(Self::of_animation(sequence, false))
+    }
+}
+
+impl Handle {
+    /// The bones driven by shapes.
+    fn face(&self) -> PyResult<&ShapeBones> {
+        let Model::ShapeBones(face) = &*self.model else {
+            return Err(errors::kind("the bones are not driven by shapes".to_owned()));
+        };
+        Ok(face)
+    }
+
+    /// The same, if there is a weight for each shape.
+    fn checked_face(&self, py: Python<'_>, weights: &[f32]) -> PyResult<&ShapeBones> {
+        let face = self.face()?;
+        let (given, shapes) = (weights.len(), face.shapes.len());
+        match given == shapes && weights.iter().all(|weight| weight.is_finite()) {
+            true => Ok(face),
+            false => Err(errors::input(
+                py,
+                &format!("{given} weights; a finite number for each of {shapes} shapes is needed"),
+            )),
+        }
     }
 }
 

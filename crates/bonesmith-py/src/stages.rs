@@ -1,9 +1,11 @@
 //! Fit, refit, reduce, compress, Direct Delta Mush and sweep.
 
 use bonesmith::core::fit::{FitInfo, SWEEP_COUNTS};
-use bonesmith::options::{COMPRESS, DDM, FIT, LOD, REDUCE, REFIT};
+use bonesmith::options::{COMPRESS, DDM, FIT, LOD, REDUCE, REFIT, SHAPES};
 use bonesmith::refit::{ClipInput, Refit, RefitOptions, SubjectInput};
-use bonesmith::{DdmOptions, Error, FitOptions, MeshSequence, Model, Simplified, SourceRig, Warning};
+use bonesmith::{
+    DdmOptions, Error, Face, FitOptions, MeshSequence, Model, ShapesOptions, Simplified, SourceRig, Warning,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Value, json};
@@ -43,6 +45,28 @@ pub fn fit(py: Python<'_>, animation: &Handle, given: &Bound<'_, PyDict>, how: H
     let mut record = record("fit", &fit.info, fit.wall_secs);
     (record["root_motion"], record["loops"]) = (json!(fit.moved.part.root), json!(fit.moved.part.loops));
     record["skeleton"] = json!(fit.skeleton);
+    errors::warn(py, &found, 1)?;
+    Ok(Handle::made(fit.model, Some(reference), record))
+}
+
+/// Fits bones to the shapes of a face.
+#[pyfunction]
+pub fn shapes(
+    py: Python<'_>,
+    face: &Handle,
+    names: Option<Vec<String>>,
+    given: &Bound<'_, PyDict>,
+    how: How,
+) -> PyResult<Handle> {
+    let options = ShapesOptions::from_values(&values(py, SHAPES, given)?).map_err(|error| errors::raise(py, error))?;
+    let sequence = face.animation(py)?;
+    let names = names.unwrap_or_else(|| (0..sequence.frame_count()).map(|s| format!("shape_{s}")).collect());
+    let (fit, reference) = run(py, &how, |observer| {
+        let reference = face.reference(&sequence, vec![0]);
+        Ok((bonesmith::shapes(&Face::new(sequence.clone(), names), &options, observer)?, reference))
+    })?;
+    let found: Vec<Warning> = fit.info.warnings.iter().cloned().map(Warning::from).collect();
+    let record = record("shapes", &fit.info, fit.wall_secs);
     errors::warn(py, &found, 1)?;
     Ok(Handle::made(fit.model, Some(reference), record))
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bonesmith::options::{COMPRESS, DDM, FIT, LOAD, LOD, MOTION, OptionInfo, REDUCE, REFIT, SWEEP};
+use bonesmith::options::{COMPRESS, DDM, FIT, LOAD, LOD, MOTION, OptionInfo, REDUCE, REFIT, SHAPES, SWEEP};
 
 /// One function of Python.
 struct Function {
@@ -94,7 +94,10 @@ fn functions() -> Vec<Function> {
                 "False",
                 "Accept weights of an npz that are negative or do not sum to 1, and correct them.",
             )],
-            returns: ("Model", "`Animation`, `Rig`, `TwoLayerRig`, `DdmRig`, `CorrectiveRig` or `Basis`."),
+            returns: (
+                "Model",
+                "`Animation`, `Rig`, `TwoLayerRig`, `DdmRig`, `CorrectiveRig`, `ShapeBones` or `Basis`.",
+            ),
             body: "return read(path, {options}, bake=False, normalise=normalise)",
             overloads: &[],
         },
@@ -129,6 +132,36 @@ fn functions() -> Vec<Function> {
             more: &[TIMES, FPS, NAME, THREADS, PROGRESS],
             returns: ("Sweep", "The errors, and the number of bones beyond which more buy less."),
             body: "options: dict[str, Any] = {options}\n    numbers = [int(count) for count in options.pop(\"counts\")]\n    handle = handle_of(verts, faces, rest, times, fps, name)\n    return Sweep(_native.sweep(handle, numbers, options, {how}))",
+            overloads: &[],
+        },
+        Function {
+            name: "shapes",
+            about: "Fit bones to the shapes of a face: transforms that are linear in the weights of the shapes, with few numbers.",
+            positional: &[
+                (
+                    "shapes",
+                    "ArrayLike | Model",
+                    "",
+                    "[S, N, 3] positions with each shape at weight 1, or an animation with a frame for each shape.",
+                ),
+                (
+                    "neutral",
+                    "ArrayLike | None",
+                    "None",
+                    "[N, 3] the face that no shape moves; None: that of the animation.",
+                ),
+                (
+                    "names",
+                    "Sequence[str] | None",
+                    "None",
+                    "[S] names of the shapes, all different; None: shape_0, shape_1, ...",
+                ),
+                FACES,
+            ],
+            options: SHAPES.iter().collect(),
+            more: &[NAME, THREADS, PROGRESS],
+            returns: ("ShapeBones", "The bones that the shapes drive."),
+            body: "if neutral is None and not isinstance(shapes, Model):\n        raise TypeError(\"neutral is needed where shapes are an array\")\n    handle = handle_of(shapes, faces, neutral, None, None, name)\n    words = None if names is None else [str(word) for word in names]\n    return cast(ShapeBones, wrapped(_native.shapes(handle, words, {options}, {how})))",
             overloads: &[],
         },
         Function {
@@ -318,6 +351,7 @@ fn aliases() -> String {
         ("UpAxis", REFIT, "up"),
         ("ReduceMethod", REDUCE, "method"),
         ("Laplacian", REDUCE, "laplacian"),
+        ("ShapeKind", SHAPES, "kind"),
     ];
     let mut text = String::new();
     let literal = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
@@ -342,7 +376,7 @@ fn module() -> String {
          from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Sequence, Union, cast, overload\n\n\
          from bonesmith import _native\n\
          from bonesmith._files import clips_of, read\n\
-         from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, TwoLayerRig, handle_of, rig_handle, wrapped\n\
+         from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, ShapeBones, TwoLayerRig, handle_of, rig_handle, wrapped\n\
          from bonesmith._sweep import Sweep\n\n\
          if TYPE_CHECKING:\n    import os\n    from typing import Mapping\n\n    from numpy.typing import ArrayLike\n\n    \
          PathLike = Union[str, os.PathLike[str]]\n\n\
@@ -379,7 +413,7 @@ fn the_functions_of_python_are_those_of_the_tables() {
 #[test]
 fn every_option_is_in_the_text() {
     let text = module();
-    for option in [FIT, REFIT, REDUCE, COMPRESS, DDM, LOAD, SWEEP].into_iter().flatten() {
+    for option in [FIT, REFIT, SHAPES, REDUCE, COMPRESS, DDM, LOAD, SWEEP].into_iter().flatten() {
         let row = format!("    {}: {} = {},\n", option.name, option.hint, python(option.default));
         assert!(text.contains(&row), "{row}");
         let words: Vec<&str> = option.help.split_whitespace().take(4).collect();

@@ -154,6 +154,7 @@ pub(crate) fn storage(model: ModelRef<'_>, frames: usize) -> Vec<StorageRow> {
         StoragePart::VirtualBones => "virtual bones",
         StoragePart::MultiWeights => "multi-weights",
         StoragePart::Shapes => "corrective shapes and their weights, float32",
+        StoragePart::ShapeNumbers => "numbers of shapes: float32, 16-bit places",
         StoragePart::Motion(BoneKind::Rigid) => "bone motion: quaternions and translations, float32",
         StoragePart::Motion(BoneKind::Trs) => "bone motion: quaternions, translations and scales, float32",
         StoragePart::Motion(BoneKind::Affine) => "bone motion: 3x4 matrices, float32",

@@ -76,6 +76,13 @@ fn keep_clip(model: &mut Model, only: usize) {
             }
             &mut corrective.rig.clips
         }
+        // Its first clip follows from the shapes: one clip of its bones is a plain rig.
+        Model::ShapeBones(face) => {
+            let mut rig = face.rig.clone();
+            rig.clips = vec![rig.clips.swap_remove(only)];
+            *model = rig.into();
+            return;
+        }
         _ => return,
     };
     let clip = clips.swap_remove(only);
@@ -92,6 +99,12 @@ pub fn simplified_for(model: Model, path: &std::path::Path) -> Noted<Model> {
             let what = format!("{} shapes: this format is written without any", shapes.len());
             warnings.push(bonesmith_io::Warning::LeftOut { path: path.to_owned(), what }.into());
             rig.into()
+        }
+        Model::ShapeBones(face) if !holds(ModelKind::ShapeBones) => {
+            let what =
+                format!("what {} shapes do to bones: a clip has each shape in a frame of its own", face.shapes.len());
+            warnings.push(bonesmith_io::Warning::LeftOut { path: path.to_owned(), what }.into());
+            face.rig.into()
         }
         model => model,
     };

@@ -257,10 +257,15 @@ impl RigInfo {
             clips: rig.clips.iter().map(clip).collect(),
             influence_histogram,
             // Bones of the other kinds move virtual bones or have multi-weights.
-            unused_bones: if matches!(model, ModelRef::Rig(_) | ModelRef::Corrective(_)) { unused } else { 0 },
+            unused_bones: if matches!(model, ModelRef::Rig(_) | ModelRef::Corrective(_) | ModelRef::ShapeBones(_)) {
+                unused
+            } else {
+                0
+            },
             params: serde_json::from_str(&rig.params_json).unwrap_or_default(),
             shapes: match model {
                 ModelRef::Corrective(own) => own.shapes.iter().map(|shape| shape.name.clone()).collect(),
+                ModelRef::ShapeBones(own) => own.shapes.iter().map(|shape| shape.name.clone()).collect(),
                 _ => Vec::new(),
             },
             ddm: match model {

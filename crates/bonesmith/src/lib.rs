@@ -29,7 +29,7 @@
 //! | step | here |
 //! |---|---|
 //! | files in | [`Input`]: any format, opened and parsed once; frames, rest pose, mesh and rate are picked |
-//! | work | [`fit()`], [`refit::refit`], [`refit::fit_clips`], [`reduce`], [`compress`], [`ddm()`], [`delta_mush`] |
+//! | work | [`fit()`], [`shapes()`], [`refit::refit`], [`refit::fit_clips`], [`reduce`], [`compress`], [`ddm()`], [`delta_mush`] |
 //! | files out | [`save`], [`Saved`]: written, and read back |
 //! | figures | [`Summary`], [`Compared`], [`Info`]: data, with one JSON layout |
 //! | report | [`Summary::scene`], [`Simplified::scene`], [`write_report`] |
@@ -45,6 +45,7 @@
 mod cancel;
 mod compare;
 mod convert;
+mod curves;
 mod distance;
 mod error;
 mod fit;
@@ -60,6 +61,7 @@ pub mod options;
 pub mod refit;
 mod saved;
 mod scene;
+mod shapes;
 mod simplify;
 mod summary;
 mod sweep;
@@ -88,6 +90,7 @@ pub use bonesmith_core::{
 pub use cancel::{Cancel, Observed};
 pub use compare::{COLUMNS, Compared, comparison_json, comparison_scene};
 pub use convert::{ConvertOptions, simplified_for};
+pub use curves::{ARKIT_SHAPES, bake_curves};
 pub use distance::Distance;
 pub use error::{Error, PickError};
 pub use fit::{Fit, FitOptions, fit};
@@ -98,6 +101,7 @@ pub use memory::Memory;
 pub use motion::{LoopPart, MotionOptions, MotionPart, Moved, RootClip, RootPart, move_clips};
 pub use saved::{COMMON_INFLUENCES, Layout, Saved, save, save_as};
 pub use scene::{REPORT_BYTES, frames_scene, model_scene, write_report};
+pub use shapes::{DriverRule, Face, ShapeBonesPart, ShapesFit, ShapesOptions, shapes};
 pub use simplify::{
     CompressDetails, DdmDetails, DdmOptions, Details, ReduceDetails, Shape, Simplification, Simplified, SourceRig,
     WeightBytes, compress, ddm, delta_mush, reduce,

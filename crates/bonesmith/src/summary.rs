@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::memory::Memory;
 use crate::motion::MotionPart;
 use crate::saved::Saved;
+use crate::shapes::{self, ShapeBonesPart};
 use crate::simplify::Simplification;
 use crate::text::{count, figure};
 use crate::warning::Warning;
@@ -162,6 +163,8 @@ pub struct Summary {
     pub storage_bytes: usize,
     /// Of a rig with corrective shapes.
     pub shapes: Option<ShapePart>,
+    /// Of bones driven by shapes, measured against these.
+    pub shape_bones: Option<ShapeBonesPart>,
     /// Of a fit.
     pub fit: Option<FitPart>,
     /// Of `reduce`, `compress` and `ddm`.
@@ -204,7 +207,13 @@ impl Summary {
         let model = model.into();
         let metrics = metrics::evaluate_clips(model, clips, sequence)?;
         let parts = clip_parts(model, clips, &metrics);
-        let mut summary = Self { clips: parts, ..Self::new(model, sequence, Some(metrics)) };
+        let shape_bones = match model {
+            ModelRef::ShapeBones(face) if clips == [0] && shapes::is_of_shapes(face, &metrics) => {
+                Some(ShapeBonesPart::new(face, sequence))
+            }
+            _ => None,
+        };
+        let mut summary = Self { clips: parts, shape_bones, ..Self::new(model, sequence, Some(metrics)) };
         if let ModelRef::Corrective(corrective) = model {
             let e_rms_without = metrics::evaluate_clips(&corrective.rig, clips, sequence)?.e_rms;
             let (rank, bytes) = (corrective.shapes.len(), corrective.shape_bytes());
@@ -256,6 +265,7 @@ impl Summary {
             sequence_bytes: 0,
             storage_bytes: model.bytes(),
             shapes: None,
+            shape_bones: None,
             fit: None,
             simplification: None,
             stored_params: model.params_json().to_owned(),
@@ -314,6 +324,7 @@ impl Summary {
             "sequence_bytes": self.sequence_bytes,
             "storage_bytes": self.storage_bytes,
             "eigenskin": self.shapes,
+            "shape_bones": self.shape_bones,
             "gpu": self.gpu,
             "clips": self.clips,
             "subjects": self.subjects,
@@ -384,6 +395,9 @@ fn layers(model: ModelRef<'_>) -> Option<String> {
             0 => format!("Direct Delta Mush, variant {}", u8::from(ddm.variant)),
             count => format!("Direct Delta Mush, {count} virtual bones"),
         }),
+        ModelRef::ShapeBones(face) => {
+            Some(format!("{}, {}", count(face.shapes.len(), "shape"), count(face.number_count(), "number")))
+        }
         ModelRef::Basis(basis) => {
             let (clusters, columns) = (count(basis.cluster_count, "cluster"), count(basis.dimension, "column"));
             Some(format!("no bones: {clusters} of {columns}"))

@@ -24,6 +24,15 @@ pub fn rig_output() -> String {
     format!("The rig to write; the extension chooses the format: {endings}")
 }
 
+/// Of `shapes -o`.
+pub fn shapes_output() -> String {
+    let list = |kind| Format::ending_list(&Format::writing(kind));
+    let (own, rigs) = (list(ModelKind::ShapeBones), list(ModelKind::Rig));
+    format!(
+        "The file to write; the extension chooses the format: {own}; {rigs} hold the rig with each shape as a frame"
+    )
+}
+
 /// Of `ddm -o`.
 pub fn ddm_output() -> String {
     let list = |kind| Format::ending_list(&Format::writing(kind));

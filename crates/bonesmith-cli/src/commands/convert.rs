@@ -1,7 +1,9 @@
 //! `bonesmith convert`: the same rig or animation in another format.
 
+use std::path::Path;
+
 use bonesmith::io::{Format, Needs};
-use bonesmith::{ConvertOptions, Layout, Model, ModelKind, simplified_for};
+use bonesmith::{ConvertOptions, Input, Layout, Model, ModelKind, simplified_for};
 use bonesmith_core::Stage;
 
 use crate::args::ConvertArgs;
@@ -28,7 +30,8 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     if let Some(target) = target {
         settings::imports(target, &output)?;
     }
-    session.claim(&input.files(), std::slice::from_ref(&output), None, None)?;
+    let files: Vec<_> = input.files().into_iter().chain(args.curves.clone()).collect();
+    session.claim(&files, std::slice::from_ref(&output), None, None)?;
 
     session.stage(Stage::Reading)?;
     let mut options = ConvertOptions::default();
@@ -36,7 +39,10 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let holds_rigs = Format::from_extension(&output).is_some_and(|format| format.writes(ModelKind::Rig));
     options.bake = args.bake || !holds_rigs;
     options.clip = args.clip;
-    let model = session.take(input.convertible(&options)?);
+    let model = match &args.curves {
+        None => session.take(input.convertible(&options)?),
+        Some(curves) => baked(&input, curves, &options, session)?,
+    };
     let is_animation = matches!(model, Model::Sequence(_));
     if !is_animation && changes_frames {
         let message = "--rest and --frames are for animations; this file holds a rig";
@@ -69,4 +75,22 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         print(&crate::tables::motion_lines(&moved.part))?;
     }
     Ok(Outcome::Done)
+}
+
+/// The rig of a face with a clip of curves, or its poses.
+fn baked(input: &Input, curves: &Path, options: &ConvertOptions, session: &mut Session) -> anyhow::Result<Model> {
+    let Model::ShapeBones(face) = session.take(input.rigged()?) else {
+        return Err(Usage::new("--curves bakes bones driven by shapes, and this file holds none")
+            .hint("bonesmith shapes makes them")
+            .into());
+    };
+    let weights = bonesmith::io::load_curves(curves, input.fps)?;
+    let rig = session.take(bonesmith::bake_curves(&face, &weights, curves)?);
+    match options.bake {
+        false => Ok(rig.into()),
+        true => {
+            let frames = bonesmith::baked(&rig)?;
+            Ok(frames.ok_or_else(|| Usage::new("--curves: there are no frames"))?.into())
+        }
+    }
 }

@@ -14,6 +14,7 @@ pub mod lod;
 pub mod reduce;
 mod refit;
 mod refit_plan;
+pub mod shapes;
 pub mod shell;
 mod simplify;
 pub mod sweep;

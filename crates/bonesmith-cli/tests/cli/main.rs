@@ -20,6 +20,7 @@ mod report_judge;
 mod rigs;
 mod same_bytes;
 mod schema;
+mod shapes;
 mod skeleton;
 mod small_files;
 mod sound_results;

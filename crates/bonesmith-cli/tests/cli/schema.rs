@@ -53,6 +53,7 @@ fn every_summary_has_the_layout_of_the_schema() {
         "fit walk.npz --method svd --bones 2 -o c.npz",
         "fit walk.npz --skeleton -o d.npz",
         "fit walk.npz --rig rig.npz --align off -o e.npz",
+        "shapes walk.npz --bones 3 --numbers 40 -o k.npz",
         "eval a.glb walk.npz",
         "reduce rig.npz --influences 2 -o f.npz",
         "compress rig.npz --force -o g.npz",

@@ -4,7 +4,7 @@ use glam::{DVec3, Vec3};
 
 use crate::deform::{DdmDeformer, ddm_f64, lbs, two_layer};
 use crate::mesh::RawSequence;
-use crate::model::{Basis, CorrectiveRig, ModelRef};
+use crate::model::{Basis, CorrectiveRig, ModelRef, ShapeBones};
 
 /// [N] positions in frame `t` of a clip, computed in float64.
 ///
@@ -17,6 +17,7 @@ pub fn posed(model: ModelRef<'_>, clip: usize, t: usize) -> Vec<Vec3> {
         ModelRef::TwoLayer(two) => two_layer(two, two.master.clips[clip].frame(t)),
         ModelRef::Ddm(ddm) => ddm_f64(ddm, ddm.rig.clips[clip].frame(t)),
         ModelRef::Corrective(corrective) => corrective.posed(clip, t),
+        ModelRef::ShapeBones(face) => lbs(&face.rig.rest, &face.rig.weights, face.rig.clips[clip].frame(t)),
         ModelRef::Basis(basis) => basis.frame(t),
     }
 }
@@ -87,6 +88,13 @@ impl CorrectiveRig {
     /// [N] positions in a frame of a clip: shapes first, bones after them.
     pub fn posed(&self, clip: usize, t: usize) -> Vec<Vec3> {
         lbs(&self.rest_at(clip, t), &self.rig.weights, self.rig.clips[clip].frame(t))
+    }
+}
+
+impl ShapeBones {
+    /// [N] positions for weights of shapes.
+    pub fn posed(&self, weights: &[f32]) -> Vec<Vec3> {
+        lbs(&self.rig.rest, &self.rig.weights, &self.transforms(weights))
     }
 }
 

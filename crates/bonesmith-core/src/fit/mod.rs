@@ -40,7 +40,7 @@ use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::descent::{Descent, State, VertexStep};
 use crate::skinning::finish;
 use crate::skinning::limits::{self, Beyond};
-use crate::skinning::loss::Loss;
+use crate::skinning::loss::{self, Loss};
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::near::MANY_BONES;
@@ -67,9 +67,6 @@ pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
-
-/// Vertices count at least like this share of the most important one.
-const LEAST_IMPORTANCE: f64 = 1e-3;
 
 /// Share by which E_RMS may rise for affine bones that stay within their limits.
 const LIMIT_COST: f64 = 0.1;
@@ -130,7 +127,8 @@ pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Obser
 
 /// What is to be fitted, in a unit space.
 fn problem(sequence: &MeshSequence, space: UnitSpace, params: &FitParams) -> Result<Problem, FitError> {
-    let importance = importance(sequence, params)?;
+    check_importance(sequence, params)?;
+    let importance = loss::importance(sequence, params.importance.as_ref().map(|given| given.as_slice()), params.area);
     // Smoothness reads neighbours in any order; a small sequence is quickly copied.
     let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
     let problem = if stored { Problem::in_space(sequence, space) } else { Problem::streamed_in(sequence, space) };
@@ -144,39 +142,6 @@ fn check_importance(sequence: &MeshSequence, params: &FitParams) -> Result<(), F
         Some(numbers) if numbers != vertices => Err(FitError::Importance { numbers, vertices }),
         _ => Ok(()),
     }
-}
-
-/// [N] how much each vertex counts, 1 in the mean; `None` where all count alike.
-fn importance(sequence: &MeshSequence, params: &FitParams) -> Result<Option<Vec<f32>>, FitError> {
-    if params.importance.is_none() && !params.area {
-        return Ok(None);
-    }
-    let n = sequence.vertex_count();
-    let mut weights = vec![1.0f64; n];
-    check_importance(sequence, params)?;
-    if let Some(given) = &params.importance {
-        weights.iter_mut().zip(given.iter()).for_each(|(weight, x)| *weight *= f64::from(*x));
-    }
-    if params.area {
-        weights.iter_mut().zip(vertex_areas(sequence)).for_each(|(weight, area)| *weight *= area);
-    }
-    let least = LEAST_IMPORTANCE * weights.iter().fold(0.0f64, |a, b| a.max(*b));
-    weights.iter_mut().for_each(|weight| *weight = weight.max(least));
-    let mean = weights.iter().sum::<f64>() / n as f64;
-    // Without any area all count alike.
-    Ok((mean > 0.0 && mean.is_finite()).then(|| weights.iter().map(|weight| (weight / mean) as f32).collect()))
-}
-
-/// [N] a third of the area of a vertex's faces in the rest pose.
-fn vertex_areas(sequence: &MeshSequence) -> Vec<f64> {
-    let mut areas = vec![0.0; sequence.vertex_count()];
-    let rest = sequence.rest();
-    for triangle in sequence.surface().topology.vertex_triangles() {
-        let [a, b, c] = triangle.map(|v| rest[v as usize].as_dvec3());
-        let area = (b - a).cross(c - a).length() / 6.0;
-        triangle.iter().for_each(|&v| areas[v as usize] += area);
-    }
-    areas
 }
 
 /// How rounds on all vertices and frames ended.

@@ -5,6 +5,7 @@ pub mod corrective;
 pub mod ddm;
 pub mod multi_weights;
 pub mod rig;
+pub mod shape_bones;
 pub mod two_layer;
 pub mod weights;
 
@@ -13,6 +14,7 @@ pub(crate) use corrective::{BlendShape, CorrectiveRig};
 pub(crate) use ddm::{DdmRig, Variant};
 pub(crate) use multi_weights::{MultiWeight, MultiWeights};
 pub(crate) use rig::{Bone, BoneKind, Clip, Rig, RigError};
+pub(crate) use shape_bones::ShapeBones;
 pub(crate) use two_layer::{Blends, MAX_VIRTUAL_BONES, TwoLayerRig};
 pub(crate) use weights::{Row, SparseWeights, WeightError, add_to, keep_largest, normalise};
 
@@ -25,6 +27,7 @@ use crate::mesh::{MeshSequence, RawSequence, Surface};
 use basis::BasisError;
 use corrective::CorrectiveError;
 use ddm::DdmRigError;
+use shape_bones::ShapeBonesError;
 use two_layer::TwoLayerError;
 
 /// Whatever a file holds.
@@ -42,6 +45,8 @@ pub enum Model {
     Ddm(DdmRig),
     /// Linear blend skinning with corrective shapes.
     Corrective(CorrectiveRig),
+    /// Bones that follow the weights of shapes.
+    ShapeBones(ShapeBones),
     /// Trajectories that vertices mix, without bones.
     Basis(Basis),
 }
@@ -56,6 +61,7 @@ pub enum ModelRef<'a> {
     TwoLayer(&'a TwoLayerRig),
     Ddm(&'a DdmRig),
     Corrective(&'a CorrectiveRig),
+    ShapeBones(&'a ShapeBones),
     Basis(&'a Basis),
 }
 
@@ -88,7 +94,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Sequence: MeshSequence, Rig: Rig, TwoLayer: TwoLayerRig, Ddm: DdmRig, Corrective: CorrectiveRig, Basis: Basis
+    Sequence: MeshSequence, Rig: Rig, TwoLayer: TwoLayerRig, Ddm: DdmRig, Corrective: CorrectiveRig,
+    ShapeBones: ShapeBones, Basis: Basis
 }
 
 /// The kind of a model.
@@ -102,13 +109,22 @@ pub enum ModelKind {
     Ddm,
     CompressedDdm,
     Corrective,
+    ShapeBones,
     Basis,
 }
 
 impl ModelKind {
     /// All kinds.
-    pub const ALL: [Self; 7] =
-        [Self::Sequence, Self::Rig, Self::TwoLayer, Self::Ddm, Self::CompressedDdm, Self::Corrective, Self::Basis];
+    pub const ALL: [Self; 8] = [
+        Self::Sequence,
+        Self::Rig,
+        Self::TwoLayer,
+        Self::Ddm,
+        Self::CompressedDdm,
+        Self::Corrective,
+        Self::ShapeBones,
+        Self::Basis,
+    ];
 
     /// The name in reports and JSON.
     pub fn id(self) -> &'static str {
@@ -128,6 +144,7 @@ impl ModelKind {
             Self::Ddm => ("ddm", "a Direct Delta Mush rig"),
             Self::CompressedDdm => ("compressed_ddm", "a compressed Direct Delta Mush rig"),
             Self::Corrective => ("shaped", "a rig with corrective shapes"),
+            Self::ShapeBones => ("shape_bones", "bones driven by shapes"),
             Self::Basis => ("basis", "an animation as trajectories that vertices mix"),
         }
     }
@@ -162,6 +179,8 @@ pub enum StoragePart {
     /// With the weights of the second layer.
     MultiWeights,
     Shapes,
+    /// Numbers of shapes, each with its place.
+    ShapeNumbers,
     Motion(BoneKind),
     Trajectories,
     /// With mean and clusters.
@@ -178,6 +197,7 @@ pub enum ModelError {
     TwoLayer(#[from] TwoLayerError),
     Ddm(#[from] DdmRigError),
     Corrective(#[from] CorrectiveError),
+    ShapeBones(#[from] ShapeBonesError),
     Basis(#[from] BasisError),
 }
 
@@ -194,6 +214,7 @@ impl<'a> ModelRef<'a> {
             Self::Ddm(ddm) if ddm.layer.is_some() => ModelKind::CompressedDdm,
             Self::Ddm(_) => ModelKind::Ddm,
             Self::Corrective(_) => ModelKind::Corrective,
+            Self::ShapeBones(_) => ModelKind::ShapeBones,
             Self::Basis(_) => ModelKind::Basis,
         }
     }
@@ -212,6 +233,7 @@ impl<'a> ModelRef<'a> {
             Self::TwoLayer(two) => of_rig(&two.master),
             Self::Ddm(ddm) => of_rig(&ddm.rig),
             Self::Corrective(corrective) => of_rig(&corrective.rig),
+            Self::ShapeBones(face) => of_rig(&face.rig),
         }
     }
 
@@ -255,7 +277,7 @@ impl<'a> ModelRef<'a> {
         match self {
             Self::TwoLayer(two) => Some(two.centers()),
             Self::Ddm(ddm) => ddm.layer.as_ref().map(|_| ddm.centers()),
-            Self::Sequence(_) | Self::Rig(_) | Self::Corrective(_) | Self::Basis(_) => None,
+            Self::Sequence(_) | Self::Rig(_) | Self::Corrective(_) | Self::ShapeBones(_) | Self::Basis(_) => None,
         }
     }
 
@@ -264,7 +286,7 @@ impl<'a> ModelRef<'a> {
         match self {
             Self::TwoLayer(two) => two.virtual_count(),
             Self::Ddm(ddm) => ddm.virtual_count(),
-            Self::Sequence(_) | Self::Rig(_) | Self::Corrective(_) | Self::Basis(_) => 0,
+            Self::Sequence(_) | Self::Rig(_) | Self::Corrective(_) | Self::ShapeBones(_) | Self::Basis(_) => 0,
         }
     }
 
@@ -311,6 +333,7 @@ impl<'a> ModelRef<'a> {
             Self::TwoLayer(two) => Ok(two.check()?),
             Self::Ddm(ddm) => Ok(ddm.check()?),
             Self::Corrective(corrective) => Ok(corrective.check()?),
+            Self::ShapeBones(face) => Ok(face.check()?),
             Self::Basis(basis) => Ok(basis.check()?),
         }
     }
@@ -353,7 +376,7 @@ impl<'a> ModelRef<'a> {
         let mut add = |j: usize, w: f64| add_to(&mut sums, j, w);
         match self {
             Self::Sequence(_) | Self::Basis(_) => {}
-            Self::Rig(rig) | Self::Corrective(CorrectiveRig { rig, .. }) => {
+            Self::Rig(rig) | Self::Corrective(CorrectiveRig { rig, .. }) | Self::ShapeBones(ShapeBones { rig, .. }) => {
                 rig.weights.of(i).for_each(|(j, w)| add(j, w.into()));
             }
             Self::TwoLayer(two) => {
@@ -395,6 +418,12 @@ impl<'a> ModelRef<'a> {
             Self::Corrective(corrective) => {
                 parts.push((StoragePart::Weights, weights(&corrective.rig.weights)));
                 parts.push((StoragePart::Shapes, corrective.shape_bytes()));
+            }
+            Self::ShapeBones(face) => {
+                parts.push((StoragePart::Weights, weights(&face.rig.weights)));
+                parts.push((StoragePart::ShapeNumbers, face.number_bytes()));
+                // The first clip follows from the numbers.
+                return parts;
             }
         }
         if let Some(rig) = self.rig() {

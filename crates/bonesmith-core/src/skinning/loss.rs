@@ -15,6 +15,11 @@
 
 use std::sync::Arc;
 
+use crate::mesh::sequence::MeshSequence;
+
+/// Vertices count at least like this share of the most important one.
+const LEAST_IMPORTANCE: f64 = 1e-3;
+
 /// Weights of residuals. [`Loss::default`] is the plain squared error.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loss {
@@ -71,4 +76,37 @@ impl Loss {
         };
         Self::of_vertices(of_vertices)
     }
+}
+
+/// [N] how much each vertex counts, 1 in the mean: a number for each, times the area of its faces where that counts. `None` where all count
+/// alike.
+pub(crate) fn importance(sequence: &MeshSequence, given: Option<&[f32]>, area: bool) -> Option<Vec<f32>> {
+    if given.is_none() && !area {
+        return None;
+    }
+    let n = sequence.vertex_count();
+    let mut weights = vec![1.0f64; n];
+    if let Some(given) = given {
+        weights.iter_mut().zip(given).for_each(|(weight, x)| *weight *= f64::from(*x));
+    }
+    if area {
+        weights.iter_mut().zip(vertex_areas(sequence)).for_each(|(weight, area)| *weight *= area);
+    }
+    let least = LEAST_IMPORTANCE * weights.iter().fold(0.0f64, |a, b| a.max(*b));
+    weights.iter_mut().for_each(|weight| *weight = weight.max(least));
+    let mean = weights.iter().sum::<f64>() / n as f64;
+    // Without any area all count alike.
+    (mean > 0.0 && mean.is_finite()).then(|| weights.iter().map(|weight| (weight / mean) as f32).collect())
+}
+
+/// [N] a third of the area of a vertex's faces in the rest pose.
+fn vertex_areas(sequence: &MeshSequence) -> Vec<f64> {
+    let mut areas = vec![0.0; sequence.vertex_count()];
+    let rest = sequence.rest();
+    for triangle in sequence.surface().topology.vertex_triangles() {
+        let [a, b, c] = triangle.map(|v| rest[v as usize].as_dvec3());
+        let area = (b - a).cross(c - a).length() / 6.0;
+        triangle.iter().for_each(|&v| areas[v as usize] += area);
+    }
+    areas
 }

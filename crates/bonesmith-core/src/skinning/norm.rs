@@ -20,20 +20,25 @@ use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::vertex_step::VertexParams;
 
-/// Rounds with the same weights.
-const ROUNDS: usize = 3;
-
 /// By what factor E_RMS may rise for a smaller maximum.
 pub const RISE: f64 = 1.25;
 
 /// Steps of the exponent.
 const EXPONENTS: [f64; 9] = [3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0];
 
-/// Times that weights are found again for the last exponent.
-const REPEATS: usize = 6;
+/// How long and how far a norm is lowered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    /// Rounds with the same weights.
+    pub rounds: usize,
+    /// Times that weights are found again for the last exponent.
+    pub repeats: usize,
+    /// Least weight, as a share of the largest one: what lies far below the largest error still counts.
+    pub least: f64,
+}
 
-/// Least weight, as a share of the largest one: what lies far below the largest error still counts.
-const LEAST: f64 = 0.005;
+/// That of the fit.
+const OF_FIT: Schedule = Schedule { rounds: 3, repeats: 6, least: 0.005 };
 
 /// Distances between the sequence and a state, in the unit space.
 struct Distances {
@@ -95,16 +100,16 @@ impl Distances {
     }
 
     /// The cost whose slope is that of the p-norm. Weights have the mean 1 over vertices.
-    fn into_loss(self, importance: &Loss, exponent: f64) -> Loss {
+    fn into_loss(self, importance: &Loss, exponent: f64, least: f64) -> Loss {
         let frames = self.shares.len() / self.of_vertices.len().max(1);
         let own = |d: f32| (f64::from(d) / self.largest.max(1e-300)).powf(exponent - 2.0);
         let mut shares = self.shares;
         let mut weights = Vec::with_capacity(self.of_vertices.len());
         for (i, (row, d)) in shares.chunks_exact_mut(frames.max(1)).zip(&self.of_vertices).enumerate() {
             let own = own(*d);
-            weights.push(importance.of(i) * (own + LEAST));
+            weights.push(importance.of(i) * (own + least));
             for share in row {
-                let with_least = (own * f64::from(*share) + LEAST * 255.0) / (own + LEAST);
+                let with_least = (own * f64::from(*share) + least * 255.0) / (own + least);
                 *share = with_least.round().clamp(0.0, 255.0) as u8;
             }
         }
@@ -123,13 +128,28 @@ pub(crate) fn lower(
     vertices: VertexParams,
     run: &mut Run<'_>,
 ) -> Result<Option<Loss>, Cancelled> {
+    let rounds = |weighted: &Problem, state: &mut State, count: usize, run: &mut Run<'_>| {
+        Descent::new(weighted, vertices).rounds(state, count, run)
+    };
+    lower_with(problem, state, norm, OF_FIT, run, rounds)
+}
+
+/// As [`lower`], with other rounds: `rounds` makes some of them on a problem whose residuals are weighted.
+pub(crate) fn lower_with(
+    problem: &Problem,
+    state: &mut State,
+    norm: Norm,
+    schedule: Schedule,
+    run: &mut Run<'_>,
+    mut rounds: impl FnMut(&Problem, &mut State, usize, &mut Run<'_>) -> Result<(), Cancelled>,
+) -> Result<Option<Loss>, Cancelled> {
     let last = match norm {
         Norm::P(p) => p,
         Norm::Max => EXPONENTS[EXPONENTS.len() - 1],
     };
     let rising = EXPONENTS.into_iter().filter(|&exponent| exponent < last);
-    let exponents: Vec<f64> = rising.chain(std::iter::repeat_n(last, REPEATS)).collect();
-    run.stage(Stage::OtherNorm, Some(ROUNDS * exponents.len()))?;
+    let exponents: Vec<f64> = rising.chain(std::iter::repeat_n(last, schedule.repeats)).collect();
+    run.stage(Stage::OtherNorm, Some(schedule.rounds * exponents.len()))?;
     let start = Distances::new(problem, state, exponents[0], last);
     let limit = if norm == Norm::Max { RISE * RISE * start.squared_sum } else { f64::INFINITY };
     let mut best = (start.measure(norm), state.clone(), None);
@@ -138,8 +158,8 @@ pub(crate) fn lower(
         if present.largest <= 0.0 || run.is_over() {
             break;
         }
-        let weighted = problem.with_loss(present.into_loss(&problem.loss, exponent));
-        Descent::new(&weighted, vertices).rounds(state, ROUNDS, run)?;
+        let weighted = problem.with_loss(present.into_loss(&problem.loss, exponent, schedule.least));
+        rounds(&weighted, state, schedule.rounds, run)?;
         let next = exponents.get(at + 1).copied().unwrap_or(last);
         present = Distances::new(problem, state, next, last);
         if present.measure(norm) < best.0 && present.squared_sum <= limit {

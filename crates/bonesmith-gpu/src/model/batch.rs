@@ -34,6 +34,8 @@ struct Buffers {
     bones: wgpu::Buffer,
     /// [instances, and as many more as a dispatch can see]
     instance_origins: wgpu::Buffer,
+    /// [instances, S], where bones follow the weights of shapes.
+    weights: Option<wgpu::Buffer>,
     /// [instances, stride(B)], for kernels that blend rotations.
     turns: Option<wgpu::Buffer>,
     /// [instances, stride(M)], between two layers.
@@ -62,6 +64,7 @@ impl Batch {
     pub(super) fn new(model: &GpuModel, instances: usize) -> Result<Self, GpuError> {
         let buffers = Buffers::new(model, instances)?;
         let mut batch = Self { model: model.clone(), instances, buffers, dispatches: Vec::new() };
+        batch.plan_drive()?;
         for (at, stage) in model.inner.stages.iter().enumerate() {
             batch.plan(stage, at)?;
         }
@@ -94,6 +97,9 @@ impl Batch {
     pub fn write_bones(&self, instance: usize, posed_from_rest: &[DAffine3]) -> Result<(), GpuError> {
         self.check_instance(instance)?;
         let Inner { origin, bones, .. } = *self.model.inner;
+        if self.model.shape_count() > 0 {
+            return Err(GpuError::Driven);
+        }
         if posed_from_rest.len() != bones {
             return Err(GpuError::BoneCount { given: posed_from_rest.len(), bones });
         }
@@ -114,6 +120,23 @@ impl Batch {
         if let Some(turns) = &self.buffers.turns {
             queue.write_buffer(turns, 16 * at, bytemuck::cast_slice(&packed.turns));
         }
+        Ok(())
+    }
+
+    /// Sets [S] weights of shapes of one instance, of a model whose bones follow them. Takes effect with the next submission. `weights` are those of
+    /// all shapes: see [`bonesmith_core::ShapeBones::driven`].
+    pub fn write_shape_weights(&self, instance: usize, weights: &[f64]) -> Result<(), GpuError> {
+        self.check_instance(instance)?;
+        let shapes = self.model.shape_count();
+        let Some(buffer) = self.buffers.weights.as_ref().filter(|_| weights.len() == shapes) else {
+            return Err(GpuError::ShapeCount { given: weights.len(), shapes });
+        };
+        let weights: Vec<f32> = weights.iter().map(|weight| *weight as f32).collect();
+        if let Some(shape) = weights.iter().position(|weight| !weight.is_finite()) {
+            return Err(GpuError::WeightNotFinite { instance, shape });
+        }
+        let queue = &self.model.gpu.queue;
+        queue.write_buffer(buffer, (4 * instance * shapes) as u64, bytemuck::cast_slice(&weights));
         Ok(())
     }
 
@@ -154,6 +177,19 @@ impl Batch {
             true => Ok(()),
             false => Err(GpuError::NoSuchInstance { instance, instances: self.instances }),
         }
+    }
+
+    /// Dispatches that make bones, and where instances are: at the model's origin.
+    fn plan_drive(&mut self) -> Result<(), GpuError> {
+        let (Some(drive), Some(weights)) = (&self.model.inner.drive, &self.buffers.weights) else { return Ok(()) };
+        let (gpu, bone_stride) = (&self.model.gpu, stride(self.model.bone_count()));
+        for (bindings, groups) in drive.dispatches(gpu, self.instances, bone_stride, weights, &self.buffers.bones)? {
+            self.dispatches.push(Dispatch { pipeline: drive.pipeline.clone(), bindings, groups });
+        }
+        let origin = self.model.inner.origin.as_vec3().extend(0.0).to_array();
+        let origins = vec![origin; self.instances];
+        gpu.queue.write_buffer(&self.buffers.instance_origins, 0, bytemuck::cast_slice(&origins));
+        Ok(())
     }
 
     /// Dispatches of one layer.
@@ -289,6 +325,7 @@ impl Buffers {
                 instance_origins,
                 BufferUsages::UNIFORM | BufferUsages::COPY_DST,
             )?,
+            weights: model.inner.drive.as_ref().map(|drive| drive.weights(gpu, instances)).transpose()?,
             turns,
             virtual_bones,
             vertices: gpu.buffer("vertices of all instances", bytes, written)?,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bonesmith_core::model::ddm::Variant;
 use bonesmith_core::model::multi_weights::MultiWeights;
-use bonesmith_core::{DdmRig, Rig, SparseWeights, TwoLayerRig};
+use bonesmith_core::{DdmRig, Rig, ShapeBones, SparseWeights, TwoLayerRig};
 use glam::DVec3;
 
+use super::drive::Drive;
 use super::{GpuModel, Inner, Stage};
-use crate::bones::Source;
+use crate::bones::{Bones, Source};
 use crate::context::Gpu;
 use crate::error::GpuError;
 use crate::kernel::Kernel;
@@ -21,6 +22,19 @@ impl GpuModel {
         let origin = middle(&rig.rest);
         let stage = blended(gpu, &Shape::new(rig, origin), &rig.weights, bones_of(gpu, rig))?;
         Ok(assemble(gpu, rig, origin, vec![stage]))
+    }
+
+    /// Bones that follow the weights of shapes, and linear blend skinning. Weights of driven shapes are made by
+    /// [`Batch::write_shape_weights`](crate::Batch::write_shape_weights).
+    pub fn shape_bones(gpu: &Gpu, face: &ShapeBones) -> Result<Self, GpuError> {
+        face.check().map_err(bad_rig)?;
+        let rig = &face.rig;
+        let origin = middle(&rig.rest);
+        let from = Source { form: Bones::Affine, count: rig.bone_count() };
+        let stage = blended(gpu, &Shape::new(rig, origin), &rig.weights, from)?;
+        let drive = Some(Drive::new(gpu, face, origin)?);
+        let inner = Inner { stages: vec![stage], drive, origin, bones: rig.bone_count(), vertices: rig.vertex_count() };
+        Ok(Self { gpu: gpu.clone(), inner: Arc::new(inner) })
     }
 
     /// Two layers of linear blending [Le2014 ch. 4].
@@ -52,7 +66,7 @@ impl GpuModel {
 }
 
 fn assemble(gpu: &Gpu, rig: &Rig, origin: DVec3, stages: Vec<Stage>) -> GpuModel {
-    let inner = Inner { stages, origin, bones: rig.bone_count(), vertices: rig.vertex_count() };
+    let inner = Inner { stages, drive: None, origin, bones: rig.bone_count(), vertices: rig.vertex_count() };
     GpuModel { gpu: gpu.clone(), inner: Arc::new(inner) }
 }
 

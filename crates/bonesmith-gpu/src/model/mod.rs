@@ -2,13 +2,16 @@
 
 mod batch;
 mod build;
+mod drive;
 
 use std::sync::Arc;
 
 use glam::DVec3;
 
 pub use batch::{Batch, PosedMesh, VERTEX_BYTES};
+pub use drive::SHAPE_BONES_WGSL;
 
+use self::drive::Drive;
 use crate::bones::{Bones, Source};
 use crate::context::{Gpu, ORIGIN_BYTES};
 use crate::error::GpuError;
@@ -26,6 +29,8 @@ pub struct GpuModel {
 struct Inner {
     /// One, or virtual bones first and then vertices.
     stages: Vec<Stage>,
+    /// What makes the bones of shape weights, where they follow these.
+    drive: Option<Drive>,
     origin: DVec3,
     bones: usize,
     vertices: usize,
@@ -112,6 +117,11 @@ impl GpuModel {
         self.inner.bones
     }
 
+    /// S: weights that a pose has, where bones follow the weights of shapes; 0 for other models.
+    pub fn shape_count(&self) -> usize {
+        self.inner.drive.as_ref().map_or(0, |drive| drive.shapes)
+    }
+
     /// Form of the bones that a pose is written in.
     pub fn bones(&self) -> Bones {
         self.inner.stages[0].bones()
@@ -125,7 +135,8 @@ impl GpuModel {
 
     /// Bytes of all its tables on the device.
     pub fn bytes(&self) -> u64 {
-        self.inner.stages.iter().map(Stage::bytes).sum()
+        let drive = self.inner.drive.as_ref().map_or(0, Drive::bytes);
+        self.inner.stages.iter().map(Stage::bytes).sum::<u64>() + drive
     }
 
     /// Bytes that posing `instances` of it must move at least: tables and poses read, virtual bones written and read,

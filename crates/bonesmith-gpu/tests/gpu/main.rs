@@ -4,6 +4,7 @@ mod agree;
 mod device;
 mod polar;
 mod rigs;
+mod shape_bones;
 
 use std::io::Write;
 

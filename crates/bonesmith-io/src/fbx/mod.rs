@@ -23,5 +23,5 @@ const STRETCH: &str = "_stretch";
 /// User property of a mesh's node in which our own files keep what FBX has no words for.
 const EXTRAS: &str = "bonesmith";
 
-pub use read::{list_meshes, load, load_sequence};
+pub use read::{list_meshes, load, load_face, load_sequence};
 pub use write::{save_pieces, save_rig};

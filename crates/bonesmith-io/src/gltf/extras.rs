@@ -3,6 +3,7 @@
 //! Other programs may rewrite a file and carry extras along without understanding them. Nothing here is
 //! therefore trusted: readers check it against the data and fall back to what the plain glTF says.
 
+use bonesmith_core::model::shape_bones::{Driver, ShapeKind};
 use bonesmith_core::{BoneKind, Space};
 use gltf_json::extras::RawValue;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -61,6 +62,37 @@ pub struct DdmExtension {
     pub weights: u32,
     /// Accessor of the centre of each row, three floats.
     pub centers: u32,
+}
+
+/// Extension on the skin of bones driven by shapes: docs/formats/BONESMITH_shape_bones.md.
+pub const SHAPE_BONES_EXTENSION: &str = "BONESMITH_shape_bones";
+
+/// Content of [`SHAPE_BONES_EXTENSION`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShapeBonesExtension {
+    /// Which components there may be.
+    pub kind: ShapeKind,
+    /// Shapes in order; numbers of the first come first.
+    pub shapes: Vec<ShapeExtension>,
+    /// Accessor of the joint of each number, unsigned scalars.
+    pub joints: u32,
+    /// Accessor of the component of each number, unsigned scalars.
+    pub components: u32,
+    /// Accessor of the numbers, float scalars.
+    pub numbers: u32,
+}
+
+/// One shape of [`ShapeBonesExtension`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ShapeExtension {
+    /// Its name.
+    pub name: String,
+    /// How many numbers it has.
+    pub count: u32,
+    /// What its weight follows from.
+    #[serde(default)]
+    pub driver: Driver,
 }
 
 /// (value, how many times in a row).

@@ -19,8 +19,8 @@ mod write;
 /// Ending of the name of a node that marks where a leaf bone ends.
 const TIP: &str = "_tip";
 
-pub use read::{StoredSkins, StoredWeights, list_meshes, load, load_sequence, stored_skins};
+pub use read::{StoredSkins, StoredWeights, list_meshes, load, load_face, load_sequence, stored_skins};
 pub use write::{
-    LodMesh, MAX_INFLUENCES, save_corrective, save_ddm, save_lods, save_pieces, save_rig, save_sequence, save_skins,
-    save_two_layer,
+    LodMesh, MAX_INFLUENCES, save_corrective, save_ddm, save_lods, save_pieces, save_rig, save_sequence,
+    save_shape_bones, save_skins, save_two_layer,
 };

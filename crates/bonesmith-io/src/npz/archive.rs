@@ -209,6 +209,29 @@ impl Array<'_> {
         Ok(bytes)
     }
 
+    /// A row of NumPy strings, or one text with a list of them as JSON.
+    pub fn texts(mut self) -> Result<Vec<String>, IoError> {
+        let dtype = self.header.dtype;
+        let is_row = self.header.shape.len() == 1 && matches!(dtype.kind, Kind::Unicode | Kind::Bytes);
+        if !is_row {
+            let (path, key) = (self.path.to_owned(), self.key.to_owned());
+            let text = self.text()?;
+            return serde_json::from_str(&text)
+                .map_err(|e| IoError::malformed(path, format!("array {key:?}: a list of names is expected: {e}")));
+        }
+        let count = self.header.count().unwrap_or(0);
+        let mut bytes = Vec::new();
+        self.for_each_block(count * dtype.size, |block| bytes.extend_from_slice(block))?;
+        let text = |part: &[u8]| match dtype.kind {
+            Kind::Unicode => utf32(part, dtype.big_endian),
+            _ => String::from_utf8(part.to_vec()).ok(),
+        };
+        let trimmed = |text: String| text.trim_end_matches('\0').to_owned();
+        let texts: Option<Vec<String>> =
+            bytes.chunks_exact(dtype.size.max(1)).map(|part| text(part).map(trimmed)).collect();
+        texts.ok_or_else(|| self.bad("is not valid text"))
+    }
+
     /// Text: one NumPy string, or UTF-8 as bytes.
     pub fn text(mut self) -> Result<String, IoError> {
         let dtype = self.header.dtype;

@@ -10,6 +10,7 @@ mod meta;
 mod npy;
 mod rig;
 mod sequence;
+mod shape_bones;
 mod shapes;
 mod surface;
 mod two_layer;
@@ -18,15 +19,16 @@ use std::path::Path;
 
 use glam::Vec3;
 
-use crate::IoError;
 use crate::load::{Content, FileContent, Request};
+use crate::{Curves, IoError};
 use archive::{Archive, Array};
 
 pub use basis::save as save_basis;
 pub use ddm::{load_maps as load_ddm_maps, load_ranges, save as save_ddm};
 pub use rig::BadWeights;
 pub use rig::save as save_rig;
-pub use sequence::save as save_sequence;
+pub use sequence::{load_face, save as save_sequence};
+pub use shape_bones::save as save_shape_bones;
 pub use shapes::save as save_corrective;
 pub use two_layer::save as save_two_layer;
 
@@ -37,6 +39,8 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
         Content::model(two_layer::load(archive)?)
     } else if ddm::is_ddm(archive) {
         Content::model(ddm::load(archive)?)
+    } else if shape_bones::is_shape_bones(archive) {
+        Content::model(shape_bones::load(archive, request.bad_weights)?)
     } else if shapes::is_corrective(archive) {
         Content::model(shapes::load(archive, request.bad_weights)?)
     } else if rig::is_rig(archive) {
@@ -53,6 +57,26 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
         Content::Sequence(sequence::load(archive, request.options)?)
     };
     Ok(FileContent { content, meshes: Vec::new() })
+}
+
+/// Reads curves of shape weights: `weights` [F, C], `names` [C], `times` [F].
+pub fn load_curves(path: &Path) -> Result<Curves, IoError> {
+    let archive = &mut Archive::open(path)?;
+    let (columns, values) = {
+        let array = archive.required("weights")?;
+        let [_, columns] = array.shape()?;
+        (columns, array.f32s()?)
+    };
+    let weights: Vec<Vec<f32>> = values.chunks_exact(columns.max(1)).map(<[f32]>::to_vec).collect();
+    let names = archive.required("names")?.texts()?;
+    if names.len() != columns {
+        return Err(IoError::malformed(path, format!("{} names for {columns} columns of weights", names.len())));
+    }
+    let times_secs = match archive.array("times")? {
+        Some(array) => array.f64s()?,
+        None => Vec::new(),
+    };
+    Ok(Curves { names, times_secs, weights })
 }
 
 /// Reads the array `mask`, one number per vertex; `None` where the archive has none.

@@ -12,7 +12,7 @@ use super::{positions, stem, surface};
 use crate::{IoError, LoadOptions, atomic};
 
 /// Names under which the positions are found, in order.
-const POSITION_KEYS: [&str; 2] = ["verts", "positions"];
+const POSITION_KEYS: [&str; 3] = ["verts", "positions", "shapes"];
 
 /// Reads a sequence; arrays that are none of ours are left alone.
 pub fn load(archive: &mut Archive, options: &LoadOptions) -> Result<RawSequence, IoError> {
@@ -42,6 +42,39 @@ pub fn load(archive: &mut Archive, options: &LoadOptions) -> Result<RawSequence,
     };
     let name = meta.name.unwrap_or_else(|| stem(&path));
     Ok(RawSequence { name, rest, frames: frames.into_iter().map(Into::into).collect(), times_secs, fps, surface })
+}
+
+/// Reads a face: `rest [N, 3]`, and `shapes [S, N, 3]`, positions, or `offsets [S, N, 3]`; `names` of the shapes.
+pub fn load_face(path: &Path) -> Result<RawSequence, IoError> {
+    let archive = &mut Archive::open(path)?;
+    if archive.has("shape_bones") {
+        return Err(IoError::unsupported(path, "holds bones driven by shapes already"));
+    }
+    let Some(key) = ["shapes", "offsets", "verts"].into_iter().find(|key| archive.has(key)) else {
+        let what = format!("holds no \"shapes\"; it has: {}", archive.keys().join(", "));
+        return Err(IoError::malformed(path, what));
+    };
+    if !archive.has("rest") {
+        return Err(IoError::malformed(path, "holds no \"rest\": shapes need a neutral"));
+    }
+    let mut frames = read_frames(archive.required(key)?)?;
+    let rest = positions(archive.required("rest")?)?;
+    if key == "offsets" {
+        frames.iter_mut().for_each(|frame| frame.iter_mut().zip(&rest).for_each(|(p, rest)| *p += *rest));
+    }
+    let names = match archive.array("names")? {
+        Some(array) => array.texts()?,
+        None => (0..frames.len()).map(|s| format!("shape_{s}")).collect(),
+    };
+    if names.len() != frames.len() {
+        return Err(IoError::malformed(path, format!("{} names for {} shapes", names.len(), frames.len())));
+    }
+    let mut meta = surface::read_meta(archive)?;
+    let surface = surface::read(archive, &mut meta)?;
+    let frame = |(positions, label)| bonesmith_core::RawFrame { label, positions, topology: None };
+    let frames = frames.into_iter().zip(names).map(frame).collect();
+    let name = meta.name.unwrap_or_else(|| stem(path));
+    Ok(RawSequence { name, rest: Some(rest.into()), frames, surface, ..RawSequence::default() })
 }
 
 /// Splits [F, N, 3] into frames while it is inflated, so that the positions are never held twice.

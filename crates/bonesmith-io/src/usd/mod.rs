@@ -23,5 +23,5 @@ mod usda;
 mod usdc;
 mod write;
 
-pub use read::{list_meshes, load, load_sequence};
+pub use read::{list_meshes, load, load_face, load_sequence};
 pub use write::{save_pieces, save_rig, save_sequence};

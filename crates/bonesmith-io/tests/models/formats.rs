@@ -6,6 +6,7 @@ use bonesmith_core::ddm::compress::{DdmCompressParams, compress as compress_ddm}
 use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
 use bonesmith_core::fit::{BoneCount, FitParams, Method};
 use bonesmith_core::methods::represent;
+use bonesmith_core::shapes::{self, Numbers, ShapesParams};
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, Model, ModelKind, Silent};
 use bonesmith_io::{FORMATS, Format, LoadOptions, Needs, load_model, markdown_table, save_model, save_pieces};
@@ -29,11 +30,22 @@ fn models() -> Vec<Model> {
     let shaped = eigenskin(&stiff, &sequence, 2, &mut Silent).unwrap();
     let svd = FitParams { bones: BoneCount::Exact(2), ..FitParams::of_method(Method::Svd) };
     let basis = represent(&sequence, &svd, &mut Silent).unwrap().basis;
-    let models: Vec<Model> =
-        vec![sequence.into(), rig.into(), two.into(), ddm.into(), compressed.into(), shaped.into(), basis.into()];
+    let names: Vec<String> = (0..6).map(|s| format!("shape_{s}")).collect();
+    let few = ShapesParams { bones: 4, influences: 3, numbers: Numbers::Count(90), ..ShapesParams::default() };
+    let face = shapes::fit(&sequence, &names, &few, &mut Silent).unwrap().model;
+    let models: Vec<Model> = vec![
+        sequence.into(),
+        rig.into(),
+        two.into(),
+        ddm.into(),
+        compressed.into(),
+        shaped.into(),
+        face.into(),
+        basis.into(),
+    ];
     let kinds: Vec<ModelKind> = models.iter().map(|model| model.view().kind()).collect();
     use ModelKind::*;
-    assert_eq!(kinds, [Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective, Basis]);
+    assert_eq!(kinds, [Sequence, Rig, TwoLayer, Ddm, CompressedDdm, Corrective, ShapeBones, Basis]);
     models
 }
 

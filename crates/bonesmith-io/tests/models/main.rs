@@ -13,6 +13,7 @@ mod numpy;
 mod published_figures;
 mod real_data;
 mod round_trip;
+mod shape_bones;
 mod shapes;
 mod two_layer;
 mod warnings;

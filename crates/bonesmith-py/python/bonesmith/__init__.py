@@ -17,6 +17,7 @@ from bonesmith._api import (
     lod,
     reduce,
     refit,
+    shapes,
     sweep,
 )
 from bonesmith._compat import SkinningResult, solve
@@ -36,7 +37,7 @@ from bonesmith._errors import (
 )
 from bonesmith._files import load_rig
 from bonesmith._measure import compare, evaluate
-from bonesmith._models import Animation, Basis, Clip, CorrectiveRig, DdmRig, Metrics, Model, Rig, TwoLayerRig, View
+from bonesmith._models import Animation, Basis, Clip, CorrectiveRig, DdmRig, Metrics, Model, Rig, ShapeBones, TwoLayerRig, View
 from bonesmith._native import __version__
 from bonesmith._sweep import Sweep, SweepPoint
 
@@ -59,6 +60,7 @@ __all__ = [
     "ParameterError",
     "ReportError",
     "Rig",
+    "ShapeBones",
     "SkinningResult",
     "SolveError",
     "Sweep",
@@ -80,6 +82,7 @@ __all__ = [
     "lod",
     "reduce",
     "refit",
+    "shapes",
     "solve",
     "sweep",
 ]

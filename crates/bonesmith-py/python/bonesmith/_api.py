@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Sequence, Un
 
 from bonesmith import _native
 from bonesmith._files import clips_of, read
-from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, TwoLayerRig, handle_of, rig_handle, wrapped
+from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, ShapeBones, TwoLayerRig, handle_of, rig_handle, wrapped
 from bonesmith._sweep import Sweep
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ RootMotion = Literal["none", "plane", "full"]
 UpAxis = Literal["y", "z"]
 ReduceMethod = Literal["bonesmith", "k-largest", "smooth", "geometric", "geometric-eq37", "poisson"]
 Laplacian = Literal["cotangent", "uniform"]
+ShapeKind = Literal["affine", "rigid", "translation"]
 
 
 def load(
@@ -66,7 +67,7 @@ def load(
     Returns
     -------
     Model
-        `Animation`, `Rig`, `TwoLayerRig`, `DdmRig`, `CorrectiveRig` or `Basis`.
+        `Animation`, `Rig`, `TwoLayerRig`, `DdmRig`, `CorrectiveRig`, `ShapeBones` or `Basis`.
     """
     return read(path, {
         "rest": rest,
@@ -492,6 +493,98 @@ def sweep(
     numbers = [int(count) for count in options.pop("counts")]
     handle = handle_of(verts, faces, rest, times, fps, name)
     return Sweep(_native.sweep(handle, numbers, options, {"threads": threads, "progress": progress}))
+
+
+def shapes(
+    shapes: ArrayLike | Model,
+    neutral: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    faces: ArrayLike | Sequence[Sequence[int]] | None = None,
+    *,
+    bones: int = 40,
+    influences: int = 8,
+    kind: ShapeKind = "affine",
+    numbers: int | None = None,
+    target_error: float | str | None = None,
+    norm: float | Literal["max"] = 2,
+    importance: ArrayLike | PathLike | None = None,
+    area: bool = False,
+    drivers: PathLike | None = None,
+    seed: int = 0,
+    max_seconds: float | None = None,
+    name: str | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> ShapeBones:
+    """Fit bones to the shapes of a face: transforms that are linear in the weights of the shapes, with few numbers.
+
+    Parameters
+    ----------
+    shapes : ArrayLike | Model
+        [S, N, 3] positions with each shape at weight 1, or an animation with a frame for each shape.
+    neutral : ArrayLike | None, default: None
+        [N, 3] the face that no shape moves; None: that of the animation.
+    names : Sequence[str] | None, default: None
+        [S] names of the shapes, all different; None: shape_0, shape_1, ...
+    faces : ArrayLike | Sequence[Sequence[int]] | None, default: None
+        [M, corners] vertices of each face, or lists of them. Without faces there are no normals.
+    bones : int, default: 40
+        Number of bones.
+    influences : int, default: 8
+        Maximum number of bones per vertex, 1 to 16.
+    kind : ShapeKind, default: "affine"
+        What a shape may store for a bone: any matrix (12 numbers), translation and linearised rotation (6), translation
+        (3).
+    numbers : int | None, default: None
+        Numbers to store in all: those that lower the error most, with all others solved again; by default all.
+    target_error : float | str | None, default: None
+        Find the fewest numbers that reach this E_RMS (thousandths of the model's radius), or this root mean square
+        distance: 1mm, 0.2cm, 0.01m, 3u (model units); instead of `numbers`.
+    norm : float | Literal["max"], default: 2
+        Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by
+        at most a quarter).
+    importance : ArrayLike | PathLike | None, default: None
+        How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a
+        text file with a number for every vertex, or a mesh with vertex colours.
+    area : bool, default: False
+        Vertices count by the area of their faces, for meshes that are dense in some parts.
+    drivers : PathLike | None, default: None
+        Shapes whose weights follow from others, a JSON list: {"shape": NAME, "product": [NAMES]} for combinations,
+        {"shape": NAME, "between": NAME, "range": [FROM, PEAK, TO]} for in-betweens.
+    seed : int, default: 0
+        Seed of all random choices; the same seed gives the same bytes.
+    max_seconds : float | None, default: None
+        Stop after this many seconds with the present result.
+    name : str | None, default: None
+        Short name, for outputs.
+    threads : int | None, default: None
+        Threads to use, 1 to 1024; None: all cores. The result does not depend on it.
+    progress : Progress | None, default: None
+        Called as progress(stage, step, total, error) from the calling thread, at most 30 times a second; total and
+        error may be None. If it returns False, the work ends with `Cancelled`; what it raises ends the work, too.
+
+    Returns
+    -------
+    ShapeBones
+        The bones that the shapes drive.
+    """
+    if neutral is None and not isinstance(shapes, Model):
+        raise TypeError("neutral is needed where shapes are an array")
+    handle = handle_of(shapes, faces, neutral, None, None, name)
+    words = None if names is None else [str(word) for word in names]
+    return cast(ShapeBones, wrapped(_native.shapes(handle, words, {
+        "bones": bones,
+        "influences": influences,
+        "kind": kind,
+        "numbers": numbers,
+        "target_error": target_error,
+        "norm": norm,
+        "importance": importance,
+        "area": area,
+        "drivers": drivers,
+        "seed": seed,
+        "max_seconds": max_seconds,
+    }, {"threads": threads, "progress": progress})))
 
 
 def refit(

@@ -605,7 +605,31 @@ class CorrectiveRig(Rig):
         return self._handle.shape_weights(self._clip(clip))
 
 
-_CLASSES: tuple[type[Model], ...] = (Animation, Basis, Rig, TwoLayerRig, DdmRig, CorrectiveRig)
+class ShapeBones(Rig):
+    """Bones that follow the weights of shapes: ``T_j(c) = I + sum_s c_s N_js``. The first clip has each shape alone in a frame of its own."""
+
+    _kinds: tuple[str, ...] = ("shape_bones",)
+
+    @property
+    def shape_names(self) -> list[str]:
+        """[S] names of the shapes."""
+        return self._handle.shape_names()
+
+    @property
+    def number_count(self) -> int:
+        """Stored numbers of all shapes."""
+        return self._handle.number_count()
+
+    def shape_transforms(self, weights: Sequence[float]) -> npt.NDArray[np.float64]:
+        """[B, 4, 4] transforms of the bones for [S] weights of the shapes; driven shapes follow their rules."""
+        return self._handle.shape_transforms([float(weight) for weight in weights])
+
+    def pose_shapes(self, weights: Sequence[float]) -> Floats:
+        """[N, 3] float32 positions for [S] weights of the shapes; driven shapes follow their rules."""
+        return self._handle.pose_shapes([float(weight) for weight in weights])[0]
+
+
+_CLASSES: tuple[type[Model], ...] = (Animation, Basis, Rig, TwoLayerRig, DdmRig, CorrectiveRig, ShapeBones)
 
 
 def wrapped(handle: _native.Handle) -> Any:

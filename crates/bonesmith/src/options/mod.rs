@@ -6,11 +6,13 @@
 
 mod fit;
 mod rig_tables;
+mod shapes;
 mod simplify;
 mod tables;
 mod values;
 
 pub use rig_tables::{COMPRESS, DDM, LOD, MOTION, REDUCE, REFIT};
+pub use shapes::SHAPES;
 pub use tables::{COMMANDS, FIT, LOAD, REPORT, SWEEP};
 pub use values::Values;
 
@@ -59,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::refit::RefitOptions;
-    use crate::{DdmOptions, FitOptions};
+    use crate::{DdmOptions, FitOptions, ShapesOptions};
     use bonesmith_core::compress::TwoLayerParams;
     use bonesmith_core::reduce::ReduceParams;
 
@@ -73,6 +75,7 @@ mod tests {
         assert_eq!(FitOptions::from_values(&defaults(FIT)).unwrap(), FitOptions::default());
         let (refit, default) = (RefitOptions::from_values(&defaults(REFIT)).unwrap(), RefitOptions::default());
         assert_eq!(format!("{refit:?}"), format!("{default:?}"));
+        assert_eq!(ShapesOptions::from_values(&defaults(SHAPES)).unwrap(), ShapesOptions::default());
         assert_eq!(defaults(REDUCE).reduce().unwrap(), ReduceParams::default());
         assert_eq!(defaults(COMPRESS).compress().unwrap(), TwoLayerParams::default());
         assert_eq!(DdmOptions::from_values(&defaults(DDM)).unwrap(), DdmOptions::default());

@@ -1,6 +1,7 @@
 //! Tables of options: fits of animations, files, reports.
 
 use super::OptionInfo;
+use super::SHAPES;
 use super::rig_tables::{COMPRESS, DDM, LOD, MOTION, REDUCE};
 
 /// One row: name, type, default, what the default stands for, values, help.
@@ -16,8 +17,15 @@ pub(super) const fn option(
 }
 
 /// The tables by command of the command line; `fit` there has the options of [`super::REFIT`] as well.
-pub const COMMANDS: &[(&str, &[OptionInfo])] =
-    &[("fit", FIT), ("sweep", SWEEP), ("lod", LOD), ("reduce", REDUCE), ("compress", COMPRESS), ("ddm", DDM)];
+pub const COMMANDS: &[(&str, &[OptionInfo])] = &[
+    ("fit", FIT),
+    ("sweep", SWEEP),
+    ("lod", LOD),
+    ("shapes", SHAPES),
+    ("reduce", REDUCE),
+    ("compress", COMPRESS),
+    ("ddm", DDM),
+];
 
 /// Of `fit`.
 pub const FIT: &[OptionInfo] = &[

@@ -14,6 +14,7 @@ mod published;
 pub mod reduction;
 mod reduction_published;
 pub mod report;
+pub mod shapes;
 mod sheet;
 pub mod skeleton2;
 pub mod table;

@@ -18,6 +18,7 @@ use self::document::{Document, affine, point};
 use self::model::Model;
 use self::motion::{Motion, motions};
 use super::EXTRAS;
+use crate::faces::Collected;
 use crate::load::{Content, FileContent, Request};
 use crate::skinned::{forest, kind_of};
 use crate::{IoError, LoadOptions, MeshEntry, warning};
@@ -61,6 +62,15 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     let document = Document::open(path)?;
     let model = Model::read(&document, options.mesh.as_deref())?;
     to_sequence(&document, &model, options.fps)
+}
+
+/// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape; in-betweens are left out.
+pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    let mut face = Collected::new(model.rest.clone());
+    model.collect_shapes(&document, &mut face);
+    Ok(face.finish(model.name, model.surface))
 }
 
 /// The meshes of a file.

@@ -12,9 +12,10 @@ use ufbx::{Mesh, Node, SkinDeformer, SkinningMethod};
 
 use super::document::{Document, affine, number, point};
 use super::surface;
+use crate::faces::Collected;
 use crate::fbx::{STRETCH, TIPS};
 use crate::skinned::{UniqueNames, pack_weights, place_at_rest, same_bind};
-use crate::{IoError, MeshEntry, merge};
+use crate::{IoError, MeshEntry, merge, warning};
 
 /// Most bones, as everywhere.
 const MAX_BONES: usize = 1 << 16;
@@ -150,6 +151,37 @@ impl Model {
             first += instance.vertices;
         }
         shaped
+    }
+
+    /// The blend shapes of all meshes, each at full weight.
+    pub fn collect_shapes(&self, document: &Document, face: &mut Collected) {
+        let (mut first, mut levels) = (0, Vec::new());
+        for instance in &self.instances {
+            let linear = instance.world_from_mesh.matrix3;
+            let mesh = document.scene().nodes[instance.node].mesh.as_ref();
+            for channel in mesh.iter().flat_map(|mesh| &mesh.blend_deformers).flat_map(|blend| &blend.channels) {
+                let Some(key) = channel.keyframes.iter().max_by(|a, b| a.target_weight.total_cmp(&b.target_weight))
+                else {
+                    continue;
+                };
+                let name = match channel.element.name.to_string() {
+                    empty if empty.is_empty() => key.shape.element.name.to_string(),
+                    name => name,
+                };
+                if channel.keyframes.len() > 1 {
+                    levels.push(format!("{name:?}"));
+                }
+                let shape = &key.shape;
+                let offset = |(at, (v, d)): (usize, (&u32, &ufbx::Vec3))| {
+                    let share = shape.offset_weights.get(at).copied().unwrap_or(1.0);
+                    (*v as usize, (linear * point(d) * share).as_vec3())
+                };
+                let offsets = shape.offset_vertices.iter().zip(&shape.position_offsets).enumerate().map(offset);
+                face.add(&name, first, offsets.filter(|(v, _)| *v < instance.vertices));
+            }
+            first += instance.vertices;
+        }
+        warning::left_out_all(document.path(), "in-betweens of blend shapes", levels);
     }
 
     /// [B] bones with parents and unique names.

@@ -8,6 +8,7 @@ mod mesh;
 mod model;
 mod primitive;
 mod scene;
+mod shape_bones;
 mod shapes;
 mod stored;
 mod surface;
@@ -32,6 +33,7 @@ pub use self::stored::{StoredSkins, StoredWeights, stored_skins};
 use self::track::{Motion, Track, gap_secs, snap};
 use super::TIP;
 use super::extras::{self, MeshExtras, TWO_LAYER_EXTENSION};
+use crate::faces::Collected;
 use crate::load::{Content, FileContent, Request};
 use crate::skinned::{UniqueNames, forest, kind_of};
 use crate::{IoError, LoadOptions, MeshEntry, warning};
@@ -77,6 +79,9 @@ fn layered(document: &Document, model: Model, fps: Option<f64>) -> Result<Result
         two.check().map_err(|e| document.malformed(format!("{TWO_LAYER_EXTENSION}: {e}")))?;
         return Ok(Ok(two.into()));
     }
+    if let Some(content) = shape_bones::read(document)? {
+        return Ok(Ok(shape_bones::load(content, document, model, fps)?.into()));
+    }
     match ddm::read(document, &model)? {
         Some(layers) => Ok(Ok(layers.into_rig(document, model, fps)?.into())),
         None => Ok(Err(model)),
@@ -99,6 +104,28 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     let layers = of_skins.flat_map(|own| own.others.keys()).filter(|name| name.starts_with("BONESMITH_"));
     warning::left_out_all(path, "frames are posed with plain weights, without", layers.cloned().collect());
     to_sequence(&document, &model, options.fps)
+}
+
+/// Reads morph targets as shapes of a face, where the unanimated file shows them. Those of one name in several meshes are one shape.
+pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let document = Document::open(path)?;
+    let model = Model::read(&document, options.mesh.as_deref())?;
+    let mut face = Collected::new(model.rest.clone());
+    for morph in &model.morphs {
+        let names = shapes::names_of_node(&document, morph.node);
+        // Weights of the unanimated file are no part of the neutral.
+        for (target, weight) in morph.targets.iter().zip(&morph.rest_weights).filter(|(_, weight)| **weight != 0.0) {
+            let own = face.neutral.iter_mut().skip(morph.first).zip(target);
+            own.for_each(|(p, d)| *p -= *d * *weight as f32);
+        }
+        for (k, target) in morph.targets.iter().enumerate() {
+            let name = names.get(k).cloned().unwrap_or_else(|| format!("shape_{k}"));
+            face.add(&name, morph.first, target.iter().copied().enumerate());
+        }
+    }
+    let mut face = face.finish(model.name, model.surface);
+    turn_back(&document, &mut face);
+    Ok(face)
 }
 
 /// A rig without morph targets: they stay as the unanimated file has them.
@@ -255,16 +282,20 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         sequence.frames.push(bake(model, &still, 0.0));
         sequence.times_secs.push(0.0);
     }
-    if let Some((space, turn)) = own_space(document) {
-        sequence.surface.space = space;
-        if turn != DAffine3::IDENTITY {
-            let frames = sequence.frames.iter_mut().chain(&mut sequence.rest);
-            let positions = frames.flat_map(|frame| &mut frame.positions);
-            positions.for_each(|p| *p = turn.transform_point3(p.as_dvec3()).as_vec3());
-            sequence.surface.turn(nearest_rotation(&turn.matrix3));
-        }
-    }
+    turn_back(document, &mut sequence);
     Ok(sequence)
+}
+
+/// To the space that a file of our own was in.
+fn turn_back(document: &Document, sequence: &mut RawSequence) {
+    let Some((space, turn)) = own_space(document) else { return };
+    sequence.surface.space = space;
+    if turn != DAffine3::IDENTITY {
+        let frames = sequence.frames.iter_mut().chain(&mut sequence.rest);
+        let positions = frames.flat_map(|frame| &mut frame.positions);
+        positions.for_each(|p| *p = turn.transform_point3(p.as_dvec3()).as_vec3());
+        sequence.surface.turn(nearest_rotation(&turn.matrix3));
+    }
 }
 
 /// One frame: morph targets, then skinning.

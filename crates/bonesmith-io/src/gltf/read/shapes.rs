@@ -68,12 +68,22 @@ fn weight(morph: &Morph, motion: &Motion, target: usize, secs: f64) -> f32 {
 
 /// Names of the first mesh's targets, where exporters put them.
 fn target_names(document: &Document) -> Vec<String> {
+    names_of_mesh(document, 0)
+}
+
+/// Names of the targets of a node's mesh.
+pub fn names_of_node(document: &Document, node: usize) -> Vec<String> {
+    let mesh = document.root.nodes.get(node).and_then(|node| node.mesh);
+    mesh.map(|mesh| names_of_mesh(document, mesh.value())).unwrap_or_default()
+}
+
+fn names_of_mesh(document: &Document, mesh: usize) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Named {
         #[serde(rename = "targetNames")]
         names: Vec<String>,
     }
-    let extras = document.root.meshes.first().and_then(|mesh| mesh.extras.as_ref());
+    let extras = document.root.meshes.get(mesh).and_then(|mesh| mesh.extras.as_ref());
     extras
         .and_then(|extras| serde_json::from_str::<Named>(extras.get()).ok())
         .map(|named| named.names)

@@ -20,9 +20,12 @@ mod split;
 use std::borrow::Cow;
 use std::path::Path;
 
+use bonesmith_core::model::shape_bones::{BoneShape, ShapeNumber};
 use bonesmith_core::model::two_layer::Blends;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{BlendShape, CorrectiveRig, DdmRig, MeshSequence, Rig, Space, SparseWeights, TwoLayerRig};
+use bonesmith_core::{
+    BlendShape, CorrectiveRig, DdmRig, MeshSequence, Rig, ShapeBones, Space, SparseWeights, TwoLayerRig,
+};
 use glam::{DAffine3, DMat3, DVec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
@@ -33,7 +36,10 @@ use self::animation::{AnimationBuilder, KeyTimes};
 use self::buffer::{Builder, Purpose};
 use self::material::name;
 use self::mesh::{MeshSource, Target, write_mesh};
-use super::extras::{self, DDM_EXTENSION, DdmExtension, SkinExtras, TWO_LAYER_EXTENSION, TwoLayerExtension};
+use super::extras::{
+    self, DDM_EXTENSION, DdmExtension, SHAPE_BONES_EXTENSION, ShapeBonesExtension, ShapeExtension, SkinExtras,
+    TWO_LAYER_EXTENSION, TwoLayerExtension,
+};
 use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::opens::files_of;
@@ -78,18 +84,25 @@ pub fn save_ddm(ddm: &DdmRig, path: &Path) -> Result<(), IoError> {
     save(&ddm.rig, Layers::Ddm(ddm), &[], path)
 }
 
+/// Writes the numbers of shapes in an extension, and a clip with each shape in a frame of its own for everybody.
+pub fn save_shape_bones(face: &ShapeBones, path: &Path) -> Result<(), IoError> {
+    face.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
+    save(&face.rig, Layers::Shapes(face), &[], path)
+}
+
 /// What a skin has beside plain weights.
 #[derive(Clone, Copy)]
 enum Layers<'a> {
     None,
     Two(&'a TwoLayerRig),
     Ddm(&'a DdmRig),
+    Shapes(&'a ShapeBones),
 }
 
 impl<'a> Layers<'a> {
     fn virtual_weights(self) -> Option<&'a SparseWeights> {
         match self {
-            Self::None => None,
+            Self::None | Self::Shapes(_) => None,
             Self::Two(two) => Some(&two.weights),
             Self::Ddm(ddm) => ddm.layer.as_ref(),
         }
@@ -173,6 +186,7 @@ fn write_skinned(
         Layers::None => {}
         Layers::Two(two) => write_layers(builder, skin, &two.blends),
         Layers::Ddm(ddm) => write_ddm(builder, skin, ddm, origin.unwrap_or(DVec3::ZERO)),
+        Layers::Shapes(face) => write_shape_bones(builder, skin, face),
     }
     let node = Node { mesh: Some(mesh), skin: Some(skin), name: name(&rig.name), ..Node::default() };
     let mesh = builder.root.push(node);
@@ -366,6 +380,32 @@ fn write_ddm(builder: &mut Builder, skin: Index<Skin>, ddm: &DdmRig, far_origin:
         centers: builder.floats(&centres, Purpose::Plain).value() as u32,
     };
     extend_skin(builder, skin, DDM_EXTENSION, serde_json::to_value(content));
+}
+
+/// Numbers of shapes as an extension of the skin. Components are along the axes of joints, which turn with the rig: only lengths change.
+fn write_shape_bones(builder: &mut Builder, skin: Index<Skin>, face: &ShapeBones) {
+    let scale = Space::GLTF.from_source(&face.rig.surface.space).matrix3.x_axis.length() as f32;
+    let numbers = || face.shapes.iter().flat_map(|shape| &shape.numbers);
+    let value = |x: &ShapeNumber| [if x.component < 3 { x.value * scale } else { x.value }];
+    let joints: Vec<u16> = numbers().map(|x| x.bone).collect();
+    let components: Vec<u16> = numbers().map(|x| u16::from(x.component)).collect();
+    let values: Vec<[f32; 1]> = numbers().map(value).collect();
+    let shape = |shape: &BoneShape| ShapeExtension {
+        name: shape.name.clone(),
+        count: shape.numbers.len() as u32,
+        driver: shape.driver.clone(),
+    };
+    // An accessor has at least one element.
+    let [joints, components] = [joints, components].map(|list| if list.is_empty() { vec![0] } else { list });
+    let values = if values.is_empty() { vec![[0.0]] } else { values };
+    let content = ShapeBonesExtension {
+        kind: face.kind,
+        shapes: face.shapes.iter().map(shape).collect(),
+        joints: builder.scalars(&joints).value() as u32,
+        components: builder.scalars(&components).value() as u32,
+        numbers: builder.floats(&values, Purpose::Plain).value() as u32,
+    };
+    extend_skin(builder, skin, SHAPE_BONES_EXTENSION, serde_json::to_value(content));
 }
 
 fn extend_skin(builder: &mut Builder, skin: Index<Skin>, name: &str, content: serde_json::Result<serde_json::Value>) {

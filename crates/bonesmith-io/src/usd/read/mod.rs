@@ -20,6 +20,7 @@ use glam::{DAffine3, DVec3};
 use self::model::Model;
 use self::skeleton::{Animation, Skeleton};
 use super::stage::Stage;
+use crate::faces::Collected;
 use crate::load::{Content, FileContent, Request};
 use crate::skinned::{UniqueNames, kind_of, pack_weights};
 use crate::{IoError, LoadOptions, MeshEntry, warning};
@@ -68,6 +69,32 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     let stage = Stage::open(path)?;
     let model = Model::read(&stage, options.mesh.as_deref())?;
     to_sequence(model, options.fps)
+}
+
+/// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape; in-betweens are left out.
+pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let stage = Stage::open(path)?;
+    let model = Model::read(&stage, options.mesh.as_deref())?;
+    let mut face = Collected::new(model.rest.clone());
+    let (mut first, mut levels) = (0, Vec::new());
+    for part in &model.parts {
+        let world_from_mesh = match &part.binding {
+            Some((s, binding)) => model.skeletons[*s].place.world(None)? * binding.skeleton_from_mesh,
+            None => part.mesh.place.world(None)?,
+        };
+        for shape in part.shapes() {
+            let mut own = vec![DVec3::ZERO; part.count];
+            shape.add(1.0, &mut own);
+            if shape.has_levels() {
+                levels.push(format!("{:?}", shape.name()));
+            }
+            let placed = own.iter().map(|d| (world_from_mesh.matrix3 * *d).as_vec3());
+            face.add(shape.name(), first, placed.enumerate());
+        }
+        first += part.count;
+    }
+    warning::left_out_all(stage.file(), "in-betweens of blend shapes", levels);
+    Ok(face.finish(model.name, model.surface))
 }
 
 /// Meshes that the stage shows.

@@ -1,0 +1,94 @@
+//! Faces: a neutral and shapes, from any format that holds them.
+//!
+//! A face is read as an animation: its rest pose is the neutral, frame `s` is the neutral with shape `s` at weight 1, and the label of the frame is the
+//! name of the shape.
+
+use std::path::{Path, PathBuf};
+
+use bonesmith_core::{RawFrame, RawSequence};
+use glam::Vec3;
+
+use crate::inputs::{self, Source};
+use crate::{Format, IoError, LoadOptions, fbx, gltf, mesh, npz, usd};
+
+/// Names of files that are the neutral, in a folder without one called `rest`.
+const NEUTRAL: [&str; 4] = ["neutral", "base", "basis", "default"];
+
+/// Reads a face: morph targets of glTF, blend shapes of FBX and USD, an npz with `shapes` or `offsets`, or OBJ or PLY files with a neutral.
+pub fn load_face(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSequence, IoError> {
+    let mut face = match inputs::resolve(inputs)? {
+        Source::Single(path, format) => match format {
+            Format::Npz => npz::load_face(&path)?,
+            Format::Glb | Format::Gltf => gltf::load_face(&path, options)?,
+            Format::Fbx => fbx::load_face(&path, options)?,
+            Format::Usda | Format::Usdc | Format::Usdz => usd::load_face(&path, options)?,
+            other => return Err(IoError::unsupported(path, format!("{} files hold no shapes", other.name()))),
+        },
+        Source::Meshes { files, rest, format, name } => of_meshes(files, rest, format, name, options)?,
+        Source::Cache { cache, .. } => return Err(IoError::unsupported(cache, "point caches hold no shapes")),
+    };
+    let path = inputs.first().cloned().unwrap_or_default();
+    if face.frames.is_empty() {
+        return Err(IoError::unsupported(path, "there are no shapes: no morph target, no blend shape"));
+    }
+    face.times_secs.clear();
+    face.fps = bonesmith_core::mesh::sequence::DEFAULT_FPS;
+    Ok(face)
+}
+
+/// One file for each shape, and one for the neutral.
+fn of_meshes(
+    mut files: Vec<PathBuf>,
+    mut rest: Option<PathBuf>,
+    format: Format,
+    name: String,
+    options: &LoadOptions,
+) -> Result<RawSequence, IoError> {
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if rest.is_none() {
+        let is_neutral = |name: &str| files.iter().position(|path| stem(path).to_ascii_lowercase().contains(name));
+        rest = NEUTRAL.iter().find_map(|name| is_neutral(name)).map(|at| files.remove(at));
+    }
+    let Some(rest) = rest else {
+        let first = files.first().cloned().unwrap_or_default();
+        return Err(IoError::unsupported(first, "none of the files is called neutral or rest: shapes need a neutral"));
+    };
+    let mut face = mesh::read_sequence(&files, Some(&rest), format, name, options)?;
+    for (frame, path) in face.frames.iter_mut().zip(&files) {
+        frame.label = stem(path);
+    }
+    Ok(face)
+}
+
+/// Shapes that are being collected: those of one name in several meshes are one.
+pub(crate) struct Collected {
+    /// [N] the neutral.
+    pub neutral: Vec<Vec3>,
+    frames: Vec<RawFrame>,
+}
+
+impl Collected {
+    pub fn new(neutral: Vec<Vec3>) -> Self {
+        Self { neutral, frames: Vec::new() }
+    }
+
+    /// Offsets of vertices from `first` on.
+    pub fn add(&mut self, name: &str, first: usize, offsets: impl Iterator<Item = (usize, Vec3)>) {
+        let at = self.frames.iter().position(|frame| frame.label == name).unwrap_or_else(|| {
+            let positions = self.neutral.clone();
+            self.frames.push(RawFrame { label: name.to_owned(), positions, topology: None });
+            self.frames.len() - 1
+        });
+        let positions = &mut self.frames[at].positions;
+        for (i, offset) in offsets {
+            if let Some(p) = positions.get_mut(first + i) {
+                *p += offset;
+            }
+        }
+    }
+
+    /// The face.
+    pub fn finish(self, name: String, surface: bonesmith_core::Surface) -> RawSequence {
+        RawSequence { name, rest: Some(self.neutral.into()), frames: self.frames, surface, ..RawSequence::default() }
+    }
+}

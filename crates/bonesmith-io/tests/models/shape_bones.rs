@@ -1,0 +1,110 @@
+//! Bones driven by shapes, and faces, through files.
+
+use std::path::Path;
+
+use bonesmith_core::corrective::eigenskin;
+use bonesmith_core::model::shape_bones::Driver;
+use bonesmith_core::shapes::{self, Numbers, ShapesParams};
+use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+use bonesmith_core::{BoneKind, MeshSequence, Model, RawSequence, ShapeBones, Silent, Space, UpAxis};
+use bonesmith_io::{IoError, LoadOptions, load_face, load_model, save_model};
+use glam::Vec3;
+
+fn animation(space: Space) -> MeshSequence {
+    let params = PosedRigParams { kind: BoneKind::Affine, bones: 5, frames: 6, detail: 2, ..PosedRigParams::default() };
+    let mut raw = posed_rig(4, &params).sequence;
+    raw.surface.space = space;
+    MeshSequence::try_from(raw).unwrap()
+}
+
+/// Bones of a few shapes, of which two are driven.
+fn sample(space: Space) -> ShapeBones {
+    let names: Vec<String> = (0..6).map(|s| format!("shape {s} ä")).collect();
+    let params = ShapesParams { bones: 5, influences: 3, numbers: Numbers::Count(150), ..ShapesParams::default() };
+    let mut face = shapes::fit(&animation(space), &names, &params, &mut Silent).unwrap().model;
+    face.shapes[4].driver = Driver::Product { of: vec![0, 2] };
+    face.shapes[5].driver = Driver::Between { of: 1, from: 0.25, peak: 0.5, to: 1.0 };
+    face
+}
+
+fn load(path: &Path) -> Result<ShapeBones, IoError> {
+    match load_model(&[path.to_owned()], &LoadOptions::default())? {
+        Model::ShapeBones(face) => Ok(face),
+        other => panic!("{:?}", other.view().kind()),
+    }
+}
+
+fn apart(a: &[Vec3], b: &[Vec3]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| a.distance(*b)).fold(0.0, f32::max)
+}
+
+#[test]
+fn numbers_and_drivers_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let lying = Space { up: Some(UpAxis::Z), metres_per_unit: Some(0.01) };
+    for (space, name) in
+        [Space::default(), lying].into_iter().flat_map(|s| ["a.npz", "a.glb", "a.gltf"].map(|n| (s, n)))
+    {
+        let face = sample(space);
+        let path = folder.path().join(name);
+        save_model(&face, &path).unwrap();
+        let back = load(&path).unwrap();
+        assert_eq!(back.kind, face.kind);
+        for (own, back) in face.shapes.iter().zip(&back.shapes) {
+            assert_eq!((&own.name, &own.driver, own.numbers.len()), (&back.name, &back.driver, back.numbers.len()));
+        }
+        let weights = [0.7, 0.4, -0.3, 1.0, 0.0, 0.0];
+        let off = apart(&face.posed(&weights), &back.posed(&weights));
+        assert!(off < 2e-4, "{name} {space:?}: {off}");
+        assert!(apart(&face.posed(&[0.0; 6]), &face.rig.rest) < 1e-6);
+    }
+}
+
+#[test]
+fn damaged_numbers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gltf");
+    save_model(&sample(Space::default()), &path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (from, to) in [
+        ("{\"rule\":\"own\"}", "{\"rule\":\"odd\"}"),
+        ("\"kind\":\"affine\",\"numbers\"", "\"kind\":\"translation\",\"numbers\""),
+    ] {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&path, text.replace(from, to)).unwrap();
+        let error = load_model(&[path.clone()], &LoadOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("BONESMITH_shape_bones"), "{error}");
+    }
+}
+
+fn face(path: &Path) -> Result<RawSequence, IoError> {
+    load_face(&[path.to_owned()], &LoadOptions::default())
+}
+
+#[test]
+fn faces_are_read_from_morph_targets_and_blend_shapes() {
+    let folder = tempfile::tempdir().unwrap();
+    let sequence = animation(Space::default());
+    let still = posed_rig(4, &PosedRigParams { bones: 3, frames: 6, detail: 2, ..PosedRigParams::default() }).rig;
+    let shaped = eigenskin(&still, &sequence, 3, &mut Silent).unwrap();
+    for name in ["a.glb", "a.usda", "a.usdc"] {
+        let path = folder.path().join(name);
+        save_model(&shaped, &path).unwrap();
+        let read = face(&path).unwrap();
+        assert!(read.frames.len() >= 3, "{name}: {}", read.frames.len());
+        let rest = &read.rest.as_ref().unwrap().positions;
+        assert!(apart(rest, &shaped.rig.rest) < 1e-4, "{name}");
+        let own = read.frames.iter().find(|frame| frame.label == shaped.shapes[0].name).unwrap();
+        let scale = |all: &[Vec3]| all.iter().map(|d| d.length()).fold(0.0, f32::max);
+        let offsets: Vec<Vec3> = own.positions.iter().zip(rest).map(|(p, rest)| *p - *rest).collect();
+        // Files have weights of at most 1: larger ones are in the offsets.
+        let ratio = scale(&offsets) / scale(&shaped.shapes[0].offsets);
+        let parallel =
+            offsets.iter().zip(&shaped.shapes[0].offsets).map(|(a, b)| a.distance(*b * ratio)).fold(0.0, f32::max);
+        assert!(ratio >= 0.999 && parallel < 1e-3 * scale(&offsets), "{name}: {ratio} {parallel}");
+    }
+    let path = folder.path().join("plain.glb");
+    save_model(&still, &path).unwrap();
+    assert!(face(&path).unwrap_err().to_string().contains("no shapes"));
+}

@@ -176,6 +176,8 @@ pub struct InputArgs {
     pub frames: Option<FramesArg>,
     #[arg(long, value_name = "NAME")]
     pub mesh: Option<String>,
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub clips: Vec<String>,
 }
 
 /// Where the machine-readable summary goes.

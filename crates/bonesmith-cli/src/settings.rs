@@ -37,7 +37,7 @@ pub fn input(paths: Vec<PathBuf>, args: InputArgs) -> Result<Input, Usage> {
         );
     }
     let mut input = Input::from_paths(paths);
-    (input.fps, input.mesh) = (fps(args.fps)?, args.mesh);
+    (input.fps, input.mesh, input.clips) = (fps(args.fps)?, args.mesh, args.clips);
     input.rest = args.rest.map(Rest::from);
     input.frames = args.frames.map(FrameRange::from);
     Ok(input)

@@ -39,6 +39,7 @@ mod solve;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
 
+pub use mesh::parts::{Part, PartNode, Parts};
 pub use mesh::sequence::{MeshSequence, RawFrame, RawSequence, SequenceError};
 pub use mesh::space::{Space, UpAxis};
 pub use mesh::surface::Surface;

@@ -25,6 +25,7 @@ mod obj;
 mod opens;
 mod origin;
 mod picture;
+mod parts;
 mod pieces;
 mod ply;
 mod pointcache;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::Surface;
+use bonesmith_core::{Part, Parts as SceneParts, Surface};
 use bonesmith_core::mesh::surface::{CornerAttribute, Material, Texture};
 use glam::{DMat3, DVec3};
 
@@ -18,6 +18,8 @@ pub struct Parts {
     vertices: usize,
     count: usize,
     some_normals: bool,
+    /// [meshes] what each has, but for its node.
+    records: Vec<Part>,
 }
 
 impl Parts {
@@ -25,6 +27,16 @@ impl Parts {
     pub fn add(&mut self, part: Surface, vertices: usize) {
         let first = self.vertices as u32;
         self.vertices += vertices;
+        self.records.push(Part {
+            node: self.records.len(),
+            mesh: String::new(),
+            vertices,
+            faces: part.topology.face_count(),
+            uv_sets: part.uv_sets.iter().map(|uv| uv.name.clone()).collect(),
+            colors: part.colors.is_some(),
+            still: false,
+            instance_of: None,
+        });
         self.count += 1;
         if self.count == 1 {
             self.merged = part;
@@ -111,6 +123,16 @@ impl Parts {
             list.len() - 1
         });
         at as u32
+    }
+
+    /// All of them, of the file at `path`, with the scene that `of_meshes` makes of the meshes where there are several.
+    pub fn finish_scene(mut self, path: &Path, of_meshes: impl FnOnce(Vec<Part>) -> SceneParts) -> Surface {
+        let records = std::mem::take(&mut self.records);
+        let mut surface = self.finish(path);
+        if records.len() > 1 {
+            surface.parts = of_meshes(records);
+        }
+        surface
     }
 
     /// All of them, of the file at `path`.

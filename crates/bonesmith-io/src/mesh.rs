@@ -72,7 +72,7 @@ pub fn read_sequence(
         frame(path, mesh.positions, topology, &faces)
     });
     let fps = options.fps.unwrap_or(DEFAULT_FPS);
-    Ok(RawSequence { name, rest, frames, times_secs: Vec::new(), fps, surface })
+    Ok(RawSequence { name, rest, frames, fps, surface, ..RawSequence::default() })
 }
 
 /// A frame that shares equal faces. A file without any faces is only positions, and fits whatever the first has.

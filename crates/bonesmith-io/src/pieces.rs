@@ -184,7 +184,7 @@ pub(crate) fn mesh_of(
 }
 
 /// Rows of some vertices, as they are, with other numbers of bones.
-fn of_vertices(all: &SparseWeights, vertices: &[u32], place: impl Fn(usize) -> usize) -> SparseWeights {
+pub(crate) fn of_vertices(all: &SparseWeights, vertices: &[u32], place: impl Fn(usize) -> usize) -> SparseWeights {
     let slots = vertices.iter().map(|&i| all.of(i as usize).count()).max().unwrap_or(0).max(1);
     let (mut joints, mut weights) = (vec![0u16; vertices.len() * slots], vec![0f32; vertices.len() * slots]);
     for (at, &i) in vertices.iter().enumerate() {
@@ -196,7 +196,7 @@ fn of_vertices(all: &SparseWeights, vertices: &[u32], place: impl Fn(usize) -> u
 }
 
 /// Some faces with other numbers of vertices. Without images.
-fn of_faces(all: &Surface, faces: &[u32], vertex: impl Fn(u32) -> u32) -> Surface {
+pub(crate) fn of_faces(all: &Surface, faces: &[u32], vertex: impl Fn(u32) -> u32) -> Surface {
     let mut topology = Topology::empty();
     for &f in faces {
         let face = all.topology.face(f as usize).iter().map(|&i| vertex(i));
@@ -216,6 +216,7 @@ fn of_faces(all: &Surface, faces: &[u32], vertex: impl Fn(u32) -> u32) -> Surfac
         materials: all.materials.clone(),
         images: Vec::new(),
         space: all.space,
+        ..Surface::default()
     }
 }
 

@@ -58,7 +58,8 @@ pub fn load(
     let shared = Arc::new(mesh.surface.topology.clone());
     let rest = mesh::frame(&mesh_path, mesh.positions, mesh.surface.topology.clone(), &shared);
     let name = cache.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(RawSequence { name, rest: Some(rest), frames, times_secs: head.times_secs, fps, surface: mesh.surface })
+    let (times_secs, surface) = (head.times_secs, mesh.surface);
+    Ok(RawSequence { name, rest: Some(rest), frames, times_secs, fps, surface, ..RawSequence::default() })
 }
 
 fn bytes<const D: usize>(reader: &mut impl Read) -> Result<[u8; D], String> {

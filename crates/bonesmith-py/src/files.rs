@@ -29,6 +29,7 @@ pub fn load(
     fps: Option<f64>,
     frames: Option<(usize, Option<usize>)>,
     mesh: Option<String>,
+    clips: Vec<String>,
     bake: bool,
     normalise: bool,
 ) -> PyResult<Handle> {
@@ -36,7 +37,7 @@ pub fn load(
         return Err(errors::parameter(py, "fps", &fps.to_string(), "above 0 and at most 100000"));
     }
     let mut input = Input::from_paths(paths);
-    (input.fps, input.mesh) = (fps, mesh);
+    (input.fps, input.mesh, input.clips) = (fps, mesh, clips);
     input.frames = frames.map(|(start, end)| FrameRange { start, end });
     input.rest = rest.map(|rest| match rest {
         RestChoice::Frame(frame) => Rest::Frame(frame),

@@ -36,8 +36,9 @@ pub fn fit(py: Python<'_>, animation: &Handle, given: &Bound<'_, PyDict>, how: H
     let options = FitOptions::from_values(&values(py, FIT, given)?).map_err(|error| errors::raise(py, error))?;
     let sequence = animation.animation(py)?;
     let (fit, reference) = run(py, &how, |observer| {
+        let clips = if options.params.method.makes_rigs() { sequence.clips().len().max(1) } else { 1 };
         let fit = bonesmith::fit(&sequence, &options, observer)?;
-        let reference = animation.reference(&*fit.reference(&sequence)?, vec![0]);
+        let reference = animation.reference(&*fit.reference(&sequence)?, (0..clips).collect());
         Ok((fit, reference))
     })?;
     let mut found: Vec<Warning> = fit.info.warnings.iter().cloned().map(Warning::from).collect();

@@ -32,6 +32,7 @@ impl Input {
             return Ok(self.picked(bonesmith_io::load_sequence(&self.paths, &self.load_options())?)?.into());
         }
         let mut model = bonesmith_io::load_model_with(&self.paths, &self.load_options(), |raw| self.picked(raw))?;
+        self.keep_clips(&mut model)?;
         if let Some(name) = clip
             && model.view().rig().is_none()
         {

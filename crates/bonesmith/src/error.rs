@@ -103,6 +103,8 @@ pub enum PickError {
     NoRest { path: PathBuf },
     #[error("clip {name}: the rig has no animation of this name")]
     Clip { name: String, available: Vec<String> },
+    #[error("clips {name}: there is no clip of this name; there are {}", available.join(", "))]
+    Clips { name: String, available: Vec<String> },
     #[error("clip {name}: the animations of a rig have names, and {} is no rig", path.display())]
     NoClips { name: String, path: PathBuf },
     #[error("lock_bones {name}: no bone of the rig has this name")]
@@ -168,6 +170,7 @@ impl PickError {
             Self::Frames { .. } => Some("frames"),
             Self::RestFrame { .. } | Self::NoSymmetry => Some("rest"),
             Self::Clip { .. } | Self::NoClips { .. } => Some("clip"),
+            Self::Clips { .. } => Some("clips"),
             Self::Bone { .. } | Self::Pattern { .. } => Some("lock_bones"),
             Self::MaskLength { option, .. } | Self::NoColours { option } => Some(option),
             Self::MaskValue { .. } | Self::MaskUnused => Some("lock_vertices"),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method, Norm};
 use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
-use bonesmith_core::{CorrectiveRig, MeshSequence, Model, Observer, Stage, corrective, methods};
+use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, Observer, Stage, corrective, methods};
 use serde_json::json;
 
 use crate::distance::Distance;
@@ -16,6 +16,7 @@ use crate::mask::VertexMask;
 use crate::memory::Memory;
 use crate::motion::{MotionOptions, Moved, move_clips};
 use crate::saved::{Layout, Saved};
+use crate::split::{keep_still, split_clips};
 use crate::summary::{FitPart, SkeletonPart, Summary};
 use crate::warning::Warning;
 
@@ -144,6 +145,7 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
             (Fitted { rig: found.rig, info: found.info }, Some(found.skeleton))
         }
     };
+    keep_still(&mut rig, sequence);
     let shapes = match options.eigenskin {
         Some(rank) => Some(corrective::eigenskin(&rig, sequence, rank, observer)?.shapes),
         None => None,
@@ -153,6 +155,7 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
         Some(shapes) => CorrectiveRig { rig, shapes }.into(),
         None => rig.into(),
     };
+    split_clips(&mut model, sequence);
     let moved = move_clips(&mut model, &options.motion, Some(sequence))?;
     Ok(Fit { moved, ..Fit::new(model, info, skeleton, options, started) })
 }
@@ -173,6 +176,12 @@ fn represent(
 #[cfg(not(feature = "baselines"))]
 fn represent(_: &MeshSequence, options: &FitOptions, _: &mut dyn Observer, _: Instant) -> Result<Fit, Error> {
     Err(bonesmith_core::fit::FitError::NotBuilt { method: options.params.method }.into())
+}
+
+/// The clips of a model that was fitted to all clips of an animation. A model without bones has one.
+fn fitted_clips(model: ModelRef<'_>, sequence: &MeshSequence) -> Vec<usize> {
+    let clips = if model.rig().is_some() { sequence.clips().len().max(1) } else { 1 };
+    (0..clips).collect()
 }
 
 impl Fit {
@@ -200,16 +209,21 @@ impl Fit {
 
     /// The animation as the model shows it: in place, or with its first frame repeated, where the options say so.
     pub fn reference<'a>(&self, sequence: &'a MeshSequence) -> Result<Cow<'a, MeshSequence>, Error> {
-        self.moved.reference(sequence, std::slice::from_ref(&(0..sequence.frame_count())))
+        let clips = sequence.clips().iter().map(|clip| clip.frames.clone()).collect::<Vec<_>>();
+        match clips.is_empty() {
+            true => self.moved.reference(sequence, std::slice::from_ref(&(0..sequence.frame_count()))),
+            false => self.moved.reference(sequence, &clips),
+        }
     }
 
     /// Measures the file against the animation: everything there is to know about the fit, as data.
     pub fn summary(&self, saved: &Saved, sequence: &MeshSequence) -> Result<Summary, Error> {
         let started = Instant::now();
+        let clips = fitted_clips(saved.model.view(), sequence);
         let sequence = &*self.reference(sequence)?;
         let mut summary = match saved.has_nodes() {
             true => Summary::new(&saved.model, sequence, Some(saved.measure(sequence)?)),
-            false => Summary::measured(&saved.model, &[0], sequence)?,
+            false => Summary::measured(&saved.model, &clips, sequence)?,
         };
         summary.command = "fit";
         let seconds = &mut summary.seconds;

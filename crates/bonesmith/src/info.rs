@@ -1,7 +1,10 @@
 //! What a file holds, as data.
 
+use std::ops::Range;
+
+use bonesmith_core::mesh::sequence::Span;
 use bonesmith_core::mesh::sphere::smallest_enclosing_sphere;
-use bonesmith_core::{Adjacency, Clip, ModelRef, Rig};
+use bonesmith_core::{Adjacency, Clip, ModelRef, Part, Rig};
 use bonesmith_io::{Inspection, MeshEntry};
 use glam::Vec3;
 use serde::Serialize;
@@ -56,6 +59,9 @@ pub struct Info {
     pub frames: usize,
     /// Of the frames.
     pub times: Option<Times>,
+    /// Clips of an animation that holds several; those of a rig are its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clips: Vec<ClipInfo>,
     /// Of a rig.
     #[serde(flatten)]
     pub rig: Option<RigInfo>,
@@ -86,6 +92,12 @@ pub struct MeshInfo {
     pub name: String,
     /// N.
     pub vertices: usize,
+    /// Names of the nodes above it, the topmost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<String>,
+    /// Names of its materials.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub materials: Vec<String>,
 }
 
 /// A box.
@@ -198,7 +210,6 @@ impl Info {
         let high = rest.iter().fold(Vec3::NEG_INFINITY, |a, b| a.max(*b));
         let clips = model.clips();
         let first = clips.first();
-        let mesh = |MeshEntry { name, vertices }: &MeshEntry| MeshInfo { name: name.clone(), vertices: *vertices };
         Self {
             name: model.name().to_owned(),
             format: found.format.map_or("files of one animation", |format| format.name()).to_owned(),
@@ -222,9 +233,13 @@ impl Info {
             materials: surface.materials.iter().map(|m| m.name.clone()).collect(),
             images: surface.images.len(),
             space: surface.space,
-            meshes: found.meshes.iter().map(mesh).collect(),
+            meshes: meshes(found),
             frames: first.map_or(0, |clip| clip.frame_count()),
             times: first.and_then(|clip| Times::new(clip.times_secs)),
+            clips: match model {
+                ModelRef::Sequence(sequence) => sequence.clips().iter().map(ClipInfo::of_span).collect(),
+                _ => Vec::new(),
+            },
             rig: model.rig().map(|rig| RigInfo::new(model, rig)),
             basis: match model {
                 ModelRef::Basis(basis) => Some(BasisInfo {
@@ -236,6 +251,43 @@ impl Info {
                 _ => None,
             },
         }
+    }
+}
+
+/// The meshes of the file, with what is above them and on them where that is known.
+fn meshes(found: &Inspection) -> Vec<MeshInfo> {
+    let surface = found.model.view().surface();
+    let parts = &surface.parts;
+    if parts.meshes.len() != found.meshes.len() {
+        let bare = |MeshEntry { name, vertices }: &MeshEntry| MeshInfo {
+            name: name.clone(),
+            vertices: *vertices,
+            parents: Vec::new(),
+            materials: Vec::new(),
+        };
+        return found.meshes.iter().map(bare).collect();
+    }
+    let above = |node: usize| parts.nodes[node].parent;
+    let of_part = |(part, _, faces): (&Part, _, Range<usize>)| {
+        let chain = std::iter::successors(above(part.node), |&node| above(node));
+        let mut parents: Vec<String> = chain.map(|node| parts.nodes[node].name.clone()).collect();
+        parents.reverse();
+        let mut used: Vec<u32> = surface.face_materials.get(faces).unwrap_or_default().to_vec();
+        used.sort_unstable();
+        used.dedup();
+        MeshInfo {
+            name: parts.name(part).to_owned(),
+            vertices: part.vertices,
+            parents,
+            materials: used.iter().map(|&m| surface.materials[m as usize].name.clone()).collect(),
+        }
+    };
+    parts.ranges().map(of_part).collect()
+}
+
+impl ClipInfo {
+    fn of_span(span: &Span) -> Self {
+        Self { name: span.name.clone(), frames: span.frames.len(), times: Times::new(&span.times_secs) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 
+use bonesmith_core::mesh::sequence::{Span, cut_clips};
 use bonesmith_core::mesh::symmetry::most_symmetric;
 use bonesmith_core::{MeshSequence, Model, ModelRef, RawFrame, RawSequence, Rig};
 use bonesmith_io::{IoError, LoadOptions};
@@ -26,8 +27,10 @@ pub struct Input {
     pub mesh: Option<String>,
     /// The rest pose. `None`: the file's own, else the first frame.
     pub rest: Option<Rest>,
-    /// Which frames. `None`: all.
+    /// Which frames, counted over all clips that are chosen. `None`: all.
     pub frames: Option<FrameRange>,
+    /// Which clips, by name, in this order. Empty: all.
+    pub clips: Vec<String>,
 }
 
 /// Which pose is the rest pose.
@@ -105,6 +108,12 @@ impl Input {
         self
     }
 
+    /// With only the clips of these names, in this order.
+    pub fn clips<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.clips = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// All files that are named here.
     pub fn files(&self) -> Vec<PathBuf> {
         let rest = if let Some(Rest::File(path)) = &self.rest { Some(path.clone()) } else { None };
@@ -134,7 +143,12 @@ impl Input {
     /// Reads whatever is there, opened and parsed once: a rig of any kind, a basis, else an animation. Frames and rest pose are picked of an
     /// animation only.
     pub fn model(&self) -> Result<Noted<Model>, Error> {
-        Noted::collect(|| bonesmith_io::load_model_with(&self.paths, &self.load_options(), |raw| self.picked(raw)))
+        Noted::collect(|| {
+            let read = |raw| self.picked(raw);
+            let mut model = bonesmith_io::load_model_with(&self.paths, &self.load_options(), read)?;
+            self.keep_clips(&mut model)?;
+            Ok(model)
+        })
     }
 
     /// Reads a rig of any kind, or a basis; other files are refused.
@@ -177,6 +191,7 @@ impl Input {
             }
             _ => None,
         };
+        self.pick_clips(&mut raw)?;
         if let Some(frames) = self.frames {
             pick_frames(&mut raw, frames)?;
         }
@@ -187,6 +202,75 @@ impl Input {
         }
         Ok(raw)
     }
+}
+
+impl Input {
+    /// Leaves the frames of the clips that are chosen.
+    fn pick_clips(&self, raw: &mut RawSequence) -> Result<(), Error> {
+        if self.clips.is_empty() {
+            return Ok(());
+        }
+        let available: Vec<String> = match raw.clips.is_empty() {
+            true => vec![raw.name.clone()],
+            false => raw.clips.iter().map(|clip| clip.name.clone()).collect(),
+        };
+        let numbers = self.chosen(&available)?;
+        if raw.clips.is_empty() {
+            return Ok(());
+        }
+        let (frames, all) = (std::mem::take(&mut raw.frames), std::mem::take(&mut raw.clips));
+        raw.times_secs.clear();
+        for span in numbers.into_iter().map(|at| &all[at]) {
+            let (start, step) = (raw.frames.len(), step_of(&span.times_secs));
+            let offset = raw.times_secs.last().map_or(0.0, |last| last + step - span.times_secs[0]);
+            raw.frames.extend_from_slice(&frames[span.frames.clone()]);
+            raw.times_secs.extend(span.times_secs.iter().map(|t| t + offset));
+            raw.clips.push(Span { frames: start..raw.frames.len(), ..span.clone() });
+        }
+        Ok(())
+    }
+
+    /// Leaves the clips of a rig of any kind that are chosen.
+    pub(crate) fn keep_clips(&self, model: &mut Model) -> Result<(), Error> {
+        let names: Vec<String> = model.view().clips().iter().map(|clip| clip.name.to_owned()).collect();
+        if self.clips.is_empty() || model.view().rig().is_none() {
+            return Ok(());
+        }
+        let numbers = self.chosen(&names)?;
+        let rig = match model {
+            Model::Rig(rig) => rig,
+            Model::TwoLayer(two) => &mut two.master,
+            Model::Ddm(ddm) => &mut ddm.rig,
+            Model::Corrective(corrective) => {
+                for shape in &mut corrective.shapes {
+                    shape.weights = numbers.iter().map(|&c| shape.weights[c].clone()).collect();
+                }
+                &mut corrective.rig
+            }
+            _ => return Ok(()),
+        };
+        rig.clips = numbers.iter().map(|&c| rig.clips[c].clone()).collect();
+        Ok(())
+    }
+
+    /// Numbers of the clips that are chosen, each once.
+    pub(crate) fn chosen(&self, available: &[String]) -> Result<Vec<usize>, PickError> {
+        let mut numbers: Vec<usize> = Vec::new();
+        for name in &self.clips {
+            let found = available.iter().position(|own| own == name);
+            let missing = || PickError::Clips { name: name.clone(), available: available.to_vec() };
+            let at = found.ok_or_else(missing)?;
+            if !numbers.contains(&at) {
+                numbers.push(at);
+            }
+        }
+        Ok(numbers)
+    }
+}
+
+/// The last time between two frames; a 24th of a second where there is one frame only.
+fn step_of(times_secs: &[f64]) -> f64 {
+    times_secs.windows(2).last().map_or(1.0 / 24.0, |pair| pair[1] - pair[0])
 }
 
 /// A rest pose of another size than the frames.
@@ -226,6 +310,11 @@ fn pick_frames(raw: &mut RawSequence, FrameRange { start, end }: FrameRange) -> 
     raw.times_secs = raw.times_secs.get(start..end).unwrap_or_default().to_vec();
     let first = raw.times_secs.first().copied().unwrap_or_default();
     raw.times_secs.iter_mut().for_each(|t| *t -= first);
+    cut_clips(&mut raw.clips, start..end);
+    for clip in &mut raw.clips {
+        let first = clip.times_secs.first().copied().unwrap_or_default();
+        clip.times_secs.iter_mut().for_each(|t| *t -= first);
+    }
     Ok(())
 }
 
@@ -300,6 +389,29 @@ mod tests {
         assert_eq!(error.to_string(), "frames 4..11: the animation has 10 frames (0 to 9)");
         assert!(Input::default().frames(10..).pick(raw(10)).is_err());
         assert_eq!(Input::default().frames(..).pick(raw(10)).unwrap().frames.len(), 10);
+    }
+
+    #[test]
+    fn clips_are_picked_by_name_in_the_order_asked_for() {
+        let span = |name: &str, frames: std::ops::Range<usize>| Span {
+            name: name.into(),
+            times_secs: frames.clone().map(|t| t as f64).collect(),
+            frames,
+        };
+        let raw = || RawSequence { clips: vec![span("walk", 0..4), span("run", 4..7), span("sit", 7..10)], ..raw(10) };
+        let picked = Input::default().clips(["sit", "walk"]).pick(raw()).unwrap();
+        let x: Vec<f32> = picked.frames.iter().map(|f| f.positions[0].x).collect();
+        assert_eq!(x, [7.0, 8.0, 9.0, 0.0, 1.0, 2.0, 3.0]);
+        let clips: Vec<(&str, std::ops::Range<usize>)> =
+            picked.clips.iter().map(|clip| (clip.name.as_str(), clip.frames.clone())).collect();
+        assert_eq!(clips, [("sit", 0..3), ("walk", 3..7)]);
+        assert_eq!(picked.clips[0].times_secs, [7.0, 8.0, 9.0]);
+        assert!(picked.times_secs.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", picked.times_secs);
+        let error = Input::default().clips(["fly"]).pick(raw()).unwrap_err();
+        assert_eq!((error.option(), error.to_string().contains("walk, run, sit")), (Some("clips"), true), "{error}");
+        let cut = Input::default().clips(["run", "sit"]).frames(2..5).pick(raw()).unwrap();
+        assert_eq!(cut.clips.iter().map(|clip| clip.frames.clone()).collect::<Vec<_>>(), [0..1, 1..3]);
+        assert_eq!(cut.clips[1].times_secs, [0.0, 1.0]);
     }
 
     #[test]

@@ -63,6 +63,7 @@ mod saved;
 mod scene;
 mod shapes;
 mod simplify;
+mod split;
 mod summary;
 mod sweep;
 pub mod targets;

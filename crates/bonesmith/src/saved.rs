@@ -129,9 +129,9 @@ impl Saved {
         })
     }
 
-    /// Figures of the file by its first clip.
+    /// Figures of the file by its first clips, as many as the sequence has.
     pub fn measure(&self, sequence: &MeshSequence) -> Result<Metrics, Error> {
-        self.measure_clips(0..1, sequence)
+        self.measure_clips(0..sequence.clips().len().max(1), sequence)
     }
 
     /// Figures of the file by some of its clips, whose frames are those of the sequence, one clip after the other. A file without bones has

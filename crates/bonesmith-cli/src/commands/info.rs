@@ -52,12 +52,20 @@ fn table(info: &Info) -> String {
     if info.meshes.len() > 1 {
         let meshes = info.meshes.iter().map(|mesh| format!("{} ({})", mesh.name, mesh.vertices));
         table.row("meshes", meshes.collect::<Vec<_>>().join(", "));
+        for mesh in info.meshes.iter().filter(|mesh| !mesh.parents.is_empty() || !mesh.materials.is_empty()) {
+            let path: Vec<&str> = mesh.parents.iter().chain([&mesh.name]).map(String::as_str).collect();
+            let materials = if mesh.materials.is_empty() { "no material".to_owned() } else { mesh.materials.join(", ") };
+            table.row("", format!("{}: {materials}", path.join(" / ")));
+        }
     }
     table.row("UV sets", list(&info.uv_sets));
     table.row("materials", list(&info.materials));
     match &info.rig {
         Some(rig) => rig_rows(rig, &mut table),
         None => table.row("frames", frames_text(info.frames, info.times.as_ref())),
+    }
+    for clip in &info.clips {
+        table.row("clip", format!("{}: {}", clip.name, frames_text(clip.frames, clip.times.as_ref())));
     }
     if let Some(BasisInfo { clusters, columns, bytes, .. }) = &info.basis {
         let (clusters, columns) = (count(*clusters, "cluster"), count(*columns, "column"));

@@ -19,6 +19,7 @@ mod report;
 mod report_judge;
 mod rigs;
 mod same_bytes;
+mod scenes;
 mod schema;
 mod shapes;
 mod skeleton;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use glam::Vec3;
 
+use crate::mesh::Parts;
 use crate::mesh::frames::{FramePositions, Frames, FramesInMemory, SharedPositions};
 use crate::mesh::surface::{Surface, SurfaceError};
 use crate::mesh::times;
 use crate::mesh::topology::Topology;
 
 pub(crate) use clips::typical_step;
-pub use clips::{Joined, Span};
+pub use clips::{Joined, Span, cut as cut_clips};
 
 /// Minimum number of vertices that a bone can be fitted to.
 pub const MIN_VERTICES: usize = 4;
@@ -52,6 +53,8 @@ pub struct RawSequence {
     pub fps: f64,
     /// Faces, corner attributes, materials. With no faces the sequence is a point cloud.
     pub surface: Surface,
+    /// The clips that the frames are of, one after the other. Empty: one clip of the sequence's name.
+    pub clips: Vec<Span>,
 }
 
 /// A checked mesh animation.
@@ -61,6 +64,7 @@ pub struct RawSequence {
 /// 2. All positions are finite.
 /// 3. Faces name existing vertices; corner attributes fit the faces.
 /// 4. Times are finite and rise strictly.
+/// 5. Clips, where there are any, cover all frames, one after the other; each has a frame, rising times and a name of its own.
 #[derive(Clone, Debug)]
 pub struct MeshSequence {
     name: String,
@@ -69,6 +73,7 @@ pub struct MeshSequence {
     frames: FramesInMemory,
     times_secs: Vec<f64>,
     surface: Arc<Surface>,
+    clips: Vec<Span>,
 }
 
 /// Why a sequence was refused. Frames count from 0 in file order; a place is "frame 3 (walk_3.obj)", "the rest pose" or a clip; `frame` is
@@ -91,6 +96,14 @@ pub enum SequenceError {
     /// Squares would leave the range of float32.
     #[error("{place}, vertex {vertex}: coordinate {value:e} is too large (limit 1e15)")]
     TooLarge { place: String, frame: Option<usize>, vertex: usize, value: f32 },
+    #[error("clip {clip:?} has no frames")]
+    EmptyClip { clip: String },
+    #[error("clip {clip:?}: {frames} frames from frame {start} on, and {times} times, are not those of the animation")]
+    ClipFrames { clip: String, start: usize, frames: usize, times: usize },
+    #[error("clip {clip:?}: frame {frame} is at {secs:?} s, not after the frame before it, or beyond 1e8 s")]
+    ClipTimes { clip: String, frame: usize, secs: f64 },
+    #[error("{place}: mesh {mesh:?} has {found} vertices, but {expected} in the first clip")]
+    MeshDiffers { place: String, mesh: String, found: usize, expected: usize },
     #[error("{times} times for {frames} frames")]
     TimeCount { times: usize, frames: usize },
     #[error("frame {frame} is at {secs:?} s, not after the frame before it, or beyond 1e8 s")]
@@ -114,21 +127,21 @@ impl MeshSequence {
     }
 
     /// Checks everything; at least `least` vertices are needed.
-    fn with_vertices(raw: RawSequence, least: usize) -> Result<Self, SequenceError> {
+    fn with_vertices(mut raw: RawSequence, least: usize) -> Result<Self, SequenceError> {
         let first = raw.frames.first().ok_or(SequenceError::NoFrames)?;
         let n = first.positions.len();
-        let faces = &raw.surface.topology;
+        let surface = &raw.surface;
         if n < least {
             return Err(SequenceError::TooFewVertices { vertices: n, least });
         }
         if let Some(rest) = &raw.rest {
-            check_frame(rest, None, n, faces)?;
+            check_frame(rest, Place::rest(), n, surface)?;
         }
         for (t, frame) in raw.frames.iter().enumerate() {
-            check_frame(frame, Some(t), n, faces)?;
+            check_frame(frame, Place::in_clip(t, &raw.clips), n, surface)?;
         }
-        let frames = raw.frames.into_iter().map(|frame| frame.positions.into()).collect();
-        Self::of_checked_frames(raw.name, raw.rest, frames, raw.times_secs, raw.fps, raw.surface)
+        let frames = std::mem::take(&mut raw.frames).into_iter().map(|frame| frame.positions.into()).collect();
+        Self::of_checked_frames(raw, frames)
     }
 
     /// A sequence whose frames stay where they are: [F, N] positions in a buffer that something else owns. `raw` has the rest; its frames
@@ -140,29 +153,24 @@ impl MeshSequence {
             return Err(SequenceError::TooFewVertices { vertices: n, least: MIN_VERTICES });
         }
         if let Some(rest) = &raw.rest {
-            check_frame(rest, None, n, &raw.surface.topology)?;
+            check_frame(rest, Place::rest(), n, &raw.surface)?;
         }
         for t in 0..frames {
-            check_positions(&whole[t * n..(t + 1) * n], &Place::frame(t))?;
+            check_positions(&whole[t * n..(t + 1) * n], &Place::in_clip(t, &raw.clips))?;
         }
         let part = |t: usize| FramePositions::Shared { buffer: buffer.clone(), range: t * n..(t + 1) * n };
         let frames = (0..frames).map(part).collect();
-        Self::of_checked_frames(raw.name, raw.rest, frames, raw.times_secs, raw.fps, raw.surface)
+        Self::of_checked_frames(raw, frames)
     }
 
-    /// Checks the surface and the times; positions are checked already.
-    fn of_checked_frames(
-        name: String,
-        rest: Option<RawFrame>,
-        frames: Vec<FramePositions>,
-        times_secs: Vec<f64>,
-        fps: f64,
-        surface: Surface,
-    ) -> Result<Self, SequenceError> {
+    /// Checks the surface, the times and the clips; positions are checked already.
+    fn of_checked_frames(raw: RawSequence, frames: Vec<FramePositions>) -> Result<Self, SequenceError> {
+        let RawSequence { name, rest, times_secs, fps, surface, mut clips, .. } = raw;
         surface.check(frames[0].len())?;
         let times_secs = times_or_fps(times_secs, frames.len(), fps)?;
+        clips::check(&mut clips, frames.len())?;
         let rest = rest.map_or_else(|| frames[0].to_vec(), |rest| rest.positions);
-        Ok(Self { name, rest, frames: FramesInMemory(frames), times_secs, surface: Arc::new(surface) })
+        Ok(Self { name, rest, frames: FramesInMemory(frames), times_secs, surface: Arc::new(surface), clips })
     }
 }
 
@@ -173,31 +181,52 @@ pub(crate) struct Place<'a> {
     frame: Option<usize>,
     /// The file of the frame; may be empty.
     label: &'a str,
+    /// The clip of the frame, where there are several.
+    clip: Option<&'a Span>,
+    /// Names of meshes.
+    parts: Option<&'a Parts>,
 }
 
 impl Place<'_> {
     /// Frame `t`.
     pub fn frame(t: usize) -> Self {
-        Self { what: "", frame: Some(t), label: "" }
+        Self { frame: Some(t), ..Self::named("") }
     }
 
     /// The rest pose.
     pub fn rest() -> Self {
-        Self { what: "the rest pose", frame: None, label: "" }
+        Self::named("the rest pose")
     }
 }
 
 impl<'a> Place<'a> {
     /// Something with a name of its own.
     pub fn named(what: &'a str) -> Self {
-        Self { what, frame: None, label: "" }
+        Self { what, frame: None, label: "", clip: None, parts: None }
+    }
+
+    /// Frame `t` of an animation of these clips.
+    fn in_clip(t: usize, clips: &'a [Span]) -> Self {
+        let clip = clips.iter().find(|clip| clip.frames.contains(&t));
+        Self { frame: Some(t), clip, ..Self::named("") }
+    }
+
+    /// With the mesh of a vertex, where there are several.
+    fn of_vertex(&self, vertex: usize) -> String {
+        match self.parts.and_then(|parts| parts.of_vertex(vertex)) {
+            Some(name) => format!("{self}, mesh {name:?}"),
+            None => self.to_string(),
+        }
     }
 }
 
 impl std::fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.frame {
-            Some(t) => write!(f, "frame {t}")?,
+            Some(t) => match self.clip {
+                Some(clip) => write!(f, "clip {:?}, frame {}", clip.name, t - clip.frames.start)?,
+                None => write!(f, "frame {t}")?,
+            },
             None => f.write_str(self.what)?,
         }
         if self.label.is_empty() { Ok(()) } else { write!(f, " ({})", self.label) }
@@ -205,14 +234,14 @@ impl std::fmt::Display for Place<'_> {
 }
 
 /// Checks one frame, or the rest pose.
-fn check_frame(frame: &RawFrame, at: Option<usize>, n: usize, faces: &Topology) -> Result<(), SequenceError> {
-    let place = Place { label: &frame.label, ..at.map_or_else(Place::rest, Place::frame) };
+fn check_frame(frame: &RawFrame, at: Place<'_>, n: usize, surface: &Surface) -> Result<(), SequenceError> {
+    let place = Place { label: &frame.label, parts: Some(&surface.parts), ..at };
     let found = frame.positions.len();
     if found != n {
-        return Err(SequenceError::VertexCount { place: place.to_string(), frame: at, found, expected: n });
+        return Err(SequenceError::VertexCount { place: place.to_string(), frame: place.frame, found, expected: n });
     }
     if let Some(own) = frame.topology.as_deref() {
-        same_faces(own, faces, &place)?;
+        same_faces(own, &surface.topology, &place)?;
     }
     check_positions(&frame.positions, &place)
 }
@@ -232,12 +261,12 @@ fn check_positions(positions: &[Vec3], at: &Place) -> Result<(), SequenceError> 
         if !p.is_finite() {
             let axis = (0..3).find(|&a| !p[a].is_finite()).unwrap_or(0);
             let (name, value) = (['x', 'y', 'z'][axis], p[axis]);
-            let (place, frame) = (at.to_string(), at.frame);
+            let (place, frame) = (at.of_vertex(vertex), at.frame);
             return Err(SequenceError::NotFinite { place, frame, vertex, axis: name, value });
         }
         let value = p.abs().max_element();
         if value > 1e15 {
-            return Err(SequenceError::TooLarge { place: at.to_string(), frame: at.frame, vertex, value });
+            return Err(SequenceError::TooLarge { place: at.of_vertex(vertex), frame: at.frame, vertex, value });
         }
     }
     Ok(())
@@ -301,6 +330,11 @@ impl MeshSequence {
         &self.surface
     }
 
+    /// The clips that the frames are of; empty where they are one clip of the sequence's name.
+    pub fn clips(&self) -> &[Span] {
+        &self.clips
+    }
+
     /// Bytes of the positions of all frames: the unit of memory figures.
     pub fn position_bytes(&self) -> usize {
         self.frame_count() * self.vertex_count() * size_of::<Vec3>()
@@ -308,7 +342,7 @@ impl MeshSequence {
 
     /// The same frames over another rest pose.
     pub fn with_rest(mut self, rest: RawFrame) -> Result<Self, SequenceError> {
-        check_frame(&rest, None, self.vertex_count(), &self.surface.topology)?;
+        check_frame(&rest, Place::rest(), self.vertex_count(), &self.surface)?;
         self.rest = rest.positions;
         Ok(self)
     }
@@ -329,6 +363,7 @@ impl MeshSequence {
             frames: FramesInMemory(self.frames.0.iter().map(|frame| pick(frame).into()).collect()),
             times_secs: self.times_secs.clone(),
             surface: Arc::new(Surface::bare(topology)),
+            clips: self.clips.clone(),
         }
     }
 
@@ -340,7 +375,8 @@ impl MeshSequence {
         assert!(range.start < range.end && range.end <= self.frame_count(), "frames {range:?}");
         self.frames.0.truncate(range.end);
         self.frames.0.drain(..range.start);
-        self.times_secs = self.times_secs[range].to_vec();
+        self.times_secs = self.times_secs[range.clone()].to_vec();
+        clips::cut(&mut self.clips, range);
         self
     }
 }

@@ -1,10 +1,12 @@
 //! Corner attributes and materials of a mesh, passed through unchanged.
 
-use glam::{DMat3, DVec3};
+use glam::{DAffine3, DMat3, DVec3};
 use serde::{Deserialize, Serialize};
 
+use crate::mesh::parts::Parts;
 use crate::mesh::space::Space;
 use crate::mesh::topology::{Topology, TopologyError};
+use crate::solve::transform::nearest_rotation;
 
 /// Topology, and everything that a renderer needs in the output.
 ///
@@ -12,6 +14,7 @@ use crate::mesh::topology::{Topology, TopologyError};
 /// 1. Each corner attribute has one index per corner of `topology`, each below its value count.
 /// 2. `face_materials` is empty or has one entry per face, each below `materials.len()`.
 /// 3. Textures name images that exist.
+/// 4. `parts` fits vertices and faces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Surface {
     /// Polygons.
@@ -33,6 +36,8 @@ pub struct Surface {
     pub images: Vec<Image>,
     /// Axes and unit of all positions over this surface.
     pub space: Space,
+    /// The meshes that this was merged from.
+    pub parts: Parts,
 }
 
 /// Values on face corners, shared through indices so that seams stay visible.
@@ -164,6 +169,8 @@ pub enum SurfaceError {
     CornerIndex { attribute: String, corner: usize, index: usize, values: usize },
     #[error("{0}")]
     Materials(String),
+    #[error("{0}")]
+    Parts(String),
 }
 
 impl Surface {
@@ -183,6 +190,20 @@ impl Surface {
         }
     }
 
+    /// In another space: `target_from_source` rotates, scales uniformly and moves.
+    pub fn place(&mut self, target_from_source: DAffine3) {
+        let turn = nearest_rotation(&target_from_source.matrix3);
+        if self.has_directions() && turn != DMat3::IDENTITY {
+            self.turn(turn);
+        }
+        self.parts.place(target_from_source);
+    }
+
+    /// Whether [`Surface::place`] changes anything.
+    pub(crate) fn has_places(&self) -> bool {
+        self.has_directions() || !self.parts.is_empty()
+    }
+
     /// Whether there is something for [`Surface::turn`] to rotate.
     pub fn has_directions(&self) -> bool {
         self.normals.is_some() || self.tangents.is_some()
@@ -193,7 +214,7 @@ impl Surface {
         self.tangents.is_some() || self.materials.iter().any(|material| material.textures.normal.is_some())
     }
 
-    /// Checks the topology and invariants 1 to 3.
+    /// Checks the topology and invariants 1 to 4.
     pub fn check(&self, vertices: usize) -> Result<(), SurfaceError> {
         self.topology.check(vertices)?;
         let (corners, faces) = (self.topology.corners().len(), self.topology.face_count());
@@ -212,7 +233,7 @@ impl Surface {
         if let Some(Texture { image, .. }) = textures.find(|texture| texture.image as usize >= images) {
             return Err(SurfaceError::Materials(format!("a texture names image {image}, but there are {images}")));
         }
-        Ok(())
+        self.parts.check(vertices, &self.topology).map_err(SurfaceError::Parts)
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use glam::{DVec3, Vec3};
 
-use crate::mesh::sequence::{DEFAULT_FPS, RawFrame};
+use crate::mesh::sequence::{DEFAULT_FPS, RawFrame, Span};
 use crate::mesh::{MeshSequence, RawSequence, Surface};
 use basis::BasisError;
 use corrective::CorrectiveError;
@@ -320,6 +320,11 @@ impl<'a> ModelRef<'a> {
             let ends = sequence.times_secs.last().zip(clip.times_secs.first());
             let shift = ends.map_or(0.0, |(end, start)| end + step - start);
             sequence.times_secs.extend(clip.times_secs.iter().map(|t| t + shift));
+            if self.rig().is_some() && clip.frame_count() > 0 {
+                let start = sequence.frames.len();
+                let frames = start..start + clip.frame_count();
+                sequence.clips.push(Span { name: clip.name.to_owned(), frames, times_secs: clip.times_secs.to_vec() });
+            }
             sequence.frames.extend((0..clip.frame_count()).map(|t| RawFrame::from(posed(c, t))));
         }
         (!sequence.frames.is_empty()).then_some(sequence)

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use glam::{DAffine3, DMat3, DVec3, Vec3};
+use glam::{DAffine3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
+use crate::mesh::sequence::Span;
 use crate::mesh::{Surface, SurfaceError, times};
 use crate::model::{SparseWeights, WeightError};
 use crate::solve::check::ensure;
@@ -127,6 +128,20 @@ impl Clip {
         let bones = self.posed_from_rest.len() / self.frame_count().max(1);
         &self.posed_from_rest[t * bones..(t + 1) * bones]
     }
+
+    /// This clip of all frames as the clips that it was joined from; `None` where a span has frames that this has not.
+    pub fn split(&self, spans: &[Span]) -> Option<Vec<Self>> {
+        let bones = self.posed_from_rest.len() / self.frame_count().max(1);
+        let part = |span: &Span| {
+            let transforms = self.posed_from_rest.get(span.frames.start * bones..span.frames.end * bones)?;
+            Some(Self {
+                name: span.name.clone(),
+                times_secs: span.times_secs.clone(),
+                posed_from_rest: transforms.to_vec(),
+            })
+        };
+        spans.iter().map(part).collect()
+    }
 }
 
 impl Rig {
@@ -183,8 +198,8 @@ impl Rig {
             bone.tip = bone.tip.map(|tip| there.transform_point3(tip));
         }
         rig.clips.iter_mut().flat_map(|clip| &mut clip.posed_from_rest).for_each(|m| *m = there * *m * back);
-        if rig.surface.has_directions() && turn != DMat3::IDENTITY {
-            Arc::make_mut(&mut rig.surface).turn(turn);
+        if rig.surface.has_places() {
+            Arc::make_mut(&mut rig.surface).place(there);
         }
         rig
     }

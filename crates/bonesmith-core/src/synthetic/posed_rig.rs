@@ -105,6 +105,7 @@ impl PosedRig {
             times_secs: clip.times_secs.clone(),
             fps: 30.0,
             surface: (*rig.surface).clone(),
+            ..RawSequence::default()
         };
         Self { rig, sequence }
     }

@@ -1,10 +1,11 @@
 //! From the objects of a file to a sequence: positions go straight from the file into frames, one mesh after the other.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{RawFrame, RawSequence, Space, Surface, UpAxis};
+use bonesmith_core::{Part, PartNode, Parts, RawFrame, RawSequence, Space, Surface, UpAxis};
 use glam::{DAffine3, Vec3};
 
 use super::archive::{Archive, Object};
@@ -47,7 +48,8 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
     let mut surface = surface(&archive, instances, &times_secs)?;
     surface.space = Space { up: Some(UpAxis::Y), metres_per_unit: None };
     let fps = request.options.fps.unwrap_or(0.0);
-    let content = Content::Sequence(RawSequence { name, rest: None, frames, times_secs, fps, surface });
+    let raw = RawSequence { name, frames, times_secs, fps, surface, ..RawSequence::default() };
+    let content = Content::Sequence(raw);
     Ok(FileContent { content, meshes })
 }
 
@@ -260,12 +262,48 @@ fn note_other_faces(
 /// Faces of all meshes; normals stand as in the first frame.
 fn surface(archive: &Archive, instances: Vec<Instance>, times: &[f64]) -> Result<Surface, IoError> {
     let mut parts = merge::Parts::default();
+    let start = times.first().copied().unwrap_or_default();
+    let scene = scene(&instances, start);
     for Instance { mesh, xforms } in instances {
         let vertices = mesh.vertex_count(archive, 0)?;
-        let world = world(&xforms, times.first().copied().unwrap_or_default());
+        let world = world(&xforms, start);
         let mut surface = mesh.surface;
         surface.turn(nearest_rotation(&world.matrix3));
         parts.add(surface, vertices);
     }
-    Ok(parts.finish(archive.ogawa.path()))
+    Ok(parts.finish_scene(archive.ogawa.path(), scene))
+}
+
+/// The nodes of the meshes: a mesh is shown by the transform above it, or by a node of its own where that shows another already.
+fn scene(instances: &[Instance], start: f64) -> impl FnOnce(Vec<Part>) -> Parts + use<> {
+    let mut parts = Parts::default();
+    let (mut places, mut taken): (HashMap<String, usize>, HashSet<usize>) = (HashMap::new(), HashSet::new());
+    let mut shown: Vec<(usize, String)> = Vec::new();
+    for Instance { mesh, xforms } in instances {
+        let names: Vec<&str> = mesh.path.split('/').filter(|name| !name.is_empty()).collect();
+        let (mut parent, mut path) = (None, String::new());
+        for (depth, name) in names.iter().enumerate() {
+            path += &format!("/{name}");
+            let is_mesh = depth + 1 == names.len();
+            if is_mesh && parent.is_some_and(|above| taken.insert(above)) {
+                break;
+            }
+            // Transforms are those of the objects above, where each of them is one.
+            let above = if xforms.len() + 1 == names.len() { &xforms[..(depth + 1).min(xforms.len())] } else { xforms };
+            let node = PartNode { name: (*name).to_owned(), parent, world_from_node: world(above, start) };
+            let place = *places.entry(path.clone()).or_insert_with(|| {
+                parts.nodes.push(node);
+                parts.nodes.len() - 1
+            });
+            if is_mesh {
+                taken.insert(place);
+            }
+            parent = Some(place);
+        }
+        shown.push((parent.unwrap_or_default(), mesh.name.clone()));
+    }
+    move |meshes| {
+        let of = |(part, (node, mesh)): (Part, (usize, String))| Part { node, mesh, ..part };
+        Parts { meshes: meshes.into_iter().zip(shown).map(of).collect(), ..parts }
+    }
 }

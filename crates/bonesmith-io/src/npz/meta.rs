@@ -1,7 +1,8 @@
 //! The small print of an archive: names and materials, as JSON in the array `bonesmith`.
 
 use bonesmith_core::mesh::surface::{AlphaMode, Image, Material, Texture, Textures, Wrap};
-use bonesmith_core::{BoneKind, Space};
+use bonesmith_core::{BoneKind, Part, PartNode, Parts, Space};
+use glam::DAffine3;
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout; readers accept this and older ones.
@@ -33,6 +34,94 @@ pub struct Meta {
     pub images: Vec<ImageMeta>,
     #[serde(skip_serializing_if = "Space::is_unknown")]
     pub space: Space,
+    #[serde(skip_serializing_if = "PartsMeta::is_empty")]
+    pub parts: PartsMeta,
+}
+
+/// The meshes of a scene; see `bonesmith_core::mesh::parts::Parts`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartsMeta {
+    nodes: Vec<NodeMeta>,
+    meshes: Vec<PartMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skeleton: Option<usize>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct NodeMeta {
+    name: String,
+    parent: Option<usize>,
+    /// world_from_node, 3x4 by columns.
+    place: [f64; 12],
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PartMeta {
+    node: usize,
+    mesh: String,
+    vertices: usize,
+    faces: usize,
+    uv_names: Vec<String>,
+    colors: bool,
+    still: bool,
+    instance_of: Option<usize>,
+}
+
+impl PartsMeta {
+    fn is_empty(&self) -> bool {
+        self.meshes.is_empty()
+    }
+}
+
+impl From<&Parts> for PartsMeta {
+    fn from(parts: &Parts) -> Self {
+        let node = |node: &PartNode| NodeMeta {
+            name: node.name.clone(),
+            parent: node.parent,
+            place: node.world_from_node.to_cols_array(),
+        };
+        let mesh = |part: &Part| PartMeta {
+            node: part.node,
+            mesh: part.mesh.clone(),
+            vertices: part.vertices,
+            faces: part.faces,
+            uv_names: part.uv_sets.clone(),
+            colors: part.colors,
+            still: part.still,
+            instance_of: part.instance_of,
+        };
+        Self {
+            nodes: parts.nodes.iter().map(node).collect(),
+            meshes: parts.meshes.iter().map(mesh).collect(),
+            skeleton: parts.skeleton,
+        }
+    }
+}
+
+impl From<PartsMeta> for Parts {
+    fn from(meta: PartsMeta) -> Self {
+        let node = |node: NodeMeta| PartNode {
+            name: node.name,
+            parent: node.parent,
+            world_from_node: DAffine3::from_cols_array(&node.place),
+        };
+        let mesh = |part: PartMeta| Part {
+            node: part.node,
+            mesh: part.mesh,
+            vertices: part.vertices,
+            faces: part.faces,
+            uv_sets: part.uv_names,
+            colors: part.colors,
+            still: part.still,
+            instance_of: part.instance_of,
+        };
+        Self {
+            nodes: meta.nodes.into_iter().map(node).collect(),
+            meshes: meta.meshes.into_iter().map(mesh).collect(),
+            skeleton: meta.skeleton,
+        }
+    }
 }
 
 /// A material; see `bonesmith_core::mesh::surface::Material`.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::mesh::sequence::DEFAULT_FPS;
+use bonesmith_core::mesh::sequence::{DEFAULT_FPS, Span};
 use bonesmith_core::{MeshSequence, RawSequence};
 use glam::Vec3;
 
@@ -40,8 +40,28 @@ pub fn load(archive: &mut Archive, options: &LoadOptions) -> Result<RawSequence,
         (None, Some(array)) => array.scalar()?,
         (None, None) => DEFAULT_FPS,
     };
-    let name = meta.name.unwrap_or_else(|| stem(&path));
-    Ok(RawSequence { name, rest, frames: frames.into_iter().map(Into::into).collect(), times_secs, fps, surface })
+    let name = meta.name.clone().unwrap_or_else(|| stem(&path));
+    let clips = read_clips(archive, &meta)?;
+    let frames = frames.into_iter().map(Into::into).collect();
+    Ok(RawSequence { name, rest, frames, times_secs, fps, surface, clips })
+}
+
+/// The clips that the frames are of: `clip_frames` [C] how many each has, `clip_times` [F] their own times, names in the small print.
+fn read_clips(archive: &mut Archive, meta: &Meta) -> Result<Vec<Span>, IoError> {
+    let Some(array) = archive.array("clip_frames")? else { return Ok(Vec::new()) };
+    let counts = array.indices()?;
+    let times = archive.required("clip_times")?;
+    times.shape::<1>()?;
+    let times = times.f64s()?;
+    let (mut start, mut clips) = (0usize, Vec::new());
+    for (c, &count) in counts.iter().enumerate() {
+        let frames = start..start.saturating_add(count as usize);
+        start = frames.end;
+        let times_secs = times.get(frames.clone()).unwrap_or_default().to_vec();
+        let name = meta.clip_names.get(c).cloned().unwrap_or_else(|| format!("clip_{c}"));
+        clips.push(Span { name, frames, times_secs });
+    }
+    Ok(clips)
 }
 
 /// Reads a face: `rest [N, 3]`, and `shapes [S, N, 3]`, positions, or `offsets [S, N, 3]`; `names` of the shapes.
@@ -119,6 +139,12 @@ pub fn save(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
         writer.array("rest", &[n, 3], sequence.rest().iter().flat_map(|p| p.to_array()))?;
         writer.array("times", &[f], sequence.times_secs().iter().copied())?;
         let mut meta = Meta { name: Some(sequence.name().to_owned()), ..Meta::default() };
+        let clips = sequence.clips();
+        if !clips.is_empty() {
+            writer.array("clip_frames", &[clips.len()], clips.iter().map(|clip| clip.frames.len() as i32))?;
+            writer.array("clip_times", &[f], clips.iter().flat_map(|clip| clip.times_secs.iter().copied()))?;
+            meta.clip_names = clips.iter().map(|clip| clip.name.clone()).collect();
+        }
         surface::write(&mut writer, sequence.surface(), &mut meta)?;
         surface::write_meta(&mut writer, meta)?;
         writer.finish()

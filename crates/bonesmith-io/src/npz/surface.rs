@@ -42,6 +42,7 @@ pub fn read(archive: &mut Archive, meta: &mut Meta) -> Result<Surface, IoError> 
         surface.images.push(Image { name, mime, bytes });
     }
     surface.space = meta.space;
+    surface.parts = std::mem::take(&mut meta.parts).into();
     Ok(surface)
 }
 
@@ -107,6 +108,7 @@ pub fn write<W: Write + Seek>(writer: &mut Writer<W>, surface: &Surface, meta: &
     }
     meta.materials = surface.materials.iter().map(Into::into).collect();
     meta.space = surface.space;
+    meta.parts = (&surface.parts).into();
     meta.images = surface.images.iter().map(Into::into).collect();
     Ok(())
 }

@@ -57,6 +57,19 @@ pub struct MeshExtras {
     /// Materials in order, by the names of their prims.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub materials: Vec<String>,
+    /// Of a mesh of a scene.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartExtras>,
+}
+
+/// On a mesh of a scene. The topmost prim of such a file is no node of the scene.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PartExtras {
+    /// Its number: the tree has another order.
+    pub number: usize,
+    /// Name of the mesh, beside that of the object.
+    #[serde(default)]
+    pub mesh: String,
 }
 
 /// Reads the extras of a prim; `None` when they are not there or not ours.

@@ -39,7 +39,16 @@ def read(path: Any, options: dict[str, Any], *, bake: bool, normalise: bool) -> 
         rest = os.fspath(rest)
     names = [os.fspath(part) for part in paths]
     model: Model = wrapped(
-        _native.load(names, rest, options["fps"], _range(options["frames"]), options["mesh"], bake, normalise)
+        _native.load(
+            names,
+            rest,
+            options["fps"],
+            _range(options["frames"]),
+            options["mesh"],
+            list(options["clips"]),
+            bake,
+            normalise,
+        )
     )
     return model
 
@@ -64,7 +73,7 @@ def load_rig(path: PathLike, *, normalise: bool = False) -> Rig:
     UnsupportedError
         The file holds no rig.
     """
-    options: dict[str, Any] = {"rest": None, "fps": None, "frames": None, "mesh": None}
+    options: dict[str, Any] = {"rest": None, "fps": None, "frames": None, "mesh": None, "clips": []}
     model = read(path, options, bake=False, normalise=normalise)
     if isinstance(model, Rig):
         return model

@@ -60,6 +60,7 @@ def load(
     fps: Optional[float],
     frames: Optional[tuple[int, Optional[int]]],
     mesh: Optional[str],
+    clips: list[str],
     bake: bool,
     normalise: bool,
 ) -> Handle: ...

@@ -239,6 +239,14 @@ pub const LOAD: &[OptionInfo] = &[
     ),
     option("frames", "slice | range | None", "null", "", "a range of frames", "Only these frames, counted from 0"),
     option("mesh", "str | None", "null", "", "a name", "Only the mesh of this name, where a file holds several"),
+    option(
+        "clips",
+        "Sequence[str]",
+        "[]",
+        "all",
+        "names of clips",
+        "Only the clips of these names, in this order, where a file holds several; all share one set of weights",
+    ),
 ];
 
 /// Of reports.

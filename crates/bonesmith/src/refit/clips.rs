@@ -54,13 +54,8 @@ impl Body {
     }
 
     /// One clip of all frames as the clips that it was joined from.
-    pub(super) fn split(&self, whole: &Clip, bones: usize) -> Vec<Clip> {
-        let part = |span: &Span| Clip {
-            name: span.name.clone(),
-            times_secs: span.times_secs.clone(),
-            posed_from_rest: whole.posed_from_rest[span.frames.start * bones..span.frames.end * bones].to_vec(),
-        };
-        self.spans.iter().map(part).collect()
+    pub(super) fn split(&self, whole: &Clip) -> Vec<Clip> {
+        whole.split(&self.spans).unwrap_or_default()
     }
 }
 
@@ -75,7 +70,7 @@ pub struct ClipInput {
     pub own_rest: bool,
 }
 
-/// Reads each clip that `paths` name: one file each, or a folder or pattern of frames. `input` has frames, rest pose and rate; its
+/// Reads each clip that `paths` name: one file each, or each animation of a file that has several, or a folder or pattern of frames. `input` has frames, rest pose and rate; its
 /// own paths are not used.
 pub fn read_clips(paths: &[PathBuf], input: &Input) -> Result<Noted<Vec<ClipInput>>, Error> {
     Noted::collect(|| {
@@ -84,12 +79,27 @@ pub fn read_clips(paths: &[PathBuf], input: &Input) -> Result<Noted<Vec<ClipInpu
             let label = source.inputs.first().map(|path| path.display().to_string()).unwrap_or_default();
             let raw = bonesmith_io::load_sequence(&source.inputs, &input.load_options())?;
             let own_rest = raw.rest.is_some();
-            let picked = Input { paths: source.inputs.clone(), ..input.clone() };
+            // Clips are chosen among those of all files.
+            let picked = Input { paths: source.inputs.clone(), clips: Vec::new(), ..input.clone() };
             let sequence = picked.picked(raw)?;
+            if sequence.clips().len() > 1 {
+                let clip = |clip: MeshSequence| ClipInput {
+                    label: format!("{label}, {:?}", clip.name()),
+                    sequence: clip,
+                    own_rest,
+                };
+                return Ok(sequence.into_clips().into_iter().map(clip).collect());
+            }
             let name = source.name.clone().unwrap_or_else(|| sequence.name().to_owned());
-            Ok(ClipInput { label, sequence: sequence.named(name), own_rest })
+            Ok(vec![ClipInput { label, sequence: sequence.without_clips().named(name), own_rest }])
         };
-        sources.iter().map(read).collect()
+        let all: Result<Vec<Vec<ClipInput>>, Error> = sources.iter().map(read).collect();
+        let all: Vec<ClipInput> = all?.into_iter().flatten().collect();
+        let names: Vec<String> = all.iter().map(|clip| clip.sequence.name().to_owned()).collect();
+        match input.clips.is_empty() {
+            true => Ok(all),
+            false => Ok(input.chosen(&names)?.into_iter().map(|at| all[at].clone()).collect()),
+        }
     })
 }
 

@@ -214,7 +214,7 @@ impl Refit {
         let (memory, wall_secs) = (Memory::so_far(), started.elapsed().as_secs_f64());
         for (rig, body) in rigs.iter_mut().zip(&bodies) {
             let clip = rig.clips.remove(0);
-            rig.clips = body.split(&clip, rig.bone_count());
+            rig.clips = body.split(&clip);
             carry_over(rig, given.filter(|_| !body.own_rest), body);
             rig.params_json = json!({ "version": crate::VERSION, "fit": params }).to_string();
         }

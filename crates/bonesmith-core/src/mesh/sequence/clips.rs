@@ -1,13 +1,16 @@
-//! Several clips of one mesh as one sequence, and sequences in another space.
+//! Several clips of one mesh as one sequence, one sequence as its clips, and sequences in another space.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use glam::{DAffine3, DMat3, Vec3};
+use glam::{DAffine3, Vec3};
 
 use crate::mesh::frames::FramePositions;
 use crate::mesh::sequence::{DEFAULT_FPS, MeshSequence, Place, SequenceError, check_positions, same_faces};
-use crate::solve::transform::nearest_rotation;
+use crate::mesh::times;
+
+/// A mesh that moves by less than this share of the model's size does not move.
+const STILL: f32 = 5e-7;
 
 /// One clip within a joined sequence.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,9 +39,11 @@ impl MeshSequence {
     pub fn join(clips: Vec<Self>) -> Result<Joined, SequenceError> {
         let mut clips = clips.into_iter();
         let mut sequence = clips.next().ok_or(SequenceError::NoFrames)?;
+        sequence.clips.clear();
         let mut spans = vec![sequence.span(0, sequence.name.clone())];
         for clip in clips {
             let place = format!("clip {:?}", clip.name);
+            same_meshes(&sequence, &clip, &place)?;
             if clip.vertex_count() != sequence.vertex_count() {
                 let (found, expected) = (clip.vertex_count(), sequence.vertex_count());
                 return Err(SequenceError::VertexCount { place, frame: None, found, expected });
@@ -57,6 +62,39 @@ impl MeshSequence {
         Ok(Joined { sequence, spans })
     }
 
+    /// The same frames as one clip of the sequence's name.
+    pub fn without_clips(mut self) -> Self {
+        self.clips.clear();
+        self
+    }
+
+    /// Each clip as a sequence of its own, with its own times; the sequence itself where it has no clips.
+    pub fn into_clips(mut self) -> Vec<Self> {
+        let spans = std::mem::take(&mut self.clips);
+        if spans.is_empty() {
+            return vec![self];
+        }
+        let of = |span: Span| Self {
+            name: span.name,
+            times_secs: span.times_secs,
+            ..self.clone().with_frames(span.frames)
+        };
+        spans.into_iter().map(of).collect()
+    }
+
+    /// [meshes] whether each mesh of the scene is in the same place in all frames, but for rounding.
+    pub fn still_meshes(&self) -> Vec<bool> {
+        let low = self.rest.iter().copied().fold(Vec3::INFINITY, Vec3::min);
+        let size = self.rest.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max).distance(low);
+        let limit = (STILL * size).powi(2);
+        let rests = |vertices: Range<usize>| {
+            let first = &self.frame(0)[vertices.clone()];
+            let off = |(a, b): (&Vec3, &Vec3)| a.distance_squared(*b) > limit;
+            (1..self.frame_count()).all(|t| !first.iter().zip(&self.frame(t)[vertices.clone()]).any(off))
+        };
+        self.surface.parts.ranges().map(|(_, vertices, _)| rests(vertices)).collect()
+    }
+
     fn span(&self, start: usize, name: String) -> Span {
         Span { name, frames: start..start + self.frame_count(), times_secs: self.times_secs.clone() }
     }
@@ -72,9 +110,8 @@ impl MeshSequence {
         let place = |p: &mut Vec3| *p = target_from_source.transform_point3(p.as_dvec3()).as_vec3();
         self.rest.iter_mut().for_each(place);
         self.frames.0.iter_mut().flat_map(FramePositions::make_mut).for_each(place);
-        let turn = nearest_rotation(&target_from_source.matrix3);
-        if self.surface.has_directions() && turn != DMat3::IDENTITY {
-            Arc::make_mut(&mut self.surface).turn(turn);
+        if self.surface.has_places() {
+            Arc::make_mut(&mut self.surface).place(target_from_source);
         }
         check_positions(&self.rest, &Place::rest())?;
         for (t, frame) in self.frames.0.iter().enumerate() {
@@ -82,6 +119,61 @@ impl MeshSequence {
         }
         Ok(self)
     }
+}
+
+/// Refuses a clip in which a mesh of a scene has another number of vertices.
+fn same_meshes(first: &MeshSequence, clip: &MeshSequence, place: &str) -> Result<(), SequenceError> {
+    let mut pairs = first.surface.parts.meshes.iter().zip(&clip.surface.parts.meshes);
+    match pairs.find(|(a, b)| a.vertices != b.vertices) {
+        Some((a, b)) => Err(SequenceError::MeshDiffers {
+            place: place.to_owned(),
+            mesh: clip.surface.parts.name(b).to_owned(),
+            found: b.vertices,
+            expected: a.vertices,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Checks invariant 5 of a sequence of so many frames; names that repeat get a number.
+pub(super) fn check(clips: &mut [Span], frames: usize) -> Result<(), SequenceError> {
+    let mut start = 0;
+    for at in 0..clips.len() {
+        let Span { name, frames: own, times_secs } = &clips[at];
+        let clip = || name.clone();
+        if own.is_empty() {
+            return Err(SequenceError::EmptyClip { clip: clip() });
+        }
+        if own.start != start || own.end > frames || times_secs.len() != own.len() {
+            let (start, frames, times) = (own.start, own.len(), times_secs.len());
+            return Err(SequenceError::ClipFrames { clip: clip(), start, frames, times });
+        }
+        if let Some(frame) = times::first_unsound(times_secs) {
+            return Err(SequenceError::ClipTimes { clip: clip(), frame, secs: times_secs[frame] });
+        }
+        start = own.end;
+        clips[at].name = free_name(name, &clips[..at]);
+    }
+    match clips.last() {
+        Some(last) if start != frames => Err(SequenceError::ClipFrames {
+            clip: last.name.clone(),
+            start: last.frames.start,
+            frames: last.frames.len(),
+            times: last.times_secs.len(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The clips of the frames `range`, which count from its start; those without any are left out.
+pub fn cut(clips: &mut Vec<Span>, range: Range<usize>) {
+    for clip in clips.iter_mut() {
+        let kept = clip.frames.start.max(range.start)..clip.frames.end.min(range.end);
+        let own = kept.start.saturating_sub(clip.frames.start)..kept.end.saturating_sub(clip.frames.start);
+        clip.times_secs = clip.times_secs.get(own).unwrap_or_default().to_vec();
+        clip.frames = kept.start.saturating_sub(range.start)..kept.end.saturating_sub(range.start);
+    }
+    clips.retain(|clip| !clip.frames.is_empty());
 }
 
 /// `name`, or `name_2`, `name_3`, ... where it is taken.
@@ -123,6 +215,37 @@ mod tests {
         assert_eq!(joined.spans[1].times_secs, [0.0, 0.1]);
         let message = MeshSequence::join(vec![clip("a", 1, 4), clip("b", 1, 5)]).unwrap_err().to_string();
         assert_eq!(message, "clip \"b\" has 5 vertices, but the first frame has 4");
+    }
+
+    #[test]
+    fn a_sequence_is_its_clips_and_frames_are_cut_from_them() {
+        let span = |name: &str, frames: Range<usize>| Span {
+            name: name.into(),
+            times_secs: frames.clone().map(|t| 0.1 * (t - frames.start) as f64).collect(),
+            frames,
+        };
+        let raw = |clips| RawSequence {
+            frames: (0..6).map(|t| vec![Vec3::splat(t as f32); 4].into()).collect(),
+            clips,
+            ..RawSequence::default()
+        };
+        let sequence = MeshSequence::try_from(raw(vec![span("walk", 0..4), span("walk", 4..6)])).unwrap();
+        let clips = sequence.clone().into_clips();
+        assert_eq!(clips.iter().map(|clip| clip.name()).collect::<Vec<_>>(), ["walk", "walk_2"]);
+        assert_eq!((clips[1].frame(0)[0].x, clips[1].times_secs()), (4.0, &[0.0, 0.1][..]));
+        let cut = sequence.with_frames(3..6);
+        assert_eq!(cut.clips().iter().map(|clip| clip.frames.clone()).collect::<Vec<_>>(), [0..1, 1..3]);
+        for (clips, message) in [
+            (vec![span("a", 0..6), span("b", 6..6)], "clip \"b\" has no frames"),
+            (vec![span("a", 0..5)], "clip \"a\": 5 frames from frame 0 on"),
+        ] {
+            let found = MeshSequence::try_from(raw(clips)).unwrap_err().to_string();
+            assert!(found.contains(message), "{found}");
+        }
+        let mut bad = raw(vec![span("a", 0..4), span("b", 4..6)]);
+        bad.frames[5].positions[2].z = f32::NAN;
+        let found = MeshSequence::try_from(bad).unwrap_err().to_string();
+        assert_eq!(found, "clip \"b\", frame 1, vertex 2: z is NaN");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn clownfish() -> RawSequence {
     let rest = frame(&Pose::straight());
     let surface = faces.finish(&rest.positions, materials);
     let frames = (0..FISH_FRAMES).map(|t| frame(&Pose::swimming(t as f64 / FISH_FRAMES as f64))).collect();
-    RawSequence { name: "clownfish".into(), rest: Some(rest), frames, times_secs: Vec::new(), fps: FPS, surface }
+    RawSequence { name: "clownfish".into(), rest: Some(rest), frames, fps: FPS, surface, ..RawSequence::default() }
 }
 
 #[cfg(test)]

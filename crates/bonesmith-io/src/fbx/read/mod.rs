@@ -3,12 +3,14 @@
 mod document;
 mod model;
 mod motion;
+mod parts;
 mod surface;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
+use bonesmith_core::mesh::sequence::Span;
 use bonesmith_core::{BoneKind, Clip, RawFrame, RawSequence, Rig, Space};
 use glam::{DAffine3, Vec3};
 use serde::Deserialize;
@@ -35,6 +37,7 @@ struct RigExtras {
     params: Option<Box<serde_json::value::RawValue>>,
     space: Option<Space>,
     parents: Option<Vec<i32>>,
+    part: Option<usize>,
 }
 
 /// Reads a skinned file as a rig, one clip per animation stack, and any other as an animation. Blend shapes of a
@@ -142,7 +145,11 @@ fn warn_of_rest(document: &Document, model: &Model) {
 
 fn own_extras(document: &Document, model: &Model) -> RigExtras {
     let node = model.instances.first().and_then(|one| document.scene().nodes.get(one.node));
-    let text = node.and_then(|node| node.element.props.find_prop(EXTRAS));
+    node.map(|node| extras_of(node)).unwrap_or_default()
+}
+
+fn extras_of(node: &ufbx::Node) -> RigExtras {
+    let text = node.element.props.find_prop(EXTRAS);
     text.and_then(|text| serde_json::from_str(&text.value_str).ok()).unwrap_or_default()
 }
 
@@ -208,10 +215,15 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
             Some(stack) => &stack.anim,
             None => &document.scene().anim,
         };
+        let start = sequence.frames.len();
         for &secs in &motion.times_secs {
             sequence.frames.push(bake(document, model, anim, secs)?);
         }
         let mut times = motion.times_secs.clone();
+        if motion.stack.is_some() {
+            let (name, frames) = (motion.name.clone(), start..sequence.frames.len());
+            sequence.clips.push(Span { name, frames, times_secs: times.clone() });
+        }
         if let (Some(last), Some(first)) = (sequence.times_secs.last(), times.first()) {
             let step = motion.times_secs.windows(2).last().map_or(1.0 / 24.0, |pair| pair[1] - pair[0]);
             let shift = last + step - first;

@@ -11,7 +11,7 @@ use glam::{DAffine3, DVec3, Vec3};
 use ufbx::{Mesh, Node, SkinDeformer, SkinningMethod};
 
 use super::document::{Document, affine, number, point};
-use super::surface;
+use super::{extras_of, parts, surface};
 use crate::faces::Collected;
 use crate::fbx::{STRETCH, TIPS};
 use crate::skinned::{UniqueNames, pack_weights, place_at_rest, same_bind};
@@ -82,6 +82,16 @@ fn meshes(document: &Document) -> impl Iterator<Item = (&Node, &Mesh)> {
     nodes.filter_map(|node| node.mesh.as_ref().map(|mesh| (&**node, &**mesh))).filter(|(_, mesh)| mesh.num_vertices > 0)
 }
 
+/// The meshes in the order in which our own files number them, else in that of the file.
+fn in_scene_order(document: &Document) -> Vec<(&Node, &Mesh)> {
+    let mut all: Vec<(Option<usize>, (&Node, &Mesh))> =
+        meshes(document).map(|(node, mesh)| (extras_of(node).part, (node, mesh))).collect();
+    if all.iter().all(|(part, _)| part.is_some()) {
+        all.sort_by_key(|(part, _)| *part);
+    }
+    all.into_iter().map(|(_, mesh)| mesh).collect()
+}
+
 fn name_of(node: &Node, mesh: &Mesh) -> String {
     let own = node.element.name.to_string();
     if own.is_empty() { mesh.element.name.to_string() } else { own }
@@ -95,7 +105,7 @@ impl Model {
         };
         let mut builder = Builder { linear: true, ..Builder::default() };
         let mut names = Vec::new();
-        for (node, mesh) in meshes(document) {
+        for (node, mesh) in in_scene_order(document) {
             if wanted(node, mesh) {
                 builder.add(document, node, mesh)?;
             }
@@ -117,7 +127,7 @@ impl Model {
         };
         let Builder { rest, influences, bones, instances, skinned, linear, parts, .. } = builder;
         let weights = pack_weights(document.path(), &influences);
-        let mut surface = parts.finish(document.path());
+        let mut surface = parts.finish_scene(document.path(), |meshes| parts::scene(document, &instances, meshes));
         surface.space = document.space;
         Ok(Self { name, rest, surface, weights, bones, instances, skinned, linear })
     }

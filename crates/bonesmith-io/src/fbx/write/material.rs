@@ -11,8 +11,8 @@ use super::binary::{Properties, Record};
 use super::mesh::uv_name;
 use crate::{texture, warning};
 
-/// Writes all materials and connects them with the nodes of meshes, in order.
-pub fn write(scene: &mut Scene, surface: &Surface, models: &[i64]) {
+/// Writes all materials and connects them, in order, with the nodes of the meshes that `models` gives for each.
+pub fn write(scene: &mut Scene, surface: &Surface, models: impl Fn(usize) -> Vec<i64>) {
     if surface.face_materials.is_empty() {
         return;
     }
@@ -21,10 +21,10 @@ pub fn write(scene: &mut Scene, surface: &Surface, models: &[i64]) {
     for (image, name) in surface.images.iter().zip(names) {
         videos.push((write_image(scene, image, &name), name));
     }
-    for material in &surface.materials {
+    for (m, material) in surface.materials.iter().enumerate() {
         let id = scene.id();
         scene.object("Material", record(id, material));
-        models.iter().for_each(|model| scene.connect(id, *model));
+        models(m).into_iter().for_each(|model| scene.connect(id, model));
         let textures = &material.textures;
         for (texture, property) in [
             (textures.base_color, "DiffuseColor"),

@@ -23,13 +23,13 @@ pub struct Mesh {
 /// Writes geometry and node of a skinned mesh.
 pub fn write_skinned(scene: &mut Scene, rig: &Rig, extras: &str) -> io::Result<Mesh> {
     let name = if rig.name.is_empty() { "mesh" } else { &rig.name };
-    write(scene, name, &rig.rest, &rig.surface, &Trs::IDENTITY, Some(extras))
+    write(scene, [name, name], &rig.rest, &rig.surface, &Trs::IDENTITY, Some(extras))
 }
 
-/// Writes geometry and node.
+/// Writes geometry and node, with their names.
 pub fn write(
     scene: &mut Scene,
-    name: &str,
+    [geometry_name, name]: [&str; 2],
     rest: &[Vec3],
     surface: &Surface,
     place: &Trs,
@@ -37,7 +37,7 @@ pub fn write(
 ) -> io::Result<Mesh> {
     let mesh = Mesh { geometry: scene.id(), model: scene.id() };
     let points = rest.iter().flat_map(|p| p.to_array().map(f64::from));
-    let mut geometry = Record::new("Geometry").i64(mesh.geometry).object(name, "Geometry").text("Mesh").children([
+    let mut geometry = Record::new("Geometry").i64(mesh.geometry).object(geometry_name, "Geometry").text("Mesh").children([
         Properties::new().done(),
         Record::new("GeometryVersion").i32(124),
         Record::new("Vertices").f64s(points)?,

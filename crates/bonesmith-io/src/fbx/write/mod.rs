@@ -13,6 +13,7 @@ mod binary;
 mod material;
 mod mesh;
 mod pieces;
+mod scene;
 mod skeleton;
 
 use std::borrow::Cow;
@@ -53,6 +54,9 @@ struct RigExtras<'a> {
     /// [B] parents, -1 for roots, where the nodes do not show it: a child of a bone that flattens space hangs on the root.
     #[serde(skip_serializing_if = "Option::is_none")]
     parents: Option<Vec<i32>>,
+    /// Number of the mesh in its scene: readers sort nodes by depth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<usize>,
 }
 
 /// Objects and connections of a file in the making.
@@ -122,13 +126,24 @@ fn records(rig: &Rig) -> io::Result<Vec<Record>> {
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let plan = plan(rig)?;
-    let mesh = mesh::write_skinned(&mut scene, rig, &extras(rig, &plan))?;
-    material::write(&mut scene, &rig.surface, &[mesh.model]);
-    let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, ROOT, origin.unwrap_or_default())?;
-    for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
-        animation::write(&mut scene, c, clip, &[(&plan, &skeleton)])?;
+    if !rig.surface.parts.is_empty() {
+        let skeleton = scene::write(&mut scene, rig, &plan, origin)?;
+        write_clips(&mut scene, rig, &plan, &skeleton)?;
+        return Ok(finished(scene, rig));
     }
+    let mesh = mesh::write_skinned(&mut scene, rig, &extras(rig, &plan))?;
+    material::write(&mut scene, &rig.surface, |_| vec![mesh.model]);
+    let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, ROOT, origin.unwrap_or_default())?;
+    write_clips(&mut scene, rig, &plan, &skeleton)?;
     Ok(finished(scene, rig))
+}
+
+/// One animation stack per clip.
+fn write_clips(scene: &mut Scene, rig: &Rig, plan: &Joints, skeleton: &skeleton::Skeleton) -> io::Result<()> {
+    for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
+        animation::write(scene, c, clip, &[(plan, skeleton)])?;
+    }
+    Ok(())
 }
 
 /// Nodes of the bones, as deep as our own reader goes.
@@ -172,6 +187,7 @@ fn extras(rig: &Rig, plan: &Joints) -> String {
         params: serde_json::from_str(&rig.params_json).ok(),
         space: rig.surface.space,
         parents: detached.then(|| rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)).collect()),
+        part: (!rig.surface.parts.is_empty()).then_some(0),
     };
     serde_json::to_string(&extras).unwrap_or_default()
 }

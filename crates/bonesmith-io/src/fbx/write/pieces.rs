@@ -49,7 +49,7 @@ fn records(rig: &Rig, parts: &Parts<'_>, origin: DVec3) -> io::Result<Vec<Record
         let skeleton = skeleton::write(&mut scene, soft, &plan, &mesh, above, origin)?;
         skinned = Some((plan, skeleton));
     }
-    material::write(&mut scene, &rig.surface, &models);
+    material::write(&mut scene, &rig.surface, |_| models.clone());
     let mut trees = vec![(&rigid_plan, &nodes)];
     trees.extend(skinned.as_ref().map(|(plan, skeleton)| (plan, skeleton)));
     for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
@@ -87,7 +87,7 @@ fn write_nodes(
         let outer = nested.then(|| empty(&format!("{}{STRETCH}", bone.name), &place, scene));
         let node = match parts.part(j, plan) {
             Some(part) => {
-                let mesh = mesh::write(scene, &bone.name, &part.rest, &part.surface, &own.joint.rest, None)?;
+                let mesh = mesh::write(scene, [&bone.name; 2], &part.rest, &part.surface, &own.joint.rest, None)?;
                 models.push(mesh.model);
                 mesh.model
             }

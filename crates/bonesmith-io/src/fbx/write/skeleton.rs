@@ -2,8 +2,8 @@
 
 use std::io;
 
-use bonesmith_core::Rig;
 use bonesmith_core::transform::Trs;
+use bonesmith_core::{Rig, SparseWeights};
 use glam::{DAffine3, DVec3};
 
 use super::animation::degrees;
@@ -35,6 +35,21 @@ pub fn write(
     node(scene, root, &name, &Trs { translation: origin, ..Trs::IDENTITY }, "Null");
     scene.connect(root, above);
     scene.connect(mesh.model, root);
+    let skeleton = write_nodes(scene, rig, plan, root);
+    let place = DAffine3::from_translation(origin);
+    let binds = binds(plan, place);
+    write_skin(scene, rig, &rig.weights, plan, &binds, &skeleton, mesh, true)?;
+    write_pose(scene, &binds, &skeleton, &[(mesh.model, place), (root, place)])?;
+    Ok(skeleton)
+}
+
+/// [B] places of the bones at rest, below a skeleton at `place`.
+pub fn binds(plan: &Joints, place: DAffine3) -> Vec<DAffine3> {
+    plan.inverse_binds.iter().map(|inverse| place * bind(inverse)).collect()
+}
+
+/// The nodes of the bones, below `root`.
+pub fn write_nodes(scene: &mut Scene, rig: &Rig, plan: &Joints, root: i64) -> Skeleton {
     let mut skeleton = Skeleton { outers: Vec::new(), joints: Vec::new() };
     for (bone, nodes) in rig.bones.iter().zip(&plan.nodes) {
         let mut limb = |name: &str, motion: &NodeMotion| {
@@ -61,11 +76,7 @@ pub fn write(
             scene.connect(id, skeleton.joints[j]);
         }
     }
-    let place = DAffine3::from_translation(origin);
-    let binds: Vec<DAffine3> = plan.inverse_binds.iter().map(|inverse| place * bind(inverse)).collect();
-    write_skin(scene, rig, plan, &binds, &skeleton, mesh)?;
-    write_pose(scene, &binds, &skeleton, [(mesh.model, place), (root, place)])?;
-    Ok(skeleton)
+    skeleton
 }
 
 /// A node and what it is.
@@ -98,13 +109,17 @@ fn bind(inverse: &[f32; 16]) -> DAffine3 {
     DAffine3::from_mat4(glam::DMat4::from_cols_array(&inverse.map(f64::from))).inverse()
 }
 
-fn write_skin(
+/// A skin of a mesh with these weights. With `all`, bones that move none of its vertices are in it too.
+#[allow(clippy::too_many_arguments, reason = "each is plain")]
+pub fn write_skin(
     scene: &mut Scene,
     rig: &Rig,
+    all_weights: &SparseWeights,
     plan: &Joints,
     binds: &[DAffine3],
     skeleton: &Skeleton,
     mesh: &Mesh,
+    all: bool,
 ) -> io::Result<()> {
     let skin = scene.id();
     let record = Record::new("Deformer").i64(skin).object("skin", "Deformer").text("Skin").children([
@@ -115,13 +130,16 @@ fn write_skin(
     scene.object("Deformer", record);
     scene.connect(skin, mesh.geometry);
     let mut of_bones: Vec<(Vec<i32>, Vec<f64>)> = vec![Default::default(); rig.bone_count()];
-    for i in 0..rig.vertex_count() {
-        for (j, w) in rig.weights.of(i) {
+    for i in 0..all_weights.vertex_count() {
+        for (j, w) in all_weights.of(i) {
             of_bones[j].0.push(i as i32);
             of_bones[j].1.push(f64::from(w));
         }
     }
     for (j, (vertices, weights)) in of_bones.into_iter().enumerate() {
+        if !all && vertices.is_empty() {
+            continue;
+        }
         let id = scene.id();
         let inverse = plan.inverse_binds[j].map(f64::from);
         let name = &rig.bones[j].name;
@@ -144,11 +162,12 @@ fn write_skin(
     Ok(())
 }
 
-fn write_pose(
+/// The bind pose of the bones and of `others`.
+pub fn write_pose(
     scene: &mut Scene,
     binds: &[DAffine3],
     skeleton: &Skeleton,
-    others: [(i64, DAffine3); 2],
+    others: &[(i64, DAffine3)],
 ) -> io::Result<()> {
     let id = scene.id();
     let mut nodes = others.to_vec();

@@ -6,6 +6,7 @@ mod document;
 mod material;
 mod mesh;
 mod model;
+mod parts;
 mod primitive;
 mod scene;
 mod shape_bones;
@@ -20,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
-use bonesmith_core::transform::nearest_rotation;
+use bonesmith_core::mesh::sequence::Span;
 use bonesmith_core::{
     Bone, Clip, Model as AnyModel, ModelRef, RawFrame, RawSequence, Rig, Space, Surface, TwoLayerRig,
 };
@@ -162,8 +163,11 @@ fn to_rig(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig
 
 /// The space in which a file of our own was before it was turned to glTF's, and the way back.
 fn own_space(document: &Document) -> Option<(Space, DAffine3)> {
-    let [mesh] = document.root.meshes.as_slice() else { return None };
-    let space = extras::unpack::<MeshExtras>(&mesh.extras)?.space?;
+    let mut spaces = document.root.meshes.iter().map(|mesh| extras::unpack::<MeshExtras>(&mesh.extras)?.space);
+    let space = spaces.next()??;
+    if !spaces.all(|other| other == Some(space)) {
+        return None;
+    }
     Some((space, space.from_source(&Space::GLTF)))
 }
 
@@ -269,8 +273,13 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
     for motion in &model.motions {
         let times = motion.sample_times(fps).map_err(|why| document.unsupported(why))?;
         check_positions(document, sequence.frames.len() + times.len(), model.rest.len())?;
+        let start = sequence.frames.len();
         sequence.frames.extend(times.iter().map(|&secs| bake(model, motion, secs)));
         let mut times = source_times(times, motion);
+        if motion.is_named || model.motions.len() > 1 {
+            let (name, frames) = (motion.name.clone(), start..sequence.frames.len());
+            sequence.clips.push(Span { name, frames, times_secs: times.clone() });
+        }
         if let (Some(last), Some(first)) = (sequence.times_secs.last(), times.first()) {
             let shift = last + gap_secs(&sequence.times_secs, fps) - first;
             times.iter_mut().for_each(|t| *t += shift);
@@ -278,7 +287,7 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         sequence.times_secs.extend(times);
     }
     if sequence.frames.is_empty() {
-        let still = Motion { name: String::new(), tracks: Vec::new(), start_secs: 0.0 };
+        let still = Motion { name: String::new(), is_named: false, tracks: Vec::new(), start_secs: 0.0 };
         sequence.frames.push(bake(model, &still, 0.0));
         sequence.times_secs.push(0.0);
     }
@@ -294,7 +303,7 @@ fn turn_back(document: &Document, sequence: &mut RawSequence) {
         let frames = sequence.frames.iter_mut().chain(&mut sequence.rest);
         let positions = frames.flat_map(|frame| &mut frame.positions);
         positions.for_each(|p| *p = turn.transform_point3(p.as_dvec3()).as_vec3());
-        sequence.surface.turn(nearest_rotation(&turn.matrix3));
+        sequence.surface.place(turn);
     }
 }
 

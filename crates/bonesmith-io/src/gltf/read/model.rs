@@ -17,6 +17,7 @@ use gltf_json::animation::Property;
 use super::document::Document;
 use super::material::Materials;
 use super::mesh::MeshData;
+use super::parts::PartsBuilder;
 use super::scene::Scene;
 use super::surface::SurfaceBuilder;
 use super::track::Motion;
@@ -78,12 +79,17 @@ pub struct Morph {
 }
 
 /// A mesh at a node, with the joints its influences name.
-struct Instance {
-    node: usize,
-    mesh: MeshData,
+pub struct Instance {
+    /// Its node.
+    pub node: usize,
+    /// Number of the mesh in the file.
+    pub index: usize,
+    /// The mesh.
+    pub mesh: MeshData,
     /// (node, joint_from_mesh).
-    joints: Vec<(usize, DAffine3)>,
-    skinned: bool,
+    pub joints: Vec<(usize, DAffine3)>,
+    /// Whether joints move it; else its node does.
+    pub skinned: bool,
 }
 
 impl Model {
@@ -98,11 +104,14 @@ impl Model {
         let skinned = instances.iter().any(|i| i.skinned);
         let worlds = scene.worlds(&scene.rest);
         let mut builder = ModelBuilder::default();
+        let mut parts = PartsBuilder::new(document, &scene, &worlds);
         for instance in instances {
+            parts.add(&instance);
             builder.add(document, &worlds, instance)?;
         }
         let ModelBuilder { rest, influences, bones, morphs, surface, first_placed, .. } = builder;
-        let surface = surface.finish(document, Materials::read(document));
+        let mut surface = surface.finish(document, Materials::read(document));
+        surface.parts = parts.finish();
         warn_of_extensions(document);
         let weights = pack_weights(document.path(), &influences);
         let skin_extras = document.root.skins.first().and_then(|skin| extras::unpack(&skin.extras));
@@ -145,7 +154,10 @@ impl Model {
                 Property::MorphTargetWeights => morphs(track.node),
                 _ => moves[track.node],
             });
-            if motion.name.is_empty() {
+            if animation.channels.is_empty() {
+                warning::left_out(document.path(), format!("animation {:?}, which has no keys", motion.name));
+            }
+            if !motion.is_named {
                 motion.name = format!("animation_{a}");
             }
             if !motion.tracks.is_empty() {
@@ -188,6 +200,7 @@ fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<V
             names.extend(own.into_iter().flatten());
             continue;
         }
+        let index = mesh.value();
         let mut mesh = MeshData::read(document, mesh)?;
         vertices += mesh.positions.len();
         if vertices > MAX_VERTICES {
@@ -205,7 +218,7 @@ fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<V
         if !skinned {
             mesh.influences.iter_mut().for_each(|slots| *slots = vec![(0, 1.0)]);
         }
-        found.push(Instance { node: n, mesh, joints, skinned });
+        found.push(Instance { node: n, index, mesh, joints, skinned });
     }
     let aside = document.root.nodes.iter().zip(&scene.shown).filter(|(node, shown)| node.mesh.is_some() && !**shown);
     let aside = aside.map(|(node, _)| format!("{:?}", node.name.as_deref().unwrap_or_default())).collect();

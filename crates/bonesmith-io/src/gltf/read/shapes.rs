@@ -31,7 +31,8 @@ pub fn load(document: &Document, mut model: Model, fps: Option<f64>) -> Result<C
         motion.tracks = bones;
         // As many as the rig will have clips: those that move bones.
         if !motion.tracks.is_empty() {
-            of_shapes.push(Motion { name: motion.name.clone(), tracks: weights, start_secs: motion.start_secs });
+            let (name, is_named, start_secs) = (motion.name.clone(), motion.is_named, motion.start_secs);
+            of_shapes.push(Motion { name, is_named, tracks: weights, start_secs });
         }
     }
     let rig = to_rig(document, model, fps)?;

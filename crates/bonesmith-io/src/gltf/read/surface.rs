@@ -73,6 +73,7 @@ impl SurfaceBuilder {
             materials: list,
             images,
             space: Space::GLTF,
+            ..Surface::default()
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct Track {
 pub struct Motion {
     /// Its name; may be empty.
     pub name: String,
+    /// Whether that is the file's.
+    pub is_named: bool,
     /// Its channels.
     pub tracks: Vec<Track>,
     /// Added to times gives those of the source.
@@ -46,7 +48,10 @@ impl Motion {
     pub fn read(document: &Document, index: usize, animation: &Animation) -> Result<Self, IoError> {
         let mut tracks = Vec::new();
         for (c, channel) in animation.channels.iter().enumerate() {
-            let what = format!("animation {index}, channel {c}");
+            let what = match &animation.name {
+                Some(name) => format!("animation {index} ({name:?}), channel {c}"),
+                None => format!("animation {index}, channel {c}"),
+            };
             let sampler = animation.samplers.get(channel.sampler.value());
             let sampler = sampler.ok_or_else(|| document.malformed(format!("{what} has no sampler")))?;
             let node = channel.target.node.value();
@@ -72,7 +77,8 @@ impl Motion {
         }
         let moved: Option<AnimationExtras> = extras::unpack(&animation.extras);
         let start_secs = moved.map(|m| m.start_secs).filter(|s| s.is_finite()).unwrap_or(0.0);
-        Ok(Self { name: animation.name.clone().unwrap_or_default(), tracks, start_secs })
+        let name = animation.name.clone().unwrap_or_default();
+        Ok(Self { is_named: !name.is_empty(), name, tracks, start_secs })
     }
 
     /// Times to sample at: the union of all keys, or `fps` from the first key to the last.

@@ -14,6 +14,7 @@ mod lods;
 pub mod material;
 mod mesh;
 mod pieces;
+mod scene;
 mod skins;
 mod split;
 
@@ -45,7 +46,7 @@ use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
 use crate::shapes::within_unit_weights;
-use crate::{IoError, atomic, texture};
+use crate::{IoError, atomic, texture, warning};
 
 pub use self::lods::{LodMesh, save_lods};
 pub use self::pieces::save_pieces;
@@ -121,15 +122,25 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
-    let skinned = write_skinned(&mut builder, rig, layers, shapes, origin).map_err(unsupported)?;
-    write_scene(&mut builder, vec![skinned.tree.root, skinned.mesh]);
+    let is_scene = !rig.surface.parts.is_empty() && matches!(layers, Layers::None);
+    if !is_scene && !rig.surface.parts.is_empty() {
+        warning::left_out(path, "the meshes of the scene: a rig with layers is written as one mesh");
+    }
+    let skinned = match is_scene {
+        true => scene::write_scene_of(&mut builder, rig, shapes, origin),
+        false => write_skinned(&mut builder, rig, layers, shapes, origin),
+    };
+    let skinned = skinned.map_err(unsupported)?;
+    write_scene(&mut builder, skinned.roots.clone());
     for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
         let mut animation = AnimationBuilder::of_clip(&mut builder, clip).map_err(unsupported)?;
         skinned.tree.write_clip(&mut builder, &mut animation, &skinned.plan, c, true);
         if !shapes.is_empty() {
-            let weights = (0..clip.frame_count()).flat_map(|t| shapes.iter().map(move |shape| [shape.weights[c][t]]));
-            let weights: Vec<[f32; 1]> = weights.collect();
-            animation.channel(&mut builder, skinned.mesh, Property::MorphTargetWeights, &weights, false);
+            for (mesh, own) in skinned.meshes.iter().filter(|(_, own)| !own.is_empty()) {
+                let weights = (0..clip.frame_count()).flat_map(|t| own.iter().map(move |&s| [shapes[s].weights[c][t]]));
+                let weights: Vec<[f32; 1]> = weights.collect();
+                animation.channel(&mut builder, *mesh, Property::MorphTargetWeights, &weights, false);
+            }
         }
         animation.finish(&mut builder);
     }
@@ -146,12 +157,14 @@ fn check_influences(influences: usize) -> Result<(), String> {
     ))
 }
 
-/// A skinned mesh with its joints.
+/// Skinned meshes with their joints.
 struct Skinned {
     plan: Joints,
     tree: Tree,
-    /// Node of the mesh.
-    mesh: Index<Node>,
+    /// Nodes of the skinned meshes, each with the shapes that it has.
+    meshes: Vec<(Index<Node>, Vec<usize>)>,
+    /// Nodes at the top of the scene.
+    roots: Vec<Index<Node>>,
 }
 
 /// Writes the mesh of a rig, its joints and its skin; `rig` and `shapes` are in glTF's axes, relative to `origin`.
@@ -190,7 +203,8 @@ fn write_skinned(
     }
     let node = Node { mesh: Some(mesh), skin: Some(skin), name: name(&rig.name), ..Node::default() };
     let mesh = builder.root.push(node);
-    Ok(Skinned { plan, tree, mesh })
+    let roots = vec![tree.root, mesh];
+    Ok(Skinned { plan, tree, meshes: vec![(mesh, (0..shapes.len()).collect())], roots })
 }
 
 /// In glTF's axes and unit; `surface.space` still has the rig's own, for the extras.
@@ -271,6 +285,11 @@ impl Tree {
 fn write_tree(builder: &mut Builder, rig: &Rig, plan: &Joints) -> Tree {
     let rig_name = if rig.name.is_empty() { "rig" } else { &rig.name };
     let root = builder.root.push(Node { name: Some(format!("{rig_name}_skeleton")), ..Node::default() });
+    write_joints(builder, rig, plan, root)
+}
+
+/// The nodes of the bones below `root`.
+fn write_joints(builder: &mut Builder, rig: &Rig, plan: &Joints, root: Index<Node>) -> Tree {
     let mut tree = Tree { root, outers: Vec::new(), joints: Vec::new() };
     for (bone, nodes) in rig.bones.iter().zip(&plan.nodes) {
         let outer = nodes.outer.as_ref().map(|motion| push_node(builder, format!("{}_stretch", bone.name), motion));

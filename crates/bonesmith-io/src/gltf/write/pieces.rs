@@ -52,7 +52,7 @@ pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
     let mut skinned = None;
     if let Some(soft) = &parts.soft {
         let soft = write_skinned(&mut builder, soft, Layers::None, &[], origin).map_err(unsupported)?;
-        roots.extend([soft.tree.root, soft.mesh]);
+        roots.extend(&soft.roots);
         skinned = Some(soft);
     }
     write_scene(&mut builder, roots);

@@ -4,6 +4,7 @@ mod binding;
 mod material;
 mod mesh;
 mod model;
+mod parts;
 mod sample;
 mod shapes;
 mod skeleton;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::transform::nearest_rotation;
-use bonesmith_core::{Bone, Clip, RawFrame, RawSequence, Rig, SparseWeights};
+use bonesmith_core::{Bone, Clip, ModelRef, RawFrame, RawSequence, Rig, SparseWeights};
 use glam::{DAffine3, DVec3};
 
 use self::model::Model;
@@ -67,7 +68,17 @@ fn warn_of_shapes(model: &Model) {
 /// Bakes everything that moves to positions in the world.
 pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
     let stage = Stage::open(path)?;
-    let model = Model::read(&stage, options.mesh.as_deref())?;
+    let mut model = Model::read(&stage, options.mesh.as_deref())?;
+    // Several animations are those of joints alone.
+    let several = model.skeletons.iter().any(|skeleton| skeleton.animations.len() > 1);
+    if several && !shapes::has_shapes(&model) && model.parts.iter().all(|part| part.mesh.points.samples.is_empty()) {
+        let rig = to_rig(&mut model, options.fps, false)?;
+        let frames = rig.clips.iter().map(Clip::frame_count).sum::<usize>();
+        check_positions(&stage, frames, rig.vertex_count())?;
+        if let Some(raw) = ModelRef::from(&rig).baked(None) {
+            return Ok(RawSequence { fps: options.fps.unwrap_or(0.0), ..raw });
+        }
+    }
     to_sequence(model, options.fps)
 }
 
@@ -97,6 +108,14 @@ pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoEr
     Ok(face.finish(model.name, model.surface))
 }
 
+fn check_positions(stage: &Stage, frames: usize, vertices: usize) -> Result<(), IoError> {
+    match frames.saturating_mul(vertices) > MAX_POSITIONS {
+        true => Err(stage
+            .unsupported(format!("{frames} frames of {vertices} vertices are too many; use fewer frames per second"))),
+        false => Ok(()),
+    }
+}
+
 /// Meshes that the stage shows.
 pub fn list_meshes(path: &Path) -> Result<Vec<MeshEntry>, IoError> {
     model::list(&Stage::open(path)?)
@@ -106,10 +125,7 @@ fn to_sequence(model: Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
     let stage = model.stage;
     let mut times = sample::times(model.keys(), fps, model.codes_per_sec).map_err(|why| stage.unsupported(why))?;
     let (frames, vertices) = (times.len(), model.rest.len());
-    if frames.saturating_mul(vertices) > MAX_POSITIONS {
-        let what = format!("{frames} frames of {vertices} vertices are too many; use fewer frames per second");
-        return Err(stage.unsupported(what));
-    }
+    check_positions(stage, frames, vertices)?;
     let moves = !times.is_empty();
     if !moves {
         times.push(0.0);

@@ -6,7 +6,7 @@
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::mesh::surface::CornerAttribute;
-use bonesmith_core::{Space, SparseWeights, Surface, UpAxis};
+use bonesmith_core::{Part as ScenePart, Space, SparseWeights, Surface, UpAxis};
 use glam::{DAffine3, DVec3, Vec3};
 
 use crate::usd::extras::{self, MeshExtras};
@@ -16,6 +16,7 @@ use crate::{IoError, MeshEntry, warning};
 use super::binding::{Binding, Shape, inherited, read_shapes};
 use super::material::Materials;
 use super::mesh::Mesh;
+use super::parts::{self, Found};
 use super::skeleton::Skeleton;
 use super::surface::SurfaceBuilder;
 
@@ -120,6 +121,17 @@ fn meshes(stage: &Stage, only: Option<&str>) -> Result<Vec<usize>, IoError> {
     Ok(all)
 }
 
+/// Meshes in the order in which our own files number them, else as they are.
+fn in_scene_order(stage: &Stage, prims: &[usize]) -> Vec<usize> {
+    let number = |&prim: &usize| Some(extras::unpack::<MeshExtras>(stage, prim)?.part?.number);
+    let numbers: Option<Vec<usize>> = prims.iter().map(number).collect();
+    let mut order: Vec<usize> = (0..prims.len()).collect();
+    if let Some(numbers) = numbers {
+        order.sort_by_key(|&at| numbers[at]);
+    }
+    order.into_iter().map(|at| prims[at]).collect()
+}
+
 /// Geometry that is no mesh.
 fn warn_of_other_geometry(stage: &Stage) {
     let others = stage.prims.iter().filter(|prim| OTHER_GEOMETRY.contains(&prim.type_name.as_str()));
@@ -181,8 +193,9 @@ impl<'a> Model<'a> {
         };
         let mut surface = SurfaceBuilder::default();
         let mut materials = Materials::default();
-        for &prim in &prims {
-            model.add(prim, &mut surface, &mut materials)?;
+        let mut found = Vec::new();
+        for &prim in &in_scene_order(stage, &prims) {
+            found.extend(model.add(prim, &mut surface, &mut materials)?);
         }
         if model.rest.is_empty() {
             return Err(stage.unsupported("its meshes have no points"));
@@ -191,6 +204,13 @@ impl<'a> Model<'a> {
         model.surface = surface.finish(stage, materials);
         warn_of_other_geometry(stage);
         model.surface.space = space(stage);
+        let skeletons: Vec<usize> = model.skeletons.iter().map(|skeleton| skeleton.prim).collect();
+        let first = found.first().map(|one| one.prim);
+        model.surface.parts = parts::scene(stage, found, &skeletons)?;
+        if let (false, Some(prim)) = (model.surface.parts.is_empty(), first) {
+            let own = extras::unpack::<MeshExtras>(stage, prim).filter(|own| own.part.is_some());
+            own.into_iter().for_each(|own| model.restore(MeshExtras { name: None, ..own }));
+        }
         if let [prim] = prims.as_slice() {
             model.name = stage.display_name(*prim);
             if let Some(own) = extras::unpack::<MeshExtras>(stage, *prim) {
@@ -200,9 +220,14 @@ impl<'a> Model<'a> {
         Ok(model)
     }
 
-    fn add(&mut self, prim: usize, surface: &mut SurfaceBuilder, materials: &mut Materials) -> Result<(), IoError> {
+    fn add(
+        &mut self,
+        prim: usize,
+        surface: &mut SurfaceBuilder,
+        materials: &mut Materials,
+    ) -> Result<Option<Found>, IoError> {
         let stage = self.stage;
-        let Some(mut mesh) = Mesh::read(stage, prim)? else { return Ok(()) };
+        let Some(mut mesh) = Mesh::read(stage, prim)? else { return Ok(None) };
         let points = mesh.positions(None)?;
         let (first, count) = (self.rest.len(), points.len());
         if first + count > MAX_VERTICES {
@@ -225,9 +250,20 @@ impl<'a> Model<'a> {
             }
         }
         let faces = materials.of_faces(stage, prim, mesh.sizes.len(), &uv_names)?;
+        let own_names = extras::unpack::<MeshExtras>(stage, prim).map(|own| own.uv_names);
+        let part = ScenePart {
+            node: 0,
+            mesh: String::new(),
+            vertices: count,
+            faces: mesh.sizes.len(),
+            uv_sets: own_names.filter(|names| names.len() == uv_names.len()).unwrap_or(uv_names),
+            colors: mesh.colors.is_some(),
+            still: false,
+            instance_of: None,
+        };
         surface.add(&mut mesh, faces, first as u32, world.matrix3);
         self.parts.push(Part { mesh, count, binding, loose_shapes });
-        Ok(())
+        Ok(Some(Found { prim, part }))
     }
 
     fn binding(&mut self, mesh: &Mesh, vertices: usize) -> Result<Bound, IoError> {

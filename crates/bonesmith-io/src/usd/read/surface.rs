@@ -70,7 +70,7 @@ impl SurfaceBuilder {
             face_materials,
             materials: list,
             images,
-            space: Default::default(),
+            ..Surface::default()
         }
     }
 }

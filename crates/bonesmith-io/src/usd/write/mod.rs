@@ -9,6 +9,7 @@
 pub mod doc;
 mod names;
 mod pieces;
+mod scene;
 mod skeleton;
 mod surface;
 
@@ -24,7 +25,7 @@ use self::names::Names;
 use self::surface::{Normals, Picture, bind, extent, materials, mesh_prim, pictures};
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
-use crate::{BlendShape, IoError, atomic, texture};
+use crate::{BlendShape, IoError, atomic, texture, warning};
 
 pub use self::pieces::save_pieces;
 
@@ -47,9 +48,14 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice()));
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
+    let is_scene = !rig.surface.parts.is_empty();
+    if is_scene && !shapes.is_empty() {
+        warning::left_out(path, "the meshes of the scene: a rig with shapes is written as one mesh");
+    }
+    let meshes = (is_scene && shapes.is_empty()).then(|| scene::Meshes::new(rig, origin));
     let root_name = Names::default().unique(&rig.name, "rig");
     let (materials, scope) = materials(&format!("/{root_name}"), &rig.surface, &pictures);
-    let mut root = skeleton::root_prim(rig, shapes, &clock, "", root_name, &materials).map_err(unsupported)?;
+    let mut root = skeleton::root_prim(rig, meshes.as_ref(), shapes, &clock, "", root_name, &materials).map_err(unsupported)?;
     root.children.extend(scope);
     let root = at_origin(root, origin);
     let times = rig.clips.first().map(|clip| clip.times_secs.as_slice()).unwrap_or_default();

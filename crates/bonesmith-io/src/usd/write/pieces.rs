@@ -70,7 +70,7 @@ pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
     }
     if let Some(soft) = &parts.soft {
         let name = siblings.unique(&format!("{root_name}_soft"), "soft");
-        let soft = skeleton::root_prim(soft, &[], &clock, &root_path, name, &materials).map_err(unsupported)?;
+        let soft = skeleton::root_prim(soft, None, &[], &clock, &root_path, name, &materials).map_err(unsupported)?;
         root.children.push(soft);
     }
     root.children.extend(scope);

@@ -1,11 +1,12 @@
 //! A rig as a `SkelRoot`: skeleton, animations, skinned mesh, blend shapes.
 
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{Clip, Rig};
+use bonesmith_core::{Clip, Rig, SparseWeights};
 use glam::{DAffine3, DMat4};
 
 use super::doc::{Prim, Property, Value};
 use super::names::Names;
+use super::scene::Meshes;
 use super::surface::{Materials, Normals, bind, mesh_prim, set_extras};
 use super::{Clock, rows};
 use crate::BlendShape;
@@ -45,6 +46,7 @@ pub fn check_shapes(rig: &Rig, shapes: &[BlendShape]) -> Result<(), String> {
 /// The prim that holds all of a rig but its materials: `root_name` below `above` (a path, empty for the top).
 pub fn root_prim<'a>(
     rig: &'a Rig,
+    scene: Option<&'a Meshes>,
     shapes: &[BlendShape],
     clock: &Clock,
     above: &str,
@@ -74,6 +76,12 @@ pub fn root_prim<'a>(
     }
     let bound = animations.first().map(|prim| format!("{root_path}/{}", prim.name));
     let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
+    if let Some(scene) = scene {
+        let mut root = Prim::new("SkelRoot", root_name);
+        root.children.extend(animations);
+        root.children.extend(scene.prims(rig, &root_path, skeleton, &joint_of_bone, siblings, materials));
+        return Ok(root);
+    }
     let mesh =
         skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, materials);
     let mut root = Prim::new("SkelRoot", root_name);
@@ -211,25 +219,11 @@ fn skinned_mesh<'a>(
     shape_names: &[String],
     materials: &Materials,
 ) -> Prim<'a> {
-    let slots = rig.weights.max_influences().max(1);
-    let (mut indices, mut weights) = (Vec::new(), Vec::new());
-    for i in 0..rig.vertex_count() {
-        let own = rig.weights.of(i).map(|(j, w)| (joint_of_bone[j] as i32, w));
-        for (joint, weight) in own.chain(std::iter::repeat((0, 0.0))).take(slots) {
-            indices.push(joint);
-            weights.push(weight);
-        }
-    }
-    let per_vertex =
-        |property: Property<'a>| property.interpolated("vertex").meta("elementSize", Value::Int(slots as i32));
     let mut apis = vec!["SkelBindingAPI".to_owned()];
     let path = format!("{root}/{name}");
     let mut mesh = mesh_prim(name, &rig.name, &rig.surface, &rig.rest, Normals::Shown)
-        .with(Property::of("point3f[]", "points", Value::Points(&rig.rest)))
-        .with(per_vertex(Property::of("int[]", "primvars:skel:jointIndices", Value::Ints(indices))))
-        .with(per_vertex(Property::of("float[]", "primvars:skel:jointWeights", Value::Floats(weights))))
-        .with(Property::of("matrix4d", "primvars:skel:geomBindTransform", Value::Matrix(rows_of(DAffine3::IDENTITY))))
-        .with(Property::rel("skel:skeleton", format!("{root}/{skeleton}")));
+        .with(Property::of("point3f[]", "points", Value::Points(&rig.rest)));
+    mesh = hung(mesh, &rig.weights, joint_of_bone, format!("{root}/{skeleton}"));
     if !shapes.is_empty() {
         mesh = mesh.with(Property::uniform("token[]", "skel:blendShapes", Value::Tokens(shape_names.to_vec())));
         let targets = shape_names.iter().map(|name| format!("{path}/{name}")).collect();
@@ -240,6 +234,25 @@ fn skinned_mesh<'a>(
         mesh.children.push(shape_prim(shape, name));
     }
     mesh
+}
+
+/// A mesh with weights on the joints of a skeleton (a path).
+pub fn hung<'a>(mesh: Prim<'a>, all: &SparseWeights, joint_of_bone: &[usize], skeleton: String) -> Prim<'a> {
+    let slots = all.max_influences().max(1);
+    let (mut indices, mut weights) = (Vec::new(), Vec::new());
+    for i in 0..all.vertex_count() {
+        let own = all.of(i).map(|(j, w)| (joint_of_bone[j] as i32, w));
+        for (joint, weight) in own.chain(std::iter::repeat((0, 0.0))).take(slots) {
+            indices.push(joint);
+            weights.push(weight);
+        }
+    }
+    let per_vertex =
+        |property: Property<'a>| property.interpolated("vertex").meta("elementSize", Value::Int(slots as i32));
+    mesh.with(per_vertex(Property::of("int[]", "primvars:skel:jointIndices", Value::Ints(indices))))
+        .with(per_vertex(Property::of("float[]", "primvars:skel:jointWeights", Value::Floats(weights))))
+        .with(Property::of("matrix4d", "primvars:skel:geomBindTransform", Value::Matrix(rows_of(DAffine3::IDENTITY))))
+        .with(Property::rel("skel:skeleton", skeleton))
 }
 
 /// Offsets of the vertices that the shape moves.
@@ -253,6 +266,6 @@ fn shape_prim<'a>(shape: &BlendShape, name: &str) -> Prim<'a> {
 }
 
 /// USD has row vectors: our columns are its rows.
-fn rows_of(m: DAffine3) -> [f64; 16] {
+pub fn rows_of(m: DAffine3) -> [f64; 16] {
     DMat4::from(m).to_cols_array()
 }

@@ -62,6 +62,7 @@ pub fn mesh_prim<'a>(prim_name: String, name: &str, surface: &'a Surface, rest: 
         unknown_unit: surface.space.metres_per_unit.is_none(),
         materials: Vec::new(),
         images: Vec::new(),
+        part: None,
     };
     if !name.is_empty() && prim.name != name {
         prim = prim.meta("displayName", Value::Text(name.to_owned()));
@@ -193,7 +194,8 @@ pub fn bind<'a>(mut mesh: Prim<'a>, surface: &Surface, materials: &Materials, ap
     mesh
 }
 
-fn own_extras(prim: &Prim) -> Option<MeshExtras> {
+/// The extras of a mesh.
+pub fn own_extras(prim: &Prim) -> Option<MeshExtras> {
     prim.metadata.iter().find_map(|(_, value)| match value {
         Value::Dictionary(entries) => serde_json::from_str(&entries.first()?.1).ok(),
         _ => None,

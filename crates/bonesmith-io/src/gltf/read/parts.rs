@@ -1,0 +1,94 @@
+//! The meshes of a scene and the nodes above them, kept beside the merged mesh.
+
+use std::collections::HashMap;
+
+use bonesmith_core::{Part, PartNode, Parts};
+use glam::DAffine3;
+
+use super::document::Document;
+use super::model::Instance;
+use super::scene::Scene;
+
+/// The scene of a file in the making.
+pub struct PartsBuilder<'a> {
+    document: &'a Document,
+    scene: &'a Scene,
+    worlds: &'a [DAffine3],
+    parts: Parts,
+    /// Place of the file's nodes in `parts`.
+    places: HashMap<usize, usize>,
+    /// First part of the file's meshes.
+    firsts: HashMap<usize, usize>,
+    /// [nodes] whether a skin has it as a joint: the bones of the file, which are no part of the scene.
+    is_joint: Vec<bool>,
+    /// Nodes above the joints of the skins in use.
+    armatures: Vec<Option<usize>>,
+}
+
+impl<'a> PartsBuilder<'a> {
+    /// `worlds` are the places of all nodes at rest.
+    pub fn new(document: &'a Document, scene: &'a Scene, worlds: &'a [DAffine3]) -> Self {
+        let mut is_joint = vec![false; document.root.nodes.len()];
+        for joint in document.root.skins.iter().flat_map(|skin| &skin.joints) {
+            if let Some(is_joint) = is_joint.get_mut(joint.value()) {
+                *is_joint = true;
+            }
+        }
+        let (places, firsts) = (HashMap::new(), HashMap::new());
+        let (parts, armatures) = (Parts::default(), Vec::new());
+        Self { document, scene, worlds, parts, places, firsts, is_joint, armatures }
+    }
+
+    /// Adds a mesh.
+    pub fn add(&mut self, instance: &Instance) {
+        let Instance { node, index, mesh, joints, skinned } = instance;
+        let at = self.parts.meshes.len();
+        let first = *self.firsts.entry(*index).or_insert(at);
+        let node = self.place(*node).unwrap_or_default();
+        self.parts.meshes.push(Part {
+            node,
+            mesh: mesh.name.clone(),
+            vertices: mesh.positions.len(),
+            faces: mesh.face_sizes.len(),
+            uv_sets: (0..mesh.uvs.len()).map(|set| format!("TEXCOORD_{set}")).collect(),
+            colors: mesh.colors.is_some(),
+            still: false,
+            instance_of: (first < at).then_some(first),
+        });
+        if *skinned {
+            for (joint, _) in joints {
+                let above = self.scene.ancestry(*joint).find(|&n| !self.is_joint[n]);
+                if !self.armatures.contains(&above) {
+                    self.armatures.push(above);
+                }
+            }
+        }
+    }
+
+    /// A node with all above it that are no bones.
+    fn place(&mut self, node: usize) -> Option<usize> {
+        let above = self.scene.ancestry(node).enumerate().filter(|&(up, n)| up == 0 || !self.is_joint[n]);
+        let new: Vec<usize> = above.map(|(_, n)| n).take_while(|n| !self.places.contains_key(n)).collect();
+        let known = self.scene.ancestry(node).find_map(|n| self.places.get(&n).copied());
+        new.into_iter().rev().fold(known, |parent, n| {
+            let name = self.document.root.nodes[n].name.clone().unwrap_or_default();
+            self.parts.nodes.push(PartNode { name, parent, world_from_node: self.worlds[n] });
+            self.places.insert(n, self.parts.nodes.len() - 1);
+            Some(self.parts.nodes.len() - 1)
+        })
+    }
+
+    /// All of it; nothing where the file has one mesh only.
+    pub fn finish(mut self) -> Parts {
+        if self.parts.meshes.len() < 2 {
+            return Parts::default();
+        }
+        // The node that holds the bones, if it is one for all.
+        if let [Some(node)] = self.armatures[..]
+            && self.document.root.nodes[node].mesh.is_none()
+        {
+            self.parts.skeleton = self.place(node);
+        }
+        self.parts
+    }
+}

@@ -1,0 +1,137 @@
+//! The meshes of a scene as they were: a prim each, below the prims they hung on; those that move are bound to one skeleton.
+
+use bonesmith_core::Rig;
+use glam::{DAffine3, DVec3};
+
+use super::doc::{Prim, Property, Value};
+use super::names::Names;
+use super::skeleton::{hung, rows_of};
+use super::surface::{Materials, Normals, bind, mesh_prim, own_extras, set_extras};
+use crate::parts::{PartMesh, Places, meshes_of, to_node};
+use crate::usd::extras::{MeshExtras, PartExtras};
+
+/// The meshes of a rig's scene.
+pub struct Meshes {
+    meshes: Vec<PartMesh>,
+    places: Places,
+}
+
+impl Meshes {
+    /// Of a rig all of which was moved by the negative `origin`, and is below a prim at it.
+    pub fn new(rig: &Rig, origin: Option<DVec3>) -> Self {
+        let mut meshes = meshes_of(rig);
+        let places = match origin {
+            None => Places::new(rig, None, true),
+            Some(origin) => {
+                let mut moved = rig.clone();
+                let surface = std::sync::Arc::make_mut(&mut moved.surface);
+                let there = DAffine3::from_translation(-origin);
+                surface.parts.nodes.iter_mut().for_each(|node| node.world_from_node = there * node.world_from_node);
+                Places::new(&moved, None, true)
+            }
+        };
+        for (mesh, place) in meshes.iter_mut().zip(&places.still) {
+            if let Some(place) = place {
+                to_node(&mut mesh.rest, &mut mesh.surface, *place);
+            }
+        }
+        Self { meshes, places }
+    }
+
+    /// The prims of the scene below `root` (a path); the skeleton is among them.
+    pub fn prims<'a>(
+        &'a self,
+        rig: &Rig,
+        root: &str,
+        skeleton: Prim<'a>,
+        joint_of_bone: &[usize],
+        siblings: Names,
+        materials: &Materials,
+    ) -> Vec<Prim<'a>> {
+        let parts = &rig.surface.parts;
+        let mut mesh_of = vec![None; parts.nodes.len()];
+        parts.meshes.iter().enumerate().for_each(|(at, part)| mesh_of[part.node] = Some(at));
+        let mut top = siblings;
+        let mut below: Vec<Names> = parts.nodes.iter().map(|_| Names::default()).collect();
+        let (mut names, mut paths): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        let skeleton_path = |paths: &[String]| match parts.skeleton {
+            Some(node) => format!("{}/{}", paths[node], skeleton.name),
+            None => format!("{root}/{}", skeleton.name),
+        };
+        if let Some(node) = parts.skeleton {
+            below[node].unique(&skeleton.name, "skeleton");
+        }
+        for (n, node) in parts.nodes.iter().enumerate() {
+            let shown = mesh_of[n].map_or(node.name.as_str(), |at| parts.name(&parts.meshes[at]));
+            let name = node.parent.map_or(&mut top, |parent| &mut below[parent]).unique(shown, "node");
+            let above = node.parent.map_or(root, |parent| paths[parent].as_str());
+            paths.push(format!("{above}/{name}"));
+            names.push(name);
+        }
+        let skeleton_path = skeleton_path(&paths);
+        let mut children: Vec<Vec<Prim<'a>>> = parts.nodes.iter().map(|_| Vec::new()).collect();
+        let mut tops = Vec::new();
+        let mut skeleton = Some(skeleton);
+        for n in (0..parts.nodes.len()).rev() {
+            let mut prim = match mesh_of[n] {
+                Some(at) => self.mesh(rig, at, &names[n], joint_of_bone, &skeleton_path, materials),
+                None => named(Prim::new("Xform", names[n].clone()), &parts.nodes[n].name),
+            };
+            prim = placed(prim, self.places.locals[n]);
+            if parts.skeleton == Some(n) {
+                prim.children.extend(skeleton.take());
+            }
+            prim.children.extend(std::mem::take(&mut children[n]).into_iter().rev());
+            parts.nodes[n].parent.map_or(&mut tops, |parent| &mut children[parent]).push(prim);
+        }
+        skeleton.into_iter().chain(tops.into_iter().rev()).collect()
+    }
+
+    fn mesh<'a>(
+        &'a self,
+        rig: &Rig,
+        at: usize,
+        name: &str,
+        joint_of_bone: &[usize],
+        skeleton: &str,
+        materials: &Materials,
+    ) -> Prim<'a> {
+        let (part, own) = (&rig.surface.parts.meshes[at], &self.meshes[at]);
+        let shown = rig.surface.parts.name(part);
+        let mut mesh = mesh_prim(name.to_owned(), shown, &own.surface, &own.rest, Normals::Shown)
+            .with(Property::of("point3f[]", "points", Value::Points(&own.rest)));
+        let mut apis = Vec::new();
+        if self.places.still[at].is_none() {
+            apis.push("SkelBindingAPI".to_owned());
+            mesh = hung(mesh, &own.weights, joint_of_bone, skeleton.to_owned());
+        }
+        mesh = bind(mesh, &own.surface, materials, &mut apis);
+        if !apis.is_empty() {
+            mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
+        }
+        let number = PartExtras { number: at, mesh: part.mesh.clone() };
+        match own_extras(&mesh) {
+            Some(extras) => set_extras(mesh, &MeshExtras { part: Some(number), ..extras }),
+            None => mesh,
+        }
+    }
+}
+
+/// With the source's own name, where the prim's is another.
+fn named<'a>(prim: Prim<'a>, shown: &str) -> Prim<'a> {
+    match shown.is_empty() || prim.name == shown {
+        true => prim,
+        false => prim.meta("displayName", Value::Text(shown.to_owned())),
+    }
+}
+
+fn placed(prim: Prim<'_>, local: DAffine3) -> Prim<'_> {
+    if local == DAffine3::IDENTITY {
+        return prim;
+    }
+    prim.with(Property::of("matrix4d", "xformOp:transform", Value::Matrix(rows_of(local)))).with(Property::uniform(
+        "token[]",
+        "xformOpOrder",
+        Value::Tokens(vec!["xformOp:transform".into()]),
+    ))
+}

@@ -1,0 +1,75 @@
+//! Scenes of several meshes and clips: what is written is what comes back, in every format that holds them.
+
+mod common;
+
+use bonesmith_core::{MeshSequence, Model, Rig};
+use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig, save_sequence};
+use common::{farthest, outline, scene};
+
+fn written(rig: &Rig, name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    save_rig(rig, &path).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn meshes_nodes_materials_and_clips_come_back() {
+    let rig = scene();
+    for name in ["scene.glb", "scene.gltf", "scene.npz"] {
+        let (_folder, path) = written(&rig, name);
+        let back = load_rig(&path).unwrap();
+        assert_eq!(outline(&back.surface), outline(&rig.surface), "{name}");
+        assert!(farthest(&rig, &back) < 1e-5, "{name}: {}", farthest(&rig, &back));
+        let skeleton = back.surface.parts.skeleton.map(|node| back.surface.parts.nodes[node].name.as_str());
+        assert_eq!(skeleton, Some("actor"), "{name}");
+        let floor = back.surface.parts.nodes.iter().find(|node| node.name == "floor").unwrap();
+        assert!(floor.world_from_node.abs_diff_eq(rig.surface.parts.nodes[5].world_from_node, 1e-6), "{name}");
+        // Once more changes nothing.
+        let (_folder, again) = written(&back, name);
+        assert_eq!(outline(&load_rig(&again).unwrap().surface), outline(&rig.surface), "{name}");
+    }
+}
+
+#[test]
+fn a_mesh_that_stands_still_has_no_skin() {
+    let (_folder, path) = written(&scene(), "scene.gltf");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let node = |name: &str| json["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name).unwrap();
+    assert!(node("body")["skin"].is_u64() && node("hat")["skin"].is_u64());
+    assert!(node("floor")["skin"].is_null() && node("floor")["mesh"].is_u64());
+    let mesh = &json["meshes"][node("floor")["mesh"].as_u64().unwrap() as usize];
+    assert_eq!(mesh["name"], "floor_mesh");
+    assert!(mesh["primitives"][0]["attributes"]["TEXCOORD_0"].is_null());
+    assert_eq!(json["skins"].as_array().unwrap().len(), 1);
+}
+
+/// Two nodes that show one mesh do so again, as long as neither moves.
+#[test]
+fn instances_stay_instances() {
+    let mut rig = scene();
+    let surface = std::sync::Arc::make_mut(&mut rig.surface);
+    for part in &mut surface.parts.meshes[..2] {
+        (part.still, part.mesh, part.uv_sets, part.colors) = (true, "one".into(), Vec::new(), false);
+    }
+    surface.parts.meshes[1].instance_of = Some(0);
+    let (_folder, path) = written(&rig, "scene.gltf");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(json["meshes"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn baked_clips_keep_names_and_times() {
+    let (folder, path) = written(&scene(), "scene.glb");
+    let raw = load_sequence(&[path], &LoadOptions::default()).unwrap();
+    let clips: Vec<_> = raw.clips.iter().map(|clip| (clip.name.as_str(), clip.frames.clone())).collect();
+    assert_eq!(clips, [("walk", 0..4), ("wave", 4..7)]);
+    assert_eq!(raw.clips[1].times_secs, [0.0, 1.0 / 30.0, 2.0 / 30.0]);
+    let sequence = MeshSequence::try_from(raw).unwrap();
+    assert_eq!(sequence.still_meshes(), [false, false, true]);
+    let copy = folder.path().join("copy.npz");
+    save_sequence(&sequence, &copy).unwrap();
+    let Model::Sequence(back) = load_model(&[copy], &LoadOptions::default()).unwrap() else { panic!("no sequence") };
+    assert_eq!(back.clips(), sequence.clips());
+    assert_eq!(back.surface(), sequence.surface());
+}

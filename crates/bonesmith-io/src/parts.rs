@@ -1,10 +1,12 @@
 //! A merged mesh as the meshes of its scene, for formats with nodes.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{Part, Parts, Rig, SparseWeights, Surface};
+use bonesmith_core::{Bone, Clip, Part, Parts, Rig, SparseWeights, Surface};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use crate::merge::{turned, turned_tangent};
@@ -37,10 +39,7 @@ impl Places {
     /// Nodes that would shear are in no place of their own unless `shear` is possible.
     pub fn new(rig: &Rig, origin: Option<DVec3>, shear: bool) -> Self {
         let parts = &rig.surface.parts;
-        let unmoved = unmoved_bones(rig);
-        let rests = |mut vertices: Range<usize>| vertices.all(|i| rig.weights.of(i).all(|(j, _)| unmoved[j]));
-        let rests = parts.ranges().map(|(part, vertices, _)| part.still || rests(vertices)).collect();
-        Self::of(parts, rests, DAffine3::from_translation(origin.unwrap_or(DVec3::ZERO)), shear)
+        Self::of(parts, still_meshes(rig), DAffine3::from_translation(origin.unwrap_or(DVec3::ZERO)), shear)
     }
 
     /// Of meshes of which some rest; `base` is where the skeleton is.
@@ -76,6 +75,55 @@ impl Places {
         let instance_of = parts.meshes.iter().enumerate().map(instance).collect();
         Self { locals, still, instance_of }
     }
+}
+
+/// [meshes] whether each rests in every clip.
+fn still_meshes(rig: &Rig) -> Vec<bool> {
+    let unmoved = unmoved_bones(rig);
+    let rests = |mut vertices: Range<usize>| vertices.all(|i| rig.weights.of(i).all(|(j, _)| unmoved[j]));
+    rig.surface.parts.ranges().map(|(part, vertices, _)| part.still || rests(vertices)).collect()
+}
+
+/// A scene without the bones that meshes which do not move had for themselves: those are written without a skin.
+pub(crate) fn without_still_bones(rig: &Rig) -> Cow<'_, Rig> {
+    let still = still_meshes(rig);
+    let (mut of_moving, mut of_still) = (vec![false; rig.bone_count()], vec![false; rig.bone_count()]);
+    for ((_, vertices, _), &still) in rig.surface.parts.ranges().zip(&still) {
+        let users = if still { &mut of_still } else { &mut of_moving };
+        vertices.for_each(|i| rig.weights.of(i).for_each(|(j, _)| users[j] = true));
+    }
+    rig.bones.iter().filter_map(|bone| bone.parent).for_each(|parent| of_moving[parent] = true);
+    let kept: Vec<usize> = (0..rig.bone_count()).filter(|&j| of_moving[j] || !of_still[j]).collect();
+    if kept.len() == rig.bone_count() || kept.is_empty() {
+        return Cow::Borrowed(rig);
+    }
+    let mut place = vec![0; rig.bone_count()];
+    kept.iter().enumerate().for_each(|(at, &j)| place[j] = at);
+    let all: Vec<u32> = (0..rig.vertex_count() as u32).collect();
+    let mut weights = of_vertices(&rig.weights, &all, |j| place[j]);
+    let mut surface = Surface::clone(&rig.surface);
+    for (((_, vertices, _), part), _) in
+        rig.surface.parts.ranges().zip(&mut surface.parts.meshes).zip(&still).filter(|(_, still)| **still)
+    {
+        part.still = true;
+        vertices.for_each(|i| weights.set(i, &[(0, 1.0)]));
+    }
+    let bone = |&j: &usize| Bone { parent: rig.bones[j].parent.map(|p| place[p]), ..rig.bones[j].clone() };
+    let clip = |clip: &Clip| Clip {
+        name: clip.name.clone(),
+        times_secs: clip.times_secs.clone(),
+        posed_from_rest: (0..clip.frame_count()).flat_map(|t| kept.iter().map(move |&j| clip.frame(t)[j])).collect(),
+    };
+    Cow::Owned(Rig {
+        name: rig.name.clone(),
+        rest: rig.rest.clone(),
+        surface: Arc::new(surface),
+        weights,
+        bones: kept.iter().map(bone).collect(),
+        kind: rig.kind,
+        clips: rig.clips.iter().map(clip).collect(),
+        params_json: rig.params_json.clone(),
+    })
 }
 
 /// Whether two meshes have the same numbers of vertices and faces.

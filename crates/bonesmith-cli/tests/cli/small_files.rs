@@ -111,6 +111,7 @@ fn thousands_of_loose_triangles_are_refused_as_bones() {
         times_secs: (0..4).map(|t| t as f64 / 24.0).collect(),
         fps: 0.0,
         surface: Surface { topology, ..Surface::default() },
+        clips: Vec::new(),
     };
     save_sequence(&MeshSequence::try_from(raw).unwrap(), &dir.path().join("loose.npz")).unwrap();
     let line = "fit loose.npz --skeleton --skeleton-method schaefer -o out.npz";

@@ -171,7 +171,7 @@ fn seamed_surface() -> Surface {
             Material { base_color: [0.9, 0.2, 0.1, 1.0], double_sided: true, ..material("bands", Textures::default()) },
         ],
         images: vec![Image { name: "dot".into(), mime: "image/png".into(), bytes: PNG.to_vec() }],
-        space: Space::default(),
+        ..Surface::default()
     }
 }
 

@@ -28,6 +28,7 @@ use self::binary::{CREATION_TIME, FILE_ID, Properties, Record};
 use super::{EXTRAS, MAX_DEPTH};
 use crate::joints::{self, Joints};
 use crate::origin::{far_origin, moved};
+use crate::parts::without_still_bones;
 use crate::{IoError, atomic};
 
 pub use self::pieces::save_pieces;
@@ -125,6 +126,7 @@ fn records(rig: &Rig) -> io::Result<Vec<Record>> {
     let mut scene = Scene::new();
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
+    let rig = &*if rig.surface.parts.is_empty() { Cow::Borrowed(rig) } else { without_still_bones(rig) };
     let plan = plan(rig)?;
     if !rig.surface.parts.is_empty() {
         let skeleton = scene::write(&mut scene, rig, &plan, origin)?;

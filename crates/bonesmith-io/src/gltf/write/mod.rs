@@ -45,6 +45,7 @@ use super::{TIP, container};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
+use crate::parts::without_still_bones;
 use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic, texture, warning};
 
@@ -123,6 +124,7 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
     let is_scene = !rig.surface.parts.is_empty() && matches!(layers, Layers::None);
+    let rig = &*if is_scene { without_still_bones(rig) } else { Cow::Borrowed(rig) };
     if !is_scene && !rig.surface.parts.is_empty() {
         warning::left_out(path, "the meshes of the scene: a rig with layers is written as one mesh");
     }

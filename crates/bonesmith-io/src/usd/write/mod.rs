@@ -25,7 +25,8 @@ use self::names::Names;
 use self::surface::{Normals, Picture, bind, extent, materials, mesh_prim, pictures};
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
-use crate::{BlendShape, IoError, atomic, texture, warning};
+use crate::parts::without_still_bones;
+use crate::{BlendShape, IoError, atomic, texture};
 
 pub use self::pieces::save_pieces;
 
@@ -45,14 +46,12 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     skeleton::check_shapes(rig, shapes).map_err(unsupported)?;
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
+    let is_scene = !rig.surface.parts.is_empty();
+    let rig = &*if is_scene { without_still_bones(rig) } else { Cow::Borrowed(rig) };
     let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice()));
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
-    let is_scene = !rig.surface.parts.is_empty();
-    if is_scene && !shapes.is_empty() {
-        warning::left_out(path, "the meshes of the scene: a rig with shapes is written as one mesh");
-    }
-    let meshes = (is_scene && shapes.is_empty()).then(|| scene::Meshes::new(rig, origin));
+    let meshes = is_scene.then(|| scene::Meshes::new(rig, origin));
     let root_name = Names::default().unique(&rig.name, "rig");
     let (materials, scope) = materials(&format!("/{root_name}"), &rig.surface, &pictures);
     let mut root = skeleton::root_prim(rig, meshes.as_ref(), shapes, &clock, "", root_name, &materials).map_err(unsupported)?;

@@ -1,14 +1,43 @@
 //! The meshes of a scene as they were: a prim each, below the prims they hung on; those that move are bound to one skeleton.
 
 use bonesmith_core::Rig;
-use glam::{DAffine3, DVec3};
+use glam::{DAffine3, DVec3, Vec3};
 
 use super::doc::{Prim, Property, Value};
 use super::names::Names;
-use super::skeleton::{hung, rows_of};
+use super::skeleton::{hung, rows_of, shape_prim, with_shape_names};
 use super::surface::{Materials, Normals, bind, mesh_prim, own_extras, set_extras};
+use crate::BlendShape;
 use crate::parts::{PartMesh, Places, meshes_of, to_node};
 use crate::usd::extras::{MeshExtras, PartExtras};
+
+/// Names and paths of the prims of a scene.
+pub struct Layout {
+    names: Vec<String>,
+    paths: Vec<String>,
+    /// [nodes] mesh that it shows.
+    mesh_of: Vec<Option<usize>>,
+    /// The prim that holds the skeleton (a path).
+    pub home: String,
+}
+
+/// Blend shapes and the names of their prims.
+#[derive(Clone, Copy)]
+pub struct Shapes<'a> {
+    /// All of the rig.
+    pub shapes: &'a [BlendShape],
+    /// [shapes].
+    pub names: &'a [String],
+}
+
+/// What meshes hang on.
+struct Hang<'a> {
+    /// The skeleton (a path).
+    skeleton: String,
+    joint_of_bone: &'a [usize],
+    shapes: Shapes<'a>,
+    materials: &'a Materials,
+}
 
 /// The meshes of a rig's scene.
 pub struct Meshes {
@@ -38,29 +67,24 @@ impl Meshes {
         Self { meshes, places }
     }
 
-    /// The prims of the scene below `root` (a path); the skeleton is among them.
-    pub fn prims<'a>(
-        &'a self,
+    /// Names and paths of all prims below `root` (a path); `reserved` are those of the skeleton and its animations, which are beside each other.
+    pub fn layout<'n>(
+        &self,
         rig: &Rig,
         root: &str,
-        skeleton: Prim<'a>,
-        joint_of_bone: &[usize],
-        siblings: Names,
-        materials: &Materials,
-    ) -> Vec<Prim<'a>> {
+        mut top: Names,
+        reserved: impl Iterator<Item = &'n String>,
+    ) -> Layout {
         let parts = &rig.surface.parts;
+        let mut below: Vec<Names> = parts.nodes.iter().map(|_| Names::default()).collect();
+        if let Some(node) = parts.skeleton {
+            reserved.for_each(|name| {
+                below[node].unique(name, "skeleton");
+            });
+        }
         let mut mesh_of = vec![None; parts.nodes.len()];
         parts.meshes.iter().enumerate().for_each(|(at, part)| mesh_of[part.node] = Some(at));
-        let mut top = siblings;
-        let mut below: Vec<Names> = parts.nodes.iter().map(|_| Names::default()).collect();
         let (mut names, mut paths): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        let skeleton_path = |paths: &[String]| match parts.skeleton {
-            Some(node) => format!("{}/{}", paths[node], skeleton.name),
-            None => format!("{root}/{}", skeleton.name),
-        };
-        if let Some(node) = parts.skeleton {
-            below[node].unique(&skeleton.name, "skeleton");
-        }
         for (n, node) in parts.nodes.iter().enumerate() {
             let shown = mesh_of[n].map_or(node.name.as_str(), |at| parts.name(&parts.meshes[at]));
             let name = node.parent.map_or(&mut top, |parent| &mut below[parent]).unique(shown, "node");
@@ -68,47 +92,62 @@ impl Meshes {
             paths.push(format!("{above}/{name}"));
             names.push(name);
         }
-        let skeleton_path = skeleton_path(&paths);
+        let home = parts.skeleton.map_or_else(|| root.to_owned(), |node| paths[node].clone());
+        Layout { names, paths, mesh_of, home }
+    }
+
+    /// The prims of the scene; the skeleton and its animations are among them.
+    #[allow(clippy::too_many_arguments, reason = "called once, and each is plain")]
+    pub fn prims<'a>(
+        &'a self,
+        rig: &Rig,
+        layout: &Layout,
+        skeleton: Prim<'a>,
+        animations: Vec<Prim<'a>>,
+        joint_of_bone: &[usize],
+        shapes: Shapes<'_>,
+        materials: &Materials,
+    ) -> Vec<Prim<'a>> {
+        let parts = &rig.surface.parts;
+        let hang = Hang { skeleton: format!("{}/{}", layout.home, skeleton.name), joint_of_bone, shapes, materials };
         let mut children: Vec<Vec<Prim<'a>>> = parts.nodes.iter().map(|_| Vec::new()).collect();
         let mut tops = Vec::new();
-        let mut skeleton = Some(skeleton);
+        let mut moving: Vec<Prim<'a>> = std::iter::once(skeleton).chain(animations).collect();
         for n in (0..parts.nodes.len()).rev() {
-            let mut prim = match mesh_of[n] {
-                Some(at) => self.mesh(rig, at, &names[n], joint_of_bone, &skeleton_path, materials),
-                None => named(Prim::new("Xform", names[n].clone()), &parts.nodes[n].name),
+            let mut prim = match layout.mesh_of[n] {
+                Some(at) => self.mesh(rig, at, &layout.names[n], &layout.paths[n], &hang),
+                None => named(Prim::new("Xform", layout.names[n].clone()), &parts.nodes[n].name),
             };
             prim = placed(prim, self.places.locals[n]);
             if parts.skeleton == Some(n) {
-                prim.children.extend(skeleton.take());
+                prim.children.append(&mut moving);
             }
             prim.children.extend(std::mem::take(&mut children[n]).into_iter().rev());
             parts.nodes[n].parent.map_or(&mut tops, |parent| &mut children[parent]).push(prim);
         }
-        skeleton.into_iter().chain(tops.into_iter().rev()).collect()
+        moving.into_iter().chain(tops.into_iter().rev()).collect()
     }
 
-    fn mesh<'a>(
-        &'a self,
-        rig: &Rig,
-        at: usize,
-        name: &str,
-        joint_of_bone: &[usize],
-        skeleton: &str,
-        materials: &Materials,
-    ) -> Prim<'a> {
+    fn mesh<'a>(&'a self, rig: &Rig, at: usize, name: &str, path: &str, hang: &Hang<'_>) -> Prim<'a> {
         let (part, own) = (&rig.surface.parts.meshes[at], &self.meshes[at]);
         let shown = rig.surface.parts.name(part);
         let mut mesh = mesh_prim(name.to_owned(), shown, &own.surface, &own.rest, Normals::Shown)
             .with(Property::of("point3f[]", "points", Value::Points(&own.rest)));
-        let mut apis = Vec::new();
+        let (mut apis, mut shapes) = (Vec::new(), Vec::new());
         if self.places.still[at].is_none() {
             apis.push("SkelBindingAPI".to_owned());
-            mesh = hung(mesh, &own.weights, joint_of_bone, skeleton.to_owned());
+            mesh = hung(mesh, &own.weights, hang.joint_of_bone, hang.skeleton.clone());
+            let Shapes { shapes: all, names } = hang.shapes;
+            let offsets = all.iter().map(|shape| &shape.offsets[own.vertices.clone()]);
+            shapes = offsets.zip(names).filter(|(own, _)| own.iter().any(|d| *d != Vec3::ZERO)).collect();
+            let names: Vec<String> = shapes.iter().map(|(_, name)| (*name).clone()).collect();
+            mesh = with_shape_names(mesh, path, &names);
         }
-        mesh = bind(mesh, &own.surface, materials, &mut apis);
+        mesh = bind(mesh, &own.surface, hang.materials, &mut apis);
         if !apis.is_empty() {
             mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
         }
+        mesh.children.extend(shapes.into_iter().map(|(offsets, name)| shape_prim(offsets, name)));
         let number = PartExtras { number: at, mesh: part.mesh.clone() };
         match own_extras(&mesh) {
             Some(extras) => set_extras(mesh, &MeshExtras { part: Some(number), ..extras }),

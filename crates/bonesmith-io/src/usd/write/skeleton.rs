@@ -6,7 +6,7 @@ use glam::{DAffine3, DMat4};
 
 use super::doc::{Prim, Property, Value};
 use super::names::Names;
-use super::scene::Meshes;
+use super::scene::{Meshes, Shapes};
 use super::surface::{Materials, Normals, bind, mesh_prim, set_extras};
 use super::{Clock, rows};
 use crate::BlendShape;
@@ -74,14 +74,17 @@ pub fn root_prim<'a>(
         let name = siblings.unique(&clip.name, "animation");
         animations.push(animation_prim(name, clip, c, &joints, shapes, &shape_names, clock));
     }
-    let bound = animations.first().map(|prim| format!("{root_path}/{}", prim.name));
-    let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
     if let Some(scene) = scene {
+        let layout = scene.layout(rig, &root_path, siblings, [&skeleton_name].into_iter().chain(animations.iter().map(|a| &a.name)));
+        let bound = animations.first().map(|prim| format!("{}/{}", layout.home, prim.name));
+        let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
         let mut root = Prim::new("SkelRoot", root_name);
-        root.children.extend(animations);
-        root.children.extend(scene.prims(rig, &root_path, skeleton, &joint_of_bone, siblings, materials));
+        let shapes = Shapes { shapes, names: &shape_names };
+        root.children.extend(scene.prims(rig, &layout, skeleton, animations, &joint_of_bone, shapes, materials));
         return Ok(root);
     }
+    let bound = animations.first().map(|prim| format!("{root_path}/{}", prim.name));
+    let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
     let mesh =
         skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, materials);
     let mut root = Prim::new("SkelRoot", root_name);
@@ -224,16 +227,22 @@ fn skinned_mesh<'a>(
     let mut mesh = mesh_prim(name, &rig.name, &rig.surface, &rig.rest, Normals::Shown)
         .with(Property::of("point3f[]", "points", Value::Points(&rig.rest)));
     mesh = hung(mesh, &rig.weights, joint_of_bone, format!("{root}/{skeleton}"));
-    if !shapes.is_empty() {
-        mesh = mesh.with(Property::uniform("token[]", "skel:blendShapes", Value::Tokens(shape_names.to_vec())));
-        let targets = shape_names.iter().map(|name| format!("{path}/{name}")).collect();
-        mesh = mesh.with(Property { targets, uniform: true, ..Property::new("", "skel:blendShapeTargets") });
-    }
+    mesh = with_shape_names(mesh, &path, shape_names);
     mesh = bind(mesh, &rig.surface, materials, &mut apis).meta("apiSchemas", Value::Prepend(apis));
     for (shape, name) in shapes.iter().zip(shape_names) {
-        mesh.children.push(shape_prim(shape, name));
+        mesh.children.push(shape_prim(&shape.offsets, name));
     }
     mesh
+}
+
+/// A mesh (its path) that names the shapes below it.
+pub fn with_shape_names<'a>(mesh: Prim<'a>, path: &str, names: &[String]) -> Prim<'a> {
+    if names.is_empty() {
+        return mesh;
+    }
+    let targets = names.iter().map(|name| format!("{path}/{name}")).collect();
+    mesh.with(Property::uniform("token[]", "skel:blendShapes", Value::Tokens(names.to_vec())))
+        .with(Property { targets, uniform: true, ..Property::new("", "skel:blendShapeTargets") })
 }
 
 /// A mesh with weights on the joints of a skeleton (a path).
@@ -256,9 +265,9 @@ pub fn hung<'a>(mesh: Prim<'a>, all: &SparseWeights, joint_of_bone: &[usize], sk
 }
 
 /// Offsets of the vertices that the shape moves.
-fn shape_prim<'a>(shape: &BlendShape, name: &str) -> Prim<'a> {
-    let moved: Vec<usize> = (0..shape.offsets.len()).filter(|&i| shape.offsets[i] != glam::Vec3::ZERO).collect();
-    let offsets: Vec<glam::Vec3> = moved.iter().map(|&i| shape.offsets[i]).collect();
+pub fn shape_prim<'a>(all: &[glam::Vec3], name: &str) -> Prim<'a> {
+    let moved: Vec<usize> = (0..all.len()).filter(|&i| all[i] != glam::Vec3::ZERO).collect();
+    let offsets: Vec<glam::Vec3> = moved.iter().map(|&i| all[i]).collect();
     let indices = moved.iter().map(|i| *i as i32).collect();
     Prim::new("BlendShape", name)
         .with(Property::uniform("vector3f[]", "offsets", Value::Float3s(rows(&offsets))))

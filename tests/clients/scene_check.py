@@ -1,0 +1,288 @@
+"""Scenes in Blender: what goes in comes out. scene_check.py BONESMITH [FILES]
+
+Writes a scene of its own (two meshes below a node, one that stands still, two clips of different lengths), converts it with BONESMITH to glb, usda
+and fbx, and on from one to the next, and compares each with the source: names of objects, what they hang on, materials, clips and their
+lengths, and where every vertex is at several times of every clip. With FILES, a folder, the scenes in it too.
+"""
+
+import json
+import math
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import bpy
+import numpy as np
+from mathutils.kdtree import KDTree
+
+# Of the size of the model.
+NEAR = 1e-4
+FPS = 24
+# Files compared.
+COUNTED = [0]
+
+
+def own_scene(path):
+    """A body and a hat on two joints below `actor`, a floor of its own; clips `walk` and `wave`."""
+    blob, views, accessors = bytearray(), [], []
+
+    def accessor(values, kind, component, target=None, bounds=False):
+        array = np.asarray(values, {5126: np.float32, 5123: np.uint16, 5121: np.uint8}[component])
+        while len(blob) % 4:
+            blob.append(0)
+        view = {"buffer": 0, "byteOffset": len(blob), "byteLength": array.nbytes}
+        views.append({**view, "target": target} if target else view)
+        blob.extend(array.tobytes())
+        entry = {"bufferView": len(views) - 1, "componentType": component, "count": len(array), "type": kind}
+        if bounds:
+            flat = array.reshape(len(array), -1)
+            entry.update(min=flat.min(0).tolist(), max=flat.max(0).tolist())
+        accessors.append(entry)
+        return len(accessors) - 1
+
+    def mesh(name, at, material, joints):
+        # A tube of rings, so that there is something to bend.
+        rings = [(math.cos(a), y / 4, math.sin(a)) for y in range(9) for a in np.linspace(0, 2 * math.pi, 8, endpoint=False)]
+        points = np.array(rings) * [0.3, 1.0, 0.3] + at
+        faces = [
+            corner
+            for y in range(8)
+            for a in range(8)
+            for corner in (
+                8 * y + a, 8 * y + 8 + a, 8 * y + (a + 1) % 8, 8 * y + (a + 1) % 8, 8 * y + 8 + a, 8 * y + 8 + (a + 1) % 8,
+            )
+        ]
+        attributes = {"POSITION": accessor(points, "VEC3", 5126, 34962, True)}
+        if joints:
+            share = np.clip((points[:, 1] - at[1]) / 2, 0, 1)
+            weights = np.stack([1 - share, share, 0 * share, 0 * share], 1)
+            attributes["JOINTS_0"] = accessor([[0, 1, 0, 0]] * len(points), "VEC4", 5121, 34962)
+            attributes["WEIGHTS_0"] = accessor(weights, "VEC4", 5126, 34962)
+        primitive = {"attributes": attributes, "indices": accessor(faces, "SCALAR", 5123, 34963), "material": material}
+        return {"name": name, "primitives": [primitive]}
+
+    meshes = [
+        mesh("body_mesh", [0, 0, 0], 0, True),
+        mesh("hat_mesh", [0, 2, 0], 1, True),
+        mesh("floor_mesh", [0, 0, 0], 0, False),
+    ]
+
+    def clip(name, fps, frames, amount):
+        times = accessor([[t / fps] for t in range(frames)], "SCALAR", 5126, bounds=True)
+        angles = [amount * math.sin(3 * t / fps) for t in range(frames)]
+        turns = lambda axis: [[*(math.sin(a / 2) * np.array(axis)), math.cos(a / 2)] for a in angles]
+        samplers = [
+            {"input": times, "output": accessor(turns(axis), "VEC4", 5126), "interpolation": "LINEAR"}
+            for axis in ([0, 0, 1], [1, 0, 0])
+        ]
+        channels = [{"sampler": s, "target": {"node": 4 + s, "path": "rotation"}} for s in range(2)]
+        return {"name": name, "samplers": samplers, "channels": channels}
+
+    binds = np.stack([np.eye(4), np.eye(4)])
+    binds[1, 3, 1] = -1.0
+    root = {
+        "asset": {"version": "2.0"},
+        "scene": 0,
+        "scenes": [{"nodes": [0]}],
+        "nodes": [
+            {"name": "stage", "children": [1, 6]},
+            {"name": "actor", "children": [2, 3, 4]},
+            {"name": "body", "mesh": 0, "skin": 0},
+            {"name": "hat", "mesh": 1, "skin": 0},
+            {"name": "hip", "children": [5]},
+            {"name": "head", "translation": [0, 1, 0]},
+            {"name": "props", "translation": [0, 0, 3], "children": [7]},
+            {"name": "floor", "mesh": 2, "rotation": [0, 0, math.sin(0.4), math.cos(0.4)], "scale": [2, 1, 0.5]},
+        ],
+        "meshes": meshes,
+        "materials": [
+            {"name": "red", "pbrMetallicRoughness": {"baseColorFactor": [1, 0, 0, 1]}},
+            {"name": "blue", "pbrMetallicRoughness": {"baseColorFactor": [0, 0, 1, 1]}},
+        ],
+        "skins": [
+            {"joints": [4, 5], "skeleton": 4, "inverseBindMatrices": accessor(binds.reshape(2, 16), "MAT4", 5126)}
+        ],
+        "animations": [clip("walk", 24, 25, 0.6), clip("wave", 30, 16, 1.0)],
+        "accessors": accessors,
+        "bufferViews": views,
+    }
+    root["buffers"] = [{"byteLength": len(blob)}]
+    text = json.dumps(root).encode()
+    text += b" " * (-len(text) % 4)
+    blob.extend(b"\0" * (-len(blob) % 4))
+    chunks = struct.pack("<II", len(text), 0x4E4F534A) + text + struct.pack("<II", len(blob), 0x004E4942) + bytes(blob)
+    path.write_bytes(struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks)
+
+
+def load(path):
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    scene = bpy.context.scene
+    scene.render.fps, scene.render.fps_base = FPS, 1.0
+    ending = path.suffix.lower()
+    if ending == ".glb":
+        bpy.ops.import_scene.gltf(filepath=str(path))
+    elif ending == ".fbx":
+        bpy.ops.import_scene.fbx(filepath=str(path), anim_offset=0.0)
+    else:
+        bpy.ops.wm.usd_import(filepath=str(path))
+        # Frames are time codes.
+        rate = re.search(r"timeCodesPerSecond = ([0-9.]+)", path.read_text())
+        scene.render.fps, scene.render.fps_base = 1000, 1000 / float(rate[1])
+
+
+def play(clip):
+    """Plays the clip on everything that it moves; returns its length in seconds."""
+    rate = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base
+    lengths = []
+    for obj in bpy.data.objects:
+        data = obj.animation_data
+        if data is None:
+            continue
+        for track in data.nla_tracks:
+            track.mute = True
+        strips = [strip.action for track in data.nla_tracks if track.name == clip for strip in track.strips]
+        named = [action for action in bpy.data.actions if clip in action.name.split("|")]
+        own = [action for action in strips or named if not strips or action in strips]
+        if not own and data.action is not None and len(bpy.data.actions) == 1:
+            own = [data.action]
+        if own:
+            data.action = own[0]
+            if hasattr(data, "action_slot") and own[0].slots:
+                data.action_slot = own[0].slots[0]
+            lengths.append((own[0].frame_range[1] - own[0].frame_range[0]) / rate)
+    return max(lengths, default=None)
+
+
+def shown():
+    return [obj for obj in bpy.context.scene.objects if obj.type == "MESH" and not obj.name.startswith("Icosphere")]
+
+
+def outline():
+    """Each mesh: its materials."""
+    return {
+        plain(obj.name): sorted(plain(slot.material.name) for slot in obj.material_slots if slot.material)
+        for obj in shown()
+    }
+
+
+def plain(name):
+    """Without the number that Blender adds to a name that something else has."""
+    return name.rsplit(".", 1)[0] if name.rsplit(".", 1)[-1].isdigit() else name
+
+
+def parents():
+    """Each mesh: what it hangs on. Importers make one object of a skeleton and what holds it."""
+    return {plain(obj.name): obj.parent.name if obj.parent else None for obj in shown()}
+
+
+def positions(secs):
+    scene = bpy.context.scene
+    frame = secs * scene.render.fps / scene.render.fps_base
+    scene.frame_set(int(frame // 1), subframe=frame % 1)
+    depsgraph = bpy.context.evaluated_depsgraph_get()
+    out = {}
+    for obj in shown():
+        source = obj.evaluated_get(depsgraph)
+        points = np.empty(3 * len(source.data.vertices))
+        source.data.vertices.foreach_get("co", points)
+        world = np.array(source.matrix_world)
+        out[plain(obj.name)] = points.reshape(-1, 3) @ world[:3, :3].T + world[:3, 3]
+    return out
+
+
+def farthest(a, b):
+    """Largest distance from a point of either to the nearest of the other: importers split and merge vertices."""
+    worst = 0.0
+    for one, other in ((a, b), (b, a)):
+        tree = KDTree(len(other))
+        for at, point in enumerate(other):
+            tree.insert(point, at)
+        tree.balance()
+        worst = max([worst, *(tree.find(point)[2] for point in one)])
+    return worst
+
+
+def look(path, clips):
+    """Everything to compare, at the start, the middle and the end of each clip."""
+    load(path)
+    poses, lengths = {}, {}
+    for clip, times in clips.items():
+        lengths[clip] = play(clip)
+        for secs in times:
+            poses[clip, secs] = positions(secs)
+    return {"outline": outline(), "parents": parents(), "poses": poses, "lengths": lengths}
+
+
+def clips_of(path):
+    """Name and key times of the animations of a glb."""
+    data = path.read_bytes()
+    root = json.loads(data[20 : 20 + struct.unpack("<I", data[12:16])[0]])
+    found = {}
+    for animation in root.get("animations", []):
+        ends = [root["accessors"][sampler["input"]] for sampler in animation["samplers"]]
+        found[animation["name"]] = (min(end["min"][0] for end in ends), max(end["max"][0] for end in ends))
+    return found
+
+
+def compare(what, truth, found, tolerance, failures, with_parents):
+    COUNTED[0] += 1
+    size = max(np.ptp(np.concatenate(list(pose.values())), axis=0).max() for pose in truth["poses"].values())
+    worst = 0.0
+    if truth["outline"] != found["outline"]:
+        failures.append(f"{what}: objects and materials {found['outline']}, expected {truth['outline']}")
+        return
+    if with_parents and truth["parents"] != found["parents"]:
+        failures.append(f"{what}: parents {found['parents']}, expected {truth['parents']}")
+    for clip, length in found["lengths"].items():
+        if length is None or abs(length - truth["lengths"][clip]) > 1e-3:
+            failures.append(f"{what}: clip {clip} is {length} s long, expected {truth['lengths'][clip]}")
+    for key, pose in found["poses"].items():
+        for name, points in pose.items():
+            worst = max(worst, farthest(points, truth["poses"][key][name]) / size)
+    if not worst <= tolerance:
+        failures.append(f"{what}: vertices are off by {worst:.1e} of the size")
+    print(f"{what}: {len(found['outline'])} meshes, {len(found['lengths'])} clips, off by {worst:.1e} of the size")
+
+
+def main():
+    bonesmith = Path(sys.argv[1]).resolve()
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        sources = [folder / "own.glb"]
+        own_scene(sources[0])
+        for name in ("Soldier.glb", "RobotExpressive.glb"):
+            path = Path(sys.argv[2]) / "scenes" / name if len(sys.argv) > 2 else None
+            if path and path.exists():
+                sources.append(path)
+            elif path:
+                print(f"SKIPPED: {path} is not there")
+        for source in sources:
+            clips = clips_of(source)
+            # A few clips are enough of a file that has many; times at keys, where nothing is interpolated.
+            picked = list(clips)[:3]
+            times = {name: [clips[name][0], clips[name][1]] for name in picked}
+            truth = look(source, times)
+            previous = source
+            for ending in ("glb", "usda", "fbx", "glb"):
+                out = folder / f"{source.stem}_{previous.suffix[1:]}.{ending}"
+                run = subprocess.run([bonesmith, "convert", "-q", previous, out], capture_output=True, text=True)
+                if run.returncode:
+                    failures.append(f"{source.name} -> {ending}: {run.stderr}")
+                    break
+                # Blender plays the one animation of a USD file that is bound.
+                own = dict(list(times.items())[:1]) if ending == "usda" else times
+                what = f"{source.name}: {previous.suffix[1:]} -> {ending}"
+                compare(what, truth, look(out, own), NEAR, failures, ending == "glb")
+                previous = out
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    print(f"{max(COUNTED[0] - len(failures), 0)} passed, {len(failures)} failed")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -222,10 +222,14 @@ Examples:
 pub struct FitArgs {
     /// The animation: one file, a folder or pattern of OBJ/PLY files, or a point cache and its OBJ; several are several
     /// clips of one mesh
-    #[arg(required_unless_present = "subject", value_name = "INPUT")]
+    #[arg(required_unless_present_any = ["subject", "parts"], value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
+    /// One object of a scene that has a cache for each: its name and its files, between commas (a cache and its mesh). Repeat it for
+    /// each object; all have the same frames
+    #[arg(long = "part", value_name = "NAME=FILES", help_heading = "Input", conflicts_with_all = ["inputs", "subject", "rig"])]
+    pub parts: Vec<String>,
     #[command(flatten)]
     pub solver: SolverArgs,
     #[arg(long, value_enum, default_value_t, help_heading = "Output", help = formats::pieces())]
@@ -305,7 +309,7 @@ pub struct InfoArgs {
     /// Frames per second, as for `fit`
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub fps: Option<f64>,
-    /// Only the mesh of this name
+    /// Only the mesh of this name, or those of these names between commas
     #[arg(long, value_name = "NAME")]
     pub mesh: Option<String>,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith::core::skeleton::{Root, SkeletonParams};
+use bonesmith::io::PartInput;
 use bonesmith::io::{Format, Needs};
 use bonesmith::refit::VertexMask;
 use bonesmith::targets::{Rule, Target};
@@ -41,6 +42,21 @@ pub fn input(paths: Vec<PathBuf>, args: InputArgs) -> Result<Input, Usage> {
     input.rest = args.rest.map(Rest::from);
     input.frames = args.frames.map(FrameRange::from);
     Ok(input)
+}
+
+/// Objects of a scene, each with its own files.
+pub fn parts(words: &[String]) -> Result<Vec<PartInput>, Usage> {
+    let part = |word: &String| {
+        let split = word.split_once('=').filter(|(name, files)| !name.is_empty() && !files.is_empty());
+        let (name, files) = split.ok_or_else(|| {
+            Usage::new(format!("--part {word}: a name and files are needed"))
+                .hint("for example --part hat=hat.pc2,hat.obj")
+        })?;
+        let paths: Vec<PathBuf> = files.split(',').map(PathBuf::from).collect();
+        paths.iter().try_for_each(|path| readable(path))?;
+        Ok(PartInput { name: name.to_owned(), paths })
+    };
+    words.iter().map(part).collect()
 }
 
 /// The same choices of other files.

@@ -22,10 +22,11 @@ mod merge;
 mod mesh;
 mod npz;
 mod obj;
+mod objects;
 mod opens;
 mod origin;
-mod picture;
 mod parts;
+mod picture;
 mod pieces;
 mod ply;
 mod pointcache;
@@ -52,6 +53,7 @@ pub use load::{
     load_rest, load_rig, load_rig_normalised, load_rigged, load_sequence,
 };
 pub use mask::{load_mask, surface_mask};
+pub use objects::{PartInput, load_parts};
 pub use opens::{file_bytes, files_of, files_opened};
 pub use picture::save as save_picture;
 pub use pieces::piece_order;

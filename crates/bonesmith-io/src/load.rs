@@ -16,8 +16,18 @@ pub struct LoadOptions {
     /// Frames per second: the rate at which skinned and morph animation is baked, and the clock of files without
     /// times. `None`: the file's own keys or rate where it has one, else 24.
     pub fps: Option<f64>,
-    /// Only the mesh of this name, where a file holds several. `None`: all, merged.
+    /// Only the mesh of this name, or those of these names between commas, where a file holds several. `None`: all, merged.
     pub mesh: Option<String>,
+}
+
+/// Whether `only`, a name or several between commas, names this mesh.
+pub(crate) fn picks(only: &str, name: &str) -> bool {
+    only == name || only.split(',').any(|one| one.trim() == name)
+}
+
+/// The first of the names in `only` that `found` says no to.
+pub(crate) fn missing<'a>(only: &'a str, found: impl Fn(&str) -> bool) -> Option<&'a str> {
+    if found(only) { None } else { only.split(',').map(str::trim).find(|one| !found(one)) }
 }
 
 /// One mesh of a file that may hold several.

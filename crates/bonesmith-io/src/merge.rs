@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bonesmith_core::{Part, Parts as SceneParts, Surface};
 use bonesmith_core::mesh::surface::{CornerAttribute, Material, Texture};
+use bonesmith_core::{Part, Parts as SceneParts, Surface};
 use glam::{DMat3, DVec3};
 
 use crate::warning;

@@ -136,9 +136,8 @@ fn alike(parts: &Parts, a: usize, b: usize) -> bool {
 fn unmoved_bones(rig: &Rig) -> Vec<bool> {
     let size = rig.rest.iter().map(|p| p.abs().max_element()).fold(0.0f32, f32::max);
     let limit = NO_MOTION * f64::from(size);
-    let rests = |m: &DAffine3| {
-        m.matrix3.abs_diff_eq(DMat3::IDENTITY, NO_MOTION) && m.translation.abs().max_element() <= limit
-    };
+    let rests =
+        |m: &DAffine3| m.matrix3.abs_diff_eq(DMat3::IDENTITY, NO_MOTION) && m.translation.abs().max_element() <= limit;
     let frames = || rig.clips.iter().flat_map(|clip| clip.posed_from_rest.iter().enumerate());
     let mut unmoved = vec![true; rig.bone_count()];
     frames().filter(|(_, m)| !rests(m)).for_each(|(at, _)| unmoved[at % rig.bone_count()] = false);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bonesmith_core::mesh::sequence::{Span, cut_clips};
 use bonesmith_core::mesh::symmetry::most_symmetric;
 use bonesmith_core::{MeshSequence, Model, ModelRef, RawFrame, RawSequence, Rig};
-use bonesmith_io::{IoError, LoadOptions};
+use bonesmith_io::{IoError, LoadOptions, PartInput};
 use glam::Vec3;
 
 use crate::error::{Error, PickError};
@@ -23,7 +23,7 @@ pub struct Input {
     pub paths: Vec<PathBuf>,
     /// Frames per second: of files without times, and to bake skinned or morph animation at. `None`: the file's own, else 24.
     pub fps: Option<f64>,
-    /// Only the mesh of this name, where a file holds several. `None`: all, merged.
+    /// Only the mesh of this name, or those of these names between commas, where a file holds several. `None`: all.
     pub mesh: Option<String>,
     /// The rest pose. `None`: the file's own, else the first frame.
     pub rest: Option<Rest>,
@@ -31,6 +31,8 @@ pub struct Input {
     pub frames: Option<FrameRange>,
     /// Which clips, by name, in this order. Empty: all.
     pub clips: Vec<String>,
+    /// Objects of a scene that has files for each, in place of `paths`.
+    pub parts: Vec<PartInput>,
 }
 
 /// Which pose is the rest pose.
@@ -117,7 +119,8 @@ impl Input {
     /// All files that are named here.
     pub fn files(&self) -> Vec<PathBuf> {
         let rest = if let Some(Rest::File(path)) = &self.rest { Some(path.clone()) } else { None };
-        self.paths.iter().cloned().chain(rest).collect()
+        let of_parts = self.parts.iter().flat_map(|part| &part.paths);
+        self.paths.iter().chain(of_parts).cloned().chain(rest).collect()
     }
 
     /// The part that readers need.
@@ -127,13 +130,17 @@ impl Input {
 
     /// The file that messages name.
     pub(crate) fn first_path(&self) -> &Path {
-        self.paths.first().map_or(Path::new(""), |path| path)
+        let mut all = self.paths.iter().chain(self.parts.iter().flat_map(|part| &part.paths));
+        all.next().map_or(Path::new(""), |path| path)
     }
 
     /// Reads and checks an animation; rigs and morph targets are baked.
     pub fn animation(&self) -> Result<Noted<MeshSequence>, Error> {
         let mut read = Noted::collect(|| {
-            let raw = bonesmith_io::load_sequence(&self.paths, &self.load_options())?;
+            let raw = match self.parts.is_empty() {
+                true => bonesmith_io::load_sequence(&self.paths, &self.load_options())?,
+                false => bonesmith_io::load_parts(&self.parts, &self.load_options())?,
+            };
             self.picked(raw)
         })?;
         read.warnings.extend(foreign_rest(&read.value));

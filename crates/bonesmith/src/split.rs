@@ -57,11 +57,7 @@ pub(crate) fn keep_still(rig: &mut Rig, sequence: &MeshSequence) {
 }
 
 /// The values of the source on some corners.
-fn keep<const D: usize>(
-    own: &mut Option<CornerAttribute<D>>,
-    source: Option<&CornerAttribute<D>>,
-    corners: &[usize],
-) {
+fn keep<const D: usize>(own: &mut Option<CornerAttribute<D>>, source: Option<&CornerAttribute<D>>, corners: &[usize]) {
     let (Some(own), Some(source)) = (own, source) else { return };
     let first = own.values.len() as u32;
     own.values.extend_from_slice(&source.values);

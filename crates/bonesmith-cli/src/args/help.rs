@@ -98,6 +98,7 @@ mod tests {
             "json",
             "rig",
             "subject",
+            "parts",
             "pieces",
             "max_joints",
             "picture",

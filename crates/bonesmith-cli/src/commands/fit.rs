@@ -55,7 +55,8 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     }
     options.skeleton = settings::skeleton(&args.skeleton, &options.params)?;
     let picture = settings::picture(args.skeleton.picture)?;
-    let input = settings::input(args.inputs, args.input)?;
+    let mut input = settings::input(args.inputs, args.input)?;
+    input.parts = settings::parts(&args.parts)?;
     options.eigenskin = settings::eigenskin(args.eigenskin)?;
     options.motion = settings::motion(&args.motion)?;
     if args.pieces == PiecesArg::Nodes && !options.motion.is_none() {

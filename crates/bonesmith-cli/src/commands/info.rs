@@ -54,7 +54,8 @@ fn table(info: &Info) -> String {
         table.row("meshes", meshes.collect::<Vec<_>>().join(", "));
         for mesh in info.meshes.iter().filter(|mesh| !mesh.parents.is_empty() || !mesh.materials.is_empty()) {
             let path: Vec<&str> = mesh.parents.iter().chain([&mesh.name]).map(String::as_str).collect();
-            let materials = if mesh.materials.is_empty() { "no material".to_owned() } else { mesh.materials.join(", ") };
+            let materials =
+                if mesh.materials.is_empty() { "no material".to_owned() } else { mesh.materials.join(", ") };
             table.row("", format!("{}: {materials}", path.join(" / ")));
         }
     }

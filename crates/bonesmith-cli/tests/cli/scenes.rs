@@ -80,7 +80,10 @@ fn a_fit_gives_the_scene_back() {
     let rig = load_rig(&here.join("rig.glb")).unwrap();
     let names = |rig: &Rig| rig.surface.parts.nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&rig), names(&source));
-    assert_eq!(rig.surface.parts.meshes.iter().map(|part| part.mesh.as_str()).collect::<Vec<_>>(), ["hero_mesh", "statue_mesh"]);
+    assert_eq!(
+        rig.surface.parts.meshes.iter().map(|part| part.mesh.as_str()).collect::<Vec<_>>(),
+        ["hero_mesh", "statue_mesh"]
+    );
     let times = |rig: &Rig| rig.clips.iter().map(|clip| clip.times_secs.clone()).collect::<Vec<_>>();
     assert_eq!(times(&rig), times(&source));
     let info = bonesmith(here, "info rig.glb --json -").fine().json();
@@ -94,6 +97,55 @@ fn a_fit_gives_the_scene_back() {
     assert_eq!(rig.rest[n..], source.rest[n..]);
     let eval = bonesmith(here, "eval rig.glb scene.glb --json -").fine().json();
     assert!((eval["e_rms"].as_f64().unwrap() - summary["e_rms"].as_f64().unwrap()).abs() < 1e-3);
+}
+
+/// Objects with a cache each; one of a single frame stands still.
+#[test]
+fn parts_are_one_scene() {
+    let dir = folder();
+    let here = dir.path();
+    let body = known(bonesmith_core::BoneKind::Rigid).sequence;
+    let mut hat = body.clone();
+    hat.frames.iter_mut().flat_map(|frame| &mut frame.positions).for_each(|p| p.y += 3.0);
+    hat.rest = None;
+    let short = bonesmith_core::RawSequence {
+        frames: hat.frames[..3].to_vec(),
+        times_secs: hat.times_secs[..3].to_vec(),
+        ..hat.clone()
+    };
+    crate::harness::write_npz(body.clone(), &here.join("body.npz"));
+    crate::harness::write_npz(hat, &here.join("hat.npz"));
+    crate::harness::write_npz(short, &here.join("short.npz"));
+    std::fs::write(here.join("floor.obj"), crate::harness::obj(&body, 0)).unwrap();
+    let line = "fit --part body=body.npz --part hat=hat.npz --part floor=floor.obj --bones 8 -o all.glb -q --json -";
+    let summary = bonesmith(here, line).fine().json();
+    assert!(summary["e_rms"].as_f64().unwrap() < 2.0, "{}", summary["e_rms"]);
+    let info = bonesmith(here, "info all.glb --json -").fine().json();
+    let names: Vec<&str> = info["meshes"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["body", "hat", "floor"]);
+    let rig = load_rig(&here.join("all.glb")).unwrap();
+    let floor = rig.vertex_count() / 3 * 2;
+    assert!(rig.rest[floor..].iter().zip(&body.frames[0].positions).all(|(p, q)| p.distance(*q) < 1e-5));
+    let line = "fit --part body=body.npz --part hat=short.npz -o no.glb -q";
+    bonesmith(here, line).refused(&["\"hat\" has 3 frames", "\"body\" has 12"]);
+    bonesmith(here, "fit --part body.npz -o no.glb -q").refused(&["--part body.npz"]);
+}
+
+#[test]
+fn meshes_are_picked_by_name() {
+    let dir = folder();
+    let here = dir.path();
+    write_scene(here);
+    for ending in ["glb", "fbx", "usda"] {
+        bonesmith(here, &format!("convert scene.glb all.{ending} -q")).fine();
+        let meshes = |choice: &str| {
+            let info = bonesmith(here, &format!("info all.{ending} --mesh {choice} --json -")).fine().json();
+            info["vertices"].as_u64().unwrap()
+        };
+        assert_eq!(meshes("hero,statue"), 2 * meshes("statue"), "{ending}");
+        bonesmith(here, &format!("info all.{ending} --mesh hero,nobody"))
+            .refused(&["no mesh is named \"nobody\"", "statue"]);
+    }
 }
 
 #[test]

@@ -106,7 +106,9 @@ impl Parts {
         for (at, (part, own, of_part)) in self.ranges().enumerate() {
             let (name, node) = (self.name(part), taken.get_mut(part.node));
             if node.is_none_or(|taken| std::mem::replace(taken, true)) || part.instance_of.is_some_and(|of| of >= at) {
-                return Err(format!("mesh {name:?} has no node of its own, or is an instance of a mesh that is not there"));
+                return Err(format!(
+                    "mesh {name:?} has no node of its own, or is an instance of a mesh that is not there"
+                ));
             }
             let mut corners = of_part.flat_map(|f| faces.face(f));
             if let Some(vertex) = corners.find(|&&v| !own.contains(&(v as usize))) {

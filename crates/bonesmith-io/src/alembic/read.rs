@@ -11,7 +11,7 @@ use glam::{DAffine3, Vec3};
 use super::archive::{Archive, Object};
 use super::mesh::Mesh;
 use super::xform::{Xform, between, merged};
-use crate::load::{Content, FileContent, Request};
+use crate::load::{Content, FileContent, Request, missing};
 use crate::{IoError, MeshEntry, merge, warning};
 
 /// Schemas of geometry that is not read.
@@ -116,11 +116,12 @@ fn pick(archive: &Archive, mut found: Vec<Instance>, only: Option<&str>) -> Resu
     let names: Vec<String> = found.iter().map(|i| short_name(&found, &i.mesh).to_owned()).collect();
     // An object goes by its own name, that of the transform above it, or its whole path.
     let parent = |mesh: &Mesh| mesh.path.rsplit('/').nth(1).unwrap_or_default().to_owned();
-    found.retain(|i| i.mesh.name == only || i.mesh.path == only || parent(&i.mesh) == only);
-    match found.len() {
-        0 => Err(archive.ogawa.unsupported(format!("no mesh is named {only:?}; there are {names:?}"))),
-        _ => Ok(found),
+    let is_named = |i: &Instance, one: &str| i.mesh.name == one || i.mesh.path == one || parent(&i.mesh) == one;
+    if let Some(lost) = missing(only, |one| found.iter().any(|i| is_named(i, one))) {
+        return Err(archive.ogawa.unsupported(format!("no mesh is named {lost:?}; there are {names:?}")));
     }
+    found.retain(|i| is_named(i, only) || only.split(',').any(|one| is_named(i, one.trim())));
+    Ok(found)
 }
 
 /// Times of all samples of positions, and of all changes of the transforms above them.

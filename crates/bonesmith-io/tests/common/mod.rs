@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bonesmith_core::mesh::surface::{AlphaMode, CornerAttribute, Image, Material, Texture, Wrap};
 use bonesmith_core::{
-    Bone, BoneKind, Clip, MeshSequence, Part, PartNode, Parts, RawFrame, RawSequence, Rig, Space, SparseWeights, Surface,
-    Topology, UpAxis,
+    Bone, BoneKind, Clip, MeshSequence, Part, PartNode, Parts, RawFrame, RawSequence, Rig, Space, SparseWeights,
+    Surface, Topology, UpAxis,
 };
 use glam::{DAffine3, DQuat, DVec3, Vec3};
 

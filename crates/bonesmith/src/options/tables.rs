@@ -238,7 +238,14 @@ pub const LOAD: &[OptionInfo] = &[
         "Frames per second: of files without times, and to bake skinned or morph animation at",
     ),
     option("frames", "slice | range | None", "null", "", "a range of frames", "Only these frames, counted from 0"),
-    option("mesh", "str | None", "null", "", "a name", "Only the mesh of this name, where a file holds several"),
+    option(
+        "mesh",
+        "str | None",
+        "null",
+        "",
+        "a name",
+        "Only the mesh of this name, or those of these names between commas, where a file holds several",
+    ),
     option(
         "clips",
         "Sequence[str]",

@@ -74,11 +74,8 @@ impl MeshSequence {
         if spans.is_empty() {
             return vec![self];
         }
-        let of = |span: Span| Self {
-            name: span.name,
-            times_secs: span.times_secs,
-            ..self.clone().with_frames(span.frames)
-        };
+        let of =
+            |span: Span| Self { name: span.name, times_secs: span.times_secs, ..self.clone().with_frames(span.frames) };
         spans.into_iter().map(of).collect()
     }
 

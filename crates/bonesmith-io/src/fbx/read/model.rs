@@ -14,6 +14,7 @@ use super::document::{Document, affine, number, point};
 use super::{extras_of, parts, surface};
 use crate::faces::Collected;
 use crate::fbx::{STRETCH, TIPS};
+use crate::load::{missing, picks};
 use crate::skinned::{UniqueNames, pack_weights, place_at_rest, same_bind};
 use crate::{IoError, MeshEntry, merge, warning};
 
@@ -101,7 +102,7 @@ impl Model {
     /// Reads all meshes, or the one that is named.
     pub fn read(document: &Document, only: Option<&str>) -> Result<Self, IoError> {
         let wanted = |node: &Node, mesh: &Mesh| {
-            only.is_none_or(|only| [&node.element, &mesh.element].iter().any(|element| element.name.as_ref() == only))
+            only.is_none_or(|only| [&node.element, &mesh.element].iter().any(|element| picks(only, &element.name)))
         };
         let mut builder = Builder { linear: true, ..Builder::default() };
         let mut names = Vec::new();
@@ -111,11 +112,14 @@ impl Model {
             }
             names.push(name_of(node, mesh));
         }
+        let is_there = |one: &str| {
+            meshes(document).any(|(node, mesh)| [&node.element, &mesh.element].iter().any(|e| e.name.as_ref() == one))
+        };
+        if let Some(lost) = only.and_then(|only| missing(only, is_there)) {
+            return Err(document.unsupported(format!("no mesh is named {lost:?}; there are {names:?}")));
+        }
         if builder.instances.is_empty() {
-            return Err(document.unsupported(match only {
-                Some(only) => format!("no mesh is named {only:?}; there are {names:?}"),
-                None => "there is no polygon mesh in it".into(),
-            }));
+            return Err(document.unsupported("there is no polygon mesh in it"));
         }
         if builder.skinned {
             builder.add_rest_of_skeleton(document);

@@ -37,12 +37,13 @@ pub fn write(
 ) -> io::Result<Mesh> {
     let mesh = Mesh { geometry: scene.id(), model: scene.id() };
     let points = rest.iter().flat_map(|p| p.to_array().map(f64::from));
-    let mut geometry = Record::new("Geometry").i64(mesh.geometry).object(geometry_name, "Geometry").text("Mesh").children([
-        Properties::new().done(),
-        Record::new("GeometryVersion").i32(124),
-        Record::new("Vertices").f64s(points)?,
-        Record::new("PolygonVertexIndex").i32s(polygons(surface))?,
-    ]);
+    let mut geometry =
+        Record::new("Geometry").i64(mesh.geometry).object(geometry_name, "Geometry").text("Mesh").children([
+            Properties::new().done(),
+            Record::new("GeometryVersion").i32(124),
+            Record::new("Vertices").f64s(points)?,
+            Record::new("PolygonVertexIndex").i32s(polygons(surface))?,
+        ]);
     geometry = layers(geometry, surface)?;
     scene.object("Geometry", geometry);
     let mut properties = Properties::new()

@@ -39,7 +39,8 @@ pub fn write(scene: &mut Scene, rig: &Rig, plan: &Joints, origin: Option<DVec3>)
     }
     material::write(scene, &rig.surface, |m| users[m].clone());
     let base = DAffine3::from_translation(origin.unwrap_or_default());
-    let ids: Vec<i64> = ids.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| group(scene, rig, n, &places))).collect();
+    let ids: Vec<i64> =
+        ids.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| group(scene, rig, n, &places))).collect();
     for (node, &id) in parts.nodes.iter().zip(&ids) {
         scene.connect(id, node.parent.map_or(ROOT, |parent| ids[parent]));
     }

@@ -22,6 +22,7 @@ use super::scene::Scene;
 use super::surface::SurfaceBuilder;
 use super::track::Motion;
 use crate::gltf::extras::{self, SkinExtras};
+use crate::load::{missing, picks};
 use crate::skinned::{pack_weights, place_at_rest, same_bind};
 use crate::{IoError, MeshEntry, warning};
 
@@ -196,8 +197,8 @@ fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<V
         let Some(mesh) = node.mesh else { continue };
         let mesh_name = document.root.meshes.get(mesh.value()).and_then(|m| m.name.as_deref());
         let own = [node.name.as_deref(), mesh_name];
-        if only.is_some_and(|only| !own.contains(&Some(only))) {
-            names.extend(own.into_iter().flatten());
+        names.extend(own.into_iter().flatten());
+        if only.is_some_and(|only| !own.into_iter().flatten().any(|name| picks(only, name))) {
             continue;
         }
         let index = mesh.value();
@@ -223,11 +224,12 @@ fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<V
     let aside = document.root.nodes.iter().zip(&scene.shown).filter(|(node, shown)| node.mesh.is_some() && !**shown);
     let aside = aside.map(|(node, _)| format!("{:?}", node.name.as_deref().unwrap_or_default())).collect();
     warning::left_out_all(document.path(), "meshes outside the scene that is shown:", aside);
+    if let Some(lost) = only.and_then(|only| missing(only, |one| names.contains(&one))) {
+        names.dedup();
+        return Err(document.unsupported(format!("no mesh is named {lost:?}; there are {names:?}")));
+    }
     if !found.iter().any(|i| !i.mesh.positions.is_empty()) {
-        return Err(document.unsupported(match only {
-            Some(only) => format!("no mesh is named {only:?}; there are {names:?}"),
-            None => "there is no mesh in its scene".into(),
-        }));
+        return Err(document.unsupported("there is no mesh in its scene"));
     }
     Ok(found)
 }

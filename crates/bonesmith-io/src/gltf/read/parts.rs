@@ -57,12 +57,20 @@ impl<'a> PartsBuilder<'a> {
         });
         if *skinned {
             for (joint, _) in joints {
-                let above = self.scene.ancestry(*joint).find(|&n| !self.is_joint[n]);
+                let above = self.above_bones(*joint);
                 if !self.armatures.contains(&above) {
                     self.armatures.push(above);
                 }
             }
         }
+    }
+
+    /// The node above all bones above a joint; one that only stretches the topmost of them is part of it.
+    fn above_bones(&self, joint: usize) -> Option<usize> {
+        let top = self.scene.ancestry(joint).filter(|&n| self.is_joint[n]).last()?;
+        let name = |n: usize| self.document.root.nodes[n].name.as_deref().unwrap_or_default();
+        let stretches = |n: usize| name(n).strip_suffix("_stretch").is_some_and(|bone| bone == name(top));
+        self.scene.ancestry(top).skip(1).find(|&n| !stretches(n))
     }
 
     /// A node with all above it that are no bones.

@@ -90,7 +90,15 @@ impl Scene {
             at += 1;
         }
         if order.len() != nodes.len() {
-            return Err(document.malformed("its nodes form a cycle"));
+            // What no root leads to is on a cycle or below one: so many steps up end on it.
+            let mut reached = vec![false; nodes.len()];
+            order.iter().for_each(|&n| reached[n] = true);
+            let start = reached.iter().position(|reached| !reached).unwrap_or(0);
+            let on_cycle = (0..nodes.len()).fold(start, |n, _| parents[n].unwrap_or(n));
+            let name = nodes[on_cycle].name.as_deref().unwrap_or_default();
+            return Err(
+                document.malformed(format!("its nodes form a cycle: node {on_cycle} ({name:?}) is above itself"))
+            );
         }
         let rest = nodes.iter().map(Local::new).collect();
         let mut scene = Self { parents, order, rest, shown: vec![false; nodes.len()] };

@@ -9,6 +9,7 @@ use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Part as ScenePart, Space, SparseWeights, Surface, UpAxis};
 use glam::{DAffine3, DVec3, Vec3};
 
+use crate::load::missing;
 use crate::usd::extras::{self, MeshExtras};
 use crate::usd::stage::Stage;
 use crate::{IoError, MeshEntry, warning};
@@ -107,12 +108,12 @@ fn meshes(stage: &Stage, only: Option<&str>) -> Result<Vec<usize>, IoError> {
     }
     all.sort_by_key(|&p| places[p]);
     if let Some(only) = only {
-        let found: Vec<usize> = all.iter().copied().filter(|&p| is_named(stage, p, only)).collect();
-        if found.is_empty() {
+        if let Some(lost) = missing(only, |one| all.iter().any(|&p| is_named(stage, p, one))) {
             let names: Vec<String> = all.iter().map(|&p| listed_name(stage, p, &all)).collect();
-            return Err(stage.unsupported(format!("no mesh is named {only:?}; there are {names:?}")));
+            return Err(stage.unsupported(format!("no mesh is named {lost:?}; there are {names:?}")));
         }
-        return Ok(found);
+        let named = |p: usize| is_named(stage, p, only) || only.split(',').any(|one| is_named(stage, p, one.trim()));
+        return Ok(all.iter().copied().filter(|&p| named(p)).collect());
     }
     all.retain(|&p| is_shown(stage, p));
     if all.is_empty() {

@@ -54,7 +54,8 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     let meshes = is_scene.then(|| scene::Meshes::new(rig, origin));
     let root_name = Names::default().unique(&rig.name, "rig");
     let (materials, scope) = materials(&format!("/{root_name}"), &rig.surface, &pictures);
-    let mut root = skeleton::root_prim(rig, meshes.as_ref(), shapes, &clock, "", root_name, &materials).map_err(unsupported)?;
+    let mut root =
+        skeleton::root_prim(rig, meshes.as_ref(), shapes, &clock, "", root_name, &materials).map_err(unsupported)?;
     root.children.extend(scope);
     let root = at_origin(root, origin);
     let times = rig.clips.first().map(|clip| clip.times_secs.as_slice()).unwrap_or_default();

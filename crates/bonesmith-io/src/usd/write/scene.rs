@@ -131,8 +131,11 @@ impl Meshes {
     fn mesh<'a>(&'a self, rig: &Rig, at: usize, name: &str, path: &str, hang: &Hang<'_>) -> Prim<'a> {
         let (part, own) = (&rig.surface.parts.meshes[at], &self.meshes[at]);
         let shown = rig.surface.parts.name(part);
-        let mut mesh = mesh_prim(name.to_owned(), shown, &own.surface, &own.rest, Normals::Shown)
-            .with(Property::of("point3f[]", "points", Value::Points(&own.rest)));
+        let mut mesh = mesh_prim(name.to_owned(), shown, &own.surface, &own.rest, Normals::Shown).with(Property::of(
+            "point3f[]",
+            "points",
+            Value::Points(&own.rest),
+        ));
         let (mut apis, mut shapes) = (Vec::new(), Vec::new());
         if self.places.still[at].is_none() {
             apis.push("SkelBindingAPI".to_owned());

@@ -75,7 +75,12 @@ pub fn root_prim<'a>(
         animations.push(animation_prim(name, clip, c, &joints, shapes, &shape_names, clock));
     }
     if let Some(scene) = scene {
-        let layout = scene.layout(rig, &root_path, siblings, [&skeleton_name].into_iter().chain(animations.iter().map(|a| &a.name)));
+        let layout = scene.layout(
+            rig,
+            &root_path,
+            siblings,
+            [&skeleton_name].into_iter().chain(animations.iter().map(|a| &a.name)),
+        );
         let bound = animations.first().map(|prim| format!("{}/{}", layout.home, prim.name));
         let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
         let mut root = Prim::new("SkelRoot", root_name);
@@ -224,8 +229,11 @@ fn skinned_mesh<'a>(
 ) -> Prim<'a> {
     let mut apis = vec!["SkelBindingAPI".to_owned()];
     let path = format!("{root}/{name}");
-    let mut mesh = mesh_prim(name, &rig.name, &rig.surface, &rig.rest, Normals::Shown)
-        .with(Property::of("point3f[]", "points", Value::Points(&rig.rest)));
+    let mut mesh = mesh_prim(name, &rig.name, &rig.surface, &rig.rest, Normals::Shown).with(Property::of(
+        "point3f[]",
+        "points",
+        Value::Points(&rig.rest),
+    ));
     mesh = hung(mesh, &rig.weights, joint_of_bone, format!("{root}/{skeleton}"));
     mesh = with_shape_names(mesh, &path, shape_names);
     mesh = bind(mesh, &rig.surface, materials, &mut apis).meta("apiSchemas", Value::Prepend(apis));
@@ -241,8 +249,11 @@ pub fn with_shape_names<'a>(mesh: Prim<'a>, path: &str, names: &[String]) -> Pri
         return mesh;
     }
     let targets = names.iter().map(|name| format!("{path}/{name}")).collect();
-    mesh.with(Property::uniform("token[]", "skel:blendShapes", Value::Tokens(names.to_vec())))
-        .with(Property { targets, uniform: true, ..Property::new("", "skel:blendShapeTargets") })
+    mesh.with(Property::uniform("token[]", "skel:blendShapes", Value::Tokens(names.to_vec()))).with(Property {
+        targets,
+        uniform: true,
+        ..Property::new("", "skel:blendShapeTargets")
+    })
 }
 
 /// A mesh with weights on the joints of a skeleton (a path).

@@ -48,6 +48,7 @@ impl Plan {
             eigenskin: _,
             pieces: _,
             max_joints: _,
+            parts: _,
         } = args;
         let engine = settings::engine(&target, &output, &mut solver)?;
         let fit = settings::solver(&solver)?;

@@ -16,7 +16,7 @@ use crate::mask::VertexMask;
 use crate::memory::Memory;
 use crate::motion::{MotionOptions, Moved, move_clips};
 use crate::saved::{Layout, Saved};
-use crate::split::{keep_still, split_clips};
+use crate::split::{forget_still, keep_still, split_clips};
 use crate::summary::{FitPart, SkeletonPart, Summary};
 use crate::warning::Warning;
 
@@ -157,6 +157,9 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
     };
     split_clips(&mut model, sequence);
     let moved = move_clips(&mut model, &options.motion, Some(sequence))?;
+    if options.motion.in_place {
+        forget_still(&mut model);
+    }
     Ok(Fit { moved, ..Fit::new(model, info, skeleton, options, started) })
 }
 

@@ -56,6 +56,18 @@ pub(crate) fn keep_still(rig: &mut Rig, sequence: &MeshSequence) {
     }
 }
 
+/// Clips in place move what stood still: no mesh is known to rest.
+pub(crate) fn forget_still(model: &mut Model) {
+    let rig = match model {
+        Model::Rig(rig) => rig,
+        Model::Corrective(corrective) => &mut corrective.rig,
+        _ => return,
+    };
+    if rig.surface.parts.meshes.iter().any(|part| part.still) {
+        Arc::make_mut(&mut rig.surface).parts.meshes.iter_mut().for_each(|part| part.still = false);
+    }
+}
+
 /// The values of the source on some corners.
 fn keep<const D: usize>(own: &mut Option<CornerAttribute<D>>, source: Option<&CornerAttribute<D>>, corners: &[usize]) {
     let (Some(own), Some(source)) = (own, source) else { return };

@@ -38,7 +38,7 @@ pub fn scene(document: &Document, instances: &[Instance], meshes: Vec<Part>) -> 
         for bone in bones {
             let mut above = std::iter::successors(Some(number(bone)), |&n| parent(n));
             let above = above.find(|&n| nodes[n].bone.is_none());
-            if !armatures.contains(&above) {
+            if armatures.len() < 2 && !armatures.contains(&above) {
                 armatures.push(above);
             }
         }

@@ -21,7 +21,9 @@ pub struct PartsBuilder<'a> {
     firsts: HashMap<usize, usize>,
     /// [nodes] whether a skin has it as a joint: the bones of the file, which are no part of the scene.
     is_joint: Vec<bool>,
-    /// Nodes above the joints of the skins in use.
+    /// [nodes] the topmost bone above it, or itself.
+    top_bones: Vec<Option<usize>>,
+    /// Nodes above the joints of the skins in use; two of them are as good as many.
     armatures: Vec<Option<usize>>,
 }
 
@@ -34,9 +36,14 @@ impl<'a> PartsBuilder<'a> {
                 *is_joint = true;
             }
         }
+        let mut top_bones: Vec<Option<usize>> = vec![None; is_joint.len()];
+        for &n in &scene.order {
+            let above = scene.parents[n].and_then(|parent| top_bones[parent]);
+            top_bones[n] = above.or(is_joint[n].then_some(n));
+        }
         let (places, firsts) = (HashMap::new(), HashMap::new());
         let (parts, armatures) = (Parts::default(), Vec::new());
-        Self { document, scene, worlds, parts, places, firsts, is_joint, armatures }
+        Self { document, scene, worlds, parts, places, firsts, is_joint, top_bones, armatures }
     }
 
     /// Adds a mesh.
@@ -58,7 +65,7 @@ impl<'a> PartsBuilder<'a> {
         if *skinned {
             for (joint, _) in joints {
                 let above = self.above_bones(*joint);
-                if !self.armatures.contains(&above) {
+                if self.armatures.len() < 2 && !self.armatures.contains(&above) {
                     self.armatures.push(above);
                 }
             }
@@ -67,7 +74,7 @@ impl<'a> PartsBuilder<'a> {
 
     /// The node above all bones above a joint; one that only stretches the topmost of them is part of it.
     fn above_bones(&self, joint: usize) -> Option<usize> {
-        let top = self.scene.ancestry(joint).filter(|&n| self.is_joint[n]).last()?;
+        let top = self.top_bones[joint]?;
         let name = |n: usize| self.document.root.nodes[n].name.as_deref().unwrap_or_default();
         let stretches = |n: usize| name(n).strip_suffix("_stretch").is_some_and(|bone| bone == name(top));
         self.scene.ancestry(top).skip(1).find(|&n| !stretches(n))

@@ -21,7 +21,7 @@ pub struct Scene {
     /// [nodes].
     pub parents: Vec<Option<usize>>,
     /// Nodes with every parent before its children.
-    order: Vec<usize>,
+    pub order: Vec<usize>,
     /// [nodes] transforms without animation.
     pub rest: Vec<Local>,
     /// [nodes] part of the scene that is shown.

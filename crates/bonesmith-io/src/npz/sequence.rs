@@ -140,7 +140,7 @@ pub fn save(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
         writer.array("times", &[f], sequence.times_secs().iter().copied())?;
         let mut meta = Meta { name: Some(sequence.name().to_owned()), ..Meta::default() };
         let clips = sequence.clips();
-        if !clips.is_empty() {
+        if clips.len() > 1 {
             writer.array("clip_frames", &[clips.len()], clips.iter().map(|clip| clip.frames.len() as i32))?;
             writer.array("clip_times", &[f], clips.iter().flat_map(|clip| clip.times_secs.iter().copied()))?;
             meta.clip_names = clips.iter().map(|clip| clip.name.clone()).collect();

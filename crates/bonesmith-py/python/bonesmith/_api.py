@@ -42,6 +42,7 @@ def load(
     fps: float | None = None,
     frames: slice | range | None = None,
     mesh: str | None = None,
+    clips: Sequence[str] = (),
     normalise: bool = False,
 ) -> Model:
     """Read a file: a rig of any kind where there is one, else an animation.
@@ -60,7 +61,10 @@ def load(
     frames : slice | range | None, default: None
         Only these frames, counted from 0.
     mesh : str | None, default: None
-        Only the mesh of this name, where a file holds several.
+        Only the mesh of this name, or those of these names between commas, where a file holds several.
+    clips : Sequence[str], default: ()
+        Only the clips of these names, in this order, where a file holds several; all share one set of weights; by
+        default all.
     normalise : bool, default: False
         Accept weights of an npz that are negative or do not sum to 1, and correct them.
 
@@ -74,6 +78,7 @@ def load(
         "fps": fps,
         "frames": frames,
         "mesh": mesh,
+        "clips": clips,
     }, bake=False, normalise=normalise)
 
 
@@ -84,6 +89,7 @@ def load_animation(
     fps: float | None = None,
     frames: slice | range | None = None,
     mesh: str | None = None,
+    clips: Sequence[str] = (),
 ) -> Animation:
     """Read a file as an animation: rigs and morph targets are baked.
 
@@ -99,7 +105,10 @@ def load_animation(
     frames : slice | range | None, default: None
         Only these frames, counted from 0.
     mesh : str | None, default: None
-        Only the mesh of this name, where a file holds several.
+        Only the mesh of this name, or those of these names between commas, where a file holds several.
+    clips : Sequence[str], default: ()
+        Only the clips of these names, in this order, where a file holds several; all share one set of weights; by
+        default all.
 
     Returns
     -------
@@ -110,6 +119,7 @@ def load_animation(
         "fps": fps,
         "frames": frames,
         "mesh": mesh,
+        "clips": clips,
     }, bake=True, normalise=False)
     assert isinstance(found, Animation)
     return found

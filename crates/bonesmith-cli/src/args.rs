@@ -2,6 +2,7 @@
 //! is `settings`. Completions and the man page are made from these same definitions. Help of options that Python has, too, is in the tables of
 //! `bonesmith::options`.
 
+mod batch;
 mod bench;
 mod check;
 mod ddm;
@@ -22,6 +23,7 @@ use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use batch::{BatchArgs, EngineArg};
 pub use bench::{BenchTableArgs, TableArgs};
 pub use check::{CheckArgs, TargetArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
@@ -54,6 +56,7 @@ Examples:
   bonesmith ddm character.glb --rigid-bind -o d.glb Direct Delta Mush: smooth joints
   bonesmith eval walk.glb walk.npz                  measure the rig against the animation
   bonesmith view walk.glb --against walk.npz        the same in the browser
+  bonesmith batch night.toml --resume               many animations, and one page with all results
   bonesmith info walk.glb                           what a file holds
 
 Exit codes: 0 fine, 1 a requested quality was missed, 2 bad usage or input, 130 cancelled.";
@@ -70,6 +73,9 @@ pub struct GlobalArgs {
     /// Print more: every iteration, and the time of each part
     #[arg(short, long, global = true)]
     pub verbose: bool,
+    /// One job of a batch, as JSON
+    #[arg(long, global = true, hide = true, value_name = "TASK")]
+    pub worker: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -101,6 +107,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Write a rig or a mesh animation in another format
     Convert(ConvertArgs),
+    /// Fit many animations: a job file, worker processes, one page with all results
+    Batch(BatchArgs),
     /// Measure speed and error on known sequences
     Bench(BenchArgs),
     /// Print a completion script for a shell

@@ -34,7 +34,9 @@ mod texture;
 mod usd;
 mod warning;
 
-pub use atomic::{Transaction, place_of, remove_temporaries, write as write_whole};
+pub use atomic::{
+    Transaction, place_of, remove_tagged, remove_temporaries, tag_temporaries, write as write_whole,
+};
 pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};

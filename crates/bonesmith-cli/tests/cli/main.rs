@@ -1,6 +1,7 @@
 //! The binary as a user meets it: every test starts `bonesmith` and looks at files, streams and exit codes.
 
 mod bad_input;
+mod batch;
 mod cancel;
 mod commands;
 mod convert;

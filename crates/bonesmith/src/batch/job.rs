@@ -90,7 +90,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+        let parsed = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
         match parsed {
             Some((index, count)) if 1 <= index && index <= count => Ok(Self { index, count }),
             _ => Err("it must be i/n with i from 1 to n, such as 3/20".to_owned()),
@@ -310,9 +310,9 @@ impl Job {
         let mut words = vec![OsString::from("fit")];
         words.extend(self.option_words().into_iter().map(OsString::from));
         if let Some(report) = &self.report {
-            words.extend(["--report".into(), report.into()]);
+            words.extend([OsString::from("--report"), OsString::from(report)]);
         }
-        words.extend(["-o".into(), (&self.output).into(), "--".into()]);
+        words.extend([OsString::from("-o"), OsString::from(&self.output), OsString::from("--")]);
         words.extend(self.inputs.iter().map(OsString::from));
         words
     }

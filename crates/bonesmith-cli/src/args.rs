@@ -73,6 +73,9 @@ pub struct GlobalArgs {
     /// Print more: every iteration, and the time of each part
     #[arg(short, long, global = true)]
     pub verbose: bool,
+    /// Use at most so much memory, such as 4G or 900M: what needs more is refused, or ended with nothing written. Of a batch: all workers together
+    #[arg(long, global = true, value_name = "SIZE")]
+    pub memory: Option<SizeArg>,
     /// One job of a batch, as JSON
     #[arg(long, global = true, hide = true, value_name = "TASK")]
     pub worker: Option<String>,
@@ -122,6 +125,18 @@ pub enum Command {
     /// Print the manual page
     #[command(after_help = "Example:\n  bonesmith man | man -l -")]
     Man,
+}
+
+/// `--memory 4G`: a number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeArg(pub u64);
+
+impl FromStr for SizeArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        bonesmith::parse_bytes(text).map(Self).ok_or_else(|| "it must be a size such as 500M, 4G or 1.5GiB".to_owned())
+    }
 }
 
 /// What is fitted and how: shared by `fit` and `demo`.

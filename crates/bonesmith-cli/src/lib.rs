@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod errors;
+mod limit;
 mod output;
 mod session;
 mod settings;
@@ -17,7 +18,7 @@ use std::sync::OnceLock;
 use anyhow::Context;
 use clap::FromArgMatches;
 
-use crate::args::{BenchCommand, Cli, Command};
+use crate::args::{BenchCommand, Cli, Command, SizeArg};
 use crate::commands::batch::worker::Worker;
 use crate::errors::Outcome;
 use crate::session::Session;
@@ -69,7 +70,10 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
     }
     // Workers write; this process writes pages of what is there, also when it is cancelled.
     if let Command::Batch(args) = cli.command {
-        return commands::batch::run(args, cli.global.threads, session);
+        return commands::batch::run(args, cli.global.threads, cli.global.memory, session);
+    }
+    if let Some(SizeArg(limit)) = cli.global.memory {
+        session.limit_memory(limit);
     }
     if let Command::Bench(args) = cli.command {
         let report = args.report.map(settings::bench_report).transpose()?;
@@ -100,7 +104,7 @@ fn work(command: Command, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Info(args) => commands::info::run(args, session),
         Command::Check(args) => commands::check::run(args, session),
         Command::Convert(args) => commands::convert::run(args, session),
-        Command::Batch(args) => commands::batch::run(args, None, session),
+        Command::Batch(args) => commands::batch::run(args, None, None, session),
         Command::Bench(args) => bench(args.what, None, session),
         Command::Completions { shell } => commands::shell::completions(shell),
         Command::Man => commands::shell::man(),

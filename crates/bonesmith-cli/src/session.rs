@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::args::GlobalArgs;
 use crate::commands::batch::worker::Worker;
 use crate::errors::{self, Outcome, Usage};
+use crate::limit;
 use crate::output::emit;
 use crate::settings::{self, JsonTarget, ReportTarget};
 use crate::sheet::Sheet;
@@ -36,6 +37,8 @@ pub struct Session {
     display: Display,
     /// What is written waits here until the command has succeeded.
     transaction: Option<Transaction>,
+    /// Bytes that this run may use.
+    memory: Option<u64>,
     /// What the command reads, as the user named it.
     inputs: Vec<PathBuf>,
     /// Files that will be written.
@@ -93,6 +96,7 @@ impl Session {
             stop,
             display,
             transaction: None,
+            memory: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
         }
@@ -119,6 +123,12 @@ impl Session {
         worker.finish(outcome, self.outputs.first(), &read)
     }
 
+    /// From now on no more than so many bytes are used; a worker has the limit of its job.
+    pub fn limit_memory(&mut self, limit: u64) {
+        self.memory = Some(limit);
+        limit::keep(limit, 2);
+    }
+
     /// What stops this run.
     pub fn cancel(&self) -> Cancel {
         self.stop.clone()
@@ -136,6 +146,7 @@ impl Session {
         self.outputs = outputs.iter().flat_map(|path| bonesmith::io::files_of(path)).collect();
         self.outputs.extend(json.and_then(JsonTarget::path).cloned());
         self.outputs.extend(report.map(|target| target.path.clone()));
+        self.memory.map_or(Ok(()), |limit| limit::check(inputs, limit))?;
         settings::keep_apart(inputs, &self.outputs)
     }
 
@@ -336,7 +347,8 @@ mod tests {
 
     #[test]
     fn a_stop_request_reaches_the_stages() {
-        let mut session = Session::new(&GlobalArgs { threads: None, quiet: true, verbose: false, worker: None });
+        let mut session =
+            Session::new(&GlobalArgs { threads: None, quiet: true, verbose: false, memory: None, worker: None });
         assert!(session.stage(Stage::Reading).is_ok());
         session.stop.cancel();
         assert!(session.stage(Stage::Prepare).is_err());

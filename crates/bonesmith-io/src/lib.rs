@@ -28,15 +28,14 @@ mod ply;
 mod pointcache;
 mod save;
 mod shapes;
+mod size;
 mod skinned;
 mod skins;
 mod texture;
 mod usd;
 mod warning;
 
-pub use atomic::{
-    Transaction, place_of, remove_tagged, remove_temporaries, tag_temporaries, write as write_whole,
-};
+pub use atomic::{Transaction, place_of, remove_tagged, remove_temporaries, tag_temporaries, write as write_whole};
 pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
 pub use detect::{Format, detect};
@@ -53,4 +52,5 @@ pub use opens::{file_bytes, files_of, files_opened};
 pub use picture::save as save_picture;
 pub use pieces::piece_order;
 pub use save::{save_model, save_pieces, save_rig, save_sequence, save_skins};
+pub use size::positions_bytes;
 pub use warning::{Warning, with_warnings};

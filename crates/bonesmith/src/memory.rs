@@ -81,9 +81,8 @@ fn cgroup_left(folder: &std::path::Path, limit: &str, usage: &str) -> Option<u64
     let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
     let (limit, usage) = (number(limit)?, number(usage)?);
     // Pages of files that nobody uses are dropped when memory is needed.
-    let inactive = read("memory.stat").and_then(|stat| {
-        stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse::<u64>().ok()
-    });
+    let inactive = read("memory.stat")
+        .and_then(|stat| stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse::<u64>().ok());
     Some(limit.saturating_sub(usage.saturating_sub(inactive.unwrap_or(0))))
 }
 
@@ -117,7 +116,8 @@ mod tests {
 
     #[test]
     fn sizes_are_written_as_people_do() {
-        let parsed = ["4G", "500M", "1.5GiB", "2kB", " 7 ", "3 tb", "0", "-1", "4X", "G", "", "1.2.3", "i", "9e9"].map(parse_bytes);
+        let parsed = ["4G", "500M", "1.5GiB", "2kB", " 7 ", "3 tb", "0", "-1", "4X", "G", "", "1.2.3", "i", "9e9"]
+            .map(parse_bytes);
         let expected = [4e9, 5e8, 1.5 * 1024f64.powi(3), 2e3, 7.0, 3e12];
         let expected = expected.map(|bytes| Some(bytes as u64)).into_iter().chain([None; 8]).collect::<Vec<_>>();
         assert_eq!(parsed.to_vec(), expected);

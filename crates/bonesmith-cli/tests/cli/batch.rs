@@ -53,11 +53,23 @@ fn every_job_has_a_rig_a_record_and_a_place_on_the_page() {
     assert!(run.stdout.contains("3 jobs: 3 done") && run.stdout.contains("index.html"), "{}", run.stdout);
     assert!(run.stderr.contains("3/3 shot_"), "{}", run.stderr);
     let batch = dir.path().join("batch");
-    let expected = ["index.html", "records", "results.csv", "results.json", "shot_0.glb", "shot_1.glb", "shot_1.html", "shot_2.glb"];
+    let expected = [
+        "index.html",
+        "records",
+        "results.csv",
+        "results.json",
+        "shot_0.glb",
+        "shot_1.glb",
+        "shot_1.html",
+        "shot_2.glb",
+    ];
     assert_eq!(names(&batch), expected);
     let found = results(dir.path());
     assert_eq!((found["counts"]["done"].as_u64(), found["jobs"][1]["bones"].as_u64()), (Some(3), Some(3)));
-    assert!(found["jobs"][0]["e_rms"].as_f64().unwrap() > 0.0 && found["jobs"][0]["peak_bytes"].as_u64().unwrap() > 1_000_000);
+    assert!(
+        found["jobs"][0]["e_rms"].as_f64().unwrap() > 0.0
+            && found["jobs"][0]["peak_bytes"].as_u64().unwrap() > 1_000_000
+    );
     let page = std::fs::read_to_string(batch.join("index.html")).unwrap();
     assert!(page.contains("src=\"records/shot_0.png\"") && page.contains("href=\"shot_1.html\""), "{page}");
     assert!(std::fs::read(batch.join("records/shot_0.png")).unwrap().starts_with(b"\x89PNG"));
@@ -145,7 +157,8 @@ fn bad_job_files_are_refused_before_the_work() {
         ("jobs".to_owned(), "line 1"),
     ] {
         std::fs::write(dir.path().join("jobs.toml"), text).unwrap();
-        bonesmith(dir.path(), "batch jobs.toml").refused(&["jobs.toml", words][usize::from(words.starts_with("limits"))..]);
+        bonesmith(dir.path(), "batch jobs.toml")
+            .refused(&["jobs.toml", words][usize::from(words.starts_with("limits"))..]);
         assert_eq!(names(dir.path()), ["jobs.toml", "walk.npz"]);
     }
     bonesmith(dir.path(), "batch nothing.toml").refused(&["nothing.toml"]);
@@ -220,7 +233,8 @@ mod killed {
         let output = master.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let results = results(dir.path());
-        let attempts: Vec<u64> = results["jobs"].as_array().unwrap().iter().map(|j| j["attempts"].as_u64().unwrap()).collect();
+        let attempts: Vec<u64> =
+            results["jobs"].as_array().unwrap().iter().map(|j| j["attempts"].as_u64().unwrap()).collect();
         assert_eq!((results["counts"]["done"].as_u64(), attempts.iter().sum::<u64>()), (Some(6), 7));
         assert_tidy(dir.path());
     }
@@ -245,7 +259,8 @@ mod killed {
         let dir = folder();
         shots(dir.path(), 12, "");
         let mut master = start(dir.path());
-        let records = || std::fs::read_dir(dir.path().join("batch/records")).ok().map(Iterator::count).filter(|n| *n >= 4);
+        let records =
+            || std::fs::read_dir(dir.path().join("batch/records")).ok().map(Iterator::count).filter(|n| *n >= 4);
         wait_for("the first records", records);
         let workers = children(master.id());
         kill("-9", master.id());
@@ -304,6 +319,10 @@ fn a_dry_run_shows_commands() {
     let dir = folder();
     shots(dir.path(), 2, "");
     let run = bonesmith(dir.path(), "batch jobs.toml --dry-run --shard 2/2").fine();
-    assert!(run.stdout.starts_with("shot_1: bonesmith fit --bones=2 ") && run.stdout.lines().count() == 1, "{}", run.stdout);
+    assert!(
+        run.stdout.starts_with("shot_1: bonesmith fit --bones=2 ") && run.stdout.lines().count() == 1,
+        "{}",
+        run.stdout
+    );
     assert!(!dir.path().join("batch").exists());
 }

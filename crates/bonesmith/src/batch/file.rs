@@ -262,7 +262,8 @@ impl<'a> Table<'a> {
         }
         for (name, value) in std::mem::take(&mut self.values) {
             if !is_option(&name) {
-                let known = ["threads", "report", "picture"].into_iter().chain(also.iter().copied()).collect::<Vec<_>>();
+                let known =
+                    ["threads", "report", "picture"].into_iter().chain(also.iter().copied()).collect::<Vec<_>>();
                 return Err(self.unknown(&name, &format!("{}, and the options of fit", known.join(", "))));
             }
             if !(value.is_string() || value.is_number() || value.is_boolean() || value.is_array()) {
@@ -341,7 +342,10 @@ mod tests {
         assert_eq!((file.defaults.gates.max_e_rms, file.defaults.gates.max_bytes), (Some(2.0), Some(2e6)));
         assert_eq!((file.jobs.len(), file.jobs[1].part.limits.seconds), (2, Some(9.0)));
         let part = file.shots["sh010"].over(&file.defaults);
-        assert_eq!((part.options["bones"].as_u64(), part.gates.max_e_rms, part.report), (Some(60), Some(3.0), Some(true)));
+        assert_eq!(
+            (part.options["bones"].as_u64(), part.gates.max_e_rms, part.report),
+            (Some(60), Some(3.0), Some(true))
+        );
         assert_eq!(part.gates.max_bytes, Some(2e6));
     }
 

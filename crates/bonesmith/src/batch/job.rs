@@ -194,9 +194,12 @@ impl JobFile {
         }
         if let Some(name) = self.shots.keys().find(|name| !seen.contains(*name)) {
             let near = seen.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-            return Err(wrong(&self.path, format!("shots.{name}: no job has this name; there are {near}{}", {
-                if seen.len() > 5 { ", ..." } else { "" }
-            })));
+            return Err(wrong(
+                &self.path,
+                format!("shots.{name}: no job has this name; there are {near}{}", {
+                    if seen.len() > 5 { ", ..." } else { "" }
+                }),
+            ));
         }
         self.keep_apart(&jobs)?;
         Ok(Plan {
@@ -435,7 +438,10 @@ mod tests {
             ("[[jobs]]\ninput = '*/*.npz'\n", "walk is the name of two jobs"),
             ("[[jobs]]\ninput = ['a/run.npz', 'a/walk.npz']\noutput = 'x.glb'\n", "both write"),
             ("[[jobs]]\ninput = 'c/*.npz'\n", "jobs[0]: c/*.npz: nothing matches this pattern"),
-            ("[[jobs]]\ninput = 'a/run.npz'\n[shots.rum]\nbones = 3\n", "shots.rum: no job has this name; there are run"),
+            (
+                "[[jobs]]\ninput = 'a/run.npz'\n[shots.rum]\nbones = 3\n",
+                "shots.rum: no job has this name; there are run",
+            ),
             ("[[jobs]]\ninput = 'a/run.npz'\nname = '../{stem}'\n", "is no name of a file"),
             ("output = 'a'\nformat = 'npz'\n[[jobs]]\ninput = 'a/run.npz'\n", "which run reads"),
             ("[[jobs]]\ninput = 'a/run.npz'\nreport = true\nname = 'index'\n", "a page of the batch"),

@@ -32,7 +32,12 @@ impl Results {
              <p>{} jobs: {} done, {} of them miss a limit, {} failed, {} not run. {} in all, {seconds:.1} s of work. \
              Errors are in thousandths of the model's radius. <a href=\"results.csv\">results.csv</a>, <a href=\"results.json\">results.json</a></p>\n\
              <div class=\"all\">\n",
-            counts.jobs, counts.done, counts.missed, counts.failed, counts.waiting, bytes(size)
+            counts.jobs,
+            counts.done,
+            counts.missed,
+            counts.failed,
+            counts.waiting,
+            bytes(size)
         );
         let mut rows: Vec<&Row> = self.jobs.iter().collect();
         rows.sort_by_key(|row| rank(row));
@@ -80,7 +85,8 @@ fn card(row: &Row, page: &mut String) {
             let _ = write!(page, "<p class=\"miss\">{}: {value}{limit}</p>", gate.gate);
         }
         if let [first, ..] = figures.warnings.as_slice() {
-            let more = if figures.warnings.len() > 1 { format!(" (+{})", figures.warnings.len() - 1) } else { String::new() };
+            let more =
+                if figures.warnings.len() > 1 { format!(" (+{})", figures.warnings.len() - 1) } else { String::new() };
             let _ = write!(page, "<p>warning: {}{more}</p>", escaped(first));
         }
     } else {

@@ -126,8 +126,15 @@ pub struct Record {
 
 impl Record {
     /// Of a job that is done. `read`: every file that was read; `started`: before the first of them was opened.
-    pub fn done(task: &Task, exit_code: u8, figures: Figures, read: &[PathBuf], started: SystemTime) -> Result<Self, Error> {
-        let stamp = |path: &PathBuf| Stamp::new(path, &task.folder, started).map_err(|e| bonesmith_io::IoError::os(path, e));
+    pub fn done(
+        task: &Task,
+        exit_code: u8,
+        figures: Figures,
+        read: &[PathBuf],
+        started: SystemTime,
+    ) -> Result<Self, Error> {
+        let stamp =
+            |path: &PathBuf| Stamp::new(path, &task.folder, started).map_err(|e| bonesmith_io::IoError::os(path, e));
         Ok(Self {
             status: Status::Done,
             exit_code: Some(exit_code.into()),
@@ -152,7 +159,14 @@ impl Record {
     }
 
     /// Of a job that did not succeed.
-    pub fn failed(job: &Job, status: Status, exit_code: Option<i32>, attempts: usize, error: String, seconds: f64) -> Self {
+    pub fn failed(
+        job: &Job,
+        status: Status,
+        exit_code: Option<i32>,
+        attempts: usize,
+        error: String,
+        seconds: f64,
+    ) -> Self {
         let figures = Figures { seconds, ..Figures::default() };
         Self { status, exit_code, error: Some(error), figures, ..Self::new(&job.name, "", attempts) }
     }
@@ -245,7 +259,8 @@ mod tests {
         job.make_folders().unwrap();
         std::fs::write(&output, "rig").unwrap();
         let figures = Figures { file_bytes: 3, ..Figures::default() };
-        let record = |started| Record::done(&job.task(&first, 1, None), 0, figures.clone(), &[input.clone()], started).unwrap();
+        let record =
+            |started| Record::done(&job.task(&first, 1, None), 0, figures.clone(), &[input.clone()], started).unwrap();
         let later = SystemTime::now() + Duration::from_secs(9);
         record(later).write(&job.record).unwrap();
         let stored = Record::read(&job.record).unwrap();
@@ -253,7 +268,9 @@ mod tests {
         let current = || Record::read(&job.record).unwrap().is_current(job, &first);
         assert!(current());
         // Another time, the same content; the same time and size are not read again.
-        let touch = |secs| File::options().append(true).open(&input).unwrap().set_modified(later + Duration::from_secs(secs)).unwrap();
+        let touch = |secs| {
+            File::options().append(true).open(&input).unwrap().set_modified(later + Duration::from_secs(secs)).unwrap()
+        };
         touch(5);
         assert!(current());
         // Clocks of file systems have steps.

@@ -165,9 +165,10 @@ impl Plan {
 impl Results {
     /// As a table for spreadsheets.
     pub fn csv(&self) -> String {
-        let mut text = "name,status,gates,exit_code,attempts,vertices,frames,bones,influences,e_rms,max_error,rmse_percent,\
+        let mut text =
+            "name,status,gates,exit_code,attempts,vertices,frames,bones,influences,e_rms,max_error,rmse_percent,\
                         normal_degrees,file_bytes,seconds,peak_bytes,output,report,error\n"
-            .to_owned();
+                .to_owned();
         fn shown<T: ToString>(value: Option<T>) -> String {
             value.map(|value| value.to_string()).unwrap_or_default()
         }
@@ -238,7 +239,8 @@ mod tests {
         assert!(csv.contains("\"no \"\"file\"\"\""), "{csv}");
         let page = std::fs::read_to_string(plan.output.join("index.html")).unwrap();
         assert!(page.contains("c, &lt;b&gt;") && page.contains("no &quot;file&quot;") && !page.contains("<b>.npz"));
-        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(plan.output.join("results.json")).unwrap()).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(plan.output.join("results.json")).unwrap()).unwrap();
         assert_eq!((json["jobs"][0]["e_rms"].as_f64(), json["counts"]["waiting"].as_u64()), (Some(3.0), Some(1)));
     }
 }

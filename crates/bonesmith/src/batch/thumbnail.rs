@@ -40,7 +40,9 @@ pub fn thumbnail(model: ModelRef<'_>) -> Vec<u8> {
     let scale = if extent > 0.0 && extent.is_finite() { 0.94 * fine as f32 / extent } else { 1.0 };
     let mut pixels = vec![[0u8; 2]; POSES * SIZE * SIZE];
     for (at, pose) in poses.iter().enumerate() {
-        let place = |p: Vec3| Vec3::new(p.x * scale, -p.y * scale, p.z * scale) + Vec3::new(1.0, 1.0, 0.0) * (fine as f32 / 2.0);
+        let place = |p: Vec3| {
+            Vec3::new(p.x * scale, -p.y * scale, p.z * scale) + Vec3::new(1.0, 1.0, 0.0) * (fine as f32 / 2.0)
+        };
         let mut cells = vec![(f32::NEG_INFINITY, 0f32); fine * fine];
         for triangle in &triangles {
             fill(&mut cells, fine, triangle.map(|v| place(pose[v as usize])));
@@ -92,7 +94,8 @@ fn average(cells: &[(f32, f32)], at: usize, pixels: &mut [[u8; 2]]) {
     for y in 0..SIZE {
         for x in 0..SIZE {
             let parts = (0..FINE * FINE).map(|k| cells[(y * FINE + k / FINE) * SIZE * FINE + x * FINE + k % FINE]);
-            let (sum, hits) = parts.filter(|(depth, _)| *depth > f32::NEG_INFINITY).fold((0.0, 0), |(s, n), c| (s + c.1, n + 1));
+            let (sum, hits) =
+                parts.filter(|(depth, _)| *depth > f32::NEG_INFINITY).fold((0.0, 0), |(s, n), c| (s + c.1, n + 1));
             if hits > 0 {
                 let grey = (sum / hits as f32 * 255.0) as u8;
                 // Few greys: the file is a third of the size.

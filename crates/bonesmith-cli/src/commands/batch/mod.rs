@@ -13,21 +13,28 @@ use bonesmith::batch::{JobFile, Plan, Record, Results, Status};
 use bonesmith::core::observer::Cancelled;
 use bonesmith::text::{bytes, count, figure};
 
-use crate::args::{self, BatchArgs, EngineArg};
+use crate::args::{self, BatchArgs, EngineArg, SizeArg};
 use crate::errors::{Outcome, Usage};
 use crate::output::print;
 use crate::session::Session;
 use pool::Pool;
 
-pub fn run(args: BatchArgs, threads: Option<usize>, session: &mut Session) -> anyhow::Result<Outcome> {
-    let plan = JobFile::read(&args.jobs)?.plan()?;
+pub fn run(
+    args: BatchArgs,
+    threads: Option<usize>,
+    memory: Option<SizeArg>,
+    session: &mut Session,
+) -> anyhow::Result<Outcome> {
+    let mut plan = JobFile::read(&args.jobs)?.plan()?;
+    plan.memory = memory.map(|size| size.0).or(plan.memory);
     if args.collect {
         let results = plan.write_results()?;
         let all: Vec<usize> = (0..plan.jobs.len()).collect();
         return conclude(&plan, &results, &all, session);
     }
     check_options(&plan)?;
-    let selected: Vec<usize> = (0..plan.jobs.len()).filter(|at| args.shard.is_none_or(|shard| shard.has(*at))).collect();
+    let selected: Vec<usize> =
+        (0..plan.jobs.len()).filter(|at| args.shard.is_none_or(|shard| shard.has(*at))).collect();
     if args.dry_run {
         return show(&plan, &selected);
     }
@@ -144,7 +151,11 @@ fn show(plan: &Plan, selected: &[usize]) -> anyhow::Result<Outcome> {
     let mut text = String::new();
     for job in selected.iter().map(|at| &plan.jobs[*at]) {
         let words = job.arguments();
-        text += &format!("{}: {}\n", job.name, super::quoted_line(words.iter().map(|word| word.to_string_lossy().into_owned())));
+        text += &format!(
+            "{}: {}\n",
+            job.name,
+            super::quoted_line(words.iter().map(|word| word.to_string_lossy().into_owned()))
+        );
     }
     print(&text)?;
     Ok(Outcome::Done)
@@ -154,7 +165,10 @@ fn show(plan: &Plan, selected: &[usize]) -> anyhow::Result<Outcome> {
 fn hand_over(args: &BatchArgs) -> anyhow::Result<Outcome> {
     let own = crate::PROGRAM.get().and_then(|program| program.first());
     let python: &Path = own.map_or(&args.python, |program| Path::new(program));
-    let check = Command::new(python).args(["-c", "import bonesmith; print(bonesmith.__version__)"]).stdin(Stdio::null()).output();
+    let check = Command::new(python)
+        .args(["-c", "import bonesmith; print(bonesmith.__version__)"])
+        .stdin(Stdio::null())
+        .output();
     let check = check.with_context(|| python.display().to_string())?;
     let version = String::from_utf8_lossy(&check.stdout).trim().to_owned();
     if !check.status.success() {

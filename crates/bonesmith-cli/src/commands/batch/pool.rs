@@ -78,8 +78,14 @@ impl<'a> Pool<'a> {
             if let Some((wanted, all)) = job.limits.memory.zip(memory)
                 && wanted > all
             {
-                let message = format!("{}: limits.memory is {}, and all workers together have {}", job.name, bytes(wanted), bytes(all));
-                let hint = "memory in the job file sets what they have together; without it they have 70 % of what is free";
+                let message = format!(
+                    "{}: limits.memory is {}, and all workers together have {}",
+                    job.name,
+                    bytes(wanted),
+                    bytes(all)
+                );
+                let hint =
+                    "memory in the job file sets what they have together; without it they have 70 % of what is free";
                 return Err(Usage::new(message).hint(hint));
             }
         }
@@ -188,10 +194,12 @@ impl<'a> Pool<'a> {
                     let limit = job.limits.seconds.unwrap_or_default();
                     return failed(Status::TimeLimit, None, format!("not done after {limit} s (limits.seconds)"));
                 }
-                Ended::Code(code @ (0 | 1)) => match Record::read(&job.record).filter(|record| record.key == job.key(self.plan)) {
-                    Some(record) => return Some(record),
-                    None => format!("it ended with code {code} and left no record"),
-                },
+                Ended::Code(code @ (0 | 1)) => {
+                    match Record::read(&job.record).filter(|record| record.key == job.key(self.plan)) {
+                        Some(record) => return Some(record),
+                        None => format!("it ended with code {code} and left no record"),
+                    }
+                }
                 Ended::Code(2) => return failed(Status::Failed, Some(2), why.unwrap_or_else(|| "refused".to_owned())),
                 Ended::Code(code) if code == i32::from(MEMORY_EXIT) => {
                     return failed(Status::MemoryLimit, Some(code), why.unwrap_or_default());
@@ -207,7 +215,15 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn failed(&self, job: &Job, status: Status, code: Option<i32>, attempts: usize, why: String, started: Instant) -> Record {
+    fn failed(
+        &self,
+        job: &Job,
+        status: Status,
+        code: Option<i32>,
+        attempts: usize,
+        why: String,
+        started: Instant,
+    ) -> Record {
         let record = Record::failed(job, status, code, attempts, why, started.elapsed().as_secs_f64());
         // On a full disk there is none: the job counts as not run.
         let _ = record.write(&job.record);
@@ -233,7 +249,12 @@ impl<'a> Pool<'a> {
         let words = job.arguments();
         let mut command = crate::another_process()?;
         command.arg(&words[0]).args(["--threads", &turn.threads.to_string(), "--worker", &task]).args(&words[1..]);
-        command.current_dir(&self.plan.folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+        command
+            .current_dir(&self.plan.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
     }
 
     fn wait(&self, mut child: Child, limit: Option<Duration>) -> Ended {
@@ -279,7 +300,7 @@ impl<'a> Pool<'a> {
 
 /// Beginning and end of what a worker says.
 fn heard(mut stderr: ChildStderr) -> String {
-    let (mut first, mut last, mut buffer) = (Vec::new(), VecDeque::new(), [0; 4096]);
+    let (mut first, mut last, mut buffer) = (Vec::new(), VecDeque::<u8>::new(), [0u8; 4096]);
     while let Ok(n @ 1..) = stderr.read(&mut buffer) {
         let room = (LOG_BYTES - first.len()).min(n);
         first.extend_from_slice(&buffer[..room]);

@@ -6,17 +6,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use bonesmith::batch::{Figures, MEMORY_EXIT, Record, Task, thumbnail};
-use bonesmith::text::bytes;
 use bonesmith::{Cancel, Memory, ModelRef};
 use serde_json::Value;
 
 use crate::errors::{Outcome, Usage};
-use crate::output::emit;
 
 /// A stage that does not look whether it is cancelled has so much time.
 const GRACE: Duration = Duration::from_secs(5);
-/// Between two looks at the memory.
-const MEMORY_INTERVAL: Duration = Duration::from_millis(25);
 
 /// One job of a batch, in its worker.
 pub struct Worker {
@@ -33,7 +29,7 @@ impl Worker {
         bonesmith::io::tag_temporaries(&task.tag());
         std::thread::spawn(move || stop_at_end(&stop));
         if let Some(limit) = task.memory {
-            std::thread::spawn(move || keep_to(limit));
+            crate::limit::keep(limit, MEMORY_EXIT);
         }
         Ok(Self { task, started: SystemTime::now(), clock: Instant::now(), figures: Figures::default() })
     }
@@ -74,20 +70,6 @@ fn stop_at_end(stop: &Cancel) {
     }
     stop.cancel();
     std::thread::sleep(GRACE);
-    end(130);
-}
-
-fn keep_to(limit: u64) {
-    while let Some(used) = Memory::now() {
-        if used > limit {
-            emit(&format!("error: {} of memory are used, and the limit is {}", bytes(used), bytes(limit)));
-            end(MEMORY_EXIT);
-        }
-        std::thread::sleep(MEMORY_INTERVAL);
-    }
-}
-
-fn end(code: u8) -> ! {
     bonesmith::io::remove_temporaries();
-    std::process::exit(code.into());
+    std::process::exit(130);
 }

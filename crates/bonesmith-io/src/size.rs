@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::npz::archive::Archive;
-use crate::{Format, detect, inputs};
+use crate::{Format, detect, inputs, npz};
 
 /// Bytes of one position in memory.
 const POSITION: u64 = 12;
@@ -19,8 +18,7 @@ fn of_file(path: &Path) -> Option<u64> {
         // Float32 with a short header.
         Format::Pc2 | Format::Mdd => std::fs::metadata(path).ok().map(|found| found.len().saturating_sub(64)),
         Format::Npz => {
-            let mut archive = Archive::open(path).ok()?;
-            let [frames, vertices, _] = archive.array("verts").ok()??.shape::<3>().ok()?;
+            let [frames, vertices] = npz::animation_size(path)?;
             (frames as u64).checked_mul(vertices as u64)?.checked_mul(POSITION)
         }
         _ => None,
@@ -34,7 +32,7 @@ mod tests {
     use bonesmith_core::synthetic::clownfish;
 
     #[test]
-    fn headers_tell_the_size_of_positions() {
+    fn headers_have_the_size_of_positions() {
         let folder = tempfile::tempdir().unwrap();
         let fish = MeshSequence::try_from(clownfish()).unwrap();
         let [npz, missing, other] = ["fish.npz", "none.npz", "fish.glb"].map(|name| folder.path().join(name));

@@ -13,6 +13,7 @@ mod golden;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod harness;
+mod memory;
 mod methods;
 mod outputs;
 mod pieces;

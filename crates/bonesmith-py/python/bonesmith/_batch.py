@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator
@@ -103,6 +100,8 @@ def batch(
         raise ParameterError("address is that of a Ray cluster: engine must be ray", option="address", value=address)
     if shard is not None and not 1 <= shard[0] <= shard[1]:
         raise ParameterError(f"shard is {shard}; it must be (i, n) with i from 1 to n", option="shard", value=shard)
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="bonesmith-") as folder:
         path = Path(folder) / "jobs.json"
         if isinstance(jobs, dict):
@@ -120,6 +119,8 @@ def batch(
 def _run_here(
     plan: _native.BatchPlan, path: Path, resume: bool, shard: tuple[int, int] | None, progress: bool
 ) -> dict[str, Any]:
+    import subprocess
+
     words = [sys.executable, "-m", "bonesmith", "batch", os.fspath(path)]
     if resume:
         words.append("--resume")
@@ -127,7 +128,8 @@ def _run_here(
         words += ["--shard", f"{shard[0]}/{shard[1]}"]
     if not progress:
         words.append("--quiet")
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=None if progress else subprocess.PIPE)
+    stderr = None if progress else subprocess.PIPE
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
     if done.returncode == 130:
         raise Cancelled("cancelled")
     results = Path(plan.output) / "results.json"
@@ -168,6 +170,9 @@ def _run_job(job: dict[str, Any], threads: int) -> dict[str, Any]:
 
 def _run_worker(job: dict[str, Any], threads: int, attempt: int) -> tuple[int, bool, bytes]:
     """Exit code, whether it was ended because of its time, and what it said."""
+    import subprocess
+    import threading
+
     words = job["arguments"]
     task = json.dumps({**job["task"], "attempt": attempt})
     command = [sys.executable, "-m", "bonesmith", words[0], "--threads", str(threads), "--worker", task, *words[1:]]
@@ -207,12 +212,14 @@ def _run_worker(job: dict[str, Any], threads: int, attempt: int) -> tuple[int, b
 def _run_on_ray(
     plan: _native.BatchPlan, address: str | None, resume: bool, shard: tuple[int, int] | None, progress: bool
 ) -> dict[str, Any]:
+    import importlib
+
     try:
-        import ray
+        ray: Any = importlib.import_module("ray")
     except ImportError as error:
         raise UnsupportedError("engine ray needs the package ray: pip install bonesmith[ray]") from error
     if address is not None or not ray.is_initialized():
-        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="WARNING")
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=30)
     # Lost nodes and killed processes of Ray are tried again, on another node; what a job answers is an answer.
     remote = ray.remote(_run_job).options(max_retries=max(3, plan.retries), retry_exceptions=False)
     selected = (at for at in range(len(plan)) if shard is None or at % shard[1] == shard[0] - 1)

@@ -283,7 +283,7 @@ impl JobFile {
             if let Some(other) = names.insert(&job.name, job) {
                 let (name, a, b) = (&job.name, other.inputs[0].display(), job.inputs[0].display());
                 let what = format!("{}: {name} is the name of two jobs, {a} and {b}", entry.place);
-                return Err(wrong(&self.path, format!("{what}; name = \"{{parent}}_{{stem}}\" tells them apart")));
+                return Err(wrong(&self.path, format!("{what}; name = \"{{parent}}_{{stem}}\" makes names different")));
             }
             let outputs = bonesmith_io::files_of(&job.output).into_iter().chain(job.report.clone());
             for file in outputs {

@@ -10,10 +10,10 @@ use super::job::{Gates, Limits};
 use super::wrong;
 use crate::error::Error;
 use crate::memory::parse_bytes;
-use crate::options::{FIT, LOAD, OptionInfo, REFIT, REPORT};
+use crate::options::{FIT, LOAD, MOTION, OptionInfo, REFIT, REPORT};
 
 /// Options of a fit that are about files and in no table.
-pub const FILE_OPTIONS: [&str; 4] = ["rig", "pieces", "max_joints", "rig_clip"];
+const FILE_OPTIONS: [&str; 4] = ["rig", "pieces", "max_joints", "target"];
 
 /// A job file, checked. Paths in it are relative to its folder.
 #[derive(Clone, Debug)]
@@ -289,9 +289,9 @@ impl<'a> Table<'a> {
 }
 
 /// Options that a job may have: those of `fit`, but for what a batch sets itself.
-fn option_names() -> impl Iterator<Item = &'static str> {
+pub fn option_names() -> impl Iterator<Item = &'static str> {
     let names = |table: &'static [OptionInfo]| table.iter().map(|option| option.name);
-    names(FIT).chain(names(LOAD)).chain(names(REFIT)).chain(names(REPORT)).chain(FILE_OPTIONS)
+    names(FIT).chain(names(&MOTION)).chain(names(LOAD)).chain(names(REFIT)).chain(names(REPORT)).chain(FILE_OPTIONS)
 }
 
 fn is_option(name: &str) -> bool {

@@ -14,7 +14,7 @@ mod record;
 mod results;
 mod thumbnail;
 
-pub use file::{FILE_OPTIONS, JobFile};
+pub use file::{JobFile, option_names};
 pub use job::{Gates, Job, Limits, Plan, Shard, Task};
 pub use record::{Figures, Record, Stamp, Status};
 pub use results::{Counts, Gate, Results, Row};

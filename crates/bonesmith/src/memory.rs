@@ -37,7 +37,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let value = number.parse::<f64>().ok()? * base.powi(power);
-    (value >= 1.0 && value < 1e18).then_some(value as u64)
+    (1.0..1e18).contains(&value).then_some(value as u64)
 }
 
 /// Bytes that this process may still use: what the machine has free, or less where a container (cgroup) has a limit. `None` where the

@@ -23,7 +23,7 @@ use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use batch::{BatchArgs, EngineArg};
+pub use batch::BatchArgs;
 pub use bench::{BenchTableArgs, TableArgs};
 pub use check::{CheckArgs, TargetArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};

@@ -19,7 +19,6 @@ from bonesmith._api import (
     refit,
     sweep,
 )
-from bonesmith._batch import Batch, batch
 from bonesmith._compat import SkinningResult, solve
 from bonesmith._errors import (
     BonesmithError,
@@ -44,7 +43,6 @@ from bonesmith._sweep import Sweep, SweepPoint
 __all__ = [
     "Animation",
     "Basis",
-    "Batch",
     "BonesmithError",
     "BonesmithWarning",
     "Cancelled",
@@ -70,7 +68,6 @@ __all__ = [
     "View",
     "__version__",
     "add_bones",
-    "batch",
     "compare",
     "compress",
     "ddm",

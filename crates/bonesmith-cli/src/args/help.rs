@@ -116,22 +116,6 @@ mod tests {
         }
     }
 
-    /// A job of a batch has the options of `fit`, but for what a batch sets itself.
-    #[test]
-    fn jobs_have_the_options_of_fit() {
-        let all = command();
-        let fit = all.find_subcommand("fit").unwrap();
-        let own = ["help", "output", "report", "json", "subject", "picture"];
-        for arg in fit.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_global_set()) {
-            let id = arg.get_id().as_str();
-            let known = bonesmith::batch::option_names().any(|name| name == id);
-            assert_eq!(known, !own.contains(&id), "--{id}");
-        }
-        for name in bonesmith::batch::option_names() {
-            assert!(fit.get_arguments().any(|arg| arg.get_id() == name), "{name} is no option of fit");
-        }
-    }
-
     #[test]
     fn every_option_has_help() {
         fn check(command: &Command) {

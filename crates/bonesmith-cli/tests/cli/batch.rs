@@ -326,3 +326,23 @@ fn a_dry_run_shows_commands() {
     );
     assert!(!dir.path().join("batch").exists());
 }
+
+/// A job has the options of `fit`, but for what a batch sets itself.
+#[test]
+fn jobs_have_the_options_of_fit() {
+    let dir = folder();
+    let help = bonesmith(dir.path(), "fit --help").fine().stdout;
+    let flag = |line: &str| {
+        let start = line.trim_start().trim_start_matches("-o, ").strip_prefix("--")?;
+        let end = start.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(start.len());
+        Some(start[..end].replace('-', "_"))
+    };
+    let flags: Vec<String> = help.lines().filter(|line| line.starts_with("  ")).filter_map(flag).collect();
+    let own = ["output", "report", "json", "subject", "picture", "threads", "memory"];
+    for name in bonesmith::batch::option_names() {
+        assert!(flags.iter().any(|flag| flag == name), "{name} is no option of fit: {flags:?}");
+    }
+    for flag in flags.iter().filter(|flag| !own.contains(&flag.as_str())) {
+        assert!(bonesmith::batch::option_names().any(|name| name == flag), "--{flag}");
+    }
+}

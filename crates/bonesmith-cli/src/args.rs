@@ -2,6 +2,7 @@
 //! is `settings`. Completions and the man page are made from these same definitions. Help of options that Python has, too, is in the tables of
 //! `bonesmith::options`.
 
+mod batch;
 mod bench;
 mod check;
 mod ddm;
@@ -23,6 +24,7 @@ use bonesmith_core::BoneKind;
 use bonesmith_core::fit::{Effort, Method};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use batch::BatchArgs;
 pub use bench::{BenchTableArgs, TableArgs};
 pub use check::{CheckArgs, TargetArgs};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
@@ -57,6 +59,7 @@ Examples:
   bonesmith ddm character.glb --rigid-bind -o d.glb Direct Delta Mush: smooth joints
   bonesmith eval walk.glb walk.npz                  measure the rig against the animation
   bonesmith view walk.glb --against walk.npz        the same in the browser
+  bonesmith batch night.toml --resume               many animations, and one page with all results
   bonesmith info walk.glb                           what a file holds
 
 Exit codes: 0 fine, 1 a requested quality was missed, 2 bad usage or input, 130 cancelled.";
@@ -73,6 +76,12 @@ pub struct GlobalArgs {
     /// Print more: every iteration, and the time of each part
     #[arg(short, long, global = true)]
     pub verbose: bool,
+    /// Use at most so much memory, such as 4G or 900M: what needs more is refused, or ended with nothing written. Of a batch: all workers together
+    #[arg(long, global = true, value_name = "SIZE")]
+    pub memory: Option<SizeArg>,
+    /// One job of a batch, as JSON
+    #[arg(long, global = true, hide = true, value_name = "TASK")]
+    pub worker: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,6 +115,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Write a rig or a mesh animation in another format
     Convert(ConvertArgs),
+    /// Fit many animations: a job file, worker processes, one page with all results
+    Batch(BatchArgs),
     /// Measure speed and error on known sequences
     Bench(BenchArgs),
     /// Print a completion script for a shell
@@ -119,6 +130,18 @@ pub enum Command {
     /// Print the manual page
     #[command(after_help = "Example:\n  bonesmith man | man -l -")]
     Man,
+}
+
+/// `--memory 4G`: a number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeArg(pub u64);
+
+impl FromStr for SizeArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        bonesmith::parse_bytes(text).map(Self).ok_or_else(|| "it must be a size such as 500M, 4G or 1.5GiB".to_owned())
+    }
 }
 
 /// What is fitted and how: shared by `fit` and `demo`.

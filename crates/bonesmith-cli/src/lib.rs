@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod errors;
+mod limit;
 mod output;
 mod session;
 mod settings;
@@ -17,7 +18,8 @@ use std::sync::OnceLock;
 use anyhow::Context;
 use clap::FromArgMatches;
 
-use crate::args::{BenchCommand, Cli, Command};
+use crate::args::{BenchCommand, Cli, Command, SizeArg};
+use crate::commands::batch::worker::Worker;
 use crate::errors::Outcome;
 use crate::session::Session;
 
@@ -63,6 +65,16 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
         pool.build_global().context("--threads")?;
     }
     session.catch_ctrl_c();
+    if let Some(task) = &cli.global.worker {
+        session.worker = Some(Worker::start(task, session.cancel())?);
+    }
+    // Workers write; this process writes pages of what is there, also when it is cancelled.
+    if let Command::Batch(args) = cli.command {
+        return commands::batch::run(args, cli.global.threads, cli.global.memory, session);
+    }
+    if let Some(SizeArg(limit)) = cli.global.memory {
+        session.limit_memory(limit);
+    }
     if let Command::Bench(args) = cli.command {
         let report = args.report.map(settings::bench_report).transpose()?;
         let outcome = bench(args.what, cli.global.threads, session)?;
@@ -72,6 +84,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
     // A bench writes for other processes to read; all others change files when they have succeeded.
     session.begin();
     let outcome = work(cli.command, session)?;
+    session.finish_worker(outcome)?;
     session.commit()?;
     Ok(outcome)
 }
@@ -92,6 +105,7 @@ fn work(command: Command, session: &mut Session) -> anyhow::Result<Outcome> {
         Command::Info(args) => commands::info::run(args, session),
         Command::Check(args) => commands::check::run(args, session),
         Command::Convert(args) => commands::convert::run(args, session),
+        Command::Batch(args) => commands::batch::run(args, None, None, session),
         Command::Bench(args) => bench(args.what, None, session),
         Command::Completions { shell } => commands::shell::completions(shell),
         Command::Man => commands::shell::man(),

@@ -13,7 +13,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use crate::args::GlobalArgs;
-use crate::errors::{self, Usage};
+use crate::commands::batch::worker::Worker;
+use crate::errors::{self, Outcome, Usage};
+use crate::limit;
 use crate::output::emit;
 use crate::settings::{self, JsonTarget, ReportTarget};
 use crate::sheet::Sheet;
@@ -29,10 +31,16 @@ pub struct Session {
     pub shown: Vec<Sheet>,
     /// Warnings about files, shown already.
     pub losses: Vec<Warning>,
+    /// The job of a batch that this run does, if it does one.
+    pub worker: Option<Worker>,
     stop: Cancel,
     display: Display,
     /// What is written waits here until the command has succeeded.
     transaction: Option<Transaction>,
+    /// Bytes that this run may use.
+    memory: Option<u64>,
+    /// What the command reads, as the user named it.
+    inputs: Vec<PathBuf>,
     /// Files that will be written.
     outputs: Vec<PathBuf>,
 }
@@ -84,9 +92,12 @@ impl Session {
             verbose,
             shown: Vec::new(),
             losses: Vec::new(),
+            worker: None,
             stop,
             display,
             transaction: None,
+            memory: None,
+            inputs: Vec::new(),
             outputs: Vec::new(),
         }
     }
@@ -101,6 +112,28 @@ impl Session {
         Ok(self.transaction.as_ref().map_or(Ok(()), Transaction::commit)?)
     }
 
+    /// The record of a worker appears together with what it wrote.
+    pub fn finish_worker(&self, outcome: Outcome) -> anyhow::Result<()> {
+        let Some(worker) = &self.worker else { return Ok(()) };
+        let named = bonesmith::io::named_files(&self.inputs);
+        let mut read: Vec<_> = named.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+        read.extend(self.transaction.iter().flat_map(Transaction::files_read));
+        read.sort();
+        read.dedup();
+        worker.finish(outcome, self.outputs.first(), &read)
+    }
+
+    /// From now on no more than so many bytes are used; a worker has the limit of its job.
+    pub fn limit_memory(&mut self, limit: u64) {
+        self.memory = Some(limit);
+        limit::keep(limit, 2);
+    }
+
+    /// What stops this run.
+    pub fn cancel(&self) -> Cancel {
+        self.stop.clone()
+    }
+
     /// What the command reads, as the user named it, and all that it writes: refused if they are not apart.
     pub fn claim(
         &mut self,
@@ -109,9 +142,11 @@ impl Session {
         json: Option<&JsonTarget>,
         report: Option<&ReportTarget>,
     ) -> Result<(), Usage> {
+        self.inputs = inputs.to_vec();
         self.outputs = outputs.iter().flat_map(|path| bonesmith::io::files_of(path)).collect();
         self.outputs.extend(json.and_then(JsonTarget::path).cloned());
         self.outputs.extend(report.map(|target| target.path.clone()));
+        self.memory.map_or(Ok(()), |limit| limit::check(inputs, limit))?;
         settings::keep_apart(inputs, &self.outputs)
     }
 
@@ -180,6 +215,34 @@ impl Session {
     /// A warning on stderr, with the option that helps.
     pub fn warn_of(&self, warning: &Warning) {
         self.warn(&errors::warning_text(warning));
+    }
+
+    /// A line on stderr that is no warning.
+    pub fn note(&self, text: &str) {
+        match &self.display {
+            Display::Nothing => {}
+            Display::Lines(_) => emit(text),
+            Display::Bar(bar) => bar.suspend(|| emit(text)),
+        }
+    }
+
+    /// A job of many has ended: on a terminal the bar moves, and what failed is a line.
+    pub fn job_ended(&mut self, ended: usize, jobs: usize, line: &str, failed: bool) {
+        if let Display::Bar(bar) = &self.display {
+            if bar.prefix() != "jobs" {
+                bar.reset();
+                bar.set_prefix("jobs");
+                bar.enable_steady_tick(Duration::from_millis(120));
+                bar.set_style(style(true));
+            }
+            bar.set_length(jobs as u64);
+            bar.set_position(ended as u64);
+            bar.set_message(line.chars().take(40).collect::<String>());
+            if !failed {
+                return;
+            }
+        }
+        self.note(&format!("{ended}/{jobs} {line}"));
     }
 
     /// A remark on stderr, kept apart from the progress bar.
@@ -284,7 +347,8 @@ mod tests {
 
     #[test]
     fn a_stop_request_reaches_the_stages() {
-        let mut session = Session::new(&GlobalArgs { threads: None, quiet: true, verbose: false });
+        let mut session =
+            Session::new(&GlobalArgs { threads: None, quiet: true, verbose: false, memory: None, worker: None });
         assert!(session.stage(Stage::Reading).is_ok());
         session.stop.cancel();
         assert!(session.stage(Stage::Prepare).is_err());

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tempfile::TempPath;
 
@@ -16,6 +16,8 @@ use crate::IoError;
 
 /// Links that are followed before they count as a circle; as many as Linux follows.
 const MAX_LINKS: usize = 40;
+/// How the names of temporaries begin.
+const PREFIX: &str = ".bonesmith-";
 
 thread_local! {
     /// The transaction of this thread.
@@ -24,6 +26,9 @@ thread_local! {
 
 /// Every temporary that was made, also those that are gone.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Part of the names of temporaries, see [`tag_temporaries`].
+static TAG: OnceLock<String> = OnceLock::new();
 
 /// What a transaction knows.
 #[derive(Default)]
@@ -71,6 +76,13 @@ impl Transaction {
     /// Whether a file was read since the beginning, itself or as part of another.
     pub fn has_read(&self, path: &Path) -> bool {
         was_read(path)
+    }
+
+    /// The files that were read on this thread, by their real names; those that were written within the transaction are not among them.
+    pub fn files_read(&self) -> Vec<PathBuf> {
+        let is_temporary = |path: &Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(PREFIX));
+        let read = OPEN.with_borrow(|open| open.as_ref().map(|open| open.read.clone()).unwrap_or_default());
+        read.into_iter().filter(|path| !is_temporary(path)).collect()
     }
 }
 
@@ -178,6 +190,23 @@ pub fn remove_temporaries() {
     temporaries().iter().for_each(|path| _ = fs::remove_file(path));
 }
 
+/// From now on the names of temporaries of this process have `tag` in them, so that another process finds them should this one be
+/// killed. The first tag counts.
+pub fn tag_temporaries(tag: &str) {
+    let _ = TAG.set(format!("{tag}-"));
+}
+
+/// Removes the temporaries of a folder whose tag is one of these. What cannot be removed stays.
+pub fn remove_tagged(folder: &Path, is_one: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let tag = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+        if tag.is_some_and(|(tag, _)| is_one(tag)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn was_read(path: &Path) -> bool {
     let real = path.canonicalize().ok();
     let found = |real| OPEN.with_borrow(|open| open.as_ref().is_some_and(|open| open.read.contains(&real)));
@@ -281,7 +310,8 @@ fn names(place: &Path, temporary: &Path) -> bool {
 /// A temporary with the permissions of an ordinary new file: by default only the owner could read the output.
 fn new_temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".bonesmith-");
+    let prefix = format!("{PREFIX}{}", TAG.get().map_or("", String::as_str));
+    builder.prefix(&prefix);
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less the umask
     builder.tempfile_in(folder)

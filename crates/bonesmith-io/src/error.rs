@@ -38,7 +38,7 @@ impl IoError {
     }
 
     /// An error of the operating system about `path`.
-    pub(crate) fn os(path: impl AsRef<Path>, source: std::io::Error) -> Self {
+    pub fn os(path: impl AsRef<Path>, source: std::io::Error) -> Self {
         Self::Os { path: path.as_ref().to_owned(), source }
     }
 }

@@ -83,6 +83,14 @@ pub enum Error {
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Gpu(#[from] bonesmith_gpu::GpuError),
+    /// A job file.
+    #[error("{}: {what}", path.display())]
+    Batch {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        what: String,
+    },
     /// What is asked for does not exist for this model.
     #[error("{0}")]
     Unsupported(String),

@@ -32,6 +32,7 @@
 //! | work | [`fit()`], [`shapes()`], [`refit::refit`], [`refit::fit_clips`], [`reduce`], [`compress`], [`ddm()`], [`delta_mush`] |
 //! | files out | [`save`], [`Saved`]: written, and read back |
 //! | figures | [`Summary`], [`Compared`], [`Info`]: data, with one JSON layout |
+//! | many files | [`batch`]: a job file, its jobs, their records, one page |
 //! | report | [`Summary::scene`], [`Simplified::scene`], [`write_report`] |
 //!
 //! Work reports its progress to an [`Observer`], which may be a function, and ends when that says so ([`Cancel`]). Nothing is
@@ -42,6 +43,7 @@
 //!
 //! Features: `baselines` (published methods, to compare with), `synthetic` (animations made by arithmetic), `gpu` (poses on the GPU).
 
+pub mod batch;
 mod cancel;
 mod compare;
 mod convert;
@@ -98,7 +100,7 @@ pub use fit::{Fit, FitOptions, fit};
 pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
 pub use input::{FrameRange, Input, Rest, baked, find_clip, fitting_clip, measured_clips};
 pub use lod::{LevelPart, Levels, lod};
-pub use memory::Memory;
+pub use memory::{DEFAULT_SHARE, Memory, free_memory, parse_bytes};
 pub use motion::{LoopPart, MotionOptions, MotionPart, Moved, RootClip, RootPart, move_clips};
 pub use saved::{COMMON_INFLUENCES, Layout, Saved, save, save_as};
 pub use scene::{REPORT_BYTES, frames_scene, model_scene, write_report};

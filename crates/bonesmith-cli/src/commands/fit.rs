@@ -102,6 +102,7 @@ pub fn fit_and_write(
     if let (Some(path), Some(rig)) = (&target.picture, fit.model.view().rig()) {
         save_picture(rig, path)?;
     }
+    session.worker.as_ref().map(|worker| worker.draw(saved.model.view())).transpose()?;
     let mut summary = fit.summary(&saved, sequence)?;
     let sequence = &*fit.reference(sequence)?;
     summary.command = command;

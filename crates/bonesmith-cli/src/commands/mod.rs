@@ -1,5 +1,6 @@
 //! One file per command: takes parsed arguments, resolves them, has the library do the work, and shows the result.
 
+pub mod batch;
 pub mod bench;
 pub mod check;
 pub mod compare;
@@ -47,8 +48,10 @@ pub fn report(
 ) -> anyhow::Result<()> {
     session.finish_progress();
     summary.warnings.iter().for_each(|warning| session.warn_of(warning));
-    if let Some(target) = json {
-        write_json(target, &session.with_losses(summary.to_json()))?;
+    if json.is_some() || session.worker.is_some() {
+        let value = session.with_losses(summary.to_json());
+        session.worker.iter_mut().for_each(|worker| worker.note(&value));
+        json.map(|target| write_json(target, &value)).transpose()?;
     }
     match table && json != Some(&JsonTarget::Stdout) {
         true => print(&tables::summary(summary, notes, session.verbose)),
@@ -71,13 +74,17 @@ pub fn write_page(scene: &Scene, target: &ReportTarget, session: &mut Session) -
 
 /// The command as it was typed, its words quoted where a shell needs that.
 pub fn command_line() -> String {
+    quoted_line(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+}
+
+/// A command of this program, its words quoted where a shell needs that.
+fn quoted_line(words: impl Iterator<Item = String>) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
         true => word,
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    std::iter::once("bonesmith".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    std::iter::once("bonesmith".to_owned()).chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the page and prints what was written, unless stdout belongs to the JSON.

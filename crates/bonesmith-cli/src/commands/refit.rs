@@ -52,6 +52,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         }
     }
     let saved = fit.save(&outputs, session)?;
+    session.worker.as_ref().map(|worker| worker.draw(saved[0].model.view())).transpose()?;
     let mut summaries = fit.summaries(&saved)?;
     summaries[0].seconds.add_load(load_secs);
     // A page for each subject, named as its rig. Should one fail, the fit is shown all the same.

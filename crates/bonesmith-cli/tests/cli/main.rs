@@ -1,6 +1,7 @@
 //! The binary as a user meets it: every test starts `bonesmith` and looks at files, streams and exit codes.
 
 mod bad_input;
+mod batch;
 mod cancel;
 mod commands;
 mod convert;
@@ -12,6 +13,7 @@ mod golden;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod harness;
+mod memory;
 mod methods;
 mod outputs;
 mod pieces;

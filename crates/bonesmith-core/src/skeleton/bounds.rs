@@ -135,7 +135,11 @@ pub(super) fn warnings(problem: &Problem, tree: &Tree, skin: &Skin, names: &[&st
     });
     let radius = problem.space.sphere.radius;
     let slides = (0..tree.bones()).filter_map(|j| {
-        let Slide { axis, travel } = slide(problem, skin, j, tree.parents[j]?)?;
+        let own = RigidPart::new(problem, skin, j)?;
+        // Bones without a part of their own, which only make up for what a joint cannot do, are passed over.
+        let above = std::iter::successors(tree.parents[j], |&p| tree.parents[p]);
+        let above = above.filter_map(|p| RigidPart::new(problem, skin, p)).next()?;
+        let Slide { axis, travel } = slide(problem, &own, &above)?;
         Some(Warning::SlidingPart { bone: name(j), axis: axis.to_array(), travel: travel * radius })
     });
     far.chain(slides).collect()
@@ -147,11 +151,10 @@ struct Slide {
     travel: f64,
 }
 
-/// How the part of bone `j` slides along that of bone `p`, if it does.
-fn slide(problem: &Problem, skin: &Skin, j: usize, p: usize) -> Option<Slide> {
+/// How a part slides along another one, if it does.
+fn slide(problem: &Problem, own: &RigidPart, above: &RigidPart) -> Option<Slide> {
     // The input's rest pose: that of the fit is bent to what joints can do.
     let rest = &problem.rest;
-    let (own, above) = (RigidPart::new(problem, skin, j)?, RigidPart::new(problem, skin, p)?);
     let middle = own.members.iter().map(|&i| rest[i]).sum::<DVec3>() / own.members.len() as f64;
     let size = own.members.iter().map(|&i| rest[i].distance(middle)).fold(0.0, f64::max);
     let relative: Vec<DAffine3> = above.motion.iter().zip(&own.motion).map(|(p, j)| p.inverse() * *j).collect();

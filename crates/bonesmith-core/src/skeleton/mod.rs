@@ -176,8 +176,7 @@ fn warnings(problem: &Problem, e_rms: f64, found: &Skeleton) -> Vec<Warning> {
     vec![Warning::PoorSkeleton { e_rms, bones, without_joints: found.info.loose_e_rms }]
 }
 
-/// Root, order, names, directions and tips; back to model units. Joints that are far away and parts that slide are added to the
-/// warnings.
+/// Root, order, names, directions and tips; back to model units. Joints that are far away are added to the warnings.
 fn rigged(
     input: &Input<'_>,
     found: Skeleton,
@@ -219,7 +218,7 @@ fn rigged(
     let centroids: Vec<DVec3> = order.iter().map(|&j| centroids[j]).collect();
     skin.renumber(&order);
     let listed: Vec<&str> = order.iter().map(|&j| names[j].as_str()).collect();
-    warnings.extend(bounds::warnings(input.problem, &pose.tree, &skin, &listed));
+    warnings.extend(bounds::warnings(&pose.tree, &skin, &listed));
     let tips = layout::tips(&pose.tree, &skin, &centroids);
     let axes = layout::axes(&pose.tree, &tips);
     let state = State { motion: pose.to_motion(), skin, model: BoneModel::new(BoneKind::Rigid, pose.bones(), 1) };

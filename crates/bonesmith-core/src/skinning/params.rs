@@ -331,15 +331,6 @@ pub enum Warning {
         /// Distance over the largest extent of the rest pose.
         away: f64,
     },
-    /// A part slides along its parent, which a joint that rotates does not describe.
-    SlidingPart {
-        /// The bone of the part.
-        bone: String,
-        /// Direction in the rest pose.
-        axis: [f64; 3],
-        /// How far it travels, in model units.
-        travel: f64,
-    },
 }
 
 impl std::fmt::Display for Warning {
@@ -378,11 +369,6 @@ impl std::fmt::Display for Warning {
                 f,
                 "the joint of {bone} is {away:.2} of the model's extent away from the surface that it splits: with a nearer joint \
                  the error rises by more than a tenth; the part may slide or stretch"
-            ),
-            Warning::SlidingPart { bone, axis: [x, y, z], travel } => write!(
-                f,
-                "{bone} slides by {travel:.4} along ({x:.2}, {y:.2}, {z:.2}); joints of a skeleton only rotate: add a translation \
-                 to this bone by hand, or use bones without joints"
             ),
         }
     }

@@ -61,14 +61,9 @@ fn a_known_skeleton_is_found_again() {
 /// [B][N] weights below each joint.
 fn below(rig: &Rig) -> Vec<Vec<f64>> {
     let mut sums = vec![vec![0.0; rig.rest.len()]; rig.bone_count()];
-    for i in 0..rig.rest.len() {
-        for (j, w) in rig.weights.of(i) {
-            let mut at = Some(j);
-            while let Some(k) = at {
-                sums[k][i] += f64::from(w);
-                at = rig.bones[k].parent;
-            }
-        }
+    let rows = (0..rig.rest.len()).flat_map(|i| rig.weights.of(i).map(move |(j, w)| (i, j, w)));
+    for (i, j, w) in rows {
+        std::iter::successors(Some(j), |&k| rig.bones[k].parent).for_each(|k| sums[k][i] += f64::from(w));
     }
     sums
 }

@@ -141,6 +141,11 @@ impl Adjacency {
                 }
             }
         }
+        Self::from_pairs(edges, vertices)
+    }
+
+    /// Neighbours by pairs, each of which is there in both directions; repetitions are dropped.
+    pub(crate) fn from_pairs(mut edges: Vec<(u32, u32)>, vertices: usize) -> Self {
         edges.sort_unstable();
         edges.dedup();
         let mut starts = vec![0u32; vertices + 1];

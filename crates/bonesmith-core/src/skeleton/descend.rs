@@ -17,7 +17,7 @@ pub(crate) struct SkinnedPose {
 
 /// Alternates on one problem, with momentum on the pose.
 pub(crate) struct SkeletonDescent<'a> {
-    pub problem: &'a Problem,
+    pub problem: Problem,
     pub local: VertexParams,
     smoothness: Option<&'a Smoothness>,
     /// Squared error after the last round.
@@ -25,13 +25,15 @@ pub(crate) struct SkeletonDescent<'a> {
     /// Moments of the last round.
     pub moments: Moments,
     momentum: Momentum<Pose>,
+    /// [B] joints that stay where they are; empty: none.
+    pub held: Vec<bool>,
 }
 
 impl<'a> SkeletonDescent<'a> {
-    pub fn new(problem: &'a Problem, local: VertexParams, smoothness: Option<&'a Smoothness>) -> Self {
+    pub fn new(problem: &Problem, local: VertexParams, smoothness: Option<&'a Smoothness>) -> Self {
         let (squared_error, moments) = (f64::INFINITY, Moments::default());
         let momentum = Momentum::new(if smoothness.is_some() { 0.0 } else { MAX_MOMENTUM });
-        Self { problem, local, smoothness, squared_error, moments, momentum }
+        Self { problem: problem.clone(), local, smoothness, squared_error, moments, momentum, held: Vec::new() }
     }
 
     /// E_RMS after the last round.
@@ -61,14 +63,14 @@ impl<'a> SkeletonDescent<'a> {
             run.timed("vertices", || self.solve_vertices(&motion, &mut body.skin));
         }
         run.timed("joints", || {
-            self.squared_error = Quadratic::new(&self.moments, &motion).improve(&mut body.pose);
+            self.squared_error = Quadratic::new(&self.moments, &motion).improve(&mut body.pose, &self.held);
             self.momentum.look_ahead(&mut body.pose, |new, old, beta| new.extrapolated(&old, beta));
         });
         run.round(body.pose.bones(), self.e_rms())
     }
 
     fn solve_vertices(&mut self, motion: &Motion, skin: &mut Skin) {
-        self.moments = pass::solve(self.problem, motion, skin, self.local, self.smoothness);
+        self.moments = pass::solve(&self.problem, motion, skin, self.local, self.smoothness);
     }
 
     /// Takes the look ahead back, so that `body` is what the last error belongs to.

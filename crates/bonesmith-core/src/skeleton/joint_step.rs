@@ -59,10 +59,10 @@ impl<'a> Quadratic<'a> {
         }
     }
 
-    /// Rotations, root and joints of a pose; returns the squared error.
-    pub fn improve(mut self, pose: &mut Pose) -> f64 {
+    /// Rotations, root and joints of a pose, but for those that are `held` (none where it is empty); returns the squared error.
+    pub fn improve(mut self, pose: &mut Pose, held: &[bool]) -> f64 {
         self.rotate(pose, 1);
-        self.place(pose);
+        self.place(pose, held);
         self.rotate(pose, 1)
     }
 
@@ -107,10 +107,10 @@ impl<'a> Quadratic<'a> {
         self.squared_error
     }
 
-    /// Moves all joints of the pose that the last motion belongs to; returns the squared error.
-    pub fn place(&mut self, pose: &mut Pose) -> f64 {
+    /// Moves all joints but the `held` ones of the pose that the last motion belongs to; returns the squared error.
+    pub fn place(&mut self, pose: &mut Pose, held: &[bool]) -> f64 {
         let before = (self.squared_error, pose.tree.joints.clone(), pose.places.clone());
-        self.place_joints(pose);
+        self.place_joints(pose, held);
         self.move_to(pose.to_motion());
         // The ridge is no part of the error: a step towards the anchors may raise it, but not by much.
         if self.squared_error > before.0 * (1.0 + 1e-4) {
@@ -152,9 +152,10 @@ impl<'a> Quadratic<'a> {
         pose.places.iter_mut().zip(subtrees.mean_residual).for_each(|(place, mean)| *place += mean);
     }
 
-    fn place_joints(&self, pose: &mut Pose) {
+    fn place_joints(&self, pose: &mut Pose, held: &[bool]) {
         let f = pose.frames();
-        let moving: Vec<usize> = pose.tree.order[1..].to_vec();
+        let is_held = |j: &usize| held.get(*j).copied().unwrap_or(false);
+        let moving: Vec<usize> = pose.tree.order[1..].iter().copied().filter(|j| !is_held(j)).collect();
         if moving.is_empty() {
             return;
         }

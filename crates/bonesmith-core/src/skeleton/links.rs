@@ -7,7 +7,7 @@ use crate::observer::{Cancelled, Stage};
 use crate::skeleton::descend::SkeletonDescent;
 use crate::skeleton::graph::Gap;
 use crate::skeleton::multipass::joined;
-use crate::skeleton::{Input, Skeleton, SkeletonInfo};
+use crate::skeleton::{Input, Skeleton, SkeletonInfo, bounds};
 use crate::skinning::bone_step::BoneModel;
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
@@ -43,6 +43,7 @@ pub(super) fn links(input: &Input<'_>, max_bones: usize, run: &mut Run<'_>) -> R
     let local = VertexParams { slots: 1, newcomers: 0, min_gain: 0.0, move_rest: false, rounds: 0 };
     let mut descent = SkeletonDescent::new(problem, local, None);
     descent.rounds(&mut body, ROUNDS, run)?;
+    bounds::draw_in(&mut descent, &mut body, run)?;
     let holds = descent.e_rms() <= HOLDS;
     Ok(holds.then(|| Skeleton { body, info: SkeletonInfo::new(bones), stop: StopReason::Converged }))
 }

@@ -10,7 +10,8 @@
 //! | C_jk, g(j,k), S (s.3.5, 3.6) | `graph`, `tree` |
 //! | weights, rigidness Laplacian (s.3.7) | `skinning`'s vertex step and `skinning::smooth` (`--smooth`) |
 //! | transforms with joint constraint (s.3.8.3) | `soft_joints`, then `joint_step`: the constraint holds exactly |
-//! | pruning (s.3.9) | `tree_search` |
+//! | pruning (s.3.9) | `tree_search`, `weed` |
+//! | - | `detail`: bones for small parts; `bounds`: joints near the surface that they split |
 //!
 //! A machine of rigid pieces needs none of it: its pieces are the bones (`links`).
 //!
@@ -20,7 +21,9 @@
 //! All of it runs in the centred unit space. Only differences of bones, residuals and rest positions decide anything, so a
 //! translation of whole frames changes no skeleton.
 
+mod bounds;
 mod descend;
+mod detail;
 mod free_bones;
 mod graph;
 mod joint_step;
@@ -29,6 +32,7 @@ mod links;
 mod multipass;
 mod names;
 mod params;
+mod parts;
 mod pose;
 mod rotation_solver;
 mod single_pass;
@@ -37,6 +41,7 @@ mod soft_joints;
 mod tests;
 mod tree;
 mod tree_search;
+mod weed;
 
 pub use params::*;
 
@@ -77,6 +82,8 @@ struct Input<'a> {
     sample: &'a Sample,
     /// The sampled problem.
     coarse: &'a Problem,
+    /// Neighbours in the sample.
+    near: &'a Adjacency,
     local: VertexParams,
     fit: &'a FitParams,
     params: &'a SkeletonParams,
@@ -117,8 +124,9 @@ pub fn skeleton(
     let coarse = sample.problem(&problem, sequence);
     let slots = fit.influences.unwrap_or(16).min(sequence.vertex_count());
     let local = VertexParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
+    let near = &sample.neighbours(&adjacency);
     let (adjacency, problem, sample, coarse) = (&adjacency, &problem, &sample, &coarse);
-    let input = Input { sequence, adjacency, problem, sample, coarse, local, fit, params };
+    let input = Input { sequence, adjacency, problem, sample, coarse, near, local, fit, params };
     run.prepared();
     if params.method == SkeletonMethod::Schaefer {
         single_pass::check_parts(adjacency)?;
@@ -128,8 +136,8 @@ pub fn skeleton(
         method => single_pass::single_pass(&input, method, &mut run)?,
     };
     let stop = found.stop;
-    let warnings = warnings(problem, run.history.last().map_or(0.0, |round| round.error), &found);
-    let (mut rig, skeleton, state) = rigged(&input, found)?;
+    let mut warnings = warnings(problem, run.history.last().map_or(0.0, |round| round.error), &found);
+    let (mut rig, skeleton, state) = rigged(&input, found, &mut warnings)?;
     if fit.shading > 0.0 {
         run.timed("normals", || finish::shade(&mut rig, sequence, None));
     }
@@ -168,8 +176,12 @@ fn warnings(problem: &Problem, e_rms: f64, found: &Skeleton) -> Vec<Warning> {
     vec![Warning::PoorSkeleton { e_rms, bones, without_joints: found.info.loose_e_rms }]
 }
 
-/// Root, order, names, directions and tips; back to model units.
-fn rigged(input: &Input<'_>, found: Skeleton) -> Result<(Rig, SkeletonInfo, State), FitError> {
+/// Root, order, names, directions and tips; back to model units. Joints that are far away are added to the warnings.
+fn rigged(
+    input: &Input<'_>,
+    found: Skeleton,
+    warnings: &mut Vec<Warning>,
+) -> Result<(Rig, SkeletonInfo, State), FitError> {
     let params = input.params;
     let Skeleton { body: SkinnedPose { pose, mut skin }, mut info, .. } = found;
     let space = &input.problem.space;
@@ -205,6 +217,8 @@ fn rigged(input: &Input<'_>, found: Skeleton) -> Result<(Rig, SkeletonInfo, Stat
     let pose = pose.pick(&order, pose.tree.renumbered(&order));
     let centroids: Vec<DVec3> = order.iter().map(|&j| centroids[j]).collect();
     skin.renumber(&order);
+    let listed: Vec<&str> = order.iter().map(|&j| names[j].as_str()).collect();
+    warnings.extend(bounds::warnings(&pose.tree, &skin, &listed));
     let tips = layout::tips(&pose.tree, &skin, &centroids);
     let axes = layout::axes(&pose.tree, &tips);
     let state = State { motion: pose.to_motion(), skin, model: BoneModel::new(BoneKind::Rigid, pose.bones(), 1) };

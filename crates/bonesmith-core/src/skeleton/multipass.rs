@@ -19,7 +19,7 @@ use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, SETTLE, TreeSearch};
-use crate::skeleton::{Input, Skeleton, free_bones, links, soft_joints};
+use crate::skeleton::{Input, Skeleton, bounds, free_bones, links, soft_joints};
 use crate::skinning::{BoneModel, Effort, Problem, Run, Skin, Smoothness, State, StopRule, pass};
 
 /// Largest number of bones when it is left open.
@@ -45,8 +45,12 @@ struct Budget {
     finalists: usize,
     /// Those cycles.
     first_cycles: usize,
-    /// Cycles of the one that goes on.
+    /// Cycles of the one that goes on, with a number of bones given.
     cycles: usize,
+    /// The same with the number open: weeding and small parts come after it.
+    open_cycles: usize,
+    /// Rounds of finding bones for small parts.
+    refinements: usize,
     /// Rounds on everything.
     rounds: usize,
 }
@@ -54,10 +58,22 @@ struct Budget {
 impl Budget {
     fn new(effort: Effort) -> Self {
         let starts: &'static [usize] = &[64, 48, 32, 90, 42, 77];
+        let fast =
+            Self { starts: &[], finalists: 1, first_cycles: 0, cycles: 2, open_cycles: 1, refinements: 0, rounds: 10 };
         match effort {
-            Effort::Fast => Self { starts: &[], finalists: 1, first_cycles: 0, cycles: 2, rounds: 10 },
-            Effort::Balanced => Self { starts: &starts[..3], finalists: 2, first_cycles: 2, cycles: 4, rounds: 20 },
-            Effort::Best => Self { starts, finalists: 3, first_cycles: 4, cycles: 12, rounds: 60 },
+            Effort::Fast => fast,
+            Effort::Balanced => Self {
+                starts: &starts[..3],
+                finalists: 2,
+                first_cycles: 2,
+                cycles: 4,
+                open_cycles: 2,
+                refinements: 2,
+                rounds: 20,
+            },
+            Effort::Best => {
+                Self { starts, finalists: 3, first_cycles: 4, cycles: 12, open_cycles: 12, refinements: 4, rounds: 60 }
+            }
         }
     }
 }
@@ -89,7 +105,17 @@ pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton
         tried.sort_by(by_price);
     }
     let mut best = tried.swap_remove(0);
-    best.run(budget.cycles, run)?;
+    match input.bones() {
+        Some(_) => best.run(budget.cycles, run)?,
+        None => {
+            let detail = input.params.detail;
+            best.run(budget.open_cycles, run)?;
+            best.weed(0..best.bones(), detail, run)?;
+            best.refine(budget.refinements, detail, run)?;
+            best.weed(0..best.bones(), detail, run)?;
+            best.regraft(run)?;
+        }
+    }
     finish(input, best.body, best.info, run)
 }
 
@@ -133,7 +159,7 @@ fn first_tree<'a>(input: &Input<'a>, clusters: usize, run: &mut Run<'_>) -> Resu
     run.stage(Stage::Tree, None)?;
     let body = joined(input.coarse, state, Gap::Stiffness, run)?;
     let descent = SkeletonDescent::new(input.coarse, input.local, None);
-    let mut search = TreeSearch { descent, body, info, max_bones, keep };
+    let mut search = TreeSearch { descent, body, info, max_bones, keep, near: input.near };
     search.settle(1, run)?;
     search.info.joined_e_rms = Some(search.descent.e_rms());
     search.settle(SETTLE, run)?;
@@ -199,5 +225,6 @@ fn finish(input: &Input, body: SkinnedPose, info: SkeletonInfo, run: &mut Run) -
         }
     };
     descent.settle(&mut body);
+    bounds::draw_in(&mut descent, &mut body, run)?;
     Ok(Skeleton { body, info, stop })
 }

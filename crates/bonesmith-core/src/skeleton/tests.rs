@@ -167,7 +167,7 @@ fn joints_go_where_the_motion_says() {
     let motion = moved.to_motion();
     let moments = pass::gather(&problem, &motion, &skin);
     let mut quadratic = Quadratic::new(&moments, &motion);
-    let placed = quadratic.place(&mut moved);
+    let placed = quadratic.place(&mut moved, &[]);
     for &j in &pose.tree.order[1..] {
         // A joint that turns mostly about one axis is drawn along it by its anchor.
         let off = moved.tree.joints[j].distance(pose.tree.joints[j]);

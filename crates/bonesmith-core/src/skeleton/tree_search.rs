@@ -10,6 +10,7 @@
 //! * *regraft*: where a joint strains, the subtree below it is released for a moment; its free motion then shows which
 //!   pair of bones should share the joint.
 
+use crate::mesh::Adjacency;
 use crate::observer::{Cancelled, Stage};
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
 use crate::skeleton::graph::{Gap, JointGraph};
@@ -17,7 +18,7 @@ use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::{Edge, Tree};
-use crate::skinning::{Run, pass, plant};
+use crate::skinning::{Motion, Run, pass, plant};
 
 /// Rounds after a change of the tree.
 pub(crate) const SETTLE: usize = 4;
@@ -81,11 +82,13 @@ pub(crate) struct TreeSearch<'a> {
     /// Largest number of bones.
     pub max_bones: usize,
     pub keep: KeepRule,
+    /// Neighbours in the sample.
+    pub near: &'a Adjacency,
 }
 
 impl<'a> TreeSearch<'a> {
     /// B.
-    fn bones(&self) -> usize {
+    pub fn bones(&self) -> usize {
         self.body.pose.bones()
     }
 
@@ -130,7 +133,7 @@ impl<'a> TreeSearch<'a> {
     }
 
     /// Goes back to an earlier state.
-    fn restore(&mut self, body: SkinnedPose, run: &mut Run<'_>) -> Result<(), Cancelled> {
+    pub(super) fn restore(&mut self, body: SkinnedPose, run: &mut Run<'_>) -> Result<(), Cancelled> {
         self.body = body;
         self.descent.restart();
         self.settle(1, run)
@@ -176,11 +179,16 @@ impl<'a> TreeSearch<'a> {
         (gone, cost)
     }
 
-    fn remove(&mut self, gone: &[usize], run: &mut Run<'_>) -> Result<(), Cancelled> {
+    pub(super) fn remove(&mut self, gone: &[usize], run: &mut Run<'_>) -> Result<(), Cancelled> {
+        self.without(gone);
+        self.settle(SETTLE, run)
+    }
+
+    /// Takes bones out, without a round of descent.
+    pub(super) fn without(&mut self, gone: &[usize]) {
         self.body.skin.remove(self.bones(), gone);
         self.body.pose = self.body.pose.without(gone);
         self.descent.restart();
-        self.settle(SETTLE, run)
     }
 
     /// Plants bones in the worst regions.
@@ -191,16 +199,23 @@ impl<'a> TreeSearch<'a> {
     }
 
     fn plant_bones(&mut self, extra: usize) {
-        let (problem, before) = (self.descent.problem, self.bones());
+        let (problem, before) = (&self.descent.problem, self.bones());
         let patch = ((problem.vertices() as f64 / (before + extra) as f64 * 0.35) as usize).max(4);
         let SkinnedPose { pose, skin } = &mut self.body;
         let errors = &self.descent.moments.per_vertex;
         let (motion, _) = plant::plant(problem, &pose.to_motion(), &skin.rest, errors, extra, patch);
+        self.join_planted(&motion);
+    }
+
+    /// Joins the bones of a motion that the tree does not have yet, in order, each to the bone that fits best.
+    pub(super) fn join_planted(&mut self, motion: &Motion) {
+        let (problem, before) = (&self.descent.problem, self.bones());
+        let SkinnedPose { pose, skin } = &mut self.body;
         let local = self.descent.local;
         // Twice: newcomers are let in two at a time.
-        pass::solve(problem, &motion, skin, local, None);
-        let moments = pass::solve(problem, &motion, skin, local, None);
-        let graph = JointGraph::new(&motion, &moments.second, Gap::Stiffness);
+        pass::solve(problem, motion, skin, local, None);
+        let moments = pass::solve(problem, motion, skin, local, None);
+        let graph = JointGraph::new(motion, &moments.second, Gap::Stiffness);
         let mut tree = pose.tree.clone();
         for k in before..motion.bones {
             let tension = |j: usize| {
@@ -211,7 +226,7 @@ impl<'a> TreeSearch<'a> {
             tree.push(parent, graph.joint(parent, k).place);
         }
         let places = std::mem::take(&mut pose.places);
-        *pose = Pose { places, ..Pose::from_motion(tree, &motion) };
+        *pose = Pose { places, ..Pose::from_motion(tree, motion) };
     }
 
     /// Moves subtrees to other parents where that lowers the error, then settles.
@@ -228,15 +243,15 @@ impl<'a> TreeSearch<'a> {
     fn try_regrafts(&mut self, run: &mut Run<'_>) -> Result<usize, Cancelled> {
         let SkinnedPose { pose, skin } = &mut self.body;
         let motion = pose.to_motion();
-        let moments = pass::gather(self.descent.problem, &motion, skin);
+        let moments = pass::gather(&self.descent.problem, &motion, skin);
         let quadratic = Quadratic::new(&moments, &motion);
-        let mut error = quadratic.clone().improve(pose);
+        let mut error = quadratic.clone().improve(pose, &[]);
         let mut changed = 0;
         for j in quadratic.strained(pose, MIN_STRAIN, MAX_STRAINED) {
             for edge in other_joints(pose, j, &quadratic) {
                 run.step()?;
                 let mut other = pose.with_tree(regrafted(&pose.tree, j, edge));
-                let after = quadratic.clone().improve(&mut other);
+                let after = quadratic.clone().improve(&mut other, &[]);
                 if after < error * (1.0 - MIN_GAIN) {
                     (*pose, error) = (other, after);
                     changed += 1;

@@ -331,6 +331,13 @@ pub enum Warning {
         /// E_RMS with as many bones and no joints.
         without_joints: Option<f64>,
     },
+    /// A joint of a skeleton is far from the surface that it splits, because the motion demands it.
+    FarJoint {
+        /// The bone that turns about it.
+        bone: String,
+        /// Distance over the largest extent of the rest pose.
+        away: f64,
+    },
 }
 
 impl std::fmt::Display for Warning {
@@ -370,6 +377,11 @@ impl std::fmt::Display for Warning {
                 }
                 write!(f, "; cloth and soft bodies fit better without a skeleton")
             }
+            Warning::FarJoint { bone, away } => write!(
+                f,
+                "the joint of {bone} is {away:.2} of the model's extent away from the surface that it splits: with a nearer joint \
+                 the error rises by more than a tenth; the part may slide or stretch"
+            ),
         }
     }
 }

@@ -14,6 +14,12 @@ use crate::solve::transform::{nearest_rotation, rotation_svd};
 /// Vertices of largest error whose surroundings are compared.
 const TRIES: usize = 24;
 
+/// Vertices that a patch of rigid ones is chosen from, for each of it.
+const CANDIDATES: usize = 5;
+
+/// A change of the distance to the seed counts like so many times that distance.
+const STRETCH: f64 = 4.0;
+
 /// Adds `count` bones, each moving rigidly with a patch of `patch` vertices around a vertex of large error.
 ///
 /// Weights do not change: the next vertex step admits the new bones where they help.
@@ -30,6 +36,16 @@ pub(crate) fn plant(
         true => many_patches(problem, errors, count, patch),
         false => patches(problem, errors, count, patch),
     };
+    plant_patches(problem, motion, rest, &patches)
+}
+
+/// Adds a bone for each patch, which moves rigidly with it.
+pub(crate) fn plant_patches(
+    problem: &Problem,
+    motion: &Motion,
+    rest: &[DVec3],
+    patches: &[Vec<usize>],
+) -> (Motion, Vec<DMat3>) {
     let motions: Vec<Vec<[[f64; 4]; 3]>> =
         patches.par_iter().map(|members| rigid_motion(problem, rest, members)).collect();
     let present = motion.bones;
@@ -54,6 +70,37 @@ pub(crate) fn patches(problem: &Problem, mut errors: Vec<f64>, count: usize, pat
         patches.push(members);
     }
     patches
+}
+
+/// As [`patches`], of vertices that keep their distances to the seed: of those near it, half the length of a finger away or on the
+/// next finger, the ones that move with it.
+pub(crate) fn rigid_patches(problem: &Problem, mut errors: Vec<f64>, count: usize, patch: usize) -> Vec<Vec<usize>> {
+    let mut patches = Vec::with_capacity(count);
+    while patches.len() < count
+        && let Some(seed) = worst_seed(problem, &errors, patch)
+    {
+        let mut around: Vec<(f64, usize)> = nearest(problem, seed, CANDIDATES * patch)
+            .into_iter()
+            .map(|i| (problem.rest[i].distance(problem.rest[seed]) + STRETCH * stretch(problem, seed, i), i))
+            .collect();
+        around.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let members: Vec<usize> = around.into_iter().take(patch).map(|(_, i)| i).collect();
+        members.iter().for_each(|&i| errors[i] = 0.0);
+        errors[seed] = 0.0;
+        patches.push(members);
+    }
+    patches
+}
+
+/// By how much the distance of two vertices changes, RMS over frames.
+fn stretch(problem: &Problem, i: usize, k: usize) -> f64 {
+    let (f, a, b) = (problem.frames(), problem.trajectory(i), problem.trajectory(k));
+    let rest = problem.rest[i].distance(problem.rest[k]);
+    let off = |t: usize| {
+        let along = |axis: usize| f64::from(a[axis * f + t] - b[axis * f + t]);
+        DVec3::new(along(0), along(1), along(2)).length() - rest
+    };
+    ((0..f).map(|t| off(t) * off(t)).sum::<f64>() / f as f64).sqrt()
 }
 
 /// As [`patches`], for many of them: vertices are found in a tree, and sorted by their errors once.

@@ -3,6 +3,7 @@
 use glam::DVec3;
 
 use crate::mesh::sequence::MeshSequence;
+use crate::mesh::topology::Adjacency;
 use crate::observer::{Cancelled, Check};
 use crate::skinning::descent::State;
 use crate::skinning::motion::Motion;
@@ -56,6 +57,16 @@ impl Sample {
     /// Vertices and frames in the sample.
     pub fn picked(&self) -> (&[u32], &[u32]) {
         (&self.vertices, &self.frames)
+    }
+
+    /// Which vertices of the sample are neighbours: those whose surroundings touch.
+    pub fn neighbours(&self, adjacency: &Adjacency) -> Adjacency {
+        let mut pairs = Vec::new();
+        for (i, &a) in self.stand_in.iter().enumerate() {
+            let around = adjacency.of(i).iter().map(|&k| self.stand_in[k as usize]);
+            pairs.extend(around.filter(|&b| b != a).map(|b| (a, b)));
+        }
+        Adjacency::from_pairs(pairs, self.vertices.len())
     }
 
     /// Positions in the sample.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
+use std::ops::Range;
 use std::sync::Arc;
 
 use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
@@ -151,27 +152,37 @@ impl Motion {
 /// A trunk with two arms on its sides, as the skin of small cubes, gently warped: connected, closed, branching.
 pub(super) fn branching_body(detail: usize) -> (Vec<Vec3>, Topology) {
     let c = detail as i32;
-    let solid = |x: i32, y: i32, z: i32| {
+    let solid = |[x, y, z]: [i32; 3]| {
         let inside = |v: i32, low: i32, high: i32| (low * c..high * c).contains(&v);
         inside(z, 0, 1) && (inside(x, 0, 1) && inside(y, 0, 8) || inside(x, -4, 5) && inside(y, 5, 6))
     };
+    let place = |cell: [i32; 3]| warped(cell.map(|v| f64::from(v) / f64::from(c)));
+    skin_of_cubes([-4 * c..5 * c, 0..8 * c, 0..c], solid, place)
+}
+
+/// The skin of all solid cubes within some ranges of x, y and z: connected where cubes are.
+pub(super) fn skin_of_cubes(
+    [xs, ys, zs]: [Range<i32>; 3],
+    solid: impl Fn([i32; 3]) -> bool,
+    place: impl Fn([i32; 3]) -> Vec3,
+) -> (Vec<Vec3>, Topology) {
     let mut ids = BTreeMap::new();
     let mut rest = Vec::new();
     let mut topology = Topology::empty();
-    for y in 0..8 * c {
-        for x in -4 * c..5 * c {
-            for z in 0..c {
-                if !solid(x, y, z) {
+    for y in ys {
+        for x in xs.clone() {
+            for z in zs.clone() {
+                if !solid([x, y, z]) {
                     continue;
                 }
                 for (normal, square) in CUBE_SIDES {
-                    if solid(x + normal[0], y + normal[1], z + normal[2]) {
+                    if solid([x + normal[0], y + normal[1], z + normal[2]]) {
                         continue;
                     }
                     let corners = square.map(|[dx, dy, dz]| {
                         let cell = [x + dx, y + dy, z + dz];
                         *ids.entry(cell).or_insert_with(|| {
-                            rest.push(warped(cell.map(|v| f64::from(v) / f64::from(c))));
+                            rest.push(place(cell));
                             rest.len() as u32 - 1
                         })
                     });

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bonesmith_core::fit::{BoneCount, Effort, FitError, FitParams, Warning};
 use bonesmith_core::metrics::evaluate;
 use bonesmith_core::skeleton::{Root, Skeletal, SkeletonMethod, SkeletonParams, skeleton};
-use bonesmith_core::synthetic::{PosedRigParams, awkward, jointed_body, posed_rig};
+use bonesmith_core::synthetic::{PosedRigParams, awkward, body_with_hand, jointed_body, posed_rig};
 use bonesmith_core::{MeshSequence, Observer, Progress, RawFrame, RawSequence, Rig, Silent, Stage};
 use glam::{DVec3, Quat, Vec3};
 
@@ -56,6 +56,45 @@ fn a_known_skeleton_is_found_again() {
         let nearest = joints.map(|bone| bone.world_from_bind.translation.distance(place)).fold(f64::INFINITY, f64::min);
         assert!(nearest < 0.38, "{}: {nearest} away", truth.name);
     }
+}
+
+/// [B][N] weights below each joint.
+fn below(rig: &Rig) -> Vec<Vec<f64>> {
+    let mut sums = vec![vec![0.0; rig.rest.len()]; rig.bone_count()];
+    let rows = (0..rig.rest.len()).flat_map(|i| rig.weights.of(i).map(move |(j, w)| (i, j, w)));
+    for (i, j, w) in rows {
+        std::iter::successors(Some(j), |&k| rig.bones[k].parent).for_each(|k| sums[k][i] += f64::from(w));
+    }
+    sums
+}
+
+/// How alike two splits of a surface are: weights below the one and the other joint, sum of the smaller over sum of the larger.
+fn alike(truth: &[f64], found: &[f64]) -> f64 {
+    let score = |side: &dyn Fn(f64) -> f64| {
+        let pairs = truth.iter().zip(found).map(|(a, b)| (*a, side(*b)));
+        let (low, high) = pairs.fold((0.0, 0.0), |(low, high), (a, b)| (low + a.min(b), high + a.max(b)));
+        low / high
+    };
+    score(&|w| w).max(score(&|w| 1.0 - w))
+}
+
+/// Fingers of a fortieth of the body have joints of their own, and few joints are left over.
+#[test]
+fn fingers_on_a_large_body_are_found() {
+    let known = body_with_hand(3, 32);
+    let (_, found) = found(known.sequence, &FitParams::default(), &SkeletonParams::default());
+    let (truth, mut left) = (below(&known.rig), below(&found.rig));
+    let joints: Vec<usize> = (0..known.rig.bone_count()).filter(|&j| known.rig.bones[j].parent.is_some()).collect();
+    let (mut fingers, mut others) = (0, 0);
+    for j in joints {
+        if let Some(at) = left.iter().position(|split| alike(&truth[j], split) >= 0.6) {
+            left.remove(at);
+            *(if known.rig.bones[j].name.starts_with("finger") { &mut fingers } else { &mut others }) += 1;
+        }
+    }
+    println!("{fingers} of 15 in the fingers, {others} of 3, {} left over", left.len() - 1);
+    assert!(fingers >= 13 && others == 3, "{fingers} of 15 in the fingers, {others} of 3");
+    assert!(left.len() - 1 <= 3, "{} joints are left over", left.len() - 1);
 }
 
 /// A body that walks 1000 of its sizes away has the same joints and the same error as on the spot.
@@ -215,6 +254,70 @@ fn several_components_hang_under_one_root() {
     }
     let (_, found) = found(raw, &fast(), &SkeletonParams::default());
     assert!(found.rig.bone_count() > 4);
+}
+
+/// Two tubes, the second of which a function moves: their vertices and faces.
+fn two_tubes(frames: usize, moved: impl Fn(usize, Vec3) -> Vec3) -> RawSequence {
+    let (rings, around) = (9, 12);
+    let point = |tube: usize, ring: usize, at: usize| {
+        let (height, angle) = (ring as f32 / (rings - 1) as f32, at as f32 / around as f32 * std::f32::consts::TAU);
+        let radius = [0.5, 0.3][tube];
+        Vec3::new(radius * angle.cos(), 2.0 * height + 1.5 * tube as f32, radius * angle.sin())
+    };
+    let all = |t: usize| {
+        let places = (0..2).flat_map(|tube| (0..rings * around).map(move |at| (tube, at)));
+        let positions = places.map(|(tube, at)| {
+            let p = point(tube, at / around, at % around);
+            if tube == 1 { moved(t, p) } else { p }
+        });
+        RawFrame { positions: positions.collect(), ..RawFrame::default() }
+    };
+    let mut raw = RawSequence { frames: (0..frames).map(all).collect(), fps: 24.0, ..RawSequence::default() };
+    for tube in 0..2 {
+        for at in 0..(rings - 1) * around {
+            let (ring, next) = (at / around * around, (at + 1) % around);
+            let corner = |at: usize| (tube * rings * around + at) as u32;
+            let (a, b) = (corner(at), corner(ring + next));
+            raw.surface.topology.push_face(&[a, b, b + around as u32, a + around as u32]);
+        }
+    }
+    raw
+}
+
+/// A telescope: no joint that rotates does that, and none near the surface comes close. It is reported.
+#[test]
+fn a_part_that_slides_is_reported() {
+    let slide = |t: usize, p: Vec3| p + Vec3::Y * (0.8 * (0.5 * t as f32).sin());
+    let two = FitParams { bones: BoneCount::Exact(2), ..fast() };
+    let (_, found) = found(two_tubes(16, slide), &two, &SkeletonParams::default());
+    let said = |w: &Warning| w.to_string().contains("the joint of bone_01") && w.to_string().contains("may slide");
+    assert!(found.info.warnings.iter().any(said), "{:?}", found.info.warnings);
+}
+
+/// A hinge turns and does not slide; its joint is near the surface.
+#[test]
+fn a_hinge_is_no_slide() {
+    let turn = |t: usize, p: Vec3| {
+        let joint = Vec3::new(0.0, 1.7, 0.0);
+        joint + Quat::from_rotation_x(0.6 * (0.5 * t as f32).sin()) * (p - joint)
+    };
+    let (_, found) = found(two_tubes(16, turn), &fast(), &SkeletonParams::default());
+    assert_eq!(found.info.warnings, []);
+}
+
+/// A part that turns by a degree about a place far away: its joint stays near the surface, or is reported.
+#[test]
+fn joints_stay_near_the_surface_or_are_reported() {
+    let far = |t: usize, p: Vec3| {
+        let joint = Vec3::new(30.0, 2.0, 0.0);
+        joint + Quat::from_rotation_z(0.03 * (0.5 * t as f32).sin()) * (p - joint)
+    };
+    let (_, found) = found(two_tubes(16, far), &fast(), &SkeletonParams::default());
+    let child = found.rig.bones.iter().find(|bone| bone.parent.is_some()).expect("two bones");
+    let joint = child.world_from_bind.translation;
+    let nearest = found.rig.rest.iter().map(|p| p.as_dvec3().distance(joint)).fold(f64::INFINITY, f64::min);
+    let said = found.info.warnings.iter().any(|w| matches!(w, Warning::FarJoint { .. }));
+    assert_eq!(nearest / 3.5 > 0.25, said, "{nearest} {:?}", found.info.warnings);
 }
 
 /// A sheet that billows is no skeleton: sound, and said so with the figure.

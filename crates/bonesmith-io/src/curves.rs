@@ -43,7 +43,9 @@ pub fn load_curves(path: &Path, fps: Option<f64>) -> Result<Curves, IoError> {
     // A clip that starts at 0 is what engines want.
     let first = curves.times_secs.first().copied().unwrap_or(0.0);
     curves.times_secs.iter_mut().for_each(|t| *t -= first);
-    if let Some(t) = (1..curves.times_secs.len()).find(|&t| !(curves.times_secs[t] > curves.times_secs[t - 1])) {
+    if let Some(t) =
+        (curves.times_secs.windows(2).position(|pair| pair[1].is_nan() || pair[1] <= pair[0])).map(|t| t + 1)
+    {
         return Err(IoError::malformed(path, format!("frame {t} is not after the frame before it")));
     }
     for (t, row) in curves.weights.iter().enumerate() {

@@ -26,7 +26,7 @@ pub(crate) fn picks(only: &str, name: &str) -> bool {
 }
 
 /// The first of the names in `only` that `found` says no to.
-pub(crate) fn missing<'a>(only: &'a str, found: impl Fn(&str) -> bool) -> Option<&'a str> {
+pub(crate) fn missing(only: &str, found: impl Fn(&str) -> bool) -> Option<&str> {
     if found(only) { None } else { only.split(',').map(str::trim).find(|one| !found(one)) }
 }
 
@@ -62,6 +62,7 @@ pub(crate) struct Request<'a> {
 }
 
 /// What a reader has found. An animation is not checked yet, so that frames can be chosen first.
+#[allow(clippy::large_enum_variant, reason = "there is one per file")]
 pub(crate) enum Content {
     Sequence(RawSequence),
     Model(Model),

@@ -89,7 +89,7 @@ impl ShapesParams {
             _ => {}
         }
         match self.max_seconds {
-            Some(secs) if !(secs > 0.0) => out_of_range("max_seconds", secs.to_string(), "above 0"),
+            Some(secs) if secs.is_nan() || secs <= 0.0 => out_of_range("max_seconds", secs.to_string(), "above 0"),
             _ => Ok(()),
         }
     }

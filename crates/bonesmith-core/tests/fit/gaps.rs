@@ -143,8 +143,8 @@ fn sheet(side: usize, count: usize, influences: usize, frames: usize) -> (Rig, M
         rest: Some(RawFrame { positions: rig.rest.clone(), ..RawFrame::default() }),
         frames: (0..frames).map(frame).collect(),
         times_secs: rig.clips[0].times_secs.clone(),
-        fps: 0.0,
         surface: (*rig.surface).clone(),
+        ..RawSequence::default()
     };
     (rig, MeshSequence::try_from(raw).expect("sound"))
 }

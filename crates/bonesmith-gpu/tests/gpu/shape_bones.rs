@@ -21,7 +21,7 @@ fn face(vertices: usize, bones: usize) -> ShapeBones {
     let shape = |s: usize| BoneShape {
         name: s.to_string(),
         driver: Driver::Own,
-        numbers: (0..12 * bones).filter(|n| s > 0 && (n + s) % 3 == 0).map(number).collect(),
+        numbers: (0..12 * bones).filter(|n| s > 0 && (n + s).is_multiple_of(3)).map(number).collect(),
     };
     let mut face = ShapeBones { rig, kind: ShapeKind::Affine, shapes: (0..5).map(shape).collect() };
     face.rig.clips.clear();

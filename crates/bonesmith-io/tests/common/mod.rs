@@ -213,6 +213,7 @@ pub fn scene() -> Rig {
 }
 
 /// Names, parents and meshes of a scene; each mesh with its vertices, materials, sets of texture coordinates and colours.
+#[allow(clippy::type_complexity, reason = "compared as a whole")]
 pub fn outline(surface: &Surface) -> Vec<(String, Vec<String>, usize, Vec<String>, usize, bool)> {
     let parts = &surface.parts;
     let above = |node: usize| parts.nodes[node].parent;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bonesmith_core::mesh::surface::{CornerAttribute, Image, Material, Texture, Textures};
-use bonesmith_core::{Bone, BoneKind, Clip, Rig, Space, SparseWeights, Surface, Topology};
+use bonesmith_core::{Bone, BoneKind, Clip, Rig, SparseWeights, Surface, Topology};
 use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 
 const RINGS: usize = 17;

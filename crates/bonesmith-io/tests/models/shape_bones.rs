@@ -73,7 +73,7 @@ fn damaged_numbers_are_refused() {
     ] {
         assert!(text.contains(from), "{from}");
         std::fs::write(&path, text.replace(from, to)).unwrap();
-        let error = load_model(&[path.clone()], &LoadOptions::default()).unwrap_err().to_string();
+        let error = load_model(std::slice::from_ref(&path), &LoadOptions::default()).unwrap_err().to_string();
         assert!(error.contains("BONESMITH_shape_bones"), "{error}");
     }
 }

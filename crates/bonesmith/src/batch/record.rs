@@ -259,8 +259,9 @@ mod tests {
         job.make_folders().unwrap();
         std::fs::write(&output, "rig").unwrap();
         let figures = Figures { file_bytes: 3, ..Figures::default() };
-        let record =
-            |started| Record::done(&job.task(&first, 1, None), 0, figures.clone(), &[input.clone()], started).unwrap();
+        let record = |started| {
+            Record::done(&job.task(&first, 1, None), 0, figures.clone(), std::slice::from_ref(&input), started).unwrap()
+        };
         let later = SystemTime::now() + Duration::from_secs(9);
         record(later).write(&job.record).unwrap();
         let stored = Record::read(&job.record).unwrap();

@@ -1,6 +1,7 @@
 //! The meshes of a scene and the prims above them, kept beside the merged mesh.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use bonesmith_core::{Part, PartNode, Parts};
 
@@ -34,12 +35,14 @@ pub fn scene(stage: &Stage, found: Vec<Found>, skeletons: &[usize]) -> Result<Pa
         let chain: Vec<usize> = stage.ancestry(prim).take_while(|&p| is_node(p)).collect();
         let mut parent = None;
         for p in chain.into_iter().rev() {
-            if !places.contains_key(&p) {
-                let world_from_node = Place::new(stage, p)?.world(None)?;
-                parts.nodes.push(PartNode { name: stage.display_name(p), parent, world_from_node });
-                places.insert(p, parts.nodes.len() - 1);
-            }
-            parent = places.get(&p).copied();
+            parent = Some(match places.entry(p) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    let world_from_node = Place::new(stage, p)?.world(None)?;
+                    parts.nodes.push(PartNode { name: stage.display_name(p), parent, world_from_node });
+                    *new.insert(parts.nodes.len() - 1)
+                }
+            });
         }
         Ok(parent)
     };

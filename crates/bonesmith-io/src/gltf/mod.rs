@@ -13,6 +13,7 @@
 
 mod container;
 mod extras;
+pub(crate) mod meshopt;
 mod read;
 mod write;
 

@@ -176,13 +176,39 @@ fn a_long_wait_is_refused() {
 #[test]
 fn compressed_files_are_refused_with_advice() {
     let (mut json, bin) = split(&small_glb());
-    for (extension, tool) in [("KHR_draco_mesh_compression", "Draco"), ("EXT_meshopt_compression", "meshopt")] {
-        json["extensionsRequired"] = json!([extension]);
-        let message = read_bytes(&inline(json.clone(), &bin), "x.gltf").unwrap_err();
-        assert!(message.contains(tool) && message.contains("decompress"), "{message}");
-    }
-    json["extensionsRequired"] = json!(["KHR_mesh_quantization"]);
+    json["extensionsRequired"] = json!(["KHR_draco_mesh_compression"]);
+    let message = read_bytes(&inline(json.clone(), &bin), "x.gltf").unwrap_err();
+    assert!(message.contains("Draco") && message.contains("decompress"), "{message}");
+    json["extensionsRequired"] = json!(["KHR_mesh_quantization", "EXT_meshopt_compression"]);
     read_bytes(&inline(json, &bin), "x.gltf").unwrap();
+}
+
+#[test]
+fn broken_compressed_views_are_refused() {
+    let (mut json, bin) = split(&small_glb());
+    let sound = json["bufferViews"][0]["byteLength"].as_u64().unwrap() / 4 * 4;
+    json["bufferViews"][0]["byteLength"] = json!(sound);
+    let stream = |changed: serde_json::Value| {
+        let mut view =
+            json!({ "buffer": 0, "byteLength": sound, "byteStride": 4, "count": sound / 4, "mode": "ATTRIBUTES" });
+        view.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+        let mut json = json.clone();
+        json["bufferViews"][0]["extensions"] = json!({ "EXT_meshopt_compression": view });
+        read_bytes(&inline(json, &bin), "x.gltf").unwrap_err()
+    };
+    for (changed, said) in [
+        (json!({}), "does not start"),
+        (json!({ "mode": "PICTURES" }), "PICTURES"),
+        (json!({ "filter": "MIRROR" }), "MIRROR"),
+        (json!({ "buffer": 7 }), "buffer 7"),
+        (json!({ "byteOffset": u64::MAX }), "buffer 0"),
+        (json!({ "count": sound }), "expected"),
+        (json!({ "count": u64::MAX }), "too many"),
+        (json!({ "byteStride": -1 }), "compressed buffer view 0"),
+    ] {
+        let message = stream(changed);
+        assert!(message.contains(said), "{message}");
+    }
 }
 
 #[test]

@@ -132,3 +132,14 @@ fn foreign_rigs_survive_our_writer() {
         }
     }
 }
+
+/// 4 meshes, quantised, with meshopt streams of all three kinds of filters and a texture transform.
+#[test]
+fn compressed_files_of_others_are_read() {
+    let Some(found) = sequence("files/scenes/facecap.glb", None) else { return };
+    assert_eq!((found.frames.len(), found.frames[0].positions.len()), (1340, 4237));
+    let uv = &found.surface.uv_sets[0].values;
+    assert!(uv.as_flattened().iter().all(|x| (-0.01..=1.01).contains(x)), "the transform is applied");
+    let size = |p: &Vec3| p.abs().max_element();
+    assert!(found.frames.iter().flat_map(|frame| &frame.positions).all(|p| size(p) < 2.0));
+}

@@ -52,6 +52,9 @@ impl Document {
 
     /// Bytes of a buffer view.
     pub fn view_bytes(&self, index: Index<buffer::View>) -> Result<&[u8], IoError> {
+        if let Some(decoded) = self.decoded(index.value()) {
+            return Ok(decoded);
+        }
         let lost = || self.malformed(format!("buffer view {index} does not exist or ends outside its buffer"));
         let view = self.root.buffer_views.get(index.value()).ok_or_else(lost)?;
         let start = usize::try_from(view.byte_offset.unwrap_or_default().0).map_err(|_| lost())?;

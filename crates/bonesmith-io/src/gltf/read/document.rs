@@ -7,11 +7,14 @@ use base64::Engine;
 use gltf_json::Root;
 use serde_json::Value;
 
+use super::compressed;
 use crate::gltf::container;
 use crate::{IoError, warning};
 
-/// Extensions that a file may require without changing where vertices are.
-const HARMLESS: [&str; 6] = [
+/// Extensions that a file may require: those that are read, and those that do not change where vertices are.
+const HARMLESS: [&str; 8] = [
+    "EXT_meshopt_compression",
+    "KHR_meshopt_compression",
     "KHR_mesh_quantization",
     "KHR_texture_transform",
     "KHR_texture_basisu",
@@ -31,6 +34,8 @@ pub struct Document {
     pub root: Root,
     /// [buffers].
     buffers: Vec<Vec<u8>>,
+    /// [views] bytes of compressed ones.
+    decoded: Vec<Option<Vec<u8>>>,
 }
 
 /// The JSON. What makes it another than `gltf_json` knows is looked for only where that fails.
@@ -85,12 +90,13 @@ impl Document {
             (&bytes[..], None)
         };
         let root = parse(path, json)?;
-        let mut document = Self { path: path.to_owned(), root, buffers: Vec::new() };
+        let mut document = Self { path: path.to_owned(), root, buffers: Vec::new(), decoded: Vec::new() };
         document.check_extensions()?;
         for index in 0..document.root.buffers.len() {
             let buffer = document.read_buffer(index, bin)?;
             document.buffers.push(buffer);
         }
+        document.decoded = document.decode_views()?;
         Ok(document)
     }
 
@@ -119,9 +125,14 @@ impl Document {
         self.buffers.get(index).map(Vec::as_slice)
     }
 
+    /// Bytes of a compressed view.
+    pub fn decoded(&self, view: usize) -> Option<&[u8]> {
+        self.decoded.get(view)?.as_deref()
+    }
+
     /// Bytes of all buffers: no sound file has more elements in anything than this.
     pub fn buffer_bytes(&self) -> usize {
-        self.buffers.iter().map(Vec::len).sum()
+        self.buffers.iter().chain(self.decoded.iter().flatten()).map(Vec::len).sum()
     }
 
     /// Bytes behind a URI, whether inline or in a file beside this one.
@@ -155,16 +166,15 @@ impl Document {
 
     fn check_extensions(&self) -> Result<(), IoError> {
         for required in &self.root.extensions_required {
-            let tool = match required.as_str() {
-                "KHR_draco_mesh_compression" => "Draco",
-                "EXT_meshopt_compression" | "KHR_meshopt_compression" => "meshopt",
+            match required.as_str() {
+                "KHR_draco_mesh_compression" => {}
                 name if HARMLESS.contains(&name) || name.starts_with("KHR_materials_") => continue,
                 name => return Err(self.unsupported(format!("it requires the extension {name}, which is not read"))),
             };
-            return Err(self.unsupported(format!(
-                "its geometry is compressed with {tool}, which is not read: decompress it first, for example by \
-                 `npx @gltf-transform/cli copy in.glb out.glb`, or export it again without compression"
-            )));
+            return Err(self.unsupported(
+                "its geometry is compressed with Draco, which is not read: decompress it first, for example by \
+                 `npx @gltf-transform/cli copy in.glb out.glb`, or export it again without compression",
+            ));
         }
         Ok(())
     }
@@ -175,6 +185,7 @@ impl Document {
         let mut bytes = match (&buffer.uri, bin) {
             (Some(uri), _) => self.resolve(uri, length)?,
             (None, Some(bin)) if index == 0 => bin[..length.min(bin.len())].to_vec(),
+            _ if compressed::is_placeholder(&self.root, index) => return Ok(Vec::new()),
             _ => return Err(self.malformed(format!("buffer {index} has no bytes"))),
         };
         if bytes.len() < length {

@@ -7,6 +7,7 @@ use gltf_json::validation::Checked;
 use gltf_json::{Image as JsonImage, Index};
 
 use super::document::Document;
+use super::texture_transform::uv_set;
 use crate::gltf::extras::{self, MaterialExtras};
 use crate::texture::{MAX_BYTES, NO_PICTURE, mime_of};
 use crate::warning;
@@ -97,11 +98,26 @@ fn from_json(material: &JsonMaterial, find: &dyn Fn(Index<JsonTexture>, u32) -> 
         double_sided: material.double_sided,
         alpha,
         textures: Textures {
-            base_color: pbr.base_color_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
-            metallic_roughness: pbr.metallic_roughness_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
-            normal: material.normal_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
-            occlusion: material.occlusion_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
-            emissive: material.emissive_texture.as_ref().and_then(|t| find(t.index, t.tex_coord)),
+            base_color: pbr
+                .base_color_texture
+                .as_ref()
+                .and_then(|t| find(t.index, uv_set(t.extensions.as_ref().map(|e| &e.others), t.tex_coord))),
+            metallic_roughness: pbr
+                .metallic_roughness_texture
+                .as_ref()
+                .and_then(|t| find(t.index, uv_set(t.extensions.as_ref().map(|e| &e.others), t.tex_coord))),
+            normal: material
+                .normal_texture
+                .as_ref()
+                .and_then(|t| find(t.index, uv_set(t.extensions.as_ref().map(|e| &e.others), t.tex_coord))),
+            occlusion: material
+                .occlusion_texture
+                .as_ref()
+                .and_then(|t| find(t.index, uv_set(t.extensions.as_ref().map(|e| &e.others), t.tex_coord))),
+            emissive: material
+                .emissive_texture
+                .as_ref()
+                .and_then(|t| find(t.index, uv_set(t.extensions.as_ref().map(|e| &e.others), t.tex_coord))),
         },
     }
 }

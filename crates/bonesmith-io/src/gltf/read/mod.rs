@@ -1,6 +1,7 @@
 //! Rigs and mesh animations out of glTF files.
 
 mod accessor;
+mod compressed;
 mod ddm;
 mod document;
 mod material;
@@ -13,6 +14,7 @@ mod shape_bones;
 mod shapes;
 mod stored;
 mod surface;
+mod texture_transform;
 mod track;
 mod two_layer;
 

@@ -22,6 +22,7 @@ use super::scene::Scene;
 use super::surface::SurfaceBuilder;
 use super::track::Motion;
 use crate::gltf::extras::{self, SkinExtras};
+use crate::gltf::meshopt;
 use crate::load::{missing, picks};
 use crate::skinned::{pack_weights, place_at_rest, same_bind};
 use crate::{IoError, MeshEntry, warning};
@@ -183,7 +184,10 @@ pub fn list(document: &Document) -> Result<Vec<MeshEntry>, IoError> {
 }
 
 fn warn_of_extensions(document: &Document) {
-    let read = |name: &str| name == "KHR_mesh_quantization" || name.starts_with("BONESMITH_");
+    let read = |name: &str| {
+        let known = ["KHR_mesh_quantization", "KHR_texture_transform"];
+        known.contains(&name) || meshopt::EXTENSIONS.contains(&name) || name.starts_with("BONESMITH_")
+    };
     let others = document.root.extensions_used.iter().filter(|name| !read(name)).cloned().collect();
     warning::left_out_all(document.path(), "what the file says in", others);
 }

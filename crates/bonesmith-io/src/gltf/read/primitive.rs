@@ -6,6 +6,7 @@ use gltf_json::validation::Checked;
 use gltf_json::{Accessor, Index};
 
 use super::document::Document;
+use super::texture_transform;
 use crate::IoError;
 use crate::gltf::extras::{self, PrimitiveExtras, VERTEX_ATTRIBUTE, from_runs};
 
@@ -121,10 +122,11 @@ impl Reader<'_> {
 
     fn uvs(&self, n: usize) -> Result<Vec<Vec<[f32; 2]>>, IoError> {
         let mut uvs = Vec::new();
-        while let Some(mut uv) = self.optional::<2>(Semantic::TexCoords(uvs.len() as u32), n)? {
-            uv.iter_mut().for_each(|uv| uv[1] = 1.0 - uv[1]);
+        while let Some(uv) = self.optional::<2>(Semantic::TexCoords(uvs.len() as u32), n)? {
             uvs.push(uv);
         }
+        texture_transform::apply(self.document, self.primitive.material.map(|m| m.value()), &mut uvs);
+        uvs.iter_mut().flatten().for_each(|uv| uv[1] = 1.0 - uv[1]);
         Ok(uvs)
     }
 
@@ -215,14 +217,36 @@ fn polygons(primitive: &Primitive, triangles: &[[u32; 3]]) -> Option<(Vec<u32>, 
     let mut corners = Vec::with_capacity(triangles.len() + 2 * sizes.len());
     let mut at = 0;
     for &size in &sizes {
-        let fan = &triangles[at..at + size as usize - 2];
-        let chained = fan.windows(2).all(|pair| pair[0][0] == pair[1][0] && pair[0][2] == pair[1][1]);
-        if !chained {
-            return None;
-        }
+        let fan = fan_of(&triangles[at..at + size as usize - 2])?;
         corners.extend_from_slice(&fan[0][..2]);
         corners.extend(fan.iter().map(|t| t[2]));
         at += fan.len();
     }
     Some((sizes, corners))
+}
+
+/// The triangles as a fan about their first corner. Compression keeps triangles and their winding, but not which corner is first.
+fn fan_of(triangles: &[[u32; 3]]) -> Option<Vec<[u32; 3]>> {
+    let turned = |[a, b, c]: [u32; 3]| [[a, b, c], [b, c, a], [c, a, b]];
+    turned(triangles[0]).into_iter().find_map(|first| {
+        let mut fan = vec![first];
+        for &triangle in &triangles[1..] {
+            let [apex, _, last] = fan[fan.len() - 1];
+            fan.push(turned(triangle).into_iter().find(|t| t[0] == apex && t[1] == last)?);
+        }
+        Some(fan)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fan_of;
+
+    #[test]
+    fn fans_are_found_whatever_corner_is_first() {
+        let fan = [[7, 1, 2], [7, 2, 3], [7, 3, 4]];
+        assert_eq!(fan_of(&fan).unwrap(), fan);
+        assert_eq!(fan_of(&[[1, 2, 7], [3, 7, 2], [7, 3, 4]]).unwrap(), fan);
+        assert_eq!(fan_of(&[[1, 2, 7], [3, 2, 7]]), None);
+    }
 }

@@ -338,7 +338,8 @@ fn jobs_have_the_options_of_fit() {
         Some(start[..end].replace('-', "_"))
     };
     let flags: Vec<String> = help.lines().filter(|line| line.starts_with("  ")).filter_map(flag).collect();
-    let own = ["output", "report", "json", "subject", "picture", "threads", "memory"];
+    // A job's inputs are one mesh.
+    let own = ["output", "report", "json", "subject", "picture", "threads", "memory", "part"];
     for name in bonesmith::batch::option_names() {
         assert!(flags.iter().any(|flag| flag == name), "{name} is no option of fit: {flags:?}");
     }

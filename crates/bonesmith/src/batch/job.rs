@@ -313,7 +313,7 @@ impl Job {
         let mut words = vec![OsString::from("fit")];
         words.extend(self.option_words().into_iter().map(OsString::from));
         if let Some(report) = &self.report {
-            words.extend([OsString::from("--report"), OsString::from(report)]);
+            words.extend([OsString::from(flag("report")), OsString::from(report)]);
         }
         words.extend([OsString::from("-o"), OsString::from(&self.output), OsString::from("--")]);
         words.extend(self.inputs.iter().map(OsString::from));
@@ -387,9 +387,13 @@ impl Plan {
     }
 }
 
+fn flag(option: &str) -> String {
+    format!("--{}", option.replace('_', "-"))
+}
+
 /// An option as words of the command line; a switch that is off is none.
 fn option_words(name: &str, value: &Value) -> Vec<String> {
-    let flag = format!("--{}", name.replace('_', "-"));
+    let flag = flag(name);
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match value {
         Value::Bool(false) => Vec::new(),

@@ -46,9 +46,10 @@ class Plan(NamedTuple):
     normals: object
 
 
-def plan(rig, radius, with_normals=True):
+def plan(rig, radius, with_tips=True, with_normals=False):
     """Bones, motion and rest normals of a rig. Takes a while: for a worker."""
-    normals, tips = _from_file(rig) if with_normals else (None, None)
+    normals, tips = _from_file(rig) if with_tips or with_normals else (None, None)
+    normals = normals if with_normals else None
     transforms = rig.bones
     bones, outers = with_outer_bones(bones_of(rig, radius, tips), transforms)
     return Plan(bones, outers, transforms, normals)

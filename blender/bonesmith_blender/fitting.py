@@ -137,7 +137,10 @@ def build(context, control, recording, rig, metrics, parent=None, label="rig"):
 
 def _build(context, control, recording, rig, metrics, made, parent, label):
     settings = context.scene.bonesmith
-    plan = yield from in_worker(control, "armature", building.plan, rig, metrics.radius, with_normals=parent is None)
+    free = parent is None
+    plan = yield from in_worker(
+        control, "armature", building.plan, rig, metrics.radius, with_tips=free, with_normals=free and settings.engine_normals
+    )
     originals = [bpy.data.objects[part.name] for part in recording.parts]
     collection = collection_for(context, originals[0])
     world = place_beside(recording) if settings.original == "BESIDE" else recording.reference

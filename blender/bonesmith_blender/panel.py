@@ -84,7 +84,7 @@ class BONESMITH_PT_advanced(Base, bpy.types.Panel):
     def draw(self, context):
         layout, settings = self.layout, context.scene.bonesmith
         layout.use_property_split = True
-        for name in ("smooth", "prune", "shading", "largest", "area", "keep_rest", "shapes", "root_motion", "seed", "max_seconds"):
+        for name in ("smooth", "prune", "shading", "engine_normals", "largest", "area", "keep_rest", "shapes", "root_motion", "seed", "max_seconds"):
             layout.prop(settings, name)
 
 

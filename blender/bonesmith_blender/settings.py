@@ -86,6 +86,11 @@ class Settings(bpy.types.PropertyGroup):
     smooth: FloatProperty(name="Smooth weights", description="Smoothness of the weights, 0 (off) to about 1", default=0.0, min=0.0, soft_max=1.0)
     prune: FloatProperty(name="Prune", description="Share by which the error may rise for fewer influences", default=0.005, min=0.0, max=1.0, precision=3)
     shading: FloatProperty(name="Shading", description="How much the normals count that engines compute; 0: positions only", default=0.4, min=0.0, soft_max=1.0)
+    engine_normals: BoolProperty(
+        name="Normals for engines",
+        description="Store the rest normals that engines shade best with as custom normals, for an export. Blender turns custom normals with the faces: its own shading may show spots",
+        default=False,
+    )
     largest: BoolProperty(name="Largest error", description="Lower the largest error in place of the mean of squares", default=False)
     area: BoolProperty(name="By area", description="Vertices count by the area of their faces", default=False)
     keep_rest: BoolProperty(name="Keep rest pose", description="Leave the rest pose unchanged; otherwise its vertices move to where they fit best", default=False)
@@ -227,7 +232,7 @@ class BONESMITH_OT_preset_add(AddPresetBase, bpy.types.Operator):
     preset_values = [
         f"settings.{name}"
         for name in (
-            "engine goal bones target_error effort bone_kind skeleton influences smooth prune shading largest area keep_rest shapes root_motion seed max_seconds original"
+            "engine goal bones target_error effort bone_kind skeleton influences smooth prune shading engine_normals largest area keep_rest shapes root_motion seed max_seconds original"
         ).split()
     ]
 

@@ -222,7 +222,7 @@ triangles: Buffer,
  */
 edges: Buffer | null, };
 
-export type Model = { name: string, kind: "sequence" | "lbs" | "two_layer" | "ddm" | "compressed_ddm" | "shaped" | "basis",
+export type Model = { name: string, kind: "sequence" | "lbs" | "two_layer" | "ddm" | "compressed_ddm" | "shaped" | "shape_bones" | "basis",
 /**
  * [N, 3]
  */

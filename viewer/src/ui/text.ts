@@ -10,6 +10,7 @@ const KINDS: Record<ModelContent["source"]["kind"], string> = {
   ddm: "Direct Delta Mush",
   compressed_ddm: "Direct Delta Mush, compressed",
   shaped: "linear blend skinning with corrective shapes",
+  shape_bones: "linear blend skinning, bones driven by shapes",
   basis: "trajectories that vertices mix",
   sequence: "vertex positions per frame",
 };

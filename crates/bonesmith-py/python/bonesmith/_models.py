@@ -626,7 +626,8 @@ class ShapeBones(Rig):
 
     def pose_shapes(self, weights: Sequence[float]) -> Floats:
         """[N, 3] float32 positions for [S] weights of the shapes; driven shapes follow their rules."""
-        return self._handle.pose_shapes([float(weight) for weight in weights])[0]
+        posed: Floats = self._handle.pose_shapes([float(weight) for weight in weights])[0]
+        return posed
 
 
 _CLASSES: tuple[type[Model], ...] = (Animation, Basis, Rig, TwoLayerRig, DdmRig, CorrectiveRig, ShapeBones)

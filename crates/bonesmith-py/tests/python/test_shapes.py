@@ -1,12 +1,17 @@
 """Bones driven by the shapes of a face."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 import numpy as np
 import pytest
+from conftest import Floats
 
 import bonesmith
 
 
-def face():
+def face() -> tuple[Floats, Floats]:
     """A grid that two shapes move, one on each side."""
     x, y = np.meshgrid(np.linspace(-1, 1, 12), np.linspace(-1, 1, 12))
     neutral = np.stack([x, y, 0.3 * np.cos(2 * x)], axis=-1).reshape(-1, 3).astype(np.float32)
@@ -16,7 +21,7 @@ def face():
     return neutral, shapes
 
 
-def test_shapes_drive_bones():
+def test_shapes_drive_bones() -> None:
     neutral, shapes = face()
     names = ["raise", "slide", "nothing"]
     made = bonesmith.shapes(shapes, neutral, names, bones=6, influences=4, numbers=30)
@@ -32,7 +37,7 @@ def test_shapes_drive_bones():
         made.pose_shapes([0, 0])
 
 
-def test_bad_faces(tmp_path):
+def test_bad_faces(tmp_path: Path) -> None:
     neutral, shapes = face()
     with pytest.raises(TypeError, match="neutral"):
         bonesmith.shapes(shapes)

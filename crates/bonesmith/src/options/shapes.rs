@@ -4,7 +4,7 @@ use bonesmith_core::fit::Norm;
 use bonesmith_core::shapes::{Numbers, ShapesParams};
 use serde_json::Value;
 
-use super::tables::option;
+use super::tables::{AREA, IMPORTANCE, NORM, option};
 use super::{OptionInfo, Values};
 use crate::error::Error;
 use crate::shapes::{DriverRule, ShapesOptions};
@@ -37,30 +37,9 @@ pub const SHAPES: &[OptionInfo] = &[
         "above 0, or a length such as 1mm, 0.2cm, 0.01m or 3u (model units)",
         "Find the fewest numbers that reach this E_RMS (thousandths of the model's radius), or this root mean square distance: 1mm, 0.2cm, 0.01m, 3u (model units); instead of `numbers`",
     ),
-    option(
-        "norm",
-        "float | Literal[\"max\"]",
-        "2",
-        "",
-        "2 to 16, or max",
-        "Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by at most a quarter)",
-    ),
-    option(
-        "importance",
-        "ArrayLike | PathLike | None",
-        "null",
-        "",
-        "color, a file, or a number of 0 or more for every vertex",
-        "How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a text file with a number for every vertex, or a mesh with vertex colours",
-    ),
-    option(
-        "area",
-        "bool",
-        "false",
-        "",
-        "true or false",
-        "Vertices count by the area of their faces, for meshes that are dense in some parts",
-    ),
+    NORM,
+    IMPORTANCE,
+    AREA,
     option(
         "drivers",
         "PathLike | None",

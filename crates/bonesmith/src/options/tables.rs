@@ -27,6 +27,32 @@ pub const COMMANDS: &[(&str, &[OptionInfo])] = &[
     ("ddm", DDM),
 ];
 
+/// Options of fits and of shapes alike.
+pub(super) const NORM: OptionInfo = option(
+    "norm",
+    "float | Literal[\"max\"]",
+    "2",
+    "",
+    "2 to 16, or max",
+    "Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by at most a quarter)",
+);
+pub(super) const IMPORTANCE: OptionInfo = option(
+    "importance",
+    "ArrayLike | PathLike | None",
+    "null",
+    "",
+    "color, a file, or a number of 0 or more for every vertex",
+    "How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a text file with a number for every vertex, or a mesh with vertex colours",
+);
+pub(super) const AREA: OptionInfo = option(
+    "area",
+    "bool",
+    "false",
+    "",
+    "true or false",
+    "Vertices count by the area of their faces, for meshes that are dense in some parts",
+);
+
 /// Of `fit`.
 pub const FIT: &[OptionInfo] = &[
     option(
@@ -78,30 +104,9 @@ pub const FIT: &[OptionInfo] = &[
         "0 or more",
         "How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1",
     ),
-    option(
-        "norm",
-        "float | Literal[\"max\"]",
-        "2",
-        "",
-        "2 to 16, or max",
-        "Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by at most a quarter)",
-    ),
-    option(
-        "importance",
-        "ArrayLike | PathLike | None",
-        "null",
-        "",
-        "color, a file, or a number of 0 or more for every vertex",
-        "How much each vertex counts, 0 or more: color for the red of the input's vertex colours, an npz with `mask`, a text file with a number for every vertex, or a mesh with vertex colours",
-    ),
-    option(
-        "area",
-        "bool",
-        "false",
-        "",
-        "true or false",
-        "Vertices count by the area of their faces, for meshes that are dense in some parts",
-    ),
+    NORM,
+    IMPORTANCE,
+    AREA,
     option(
         "keep_rest",
         "bool",

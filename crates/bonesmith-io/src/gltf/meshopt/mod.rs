@@ -145,6 +145,25 @@ mod tests {
 
     proptest! {
         #[test]
+        fn hostile_streams_are_decoded_or_refused(
+            head in proptest::sample::select(vec![0xa0u8, 0xa1, 0xe0, 0xe1, 0xd0, 0xd1]),
+            body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
+            triangles in 0usize..70,
+            words in 1usize..8,
+        ) {
+            let bytes = [&[head][..], &body[..]].concat();
+            for mode in [Mode::Attributes, Mode::Triangles, Mode::Indices] {
+                for filter in [Filter::None, Filter::Octahedral, Filter::Quaternion, Filter::Exponential, Filter::Color] {
+                    for stride in [2, 4, 8, 4 * words] {
+                        if let Ok(decoded) = decode(&bytes, 3 * triangles, stride, mode, filter) {
+                            prop_assert_eq!(decoded.len(), 3 * triangles * stride);
+                        }
+                    }
+                }
+            }
+        }
+
+        #[test]
         fn attributes_are_what_they_were(
             (stride, bytes) in (1usize..=20).prop_flat_map(|s| {
                 (Just(4 * s), proptest::collection::vec(prop_oneof![Just(0u8), 0u8..4, any::<u8>()], 0..4000))

@@ -58,7 +58,7 @@ pub struct ShapesArgs {
 #[command(after_help = "Example:\n  bonesmith bench shapes face.npz --numbers 300,652,1500")]
 pub struct BenchShapesArgs {
     /// The face, as for `shapes`
-    #[arg(value_name = "FACE", default_value = "../shared/data/faces/ict_even.npz")]
+    #[arg(value_name = "FACE")]
     pub face: PathBuf,
     /// Counts of numbers
     #[arg(long, value_name = "M,...", value_delimiter = ',', default_values_t = [300, 652, 1000, 1500, 2500, 4000, 7000])]

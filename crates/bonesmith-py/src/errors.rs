@@ -51,6 +51,7 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::Fit(FitError::BoneCount { bones, .. }) => {
             ("ParameterError", Facts { number: Some(*bones as f64), option: Some("bones"), ..Facts::default() })
         }
+        Error::Batch { path, .. } => ("ParameterError", Facts::of_path(path)),
         Error::Fit(_) | Error::EigenSkin(_) | Error::Unsupported(_) => ("ParameterError", Facts::default()),
         Error::Reduce(ReduceError::BadParameter { .. }) | Error::Compress(CompressError::BadParameter { .. }) => {
             ("ParameterError", Facts::default())

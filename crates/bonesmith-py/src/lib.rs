@@ -10,9 +10,11 @@
 //! | `stages` | fit, refit, reduce, compress, ddm, sweep |
 //! | `measure` | metrics, comparisons, reports |
 //! | `files` | load, save, pickle, the command line |
+//! | `batch` | the jobs of a job file, for engines that are written in Python |
 //! | `errors` | errors as exceptions, warnings as Python's warnings |
 
 mod arrays;
+mod batch;
 mod errors;
 mod files;
 mod handle;
@@ -29,6 +31,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::arrays::animation;
+    #[pymodule_export]
+    use super::batch::BatchPlan;
     #[pymodule_export]
     use super::files::{command_line, load, pickled, save, unpickled};
     #[pymodule_export]

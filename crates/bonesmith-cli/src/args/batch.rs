@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bonesmith::batch::Shard;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -12,6 +12,7 @@ Examples:
   bonesmith batch night.toml --resume              what is not done yet, or has changed
   bonesmith batch night.toml --shard 3/20          a part of the jobs: one task of a render farm
   bonesmith batch night.toml --collect             results and page of what is there
+  bonesmith batch night.toml --engine ray --address auto
 
 A job file:
   output = \"rigs\"
@@ -42,4 +43,23 @@ pub struct BatchArgs {
     /// Show the command of every job; run nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Where jobs run
+    #[arg(long, value_enum, default_value_t, help_heading = "Cluster")]
+    pub engine: EngineArg,
+    /// Address of a Ray cluster [default: this machine]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Cluster")]
+    pub address: Option<String>,
+    /// The Python that has the packages bonesmith and ray
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", help_heading = "Cluster")]
+    pub python: PathBuf,
+}
+
+/// `--engine`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineArg {
+    /// Processes of this machine
+    #[default]
+    Local,
+    /// Tasks of a Ray cluster, through the Python package
+    Ray,
 }

@@ -20,6 +20,7 @@ from bonesmith._api import (
     shapes,
     sweep,
 )
+from bonesmith._batch import Batch, batch
 from bonesmith._compat import SkinningResult, solve
 from bonesmith._errors import (
     BonesmithError,
@@ -44,6 +45,7 @@ from bonesmith._sweep import Sweep, SweepPoint
 __all__ = [
     "Animation",
     "Basis",
+    "Batch",
     "BonesmithError",
     "BonesmithWarning",
     "Cancelled",
@@ -70,6 +72,7 @@ __all__ = [
     "View",
     "__version__",
     "add_bones",
+    "batch",
     "compare",
     "compress",
     "ddm",

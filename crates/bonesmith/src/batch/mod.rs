@@ -4,7 +4,8 @@
 //!
 //! A worker is the program itself: `bonesmith fit` with the arguments of [`Job::arguments`]. It writes the rig, the report, the picture and the
 //! [`Record`] together, so a job is done or it is not, whatever is killed. A record has the content hash of every file that was
-//! read, a hash of the options and the version: [`Record::is_current`] decides whether a resumed batch runs a job again. Processes and signals belong to the binary.
+//! read, a hash of the options and the version: [`Record::is_current`] decides whether a resumed batch runs a job again. Processes and signals belong to the engine:
+//! the binary's own, or Ray through the Python package.
 
 mod file;
 mod job;

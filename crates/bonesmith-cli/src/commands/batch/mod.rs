@@ -5,12 +5,15 @@ pub mod worker;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
+use anyhow::Context;
 use bonesmith::batch::{JobFile, Plan, Record, Results, Status};
 use bonesmith::core::observer::Cancelled;
 use bonesmith::text::{bytes, count, figure};
 
-use crate::args::{self, BatchArgs, SizeArg};
+use crate::args::{self, BatchArgs, EngineArg, SizeArg};
 use crate::errors::{Outcome, Usage};
 use crate::output::print;
 use crate::session::Session;
@@ -35,7 +38,10 @@ pub fn run(
     if args.dry_run {
         return show(&plan, &selected);
     }
-    local(&args, &plan, &selected, threads, session)
+    match args.engine {
+        EngineArg::Ray => hand_over(&args),
+        EngineArg::Local => local(&args, &plan, &selected, threads, session),
+    }
 }
 
 fn local(
@@ -45,6 +51,9 @@ fn local(
     threads: Option<usize>,
     session: &mut Session,
 ) -> anyhow::Result<Outcome> {
+    if args.address.is_some() {
+        return Err(Usage::new("--address is that of a Ray cluster").hint("--engine ray uses it").into());
+    }
     if args.workers == Some(0) {
         return Err(Usage::new("--workers is 0; it must be 1 or more").into());
     }
@@ -150,4 +159,41 @@ fn show(plan: &Plan, selected: &[usize]) -> anyhow::Result<Outcome> {
     }
     print(&text)?;
     Ok(Outcome::Done)
+}
+
+/// Ray is Python's: the package does the rest, with the same plan and the same pages.
+fn hand_over(args: &BatchArgs) -> anyhow::Result<Outcome> {
+    let own = crate::PROGRAM.get().and_then(|program| program.first());
+    let python: &Path = own.map_or(&args.python, |program| Path::new(program));
+    let check = Command::new(python)
+        .args(["-c", "import bonesmith; print(bonesmith.__version__)"])
+        .stdin(Stdio::null())
+        .output();
+    let check = check.with_context(|| python.display().to_string())?;
+    let version = String::from_utf8_lossy(&check.stdout).trim().to_owned();
+    if !check.status.success() {
+        let message = format!("{} has no package bonesmith", python.display());
+        return Err(Usage::new(message).hint("pip install bonesmith[ray], and --python names that Python").into());
+    }
+    if version != bonesmith::VERSION {
+        let message = format!("{} has bonesmith {version}, this is {}", python.display(), bonesmith::VERSION);
+        return Err(Usage::new(message).hint("results depend on the version: install the same one").into());
+    }
+    let mut command = Command::new(python);
+    command.args(["-m", "bonesmith._batch"]).arg(&args.jobs);
+    if let Some(address) = &args.address {
+        command.args(["--address", address]);
+    }
+    if let Some(shard) = args.shard {
+        command.args(["--shard", &format!("{}/{}", shard.index, shard.count)]);
+    }
+    if args.resume {
+        command.arg("--resume");
+    }
+    match command.status()?.code() {
+        Some(0) => Ok(Outcome::Done),
+        Some(1) => Ok(Outcome::QualityMissed),
+        Some(130) | None => Err(Cancelled.into()),
+        Some(code) => Err(Usage::new(format!("the batch on Ray ended with code {code}")).into()),
+    }
 }

@@ -5,6 +5,7 @@
 mod batch;
 mod bench;
 mod check;
+mod compact;
 mod ddm;
 mod formats;
 mod gpu;
@@ -23,9 +24,10 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use batch::BatchArgs;
+pub use batch::{BatchArgs, EngineArg};
 pub use bench::{BenchTableArgs, TableArgs};
 pub use check::{CheckArgs, TargetArgs};
+pub use compact::CompactArg;
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
 pub use help::command;
@@ -261,6 +263,8 @@ pub struct FitArgs {
     pub pieces: PiecesArg,
     #[arg(long, value_name = "N", help_heading = "Output", help = formats::max_joints())]
     pub max_joints: Option<usize>,
+    #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", help = formats::compact())]
+    pub compact: Option<CompactArg>,
     #[arg(long, value_name = "R", help_heading = "Fit", help = formats::eigenskin())]
     pub eigenskin: Option<usize>,
     #[command(flatten)]
@@ -363,6 +367,8 @@ pub struct ConvertArgs {
     pub curves: Option<PathBuf>,
     #[arg(long, value_name = "N", help = formats::max_joints())]
     pub max_joints: Option<usize>,
+    #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help = formats::compact())]
+    pub compact: Option<CompactArg>,
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]

@@ -8,13 +8,13 @@ use bonesmith::io::{Format, Needs};
 use bonesmith::refit::VertexMask;
 use bonesmith::targets::{Rule, Target};
 use bonesmith::{
-    BoneCount, BoneKind, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, ModelKind, MotionOptions,
-    Rest, Shape,
+    BoneCount, BoneKind, CompactOptions, Error, FitOptions, FitParams, FrameRange, Input, Layout, Method, ModelKind,
+    MotionOptions, Rest, Shape,
 };
 
 use crate::args::{
-    BoneKindArg, BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg, ReportArgs, RestArg,
-    RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
+    BoneKindArg, BonesArg, CompactArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg,
+    ReportArgs, RestArg, RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
 };
 use crate::errors::Usage;
 
@@ -410,6 +410,26 @@ pub fn layout(pieces: PiecesArg, max_joints: Option<usize>, options: &FitOptions
         (PiecesArg::Nodes, None, None) => Ok(Layout::Nodes),
         (PiecesArg::Skin, Some(_), Some(_)) => Err(Usage::new("--max-joints divides a skin: not with --eigenskin")),
         (PiecesArg::Skin, _, _) => skins(max_joints, options.params.influences.unwrap_or(1)),
+    }
+}
+
+/// Small files have one skin.
+pub fn one_skin(layout: Layout) -> Result<(), Usage> {
+    match layout {
+        Layout::Skin => Ok(()),
+        _ => Err(Usage::new(
+            "--compact writes one skin: not with --pieces nodes, nor where joints are divided into several skins",
+        )),
+    }
+}
+
+/// Small files are skins in glTF.
+pub fn compact(compact: Option<CompactArg>, layout: Layout, output: &Path) -> Result<Option<CompactOptions>, Usage> {
+    let Some(CompactArg(options)) = compact else { return Ok(None) };
+    one_skin(layout)?;
+    match Format::from_extension(output) {
+        Some(Format::Glb | Format::Gltf) => Ok(Some(options)),
+        _ => Err(Usage::new(format!("--compact writes .glb and .gltf, not {}", output.display()))),
     }
 }
 

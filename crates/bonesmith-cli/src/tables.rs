@@ -50,6 +50,9 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
     table.row("seconds", seconds_line(summary.seconds, summary.fit.is_some()));
     if let Some(output) = &summary.output {
         table.row("written", format!("{}, {}", output.path.display(), bytes(output.bytes)));
+        if let Some(compact) = &output.compact {
+            table.row("compact", compact.text());
+        }
     }
     for subject in &summary.subjects {
         table.row("written", format!("{}: E_RMS {}", subject.output.display(), subject.e_rms));
@@ -238,6 +241,9 @@ fn simplified(summary: &Summary, notes: &[String]) -> String {
     table.row("seconds", format!("load {load:.2}  {command} {fit:.2}  export {export:.2}  total {total:.2}"));
     if let Some(output) = &summary.output {
         table.row("written", format!("{}, {}", output.path.display(), bytes(output.bytes)));
+        if let Some(compact) = &output.compact {
+            table.row("compact", compact.text());
+        }
     }
     notes.iter().for_each(|note| table.row("report", note));
     table.to_string()

@@ -4,13 +4,32 @@ use std::path::Path;
 
 use bonesmith_core::{MeshSequence, ModelKind, ModelRef, Rig};
 
+use crate::compact::Compact;
 use crate::formats::Needs;
 use crate::{Format, IoError, alembic, fbx, gltf, npz, usd};
 
 /// Writes a model with everything that belongs to its kind. A format that cannot hold that is refused ([`Format::to_write`]): for a rig
 /// that plays everywhere, write `bake()` of a two-layer rig or a compressed Direct Delta Mush rig.
 pub fn save_model<'a>(model: impl Into<ModelRef<'a>>, path: &Path) -> Result<(), IoError> {
+    save(model.into(), path, None)
+}
+
+/// As [`save_model`], as small as the bound on its error allows: glTF only.
+pub fn save_compact<'a>(model: impl Into<ModelRef<'a>>, path: &Path, compact: &Compact) -> Result<(), IoError> {
     let model = model.into();
+    match (Format::to_write(path, model.into())?, model) {
+        (
+            Format::Glb | Format::Gltf,
+            ModelRef::Rig(_) | ModelRef::TwoLayer(_) | ModelRef::Ddm(_) | ModelRef::Corrective(_),
+        ) => save(model, path, Some(compact)),
+        (_, model) => {
+            let what = format!("{} is not written as a small file; rigs in .glb and .gltf are", model.kind().text());
+            Err(IoError::unsupported(path, what))
+        }
+    }
+}
+
+fn save(model: ModelRef<'_>, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
     let format = Format::to_write(path, model.into())?;
     match format {
         Format::Npz => match model {
@@ -25,10 +44,10 @@ pub fn save_model<'a>(model: impl Into<ModelRef<'a>>, path: &Path) -> Result<(),
         },
         Format::Glb | Format::Gltf => match model {
             ModelRef::Sequence(sequence) => gltf::save_sequence(sequence, path),
-            ModelRef::Rig(rig) => gltf::save_rig(rig, path),
-            ModelRef::TwoLayer(two) => gltf::save_two_layer(two, path),
-            ModelRef::Ddm(ddm) => gltf::save_ddm(ddm, path),
-            ModelRef::Corrective(corrective) => gltf::save_corrective(corrective, path),
+            ModelRef::Rig(rig) => gltf::save_rig(rig, path, compact),
+            ModelRef::TwoLayer(two) => gltf::save_two_layer(two, path, compact),
+            ModelRef::Ddm(ddm) => gltf::save_ddm(ddm, path, compact),
+            ModelRef::Corrective(corrective) => gltf::save_corrective(corrective, path, compact),
             ModelRef::ShapeBones(face) => gltf::save_shape_bones(face, path),
             other => Err(unwritten(other, format, path)),
         },

@@ -10,6 +10,7 @@ use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
 use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, Observer, Stage, corrective, methods};
 use serde_json::json;
 
+use crate::compact::{Against, CompactOptions};
 use crate::distance::Distance;
 use crate::error::Error;
 use crate::mask::VertexMask;
@@ -217,6 +218,18 @@ impl Fit {
             true => self.moved.reference(sequence, std::slice::from_ref(&(0..sequence.frame_count()))),
             false => self.moved.reference(sequence, &clips),
         }
+    }
+
+    /// As [`Fit::save`], as a small file, with a bound on its additional error.
+    pub fn save_compact(
+        &self,
+        path: impl AsRef<Path>,
+        options: &CompactOptions,
+        sequence: &MeshSequence,
+        observer: &mut dyn Observer,
+    ) -> Result<Saved, Error> {
+        let reference = self.reference(sequence)?;
+        Saved::write_compact(&self.model, path, options, Some(Against::new(&reference, 0..1)), observer)
     }
 
     /// Measures the file against the animation: everything there is to know about the fit, as data.

@@ -45,6 +45,7 @@
 
 pub mod batch;
 mod cancel;
+mod compact;
 mod compare;
 mod convert;
 mod curves;
@@ -91,6 +92,7 @@ pub use bonesmith_core::{
     BoneKind, Measure, MeshSequence, Model, ModelKind, ModelRef, Observer, Progress, Rig, Round, Silent, Stage, UpAxis,
 };
 pub use cancel::{Cancel, Observed};
+pub use compact::{Against, Allowed, CompactOptions, CompactPart};
 pub use compare::{COLUMNS, Compared, comparison_json, comparison_scene};
 pub use convert::{ConvertOptions, simplified_for};
 pub use curves::{ARKIT_SHAPES, bake_curves};

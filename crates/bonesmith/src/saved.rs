@@ -9,6 +9,7 @@ use bonesmith_core::{MeshSequence, Model, ModelRef, Observer, Rig, Stage};
 use bonesmith_io::{Format, LoadOptions};
 use glam::Vec3;
 
+use crate::compact::CompactPart;
 use crate::error::Error;
 use crate::warning::{Noted, Warning};
 
@@ -48,6 +49,8 @@ pub struct Saved {
     pub export_secs: f64,
     /// Seconds that reading back took.
     pub read_secs: f64,
+    /// What a small file forgot; `None` for a file that forgets nothing.
+    pub compact: Option<CompactPart>,
     /// Positions of the file, where its vertices are not the rig's.
     nodes: Option<Nodes>,
 }
@@ -125,7 +128,29 @@ impl Saved {
             warnings,
             export_secs,
             read_secs: started.elapsed().as_secs_f64(),
+            compact: None,
             nodes,
+        })
+    }
+
+    /// A file that was written, read back.
+    pub(crate) fn read(
+        model: ModelRef<'_>,
+        path: &Path,
+        warnings: Vec<Warning>,
+        export_secs: f64,
+    ) -> Result<Self, Error> {
+        let started = Instant::now();
+        let read = read_back(model, path)?;
+        Ok(Self {
+            file_bytes: bonesmith_io::file_bytes(path),
+            path: path.to_owned(),
+            model: read,
+            warnings,
+            export_secs,
+            read_secs: started.elapsed().as_secs_f64(),
+            compact: None,
+            nodes: None,
         })
     }
 

@@ -9,6 +9,7 @@ use bonesmith_core::{BoneKind, MeshSequence, ModelRef};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::compact::CompactPart;
 use crate::memory::Memory;
 use crate::motion::MotionPart;
 use crate::saved::Saved;
@@ -119,12 +120,14 @@ pub struct SubjectPart {
 }
 
 /// A file that was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OutputPart {
     /// Where.
     pub path: PathBuf,
     /// Its size, with files that belong to it.
     pub bytes: u64,
+    /// What a small file forgot.
+    pub compact: Option<CompactPart>,
 }
 
 /// Everything there is to know about one model and one animation.
@@ -290,7 +293,8 @@ impl Summary {
 
     /// Notes the file that was written.
     pub(crate) fn set_output(&mut self, saved: &Saved) {
-        self.output = Some(OutputPart { path: saved.path.clone(), bytes: saved.file_bytes });
+        self.output =
+            Some(OutputPart { path: saved.path.clone(), bytes: saved.file_bytes, compact: saved.compact.clone() });
     }
 
     /// The keys that scripts depend on, the same for every command; what a command does not have is null.
@@ -362,6 +366,7 @@ impl Summary {
             "program_memory_bytes": memory.map(|memory| memory.program),
             "output": output.map(|output| output.path.to_string_lossy()),
             "file_bytes": output.map(|output| output.bytes),
+            "compact": output.and_then(|output| output.compact.as_ref()),
         })
     }
 

@@ -104,6 +104,7 @@ mod tests {
             "picture",
             "shape",
             "target",
+            "compact",
         ];
         let inputs = ["examples", "normalise", "delta_mush", "mesh_lod", "separate"];
         for (name, _) in options::COMMANDS {

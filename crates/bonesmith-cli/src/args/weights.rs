@@ -6,7 +6,7 @@ use bonesmith_core::mesh::laplacian::Laplacian;
 use bonesmith_core::reduce::ReduceMethod;
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, JsonArgs, ReportArgs, TargetArgs, formats};
+use super::{CompactArg, InputArgs, JsonArgs, ReportArgs, TargetArgs, formats};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -28,6 +28,8 @@ pub struct ReduceArgs {
     pub examples: Vec<PathBuf>,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
+    #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", help = formats::compact())]
+    pub compact: Option<CompactArg>,
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
     #[arg(long)]
@@ -70,6 +72,8 @@ pub struct CompressArgs {
     pub examples: Vec<PathBuf>,
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
+    #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", help = formats::compact())]
+    pub compact: Option<CompactArg>,
     /// What is written [default: baked in .glb and .gltf, runtime in .npz]
     #[arg(long, value_enum, help_heading = "Output")]
     pub shape: Option<ShapeArg>,

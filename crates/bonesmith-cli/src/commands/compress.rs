@@ -2,7 +2,7 @@
 
 use bonesmith::core::compress::{TwoLayerParams, TwoLayerSize};
 use bonesmith::io::Needs;
-use bonesmith::{ModelKind, Shape};
+use bonesmith::{Layout, ModelKind, Shape};
 
 use super::simplify::{self, Target};
 use crate::args::CompressArgs;
@@ -17,6 +17,7 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
     let shape = settings::compressed_shape(args.shape, &args.output);
     let kind = if shape == Shape::Baked { ModelKind::Rig } else { ModelKind::TwoLayer };
     let output = settings::output(args.output, Needs::of(kind))?;
+    let compact = settings::compact(args.compact, Layout::Skin, &output)?;
     let report = settings::report(&args.report)?;
     let examples = settings::input(args.examples, args.input)?;
     let inputs: Vec<_> = examples.files().into_iter().chain([args.rig.clone()]).collect();
@@ -24,7 +25,7 @@ pub fn run(args: CompressArgs, session: &mut Session) -> anyhow::Result<Outcome>
 
     let (source, load_secs) = simplify::read(args.rig, &examples, args.normalise, session)?;
     let made = bonesmith::compress(&source, &params, session)?;
-    simplify::finish(made, &source, load_secs, &Target { output, shape, report, json }, session)
+    simplify::finish(made, &source, load_secs, &Target { output, shape, compact, report, json }, session)
 }
 
 fn params(args: &CompressArgs) -> TwoLayerParams {

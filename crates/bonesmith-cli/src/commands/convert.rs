@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith::io::{Format, Needs};
-use bonesmith::{ConvertOptions, Input, Layout, Model, ModelKind, simplified_for};
+use bonesmith::{ConvertOptions, Input, Layout, Model, ModelKind, Saved, simplified_for};
 use bonesmith_core::Stage;
 
 use crate::args::ConvertArgs;
@@ -30,6 +30,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     if let Some(target) = target {
         settings::imports(target, &output)?;
     }
+    let compact = settings::compact(args.compact, layout, &output)?;
     let files: Vec<_> = input.files().into_iter().chain(args.curves.clone()).collect();
     session.claim(&files, std::slice::from_ref(&output), None, None)?;
 
@@ -64,15 +65,31 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
             .hint("fit makes a rig of it")
             .into());
     }
+    if is_animation && compact.is_some() {
+        let message = "--compact writes rigs; this file holds an animation";
+        return Err(Usage::new(message).hint("fit makes a rig of it").into());
+    }
     let layout = super::suit(&mut model, target, &output, layout, session)?;
     moved.warnings.iter().for_each(|warning| session.warn_of(warning));
-    session.take(bonesmith::save_as(&model, &output, layout)?);
+    let small = match &compact {
+        Some(options) => {
+            settings::one_skin(layout)?;
+            Some(Saved::write_compact(&model, &output, options, None, session)?)
+        }
+        None => {
+            session.take(bonesmith::save_as(&model, &output, layout)?);
+            None
+        }
+    };
     session.finish_progress();
     if !session.quiet {
         let what = if is_animation { "an animation" } else { "a rig" };
         let size = bonesmith::io::file_bytes(&output);
         print(&format!("{}: {what}, {}\n", output.display(), bytes(size)))?;
         print(&crate::tables::motion_lines(&moved.part))?;
+        if let Some(part) = small.and_then(|saved| saved.compact) {
+            print(&format!("{}\n", part.text()))?;
+        }
     }
     Ok(Outcome::Done)
 }

@@ -30,6 +30,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     settings::input(inputs.clone(), Default::default())?;
     let shape = args.shape.map_or(Shape::Runtime, Shape::from);
     let output = settings::output(args.output.clone(), Needs::of(written_kind(&args, shape)))?;
+    let compact = settings::compact(args.compact, Layout::Skin, &output)?;
     let report = settings::report(&args.report)?;
     session.claim(&inputs, std::slice::from_ref(&output), json.as_ref(), report.as_ref())?;
     if let Some(path) = &args.maps {
@@ -42,7 +43,7 @@ pub fn run(args: DdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let rig = options.bound(given);
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
-    let target = Target { output, shape, report, json };
+    let target = Target { output, shape, compact, report, json };
     if args.delta_mush {
         return delta_mush(&rig, &options, load_secs, &target, session);
     }

@@ -35,6 +35,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         output: rig_path.clone(),
         layout: Layout::Skin,
         engine: None,
+        compact: None,
         picture: None,
         report: Some(ReportTarget { path: page.clone(), max_bytes: REPORT_BYTES }),
         json: json.clone(),

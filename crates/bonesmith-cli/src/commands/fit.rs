@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bonesmith::targets::Target as Engine;
-use bonesmith::{FitOptions, Layout, MeshSequence, Summary};
+use bonesmith::{CompactOptions, FitOptions, Layout, MeshSequence, Summary};
 use bonesmith_core::Stage;
 
 use super::refit;
@@ -18,6 +18,7 @@ pub struct Target {
     pub output: PathBuf,
     pub layout: Layout,
     pub engine: Option<&'static Engine>,
+    pub compact: Option<CompactOptions>,
     pub picture: Option<PathBuf>,
     pub report: Option<ReportTarget>,
     pub json: Option<JsonTarget>,
@@ -72,6 +73,10 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         (true, None, Layout::Skins { .. }) => usage.because("--max-joints"),
         _ => usage,
     })?;
+    let compact = settings::compact(args.compact, layout, &output)?;
+    if compact.is_some() && !makes_rigs {
+        return Err(Usage::new(format!("--compact writes rigs; --method {} makes none", method.name())).into());
+    }
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();
@@ -83,7 +88,7 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
-    let target = Target { output, layout, engine, picture, report, json };
+    let target = Target { output, layout, engine, compact, picture, report, json };
     Ok(super::outcome(&fit_and_write("fit", &sequence, load_secs, &options, &target, session)?))
 }
 
@@ -98,7 +103,13 @@ pub fn fit_and_write(
 ) -> anyhow::Result<Summary> {
     let mut fit = bonesmith::fit(sequence, options, session)?;
     let layout = super::suit(&mut fit.model, target.engine, &target.output, target.layout, session)?;
-    let saved = fit.save_as(&target.output, layout, session)?;
+    let saved = match &target.compact {
+        Some(compact) => {
+            settings::one_skin(layout)?;
+            fit.save_compact(&target.output, compact, sequence, session)?
+        }
+        None => fit.save_as(&target.output, layout, session)?,
+    };
     if let (Some(path), Some(rig)) = (&target.picture, fit.model.view().rig()) {
         save_picture(rig, path)?;
     }

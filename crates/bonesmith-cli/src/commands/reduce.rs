@@ -32,6 +32,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     }
     let json = settings::json(args.json)?;
     let output = settings::output(args.output, Needs::of(ModelKind::Rig).influences(Some(params.influences)))?;
+    let compact = settings::compact(args.compact, Layout::Skin, &output)?;
     let report = settings::report(&args.report)?;
     let examples = settings::input(args.examples, args.input)?;
     let inputs: Vec<_> = examples.files().into_iter().chain([args.rig.clone()]).collect();
@@ -43,5 +44,6 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         let message = format!("{} bones are too many for one skin there", source.rig.bone_count());
         return Err(Usage::new(message).hint("write it without --target, then use convert --target").into());
     }
-    simplify::finish(made, &source, load_secs, &Target { output, shape: Shape::Runtime, report, json }, session)
+    let target = Target { output, shape: Shape::Runtime, compact, report, json };
+    simplify::finish(made, &source, load_secs, &target, session)
 }

@@ -51,7 +51,10 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
             *rig = suited;
         }
     }
-    let saved = fit.save(&outputs, session)?;
+    let saved = match &plan.compact {
+        Some(compact) => fit.save_compact(&outputs, compact, session)?,
+        None => fit.save(&outputs, session)?,
+    };
     session.worker.as_ref().map(|worker| worker.draw(saved[0].model.view())).transpose()?;
     let mut summaries = fit.summaries(&saved)?;
     summaries[0].seconds.add_load(load_secs);

@@ -6,7 +6,9 @@ use bonesmith::core::refit::{RefitParams, Solve};
 use bonesmith::io::Needs;
 use bonesmith::refit::{Align, RefitOptions};
 use bonesmith::targets::Target;
-use bonesmith::{BoneCount, BoneKind, Error, FitParams, Input, Method, ModelKind, MotionOptions};
+use bonesmith::{
+    BoneCount, BoneKind, CompactOptions, Error, FitParams, Input, Layout, Method, ModelKind, MotionOptions,
+};
 
 use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
 use crate::errors::Usage;
@@ -21,6 +23,7 @@ pub struct Plan {
     /// How clips are read.
     pub input: Input,
     pub output: PathBuf,
+    pub compact: Option<CompactOptions>,
     pub report: Option<ReportTarget>,
     /// Parameters without a rig.
     pub fit: FitParams,
@@ -48,6 +51,7 @@ impl Plan {
             eigenskin: _,
             pieces: _,
             max_joints: _,
+            compact,
             parts: _,
         } = args;
         let engine = settings::engine(&target, &output, &mut solver)?;
@@ -65,10 +69,11 @@ impl Plan {
         }
         let influences = if given.is_some() { refit.params.influences } else { fit.influences };
         let output = settings::output(output, Needs::of(ModelKind::Rig).influences(influences))?;
+        let compact = settings::compact(compact, Layout::Skin, &output)?;
         let json = settings::json(json)?;
         let report = settings::report(&report)?;
-        let plan =
-            Self { rig: given, inputs, subjects: rig.subject, input, output, report, fit, refit, motion, engine };
+        let subjects = rig.subject;
+        let plan = Self { rig: given, inputs, subjects, input, output, compact, report, fit, refit, motion, engine };
         plan.check_subjects()?;
         plan.outputs().iter().try_for_each(|(output, _)| settings::writable(output))?;
         Ok((plan, json))

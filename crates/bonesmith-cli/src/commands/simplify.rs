@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use bonesmith::{Input, Shape, Simplified, SourceRig};
+use bonesmith::{CompactOptions, Input, Shape, Simplified, SourceRig};
 use bonesmith_core::Stage;
 
 use crate::errors::Outcome;
@@ -14,6 +14,7 @@ use crate::settings::{self, JsonTarget, ReportTarget};
 pub struct Target {
     pub output: PathBuf,
     pub shape: Shape,
+    pub compact: Option<CompactOptions>,
     pub report: Option<ReportTarget>,
     pub json: Option<JsonTarget>,
 }
@@ -45,7 +46,10 @@ pub fn finish(
     target: &Target,
     session: &mut Session,
 ) -> anyhow::Result<Outcome> {
-    let saved = made.save(&target.output, target.shape, session)?;
+    let saved = match &target.compact {
+        Some(compact) => made.save_compact(&target.output, target.shape, compact, source, session)?,
+        None => made.save(&target.output, target.shape, session)?,
+    };
     let mut summary = made.summary(&saved, source)?;
     summary.seconds.add_load(load_secs);
     let page = target.report.as_ref();

@@ -145,11 +145,15 @@ pub struct MaterialExtras {
     pub placeholder: bool,
 }
 
-/// On an animation whose times had to be moved: glTF allows none below zero.
+/// On an animation whose times had to be moved, because glTF allows none below zero, or whose keys do not show its frames.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AnimationExtras {
     /// Added to the file's times gives the original ones.
+    #[serde(default)]
     pub start_secs: f64,
+    /// Number of frames from the first key to the last, and frames per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<(u32, f64)>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! glTF in and out: round trips, real files, broken files, and files for the outside judges.
 
+mod compact;
 mod foreign;
 mod hostile;
 mod judges;

@@ -20,6 +20,7 @@ use bonesmith_core::refit::{self as solver, Locks, RefitParams, Refitted, Solve,
 use bonesmith_core::{Clip, Model, ModelRef, Observer, RawFrame, Rig, Stage};
 use serde_json::{Value, json};
 
+use crate::compact::{Against, CompactOptions};
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::motion::{MotionOptions, Moved, move_clips};
@@ -245,6 +246,21 @@ impl Refit {
     pub fn save(&self, outputs: &[PathBuf], observer: &mut dyn Observer) -> Result<Vec<Saved>, Error> {
         let pairs = self.rigs.iter().zip(outputs);
         pairs.map(|(rig, output)| Saved::write(rig, output, Layout::Skin, observer)).collect()
+    }
+
+    /// As [`Refit::save`], as small files, with a bound on their additional error.
+    pub fn save_compact(
+        &self,
+        outputs: &[PathBuf],
+        options: &CompactOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Saved>, Error> {
+        let all = self.rigs.iter().zip(&self.bodies).zip(outputs);
+        all.map(|((rig, body), output)| {
+            let against = Against::new(&body.sequence, 0..body.spans.len());
+            Saved::write_compact(rig, output, options, Some(against), observer)
+        })
+        .collect()
     }
 
     /// Measures the files: a summary for each subject. The first has the record of the fit and the others in short.

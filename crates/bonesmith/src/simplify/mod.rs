@@ -17,6 +17,7 @@ use bonesmith_core::{MeshSequence, Model, ModelRef, Observer, Rig, Stage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::compact::{Against, CompactOptions};
 use crate::error::Error;
 use crate::input::baked;
 use crate::saved::{Layout, Saved};
@@ -253,12 +254,32 @@ fn stored(command: &str, params: Value, from: &Rig) -> String {
 impl Simplified {
     /// Writes the model, or the plain rig with its motion; reads the file back.
     pub fn save(&mut self, path: impl AsRef<Path>, shape: Shape, observer: &mut dyn Observer) -> Result<Saved, Error> {
+        let plain = self.shaped(shape)?;
+        Saved::write(plain.as_ref().unwrap_or(&self.model), path, Layout::Skin, observer)
+    }
+
+    /// As [`Simplified::save`], as a small file, with a bound on its additional error.
+    pub fn save_compact(
+        &mut self,
+        path: impl AsRef<Path>,
+        shape: Shape,
+        options: &CompactOptions,
+        source: &SourceRig,
+        observer: &mut dyn Observer,
+    ) -> Result<Saved, Error> {
+        let plain = self.shaped(shape)?;
+        let against = self.reference(source).map(|sequence| Against::new(sequence, source.clips()));
+        Saved::write_compact(plain.as_ref().unwrap_or(&self.model), path, options, against, observer)
+    }
+
+    /// The plain rig with its motion, where that is what is written.
+    fn shaped(&mut self, shape: Shape) -> Result<Option<Model>, Error> {
         match &mut self.record.details {
             Details::Reduce(_) | Details::DeltaMush => {}
             Details::Compress(details) => details.shape = shape,
             Details::Ddm(details) => details.shape = shape,
         }
-        let plain = match (shape, &self.model) {
+        Ok(match (shape, &self.model) {
             (Shape::Baked, Model::TwoLayer(two)) => Some(two.bake().into()),
             (Shape::Baked, Model::Ddm(made)) => Some(match made.bake() {
                 Some(rig) => rig.into(),
@@ -267,7 +288,6 @@ impl Simplified {
                 }
             }),
             _ => None,
-        };
-        Saved::write(plain.as_ref().unwrap_or(&self.model), path, Layout::Skin, observer)
+        })
     }
 }

@@ -191,3 +191,20 @@ fn write_plane(plane: &[u8], out: &mut Vec<u8>) {
         }
     }
 }
+
+/// Bytes that elements take in a stream of many: without header and tail.
+pub fn encoded_len(bytes: &[u8], stride: usize) -> usize {
+    let mut total = 0;
+    let elements = bytes.len() / stride;
+    for k in 0..stride {
+        let byte = |e: usize| bytes[e * stride + k];
+        for group in (0..elements).step_by(GROUP) {
+            let mut deltas = [0u8; GROUP];
+            for (delta, e) in deltas.iter_mut().zip(group..elements) {
+                *delta = zigzag(byte(e).wrapping_sub(if e == 0 { byte(0) } else { byte(e - 1) }));
+            }
+            total += shortest(&deltas).0;
+        }
+    }
+    total + (stride * elements.div_ceil(GROUP)).div_ceil(4)
+}

@@ -65,6 +65,12 @@ pub fn to_exponential(value: f64, e: i32) -> i32 {
     e << 24 | m & 0xff_ffff
 }
 
+/// The smallest exponent not below `e` with which `largest` has a mantissa of 24 bits.
+pub fn exponent_for(largest: f64, e: i32) -> i32 {
+    let needed = if largest > 0.0 { (largest / f64::from((1 << 23) - 2)).log2().ceil() as i32 } else { -100 };
+    e.max(needed).clamp(-100, 100)
+}
+
 fn decode_quaternion(input: [i16; 4]) -> [i16; 4] {
     let one = f32::from(input[3] | 3);
     let scale = std::f32::consts::FRAC_1_SQRT_2 / one;
@@ -104,6 +110,18 @@ fn decode_octahedral(input: [i32; 4], max: f32) -> [i32; 4] {
     y -= fold.copysign(y);
     let scale = max / (x * x + y * y + z * z).sqrt().max(f32::MIN_POSITIVE);
     [(x * scale).round() as i32, (y * scale).round() as i32, (z * scale).round() as i32, input[3]]
+}
+
+/// A unit vector with `bits` bits, up to 8, for each of two components; `last` is kept as it is.
+pub fn encode_octahedral([x, y, z]: [f32; 3], last: i8, bits: u32) -> [i8; 4] {
+    let one = f32::from(((1i16 << (bits - 1)) - 1) as i8);
+    let sum = (x.abs() + y.abs() + z.abs()).max(f32::MIN_POSITIVE);
+    let (mut u, mut v) = (x / sum, y / sum);
+    if z < 0.0 {
+        (u, v) = ((1.0 - v.abs()).copysign(u), (1.0 - u.abs()).copysign(v));
+    }
+    let round = |t: f32| (t * one).round().clamp(-one, one) as i8;
+    [round(u), round(v), one as i8, last]
 }
 
 fn decode_color([y, co, cg, alpha]: [i32; 4], max: f32) -> [i32; 4] {

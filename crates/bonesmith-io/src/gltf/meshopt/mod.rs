@@ -7,10 +7,7 @@
 //! |---|---|---|---|
 //! | `ATTRIBUTES` | `attributes` | versions 0 and 1 | version 0, which both extensions hold |
 //! | `TRIANGLES`, `INDICES` | `indices` | version 1 | `TRIANGLES` |
-//! | filters | `filters` | all five | quaternion, exponential |
-
-// The encoders are what tests make streams with; no file is written with them yet.
-#![cfg_attr(not(test), allow(dead_code))]
+//! | filters | `filters` | all five | octahedral, quaternion, exponential |
 
 pub mod attributes;
 pub mod filters;

@@ -172,7 +172,12 @@ impl Pool {
     fn classes(&self, start: Vec<u32>) -> Vec<u32> {
         let mut classes = start;
         refine(&mut classes, self.positions.iter().map(|p| bits(p.to_array())));
-        let key = |slots: &Vec<(u32, f32)>| slots.iter().map(|&(j, w)| (j, w.to_bits())).collect::<Vec<_>>();
+        // Slots may be in any order.
+        let key = |slots: &Vec<(u32, f32)>| {
+            let mut key: Vec<(u32, u32)> = slots.iter().map(|&(j, w)| (j, w.to_bits())).collect();
+            key.sort_unstable();
+            key
+        };
         refine(&mut classes, self.influences.iter().map(key));
         for target in &self.targets {
             refine(&mut classes, target.iter().map(|d| bits(d.to_array())));

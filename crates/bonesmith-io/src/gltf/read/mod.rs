@@ -289,7 +289,7 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         sequence.times_secs.extend(times);
     }
     if sequence.frames.is_empty() {
-        let still = Motion { name: String::new(), is_named: false, tracks: Vec::new(), start_secs: 0.0 };
+        let still = Motion { name: String::new(), is_named: false, tracks: Vec::new(), start_secs: 0.0, frames: None };
         sequence.frames.push(bake(model, &still, 0.0));
         sequence.times_secs.push(0.0);
     }

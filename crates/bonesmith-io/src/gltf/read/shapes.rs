@@ -32,7 +32,7 @@ pub fn load(document: &Document, mut model: Model, fps: Option<f64>) -> Result<C
         // As many as the rig will have clips: those that move bones.
         if !motion.tracks.is_empty() {
             let (name, is_named, start_secs) = (motion.name.clone(), motion.is_named, motion.start_secs);
-            of_shapes.push(Motion { name, is_named, tracks: weights, start_secs });
+            of_shapes.push(Motion { name, is_named, tracks: weights, start_secs, frames: motion.frames });
         }
     }
     let rig = to_rig(document, model, fps)?;

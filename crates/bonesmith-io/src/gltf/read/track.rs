@@ -41,6 +41,8 @@ pub struct Motion {
     pub tracks: Vec<Track>,
     /// Added to times gives those of the source.
     pub start_secs: f64,
+    /// Frames and frames per second, where a file of our own has fewer keys than frames.
+    pub frames: Option<(u32, f64)>,
 }
 
 impl Motion {
@@ -76,9 +78,10 @@ impl Motion {
             tracks.push(track.map_err(|why| document.malformed(format!("{what}: {why}")))?);
         }
         let moved: Option<AnimationExtras> = extras::unpack(&animation.extras);
-        let start_secs = moved.map(|m| m.start_secs).filter(|s| s.is_finite()).unwrap_or(0.0);
+        let start_secs = moved.as_ref().map(|m| m.start_secs).filter(|s| s.is_finite()).unwrap_or(0.0);
+        let frames = moved.and_then(|m| m.frames);
         let name = animation.name.clone().unwrap_or_default();
-        Ok(Self { is_named: !name.is_empty(), name, tracks, start_secs })
+        Ok(Self { is_named: !name.is_empty(), name, tracks, start_secs, frames })
     }
 
     /// Times to sample at: the union of all keys, or `fps` from the first key to the last.
@@ -87,6 +90,9 @@ impl Motion {
         keys.sort_by(f64::total_cmp);
         keys.dedup_by(|later, earlier| *later - *earlier <= SAME_TIME_SECS);
         let fps = fps.filter(|fps| fps.is_finite() && *fps > 0.0);
+        if let (None, Some(own)) = (fps, self.own_frames(&keys)) {
+            return Ok(own);
+        }
         if let (Some(fps), Some(&first), Some(&last)) = (fps, keys.first(), keys.last()) {
             // A last frame that the end misses by rounding only is kept.
             let frames = ((last - first) * fps + 1e-3).floor() + 1.0;
@@ -99,6 +105,15 @@ impl Motion {
             return Err(format!("animation {:?} has {} keys, more than {MAX_FRAMES}", self.name, keys.len()));
         }
         Ok(keys)
+    }
+
+    /// The frames that the file states, if they span its keys.
+    fn own_frames(&self, keys: &[f64]) -> Option<Vec<f64>> {
+        let (frames, fps) = self.frames.filter(|(frames, _)| (2..=MAX_FRAMES as u32).contains(frames))?;
+        let (first, last) = (*keys.first()?, *keys.last()?);
+        let end = first + f64::from(frames - 1) / fps;
+        let spans = fps.is_finite() && fps > 0.0 && (end - last).abs() <= SAME_TIME_SECS + 1e-6 * last.abs();
+        spans.then(|| (0..frames).map(|t| first + f64::from(t) / fps).collect())
     }
 
     /// Replaces what this motion moves at time `secs`.

@@ -2,12 +2,15 @@
 
 use bonesmith_core::Clip;
 use bonesmith_core::transform::Trs;
+use gltf_json::accessor::{ComponentType, Type};
 use gltf_json::animation::{Animation, Channel, Interpolation, Property, Sampler, Target};
 use gltf_json::validation::Checked;
 use gltf_json::{Accessor, Index, Node};
 
-use super::buffer::{Builder, Purpose};
+use super::buffer::{Builder, Elements, Purpose, bounds};
+use super::compact::Coding;
 use super::material::name;
+use crate::compact::rate;
 use crate::gltf::extras::{self, AnimationExtras};
 use crate::joints::NodeMotion;
 
@@ -33,10 +36,11 @@ impl KeyTimes {
 /// One animation under construction.
 pub struct AnimationBuilder {
     animation: Animation,
-    /// Accessor of all key times, and of the first alone (for channels that stand still).
-    all: Index<Accessor>,
-    first: Index<Accessor>,
-    keys: usize,
+    /// [F] times of all frames.
+    secs: Vec<[f32; 1]>,
+    /// Accessors of the times of some frames, written once.
+    times: Vec<(Vec<usize>, Index<Accessor>)>,
+    start_secs: f64,
 }
 
 impl AnimationBuilder {
@@ -44,22 +48,83 @@ impl AnimationBuilder {
     pub fn of_clip(builder: &mut Builder, clip: &Clip) -> Result<Self, String> {
         let times = KeyTimes::new(&clip.times_secs)
             .ok_or_else(|| format!("clip {:?}: its times do not rise in float32", clip.name))?;
-        Ok(Self::new(builder, &clip.name, &times))
+        let mut new = Self::new(&clip.name, times);
+        // Curves with fewer keys do not show the frames.
+        if let Some(fps) = rate(&clip.times_secs).filter(|_| builder.compact.is_some()) {
+            let start_secs = new.start_secs;
+            let frames = Some((clip.frame_count() as u32, fps));
+            new.animation.extras = extras::pack(AnimationExtras { start_secs, frames });
+        }
+        Ok(new)
     }
 
     /// No channels yet.
-    pub fn new(builder: &mut Builder, clip_name: &str, times: &KeyTimes) -> Self {
-        let all = builder.floats(&times.secs, Purpose::Times);
-        let first = if times.secs.len() > 1 { builder.floats(&times.secs[..1], Purpose::Times) } else { all };
-        let moved = times.start_secs != 0.0;
+    pub fn new(clip_name: &str, times: KeyTimes) -> Self {
+        let start_secs = times.start_secs;
+        let moved = start_secs != 0.0;
         let animation = Animation {
             extensions: None,
-            extras: if moved { extras::pack(AnimationExtras { start_secs: times.start_secs }) } else { None },
+            extras: if moved { extras::pack(AnimationExtras { start_secs, frames: None }) } else { None },
             channels: Vec::new(),
             name: name(clip_name),
             samplers: Vec::new(),
         };
-        Self { animation, all, first, keys: times.secs.len() }
+        Self { animation, secs: times.secs, times: Vec::new(), start_secs }
+    }
+
+    /// The times of some frames.
+    fn times(&mut self, builder: &mut Builder, frames: &[usize]) -> Index<Accessor> {
+        self.share_times(builder, std::iter::once(frames));
+        let known = self.times.iter().find(|(known, _)| known == frames);
+        known.expect("times are written before they are used").1
+    }
+
+    /// Writes the times of several sets of frames into one view.
+    pub fn share_times<'a>(&mut self, builder: &mut Builder, sets: impl Iterator<Item = &'a [usize]>) {
+        let mut wanted: Vec<&[usize]> = Vec::new();
+        for frames in sets {
+            if !wanted.contains(&frames) && !self.times.iter().any(|(known, _)| known == frames) {
+                wanted.push(frames);
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        let of = |frames: &[usize]| frames.iter().map(|&t| self.secs[t]).collect::<Vec<[f32; 1]>>();
+        let bytes: Vec<u8> = wanted.iter().flat_map(|frames| of(frames)).flat_map(|[t]| t.to_le_bytes()).collect();
+        let view = builder.coded_view(&bytes, None, None, Coding::elements(4));
+        let mut start = 0;
+        for frames in wanted {
+            let own = of(frames);
+            let bytes = vec![0; 4 * own.len()];
+            let elements =
+                Elements { bytes, size: 4, component: ComponentType::F32, kind: Type::Scalar, normalized: false };
+            let accessor = builder.accessor(view, start, &elements, Some(bounds(&own)));
+            self.times.push((frames.to_vec(), accessor));
+            start += 4 * own.len();
+        }
+    }
+
+    /// Adds a channel whose values are written already.
+    pub fn keyed(
+        &mut self,
+        builder: &mut Builder,
+        node: Index<Node>,
+        path: Property,
+        frames: &[usize],
+        output: Index<Accessor>,
+    ) {
+        let input = self.times(builder, frames);
+        let sampler = Index::new(self.animation.samplers.len() as u32);
+        self.animation.samplers.push(Sampler {
+            extensions: None,
+            extras: None,
+            input,
+            interpolation: Checked::Valid(Interpolation::Linear),
+            output,
+        });
+        let target = Target { extensions: None, extras: None, node, path: Checked::Valid(path) };
+        self.animation.channels.push(Channel { sampler, target, extensions: None, extras: None });
     }
 
     /// Adds one channel; `values` has D-component elements for every key, `per_key` of them each.
@@ -71,20 +136,11 @@ impl AnimationBuilder {
         values: &[[f32; D]],
         still: bool,
     ) {
-        let per_key = values.len() / self.keys.max(1);
+        let per_key = values.len() / self.secs.len().max(1);
         let values = if still { &values[..per_key] } else { values };
         let output = builder.floats(values, Purpose::Plain);
-        let input = if still { self.first } else { self.all };
-        let sampler = Index::new(self.animation.samplers.len() as u32);
-        self.animation.samplers.push(Sampler {
-            extensions: None,
-            extras: None,
-            input,
-            interpolation: Checked::Valid(Interpolation::Linear),
-            output,
-        });
-        let target = Target { extensions: None, extras: None, node, path: Checked::Valid(path) };
-        self.animation.channels.push(Channel { sampler, target, extensions: None, extras: None });
+        let frames: Vec<usize> = (0..if still { 1 } else { self.secs.len() }).collect();
+        self.keyed(builder, node, path, &frames, output);
     }
 
     /// Adds the channels of one node in clip `clip`. A property that never leaves the node's own value in any clip
@@ -116,6 +172,11 @@ impl AnimationBuilder {
         let values: Vec<[f32; D]> = motion.clips[clip].iter().map(&get).collect();
         let still = !all_keys && values.iter().all(|value| *value == values[0]);
         self.channel(builder, node, path, &values, still);
+    }
+
+    /// Whether no channel has more than one key.
+    pub fn is_still(&self) -> bool {
+        self.secs.len() > 1 && self.times.iter().all(|(frames, _)| frames.len() < 2)
     }
 
     /// Done.

@@ -5,12 +5,23 @@ use gltf_json::buffer::{Stride, Target, View};
 use gltf_json::validation::{Checked, USize64};
 use gltf_json::{Index, Root, Value};
 
+use super::compact::Coding;
+use crate::compact::Choice;
+
 /// A document under construction.
 pub struct Builder {
     /// Everything but the bytes.
     pub root: Root,
     /// The one buffer.
     pub bin: Vec<u8>,
+    /// What a small file forgets; `None`: nothing.
+    pub compact: Option<Choice>,
+    /// [N] the source's vertex of each, where they are written in another order.
+    pub order: Option<Vec<u32>>,
+    /// [views] how each is compressed, where the file is.
+    pub codings: Vec<Option<Coding>>,
+    /// Length of the buffer that compressed views are decoded into.
+    pub placeholder: Option<u64>,
 }
 
 /// What an accessor is for.
@@ -20,19 +31,19 @@ pub enum Purpose {
     Vertex,
     /// A vertex attribute that must state its bounds: POSITION.
     Position,
-    /// Key times, which must state their bounds.
-    Times,
     /// Anything else: key values, matrices.
     Plain,
 }
 
 /// Elements of one accessor, little-endian.
-struct Elements {
-    bytes: Vec<u8>,
+pub struct Elements {
+    pub bytes: Vec<u8>,
     /// Bytes of one element.
-    size: usize,
-    component: ComponentType,
-    kind: Type,
+    pub size: usize,
+    pub component: ComponentType,
+    pub kind: Type,
+    /// Whether whole numbers stand for 0 to 1, or -1 to 1.
+    pub normalized: bool,
 }
 
 impl Builder {
@@ -42,11 +53,30 @@ impl Builder {
             generator: Some(format!("Bonesmith {}", env!("CARGO_PKG_VERSION"))),
             ..gltf_json::Asset::default()
         };
-        Self { root: Root { asset, ..Root::default() }, bin: Vec::new() }
+        Self {
+            root: Root { asset, ..Root::default() },
+            bin: Vec::new(),
+            compact: None,
+            order: None,
+            codings: Vec::new(),
+            placeholder: None,
+        }
     }
 
     /// Appends bytes, aligned to 4.
     pub fn view(&mut self, bytes: &[u8], stride: Option<usize>, target: Option<Target>) -> Index<View> {
+        self.coded_view(bytes, stride, target, None)
+    }
+
+    /// As [`Builder::view`], compressed in a compressed file.
+    pub fn coded_view(
+        &mut self,
+        bytes: &[u8],
+        stride: Option<usize>,
+        target: Option<Target>,
+        coding: Option<Coding>,
+    ) -> Index<View> {
+        self.codings.push(coding);
         self.bin.resize(self.bin.len().next_multiple_of(4), 0);
         let offset = self.bin.len();
         self.bin.extend_from_slice(bytes);
@@ -66,61 +96,100 @@ impl Builder {
     /// Float elements of 1, 2, 3, 4 or 16 components.
     pub fn floats<const D: usize>(&mut self, values: &[[f32; D]], purpose: Purpose) -> Index<Accessor> {
         let bytes = values.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect();
-        let elements = Elements { bytes, size: 4 * D, component: ComponentType::F32, kind: kind_of(D) };
-        let bounds = matches!(purpose, Purpose::Position | Purpose::Times).then(|| bounds(values));
+        let elements =
+            Elements { bytes, size: 4 * D, component: ComponentType::F32, kind: kind_of(D), normalized: false };
+        let bounds = (purpose == Purpose::Position).then(|| bounds(values));
         self.push(elements, purpose, bounds)
     }
 
     /// A vertex attribute of bytes.
     pub fn bytes4(&mut self, values: &[[u8; 4]]) -> Index<Accessor> {
         let bytes = values.as_flattened().to_vec();
-        self.push(Elements { bytes, size: 4, component: ComponentType::U8, kind: Type::Vec4 }, Purpose::Vertex, None)
+        self.push(
+            Elements { bytes, size: 4, component: ComponentType::U8, kind: Type::Vec4, normalized: false },
+            Purpose::Vertex,
+            None,
+        )
     }
 
     /// A vertex attribute of 2 or 4 unsigned shorts.
     pub fn shorts<const D: usize>(&mut self, values: &[[u16; D]]) -> Index<Accessor> {
         let bytes = values.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect();
-        let elements = Elements { bytes, size: 2 * D, component: ComponentType::U16, kind: kind_of(D) };
+        let elements =
+            Elements { bytes, size: 2 * D, component: ComponentType::U16, kind: kind_of(D), normalized: false };
         self.push(elements, Purpose::Vertex, None)
     }
 
     /// Unsigned shorts that are no vertex attribute.
     pub fn scalars(&mut self, values: &[u16]) -> Index<Accessor> {
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        self.push(Elements { bytes, size: 2, component: ComponentType::U16, kind: Type::Scalar }, Purpose::Plain, None)
+        self.push(
+            Elements { bytes, size: 2, component: ComponentType::U16, kind: Type::Scalar, normalized: false },
+            Purpose::Plain,
+            None,
+        )
     }
 
     /// Unsigned integers that are no vertex attribute.
     pub fn integers(&mut self, values: &[u32]) -> Index<Accessor> {
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        self.push(Elements { bytes, size: 4, component: ComponentType::U32, kind: Type::Scalar }, Purpose::Plain, None)
+        self.push(
+            Elements { bytes, size: 4, component: ComponentType::U32, kind: Type::Scalar, normalized: false },
+            Purpose::Plain,
+            None,
+        )
     }
 
     /// Indices below `vertices`, in the smallest type that is good for GPUs.
     pub fn indices(&mut self, indices: &[u32], vertices: usize) -> Index<Accessor> {
-        // 65535 itself is reserved for restarting strips.
-        let elements = if vertices < usize::from(u16::MAX) {
+        // 255 and 65535 themselves are reserved for restarting strips; compressed indices have at least 16 bits.
+        let compressed = self.compact.as_ref().is_some_and(|choice| choice.compressed);
+        let elements = if vertices < usize::from(u8::MAX) && !compressed {
+            let bytes = indices.iter().map(|&i| i as u8).collect();
+            Elements { bytes, size: 1, component: ComponentType::U8, kind: Type::Scalar, normalized: false }
+        } else if vertices < usize::from(u16::MAX) {
             let bytes = indices.iter().flat_map(|&i| (i as u16).to_le_bytes()).collect();
-            Elements { bytes, size: 2, component: ComponentType::U16, kind: Type::Scalar }
+            Elements { bytes, size: 2, component: ComponentType::U16, kind: Type::Scalar, normalized: false }
         } else {
             let bytes = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
-            Elements { bytes, size: 4, component: ComponentType::U32, kind: Type::Scalar }
+            Elements { bytes, size: 4, component: ComponentType::U32, kind: Type::Scalar, normalized: false }
         };
-        let view = self.view(&elements.bytes, None, Some(Target::ElementArrayBuffer));
-        self.accessor(view, &elements, None)
+        let coding = Coding::triangles(elements.size);
+        let view = self.coded_view(&elements.bytes, None, Some(Target::ElementArrayBuffer), coding);
+        self.accessor(view, 0, &elements, None)
     }
 
     fn push(&mut self, elements: Elements, purpose: Purpose, bounds: Option<(Value, Value)>) -> Index<Accessor> {
         let vertex = matches!(purpose, Purpose::Vertex | Purpose::Position);
-        let view = self.view(&elements.bytes, vertex.then_some(elements.size), vertex.then_some(Target::ArrayBuffer));
-        self.accessor(view, &elements, bounds)
+        let coding = Coding::elements(elements.size);
+        self.push_coded(elements, coding, vertex, bounds)
     }
 
-    fn accessor(&mut self, view: Index<View>, elements: &Elements, bounds: Option<(Value, Value)>) -> Index<Accessor> {
+    /// Elements in a view of their own.
+    pub fn push_coded(
+        &mut self,
+        elements: Elements,
+        coding: Option<Coding>,
+        vertex: bool,
+        bounds: Option<(Value, Value)>,
+    ) -> Index<Accessor> {
+        let target = vertex.then_some(Target::ArrayBuffer);
+        let view = self.coded_view(&elements.bytes, vertex.then_some(elements.size), target, coding);
+        self.accessor(view, 0, &elements, bounds)
+    }
+
+    /// Elements from byte `offset` of a view on.
+    pub fn accessor(
+        &mut self,
+        view: Index<View>,
+        offset: usize,
+        elements: &Elements,
+        bounds: Option<(Value, Value)>,
+    ) -> Index<Accessor> {
         let (min, max) = bounds.unzip();
         self.root.push(Accessor {
             buffer_view: Some(view),
-            byte_offset: None,
+            byte_offset: (offset > 0).then(|| USize64::from(offset)),
             count: USize64::from(elements.bytes.len() / elements.size),
             component_type: Checked::Valid(GenericComponentType(elements.component)),
             extensions: None,
@@ -129,7 +198,7 @@ impl Builder {
             min,
             max,
             name: None,
-            normalized: false,
+            normalized: elements.normalized,
             sparse: None,
         })
     }
@@ -145,7 +214,8 @@ fn kind_of(components: usize) -> Type {
     }
 }
 
-fn bounds<const D: usize>(values: &[[f32; D]]) -> (Value, Value) {
+/// Least and largest of each component.
+pub fn bounds<const D: usize>(values: &[[f32; D]]) -> (Value, Value) {
     let fold = |pick: fn(f32, f32) -> f32, start: f32| {
         let of = |c: usize| values.iter().map(|v| v[c]).fold(start, pick);
         Value::from((0..D).map(of).collect::<Vec<f32>>())

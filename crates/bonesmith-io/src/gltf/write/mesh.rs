@@ -10,6 +10,7 @@ use gltf_json::validation::Checked;
 use gltf_json::{Accessor, Index};
 
 use super::buffer::{Builder, Purpose};
+use super::compact;
 use super::material::{name, write_materials};
 use super::split::{Part, SplitVertex, faces_by_material, split};
 use crate::gltf::extras::{
@@ -31,6 +32,8 @@ pub struct MeshSource<'a> {
     pub virtual_weights: Option<&'a SparseWeights>,
     /// Morph targets and their names.
     pub targets: Vec<(Target<'a>, String)>,
+    /// [N] the source's vertex of each, where they are in another order.
+    pub order: Option<&'a [u32]>,
 }
 
 /// A morph target.
@@ -47,10 +50,12 @@ pub fn write_mesh(builder: &mut Builder, source: &MeshSource) -> Index<Mesh> {
     if builder.root.materials.is_empty() {
         write_materials(builder, surface);
     }
-    let parts = split(surface, source.rest.len());
+    let parts = split(surface, source.rest.len(), source.order.is_some());
     let computed_normals = surface.normals.is_none() && surface.topology.face_count() > 0;
     let smooth = if computed_normals { smooth_normals(source.rest, &surface.topology) } else { Vec::new() };
-    let identity = parts.len() == 1 && parts[0].vertices.iter().enumerate().all(|(at, v)| at == v.vertex as usize);
+    let identity = source.order.is_none()
+        && parts.len() == 1
+        && parts[0].vertices.iter().enumerate().all(|(at, v)| at == v.vertex as usize);
     let primitives = parts.iter().map(|part| write_part(builder, source, part, &smooth, identity)).collect();
     let names: Vec<String> = source.targets.iter().map(|(_, name)| name.clone()).collect();
     let mesh_extras = MeshExtras {
@@ -90,26 +95,26 @@ fn write_part(
     let mut attributes = BTreeMap::new();
     let mut insert = |semantic, accessor| attributes.insert(Checked::Valid(semantic), accessor);
     let positions: Vec<[f32; 3]> = vertices.iter().map(|v| source.rest[v.vertex as usize].to_array()).collect();
-    insert(Semantic::Positions, builder.floats(&positions, Purpose::Position));
+    insert(Semantic::Positions, builder.positions(&positions));
     if let Some(normals) = &surface.normals {
         let normals: Vec<[f32; 3]> = gather(normals, vertices).into_iter().map(unit).collect();
-        insert(Semantic::Normals, builder.floats(&normals, Purpose::Vertex));
+        insert(Semantic::Normals, builder.normals(&normals));
     } else if !smooth.is_empty() {
         let normals: Vec<[f32; 3]> = vertices.iter().map(|v| smooth[v.vertex as usize]).collect();
-        insert(Semantic::Normals, builder.floats(&normals, Purpose::Vertex));
+        insert(Semantic::Normals, builder.normals(&normals));
     }
     if let Some(tangents) = surface.tangents.as_ref().filter(|_| !part.indices.is_empty()) {
         let tangents: Vec<[f32; 4]> = gather(tangents, vertices).into_iter().map(unit_tangent).collect();
-        insert(Semantic::Tangents, builder.floats(&tangents, Purpose::Vertex));
+        insert(Semantic::Tangents, builder.tangents(&tangents));
     }
     for (set, uv) in surface.uv_sets.iter().enumerate().filter(|_| !part.indices.is_empty()) {
         // glTF has no place for what is no number.
         let sound = |x: f32| if x.is_finite() { x } else { 0.0 };
         let uv: Vec<[f32; 2]> = gather(uv, vertices).into_iter().map(|[u, v]| [sound(u), 1.0 - sound(v)]).collect();
-        insert(Semantic::TexCoords(set as u32), builder.floats(&uv, Purpose::Vertex));
+        insert(Semantic::TexCoords(set as u32), builder.uvs(&uv));
     }
     if let Some(colors) = surface.colors.as_ref().filter(|_| !part.indices.is_empty()) {
-        insert(Semantic::Colors(0), builder.floats(&gather(colors, vertices), Purpose::Vertex));
+        insert(Semantic::Colors(0), builder.colors(&gather(colors, vertices)));
     }
     if let Some((weights, bones)) = source.weights {
         for (set, (joints, weights)) in write_influences(builder, weights, bones, vertices).into_iter().enumerate() {
@@ -129,7 +134,9 @@ fn write_part(
         }
     }
     if !identity {
-        let halves: Vec<[u16; 2]> = vertices.iter().map(|v| [v.vertex as u16, (v.vertex >> 16) as u16]).collect();
+        let original = |v: u32| source.order.map_or(v, |order| order[v as usize]);
+        let halves = vertices.iter().map(|v| original(v.vertex)).map(|v| [v as u16, (v >> 16) as u16]);
+        let halves: Vec<[u16; 2]> = halves.collect();
         insert(Semantic::Extras(VERTEX_ATTRIBUTE.into()), builder.shorts(&halves));
     }
     let points = part.indices.is_empty();
@@ -159,6 +166,9 @@ fn write_influences(
     bones: usize,
     vertices: &[SplitVertex],
 ) -> Vec<(Index<Accessor>, Index<Accessor>)> {
+    if let Some(bits) = builder.compact.as_ref().map(|choice| choice.weight_bits) {
+        return compact::write_influences(builder, weights, bones, vertices, bits);
+    }
     let sets = weights.max_influences().div_ceil(4).max(1);
     let rows: Vec<([u16; 8], [f32; 8])> = vertices.iter().map(|v| influences(weights, v.vertex as usize)).collect();
     (0..sets)
@@ -223,7 +233,7 @@ fn write_targets(builder: &mut Builder, source: &MeshSource, vertices: &[SplitVe
             .to_array()
         };
         let deltas: Vec<[f32; 3]> = vertices.iter().map(delta).collect();
-        let positions = Some(builder.floats(&deltas, Purpose::Position));
+        let positions = Some(builder.positions(&deltas));
         targets.push(MorphTarget { positions, normals: None, tangents: None });
     }
     (!targets.is_empty()).then_some(targets)

@@ -10,6 +10,7 @@
 
 mod animation;
 mod buffer;
+mod compact;
 mod lods;
 pub mod material;
 mod mesh;
@@ -41,7 +42,8 @@ use super::extras::{
     self, DDM_EXTENSION, DdmExtension, SHAPE_BONES_EXTENSION, ShapeBonesExtension, ShapeExtension, SkinExtras,
     TWO_LAYER_EXTENSION, TwoLayerExtension,
 };
-use super::{TIP, container};
+use super::{TIP, container, meshopt};
+use crate::compact::{Compact, choose, shorter_order};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
@@ -59,37 +61,37 @@ pub const MAX_INFLUENCES: usize = 8;
 const MAX_MORPH_FRAMES: usize = 4096;
 
 /// Writes a rig as a skinned mesh with one animation per clip.
-pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
-    save(rig, Layers::None, &[], path)
+pub fn save_rig(rig: &Rig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
+    save(rig, Layers::None, &[], path, compact)
 }
 
 /// Writes a rig as a skinned mesh with morph targets, which every clip weighs.
-pub fn save_corrective(corrective: &CorrectiveRig, path: &Path) -> Result<(), IoError> {
+pub fn save_corrective(corrective: &CorrectiveRig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
     corrective.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     let mut shapes = within_unit_weights(&corrective.shapes);
     let turn = Space::GLTF.from_source(&corrective.rig.surface.space).matrix3;
     if turn != DMat3::IDENTITY {
         shapes.iter_mut().flat_map(|shape| &mut shape.offsets).for_each(|d| *d = (turn * d.as_dvec3()).as_vec3());
     }
-    save(&corrective.rig, Layers::None, &shapes, path)
+    save(&corrective.rig, Layers::None, &shapes, path, compact)
 }
 
 /// Writes both layers: master bones as joints, single-layer weights for everybody, and the layers in an extension.
-pub fn save_two_layer(two: &TwoLayerRig, path: &Path) -> Result<(), IoError> {
+pub fn save_two_layer(two: &TwoLayerRig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
     two.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
-    save(&two.master, Layers::Two(two), &[], path)
+    save(&two.master, Layers::Two(two), &[], path, compact)
 }
 
 /// Writes multi-weights in an extension, with plain weights for everybody.
-pub fn save_ddm(ddm: &DdmRig, path: &Path) -> Result<(), IoError> {
+pub fn save_ddm(ddm: &DdmRig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
     ddm.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
-    save(&ddm.rig, Layers::Ddm(ddm), &[], path)
+    save(&ddm.rig, Layers::Ddm(ddm), &[], path, compact)
 }
 
 /// Writes the numbers of shapes in an extension, and a clip with each shape in a frame of its own for everybody.
 pub fn save_shape_bones(face: &ShapeBones, path: &Path) -> Result<(), IoError> {
     face.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
-    save(&face.rig, Layers::Shapes(face), &[], path)
+    save(&face.rig, Layers::Shapes(face), &[], path, None)
 }
 
 /// What a skin has beside plain weights.
@@ -112,7 +114,13 @@ impl<'a> Layers<'a> {
 }
 
 /// `shapes` are in glTF's axes already.
-fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
+fn save(
+    rig: &Rig,
+    layers: Layers<'_>,
+    shapes: &[BlendShape],
+    path: &Path,
+    compact: Option<&Compact>,
+) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
     rig.check().map_err(|e| unsupported(e.to_string()))?;
     if rig.rest.is_empty() {
@@ -128,6 +136,20 @@ fn save(rig: &Rig, layers: Layers<'_>, shapes: &[BlendShape], path: &Path) -> Re
     if !is_scene && !rig.surface.parts.is_empty() {
         warning::left_out(path, "the meshes of the scene: a rig with layers is written as one mesh");
     }
+    // Layers and multi-weights have tables by vertex, the meshes of a scene are ranges of vertices: those stay in their order.
+    let reordered = compact.filter(|compact| compact.compressed && matches!(layers, Layers::None) && !is_scene);
+    let order = reordered.and_then(|_| shorter_order(rig));
+    let (own, own_shapes) = match &order {
+        Some(order) => (Cow::Owned(order.of_rig(rig)), Cow::Owned(order.of_shapes(shapes))),
+        None => (Cow::Borrowed(rig), Cow::Borrowed(shapes)),
+    };
+    let (rig, shapes) = (&*own, &*own_shapes);
+    builder.order = order.map(|order| order.vertices);
+    builder.compact = compact.map(|compact| choose(rig, &joints::plan(rig), compact));
+    // Rounded weights have a rest pose of their own.
+    let rest = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.rest));
+    let own = rest.map_or(Cow::Borrowed(rig), |rest| Cow::Owned(Rig { rest, ..rig.clone() }));
+    let rig = &*own;
     let skinned = match is_scene {
         true => scene::write_scene_of(&mut builder, rig, shapes, origin),
         false => write_skinned(&mut builder, rig, layers, shapes, origin),
@@ -177,6 +199,7 @@ fn write_skinned(
     shapes: &[BlendShape],
     origin: Option<DVec3>,
 ) -> Result<Skinned, String> {
+    let order = builder.order.take();
     let virtual_influences = layers.virtual_weights().map_or(0, SparseWeights::max_influences);
     check_influences(rig.weights.max_influences().max(virtual_influences))?;
     let mesh = write_mesh(
@@ -188,6 +211,7 @@ fn write_skinned(
             weights: Some((&rig.weights, rig.bone_count())),
             virtual_weights: layers.virtual_weights(),
             targets: shapes.iter().map(|shape| (Target::Offsets(&shape.offsets), shape.name.clone())).collect(),
+            order: order.as_deref(),
         },
     );
     let plan = joints::plan(rig);
@@ -239,6 +263,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         weights: None,
         virtual_weights: None,
         targets: (0..frames).map(target).collect(),
+        order: None,
     };
     texture::warn_of_unwritable(sequence.surface(), path);
     let mesh = write_mesh(&mut builder, &source);
@@ -246,7 +271,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     write_scene(&mut builder, vec![node]);
     // Frame t is target t alone; in between, two neighbours blend linearly.
     let weights: Vec<[f32; 1]> = (0..frames * frames).map(|at| [f32::from(at % (frames + 1) == 0)]).collect();
-    let mut animation = AnimationBuilder::new(&mut builder, sequence.name(), &times);
+    let mut animation = AnimationBuilder::new(sequence.name(), times);
     animation.channel(&mut builder, node, Property::MorphTargetWeights, &weights, false);
     animation.finish(&mut builder);
     write_files(builder, path)
@@ -272,6 +297,14 @@ impl Tree {
         c: usize,
         keep_length: bool,
     ) {
+        if builder.compact.is_some() {
+            let node = |j: usize, outer: bool| if outer { self.outers[j] } else { Some(self.joints[j]) };
+            compact::write_clip(builder, animation, c, node);
+            if keep_length && animation.is_still() {
+                animation.node(builder, self.joints[0], &plan.nodes[0].joint, c, true);
+            }
+            return;
+        }
         for (j, bone) in plan.nodes.iter().enumerate() {
             let all_keys = keep_length && j == 0;
             if let (Some(node), Some(motion)) = (self.outers[j], &bone.outer) {
@@ -444,13 +477,31 @@ fn write_scene(builder: &mut Builder, nodes: Vec<Index<Node>>) {
 }
 
 /// One .glb, or a .bin and then the .gltf that names it: a reader never finds a .gltf without its bytes.
-fn write_files(builder: Builder, path: &Path) -> Result<(), IoError> {
-    let Builder { root, bin } = builder;
+fn write_files(mut builder: Builder, path: &Path) -> Result<(), IoError> {
+    if builder.compact.as_ref().is_some_and(|choice| choice.compressed) {
+        builder.compress();
+    }
+    let Builder { root, bin, placeholder, .. } = builder;
     let json = |uri: Option<String>| {
         let mut root = root.clone();
         let byte_length = USize64::from(bin.len());
         root.push(gltf_json::Buffer { byte_length, name: None, uri, extensions: None, extras: None });
-        serde_json::to_vec(&root).map_err(|e| IoError::unsupported(path, format!("cannot be written as JSON: {e}")))
+        if let Some(decoded) = placeholder {
+            let mut extensions = gltf_json::extensions::buffer::Buffer::default();
+            extensions.others.insert(meshopt::EXTENSIONS[0].to_owned(), serde_json::json!({ "fallback": true }));
+            let extensions = Some(extensions);
+            root.push(gltf_json::Buffer {
+                byte_length: USize64(decoded),
+                name: None,
+                uri: None,
+                extensions,
+                extras: None,
+            });
+        }
+        let json = serde_json::to_string(&root);
+        let json = json.map_err(|e| IoError::unsupported(path, format!("cannot be written as JSON: {e}")))?;
+        // The default. Inside of a name the quotes would be escaped.
+        Ok(json.replace(",\"interpolation\":\"LINEAR\"", "").into_bytes())
     };
     if let [_, bin_path] = files_of(path).as_slice() {
         return atomic::write_pair(path, bin_path, &bin, |name| json(Some(percent_encode(&name.to_string_lossy()))));

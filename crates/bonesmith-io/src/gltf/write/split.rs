@@ -20,6 +20,22 @@ pub struct Part {
     pub polygons: Runs,
 }
 
+impl Part {
+    /// Numbers vertices as triangles use them.
+    fn number_as_used(&mut self) {
+        let mut place = vec![u32::MAX; self.vertices.len()];
+        let mut order = Vec::with_capacity(self.vertices.len());
+        for v in self.indices.iter().copied().chain(0..self.vertices.len() as u32) {
+            if place[v as usize] == u32::MAX {
+                place[v as usize] = order.len() as u32;
+                order.push(self.vertices[v as usize]);
+            }
+        }
+        self.vertices = order;
+        self.indices.iter_mut().for_each(|v| *v = place[*v as usize]);
+    }
+}
+
 /// One vertex of the output.
 #[derive(Clone, Copy)]
 pub struct SplitVertex {
@@ -30,8 +46,9 @@ pub struct SplitVertex {
 }
 
 /// Splits a mesh of `vertices` into primitives; corners with equal values share a vertex. Vertices without faces go
-/// to the first primitive: they must be found again, though no renderer shows them.
-pub fn split(surface: &Surface, vertices: usize) -> Vec<Part> {
+/// to the first primitive: they must be found again, though no renderer shows them. Vertices are in the order of the originals, or as faces use
+/// them, which is shorter to compress.
+pub fn split(surface: &Surface, vertices: usize, as_used: bool) -> Vec<Part> {
     let seams = seam_classes(surface);
     let mut used = vec![false; vertices];
     surface.topology.corners().iter().for_each(|&v| used[v as usize] = true);
@@ -40,7 +57,11 @@ pub fn split(surface: &Surface, vertices: usize) -> Vec<Part> {
     let mut corner_vertex = vec![0u32; seams.len()];
     let mut parts: Vec<Part> = Vec::new();
     for (material, faces) in faces_by_material(surface) {
-        parts.push(part(surface, &seams, material, &faces, std::mem::take(&mut loose), &mut corner_vertex));
+        let mut own = part(surface, &seams, material, &faces, std::mem::take(&mut loose), &mut corner_vertex);
+        if as_used {
+            own.number_as_used();
+        }
+        parts.push(own);
     }
     if parts.is_empty() {
         parts.push(Part { material: None, vertices: loose, indices: Vec::new(), polygons: Vec::new() });

@@ -1,0 +1,164 @@
+//! What a small file may forget: steps of positions and weights, keys and steps of every curve, so that the *posed vertices* are within
+//! a bound of the model's.
+//!
+//! A change of a node's transform dL moves vertex i by w_ij W dL v_i, where v_i is its place in the space of the joint and W the
+//! transform of the node above. Summed over vertices that is the quadratic form tr(dL M dL^T) with the moment
+//! M_j = sum_i w_ij^2 v_i v_i^T: the cost of a change in one frame is a handful of products, however many vertices there are. What two bones
+//! do to one vertex is taken as independent; the result is posed and measured, and the bound is corrected by what is found.
+//!
+//! 1. **Tables** (`tables`): for each curve, the bytes and the cost of every choice of keys (each s-th frame; the best piecewise linear curve) and
+//!    step; the same for the steps of positions and weights.
+//! 2. **Choice**: the least of bytes + lambda cost, for each by itself; one lambda for all is found by bisection, so that the last byte
+//!    spent anywhere buys the same error. On the lower hull of the choices that is what a greedy descent by error per byte arrives at.
+//! 3. **Curves** (`realise`): parents first. A child is fitted relative to its parent *as stored*, so that errors do not add up along a chain.
+
+pub mod curve;
+pub mod order;
+mod realise;
+mod tables;
+mod weights;
+
+use bonesmith_core::Rig;
+use bonesmith_core::deform::lbs;
+use glam::{DAffine3, Vec3};
+
+use self::order::Order;
+pub use self::realise::{Curve, Curves, Stored, rate};
+pub use self::tables::Kind;
+use self::tables::{Picked, Tables};
+use crate::gltf::meshopt::{attributes, indices};
+use crate::joints::Joints;
+
+/// How small a file may become.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compact {
+    /// Root mean square per coordinate, in model units, by which posed vertices may differ from the model's.
+    pub rms: f64,
+    /// Whether arrays are compressed (`EXT_meshopt_compression`); otherwise they are quantised only.
+    pub compressed: bool,
+}
+
+/// Choices for one file.
+pub struct Choice {
+    /// Positions are multiples of 2 to this; `None`: float32.
+    pub positions: Option<i32>,
+    /// 8 or 16 bits for each weight.
+    pub weight_bits: u32,
+    /// [N] whole weights in the order of the influences.
+    pub weights: Vec<Vec<u32>>,
+    /// [N] rest pose that goes with them.
+    pub rest: Vec<Vec3>,
+    /// Whether arrays are compressed.
+    pub compressed: bool,
+    /// All channels.
+    pub curves: Curves,
+    /// Root mean square that was found, in model units.
+    pub reached: f64,
+}
+
+/// Frames in which a choice is posed and measured.
+const MAX_POSED: usize = 240;
+/// Times that the bound is corrected.
+const CORRECTIONS: usize = 6;
+
+/// Chooses for a rig whose bones are these nodes.
+pub fn choose(rig: &Rig, plan: &Joints, compact: &Compact) -> Choice {
+    let tables = Tables::new(rig, plan, compact);
+    let tried = [8, 16].into_iter().filter_map(|bits| within(rig, plan, &tables, compact, bits));
+    let smallest = tried.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(choice, _)| choice);
+    smallest.unwrap_or_else(|| made(rig, plan, &tables, &tables.pick(0.0, 16), compact, true))
+}
+
+/// The smallest choice within the bound with weights of so many bits, and its bytes.
+fn within(rig: &Rig, plan: &Joints, tables: &Tables, compact: &Compact, bits: u32) -> Option<(Choice, f64)> {
+    let (mut goal, mut best) = (compact.rms, None::<(Choice, f64)>);
+    for _ in 0..CORRECTIONS {
+        let picked = tables.pick(goal, bits);
+        let choice = made(rig, plan, tables, &picked, compact, false);
+        let ratio = choice.reached / compact.rms;
+        if ratio <= 1.0 {
+            if best.as_ref().is_none_or(|(_, bytes)| picked.bytes < *bytes) {
+                best = Some((choice, picked.bytes));
+            }
+            if ratio > 0.93 {
+                break;
+            }
+        }
+        // Aims a little below the bound.
+        goal *= (0.97 / ratio.max(1e-3)).clamp(0.05, 4.0);
+    }
+    best
+}
+
+fn made(rig: &Rig, plan: &Joints, tables: &Tables, picked: &Picked, compact: &Compact, finest: bool) -> Choice {
+    let whole = tables.whole(picked.weight_bits);
+    let mut choice = Choice {
+        positions: picked.positions.filter(|_| compact.compressed && !finest),
+        weight_bits: picked.weight_bits,
+        weights: whole.rows.clone(),
+        rest: whole.rest.clone(),
+        compressed: compact.compressed,
+        curves: realise::realise(rig, plan, tables, picked, compact.compressed),
+        reached: 0.0,
+    };
+    choice.reached = posed_rms(rig, plan, &choice);
+    choice
+}
+
+/// Another order of faces and vertices, if indices and positions are shorter in it together with the list of the vertices.
+pub fn shorter_order(rig: &Rig) -> Option<Order> {
+    let order = Order::new(&rig.surface, rig.vertex_count());
+    let topology = &rig.surface.topology;
+    let fans = topology.faces().flat_map(|face| (1..face.len() - 1).map(|c| [face[0], face[c], face[c + 1]]));
+    let before = indices::encode_triangles(&fans.collect::<Vec<_>>()).len();
+    let after = indices::encode_triangles(&order.triangles(topology)).len();
+    let largest = rig.rest.iter().map(|p| p.abs().max_element()).fold(0.0, f32::max);
+    let step = (f64::from(largest) / 1024.0).max(f64::MIN_POSITIVE).log2().round() as i32;
+    let positions = |vertices: &mut dyn Iterator<Item = usize>| {
+        let all: Vec<[f64; 3]> = vertices.map(|v| rig.rest[v].as_dvec3().to_array()).collect();
+        tables::vector_bytes(&all, step.clamp(-100, 100))
+    };
+    let list: Vec<u8> = order.vertices.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let list = attributes::encoded_len(&list, 4);
+    let before = before as f64 + positions(&mut (0..rig.vertex_count()));
+    let after = (after + list) as f64 + positions(&mut order.vertices.iter().map(|&v| v as usize));
+    (after < before).then_some(order)
+}
+
+/// Root mean square per coordinate between the rig and what is stored of it, in frames spread over all clips.
+fn posed_rms(rig: &Rig, plan: &Joints, choice: &Choice) -> f64 {
+    let rest: Vec<Vec3> = match choice.positions {
+        Some(e) => choice.rest.iter().map(|p| rounded(*p, e)).collect(),
+        None => choice.rest.clone(),
+    };
+    let weights = weights::stored(&rig.weights, &choice.weights, (1u32 << choice.weight_bits) - 1);
+    let frames: usize = rig.clips.iter().map(|clip| clip.frame_count()).sum();
+    let step = frames.div_ceil(MAX_POSED).max(1);
+    let (mut sum, mut count) = (0.0, 0usize);
+    let squares =
+        |a: &[Vec3], b: &[Vec3]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from((*a - *b).length_squared())).sum() };
+    for (c, clip) in rig.clips.iter().enumerate() {
+        for t in (0..clip.frame_count()).step_by(step) {
+            let stored = choice.curves.pose(plan, c, t);
+            sum += squares(&lbs(&rest, &weights, &stored), &lbs(&rig.rest, &rig.weights, clip.frame(t)));
+            count += 3 * rest.len();
+        }
+    }
+    if count == 0 {
+        sum = squares(&rest, &rig.rest);
+        count = 3 * rest.len();
+    }
+    (sum / count.max(1) as f64).sqrt()
+}
+
+/// The multiple of 2^e nearest to each coordinate.
+pub fn rounded(p: Vec3, e: i32) -> Vec3 {
+    let step = 2f64.powi(e);
+    ((p.as_dvec3() / step).round() * step).as_vec3()
+}
+
+/// [B] posed_from_rest of nodes' transforms in the world.
+fn posed_from_rest(plan: &Joints, worlds: &[DAffine3]) -> Vec<DAffine3> {
+    let inverse = |m: &[f32; 16]| DAffine3::from_mat4(glam::DMat4::from_cols_array(&m.map(f64::from)));
+    worlds.iter().zip(&plan.inverse_binds).map(|(world, m)| *world * inverse(m)).collect()
+}

@@ -1,0 +1,365 @@
+//! Bytes and cost of every choice.
+
+use bonesmith_core::{Clip, Rig};
+use glam::{DMat3, DMat4, DQuat, DVec3, DVec4};
+use rayon::prelude::*;
+
+use super::Compact;
+use super::curve::{fit, key_frames, sample, sample_rotations};
+use super::weights::{Whole, whole_rows};
+use crate::gltf::meshopt::{attributes, filters};
+use crate::joints::{Joints, NodeMotion};
+
+/// Frames between keys that are tried: few, because curves with equal keys share their times.
+const STRIDES: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+/// Bits of rotations.
+const BITS: std::ops::RangeInclusive<i32> = 6..=16;
+/// Steps of translations and scales that are tried: so many halvings of the coarsest.
+const HALVINGS: i32 = 13;
+
+/// What a curve moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Translation,
+    Rotation,
+    Scale,
+}
+
+/// One choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    pub stride: usize,
+    /// Bits of a rotation, else the exponent of the step.
+    pub level: i32,
+    pub bytes: f64,
+    /// Sum of squares over vertices and frames.
+    pub cost: f64,
+}
+
+/// Choices for one curve of one clip.
+pub struct Table {
+    pub clip: usize,
+    /// Index into [`nodes`].
+    pub node: usize,
+    pub kind: Kind,
+    pub offers: Vec<Offer>,
+}
+
+/// A node of the plan.
+pub struct Node<'a> {
+    pub bone: usize,
+    pub outer: bool,
+    pub motion: &'a NodeMotion,
+    /// The node above, an index into the list.
+    pub above: Option<usize>,
+}
+
+/// All nodes, parents first.
+pub fn nodes(plan: &Joints) -> Vec<Node<'_>> {
+    let parents: Vec<Option<usize>> = plan.nodes.iter().map(|node| node.parent).collect();
+    let depths = crate::skinned::depths(&parents);
+    let mut order: Vec<usize> = (0..plan.nodes.len()).collect();
+    order.sort_by_key(|&j| depths[j]);
+    let mut place = vec![0; plan.nodes.len()];
+    let mut list = Vec::new();
+    for j in order {
+        let own = &plan.nodes[j];
+        let mut above = own.parent.map(|p| place[p]);
+        if let Some(motion) = &own.outer {
+            list.push(Node { bone: j, outer: true, motion, above });
+            above = Some(list.len() - 1);
+        }
+        list.push(Node { bone: j, outer: false, motion: &own.joint, above });
+        place[j] = list.len() - 1;
+    }
+    list
+}
+
+/// Everything that can be chosen.
+pub struct Tables {
+    pub curves: Vec<Table>,
+    positions: Vec<Offer>,
+    weights: Vec<Offer>,
+    /// Weights of 8 and 16 bits.
+    whole: [Whole; 2],
+    /// Coordinates of all frames.
+    count: f64,
+}
+
+/// One of each.
+pub struct Picked {
+    pub positions: Option<i32>,
+    pub weight_bits: u32,
+    /// [curves].
+    pub curves: Vec<Offer>,
+    /// Of everything that is chosen.
+    pub bytes: f64,
+}
+
+impl Tables {
+    pub fn new(rig: &Rig, plan: &Joints, compact: &Compact) -> Self {
+        let frames: usize = rig.clips.iter().map(Clip::frame_count).sum();
+        let whole = [whole_rows(rig, 255), whole_rows(rig, 65535)];
+        let nodes = nodes(plan);
+        let moments = moments(rig, plan, &nodes);
+        let mut wanted = Vec::new();
+        for (n, node) in nodes.iter().enumerate() {
+            for kind in [Kind::Translation, Kind::Rotation, Kind::Scale] {
+                if !moves(node.motion, kind) {
+                    continue;
+                }
+                for c in (0..rig.clips.len()).filter(|&c| !stands_still(&node.motion.clips[c], kind)) {
+                    wanted.push((c, n, kind));
+                }
+            }
+        }
+        let curves = wanted.into_par_iter().map(|(clip, node, kind)| {
+            let curve = Measured {
+                times: &rig.clips[clip].times_secs,
+                frames: &nodes[node].motion.clips[clip],
+                moment: moments[node],
+                compressed: compact.compressed,
+            };
+            Table { clip, node, kind, offers: curve.offers(kind) }
+        });
+        Self {
+            curves: curves.collect(),
+            positions: position_offers(rig, frames.max(1), compact),
+            weights: weight_offers(rig, frames.max(1), [whole[0].square, whole[1].square]),
+            whole,
+            count: (3 * rig.vertex_count() * frames.max(1)) as f64,
+        }
+    }
+
+    /// Weights of 8 or 16 bits.
+    pub fn whole(&self, bits: u32) -> &Whole {
+        &self.whole[usize::from(bits > 8)]
+    }
+
+    /// The smallest file within `rms` whose weights have so many bits.
+    pub fn pick(&self, rms: f64, bits: u32) -> Picked {
+        let weights = &self.weights[usize::from(bits > 8)];
+        let budget = rms * rms * self.count;
+        let all = || self.curves.iter().map(|table| &table.offers).chain([&self.positions]);
+        let cost = |lambda: f64| weights.cost + all().map(|offers| best(offers, lambda).cost).sum::<f64>();
+        // Bytes per squared length, over all scales of models.
+        let (mut low, mut high) = (-60.0f64, 120.0f64);
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if cost(middle.exp2()) > budget { low = middle } else { high = middle }
+        }
+        let lambda = high.exp2();
+        let curves: Vec<Offer> = self.curves.iter().map(|table| best(&table.offers, lambda)).collect();
+        let positions = best(&self.positions, lambda);
+        let bytes = positions.bytes + weights.bytes + curves.iter().map(|offer| offer.bytes).sum::<f64>();
+        Picked { positions: Some(positions.level), weight_bits: bits, curves, bytes }
+    }
+}
+
+fn best(offers: &[Offer], lambda: f64) -> Offer {
+    let price = |offer: &Offer| offer.bytes + lambda * offer.cost;
+    *offers.iter().min_by(|a, b| price(a).total_cmp(&price(b))).expect("every table has offers")
+}
+
+fn value(trs: &bonesmith_core::transform::Trs, kind: Kind) -> [f32; 4] {
+    match kind {
+        Kind::Translation => trs.translation.as_vec3().extend(0.0).to_array(),
+        Kind::Rotation => trs.rotation.as_quat().to_array(),
+        Kind::Scale => trs.scale.as_vec3().extend(0.0).to_array(),
+    }
+}
+
+/// Whether a property ever leaves the node's own value.
+pub fn moves(motion: &NodeMotion, kind: Kind) -> bool {
+    let rest = value(&motion.rest, kind);
+    motion.clips.iter().flatten().any(|trs| value(trs, kind) != rest)
+}
+
+pub fn stands_still(frames: &[bonesmith_core::transform::Trs], kind: Kind) -> bool {
+    frames.iter().all(|trs| value(trs, kind) == value(&frames[0], kind))
+}
+
+/// [nodes] sum of w^2 v v^T in the space of each node, and the masses of children that hang on it at a fixed place: they cannot
+/// make up for what the parent does to that place.
+fn moments(rig: &Rig, plan: &Joints, nodes: &[Node]) -> Vec<DMat4> {
+    let into_joint: Vec<DMat4> = plan.inverse_binds.iter().map(|m| DMat4::from_cols_array(&m.map(f64::from))).collect();
+    let mut of_bone = vec![DMat4::ZERO; rig.bone_count()];
+    for (i, p) in rig.rest.iter().enumerate() {
+        for (j, w) in rig.weights.of(i) {
+            let v: DVec4 = into_joint[j] * p.as_dvec3().extend(1.0);
+            of_bone[j] += outer(v) * f64::from(w).powi(2);
+        }
+    }
+    let mut moments: Vec<DMat4> =
+        nodes.iter().map(|node| if node.outer { DMat4::ZERO } else { of_bone[node.bone] }).collect();
+    for n in (0..nodes.len()).rev() {
+        let Some(above) = nodes[n].above else { continue };
+        let own = moments[n];
+        if nodes[above].outer && nodes[above].bone == nodes[n].bone {
+            moments[above] += seen_from_above(nodes[n].motion, own);
+        } else if !moves(nodes[n].motion, Kind::Translation) {
+            moments[above] += outer(nodes[n].motion.rest.translation.extend(1.0)) * own.w_axis.w;
+        }
+    }
+    moments
+}
+
+fn outer(v: DVec4) -> DMat4 {
+    DMat4::from_cols(v * v.x, v * v.y, v * v.z, v * v.w)
+}
+
+/// The mean over all frames of L M L^T.
+fn seen_from_above(motion: &NodeMotion, moment: DMat4) -> DMat4 {
+    let frames = || motion.clips.iter().flatten();
+    let count = frames().count().max(1) as f64;
+    let sum = frames().fold(DMat4::ZERO, |sum, trs| {
+        let local = DMat4::from(trs.to_affine());
+        sum + local * moment * local.transpose()
+    });
+    if frames().next().is_none() { moment } else { sum * (1.0 / count) }
+}
+
+/// A curve that is measured.
+struct Measured<'a> {
+    times: &'a [f64],
+    frames: &'a [bonesmith_core::transform::Trs],
+    moment: DMat4,
+    compressed: bool,
+}
+
+impl Measured<'_> {
+    fn offers(&self, kind: Kind) -> Vec<Offer> {
+        let frames = self.frames.len();
+        let evenly = super::realise::rate(self.times).is_some();
+        let strides = STRIDES.into_iter().filter(|&s| s == 1 || (evenly && s < frames));
+        strides.flat_map(|stride| self.offers_with(kind, stride, &key_frames(frames, stride))).collect()
+    }
+
+    fn offers_with(&self, kind: Kind, stride: usize, keys: &[usize]) -> Vec<Offer> {
+        // Between two keys noise of both is averaged.
+        let noisy = self.frames.len() as f64 * if stride > 1 { 2.0 / 3.0 } else { 1.0 };
+        let m = &self.moment;
+        if kind == Kind::Rotation {
+            let quaternions: Vec<[f64; 4]> = self.frames.iter().map(|trs| trs.rotation.to_array()).collect();
+            let keyed: Vec<DQuat> =
+                fit(&quaternions, self.times, keys).into_iter().map(|q| DQuat::from_array(q).normalize()).collect();
+            let between = if stride > 1 { self.rotation_cost(&keyed, keys) } else { 0.0 };
+            let spread: f64 = self.frames.iter().map(|trs| trs.scale.length_squared() / 3.0).sum::<f64>()
+                / self.frames.len() as f64
+                * (m.x_axis.x + m.y_axis.y + m.z_axis.z);
+            return self
+                .levels(kind)
+                .map(|bits| {
+                    let step = self.rotation_step(bits);
+                    // A component off by d turns by 2 d; a point at v moves by |omega x v|, twice the square on average.
+                    let noise = 8.0 * step * step / 12.0 * spread * noisy;
+                    Offer { stride, level: bits, bytes: self.rotation_bytes(&keyed, bits), cost: between + noise }
+                })
+                .collect();
+        }
+        let get = |trs: &bonesmith_core::transform::Trs| match kind {
+            Kind::Scale => trs.scale.to_array(),
+            _ => trs.translation.to_array(),
+        };
+        let weights = match kind {
+            Kind::Scale => DVec3::new(m.x_axis.x, m.y_axis.y, m.z_axis.z),
+            _ => DVec3::splat(m.w_axis.w),
+        };
+        let values: Vec<[f64; 3]> = self.frames.iter().map(get).collect();
+        let keyed = fit(&values, self.times, keys);
+        let changes = sample(&keyed, self.times, keys).into_iter().zip(&values);
+        let between: f64 = changes
+            .map(|(a, b)| {
+                let d = DVec3::from_array(a) - DVec3::from_array(*b);
+                (d * d).dot(weights)
+            })
+            .sum();
+        let largest = keyed.as_flattened().iter().fold(0.0f64, |most, x| most.max(x.abs()));
+        let coarsest = self.coarsest(&values);
+        let levels = if self.compressed { HALVINGS } else { 1 };
+        (0..levels)
+            .map(|halved| {
+                let e = if self.compressed { coarsest - halved } else { -100 };
+                let e = filters::exponent_for(largest, e);
+                let noise = 4f64.powi(e) / 12.0 * (weights.x + weights.y + weights.z) * noisy;
+                let bytes = match self.compressed {
+                    true => vector_bytes(&keyed, e),
+                    false => 12.0 * keyed.len() as f64,
+                };
+                Offer { stride, level: e, bytes, cost: between + noise }
+            })
+            .collect()
+    }
+
+    fn levels(&self, _: Kind) -> Box<dyn Iterator<Item = i32>> {
+        if self.compressed { Box::new(BITS) } else { Box::new([8, 16].into_iter()) }
+    }
+
+    /// Between two stored values of a component.
+    fn rotation_step(&self, bits: i32) -> f64 {
+        let one = f64::from((1i32 << (bits - 1)) - 1);
+        if self.compressed { std::f64::consts::FRAC_1_SQRT_2 / one } else { 1.0 / one }
+    }
+
+    fn rotation_bytes(&self, keyed: &[DQuat], bits: i32) -> f64 {
+        if !self.compressed {
+            return (keyed.len() * if bits == 8 { 4 } else { 8 }) as f64;
+        }
+        let coded = keyed.iter().flat_map(|q| filters::encode_quaternion(q.to_array(), bits as u32));
+        let bytes: Vec<u8> = coded.flat_map(i16::to_le_bytes).collect();
+        attributes::encoded_len(&bytes, 8) as f64
+    }
+
+    /// tr(dL M dL^T) of rotations through the keys, over all frames.
+    fn rotation_cost(&self, keyed: &[DQuat], keys: &[usize]) -> f64 {
+        let sampled = sample_rotations(keyed, self.times, keys);
+        let m = DMat3::from_mat4(self.moment);
+        let cost = |(trs, q): (&bonesmith_core::transform::Trs, DQuat)| {
+            let d = (DMat3::from_quat(q) - DMat3::from_quat(trs.rotation)) * DMat3::from_diagonal(trs.scale);
+            let [x, y, z] = [0, 1, 2].map(|row| d.row(row));
+            x.dot(m * x) + y.dot(m * y) + z.dot(m * z)
+        };
+        self.frames.iter().zip(sampled).map(cost).sum()
+    }
+
+    /// The step that is as large as the curve itself.
+    fn coarsest(&self, values: &[[f64; 3]]) -> i32 {
+        let (mut low, mut high) = (DVec3::MAX, DVec3::MIN);
+        for v in values {
+            (low, high) = (low.min(DVec3::from_array(*v)), high.max(DVec3::from_array(*v)));
+        }
+        let range = (high - low).max_element();
+        if range > 0.0 { range.log2().floor() as i32 - 3 } else { -40 }
+    }
+}
+
+/// Bytes of vectors in steps of 2^e.
+pub fn vector_bytes(keyed: &[[f64; 3]], e: i32) -> f64 {
+    let words = keyed.as_flattened().iter().map(|x| filters::to_exponential(*x, e));
+    let bytes: Vec<u8> = words.flat_map(i32::to_le_bytes).collect();
+    attributes::encoded_len(&bytes, 12) as f64
+}
+
+fn position_offers(rig: &Rig, frames: usize, compact: &Compact) -> Vec<Offer> {
+    let largest = rig.rest.iter().map(|p| f64::from(p.abs().max_element())).fold(0.0, f64::max);
+    let size = if largest > 0.0 { largest.log2().ceil() as i32 } else { 0 };
+    let every: Vec<[f64; 3]> = rig.rest.iter().map(|p| p.as_dvec3().to_array()).collect();
+    let coarsest = size - 6;
+    let offers = (0..14).map(|halved| {
+        let level = filters::exponent_for(largest, coarsest - halved);
+        let bytes = if compact.compressed { vector_bytes(&every, level) } else { 0.0 };
+        let cost = if compact.compressed { 3.0 * 4f64.powi(level) / 12.0 * (every.len() * frames) as f64 } else { 0.0 };
+        Offer { stride: 1, level, bytes, cost }
+    });
+    offers.collect()
+}
+
+/// 8 and 16 bits: what rounding does to vertices.
+fn weight_offers(rig: &Rig, frames: usize, squares: [f64; 2]) -> Vec<Offer> {
+    let bytes = rig.vertex_count() as f64 * 4.0;
+    let cost = |square: f64| square * frames as f64;
+    vec![
+        Offer { stride: 1, level: 8, bytes: 0.0, cost: cost(squares[0]) },
+        Offer { stride: 1, level: 16, bytes, cost: cost(squares[1]) },
+    ]
+}

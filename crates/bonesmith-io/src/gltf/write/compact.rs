@@ -1,0 +1,365 @@
+//! Small files: quantised attributes, curves with fewer keys, compressed views. What may be forgotten is chosen in `crate::compact`.
+//!
+//! | array | compressed | plain |
+//! |---|---|---|
+//! | positions | float32, exponential filter | float32 |
+//! | normals, tangents | 8 bits, octahedral filter | 8 bits |
+//! | texture coordinates | float32 in steps of 1/4096, exponential filter | 16 bits where they lie in 0 to 1 |
+//! | colours | 8 bits | 8 bits |
+//! | weights | 8 or 16 bits, sum exactly one | the same |
+//! | rotations | 16 bits, quaternion filter with 6 to 16 bits | 8 or 16 bits |
+//! | translations, scales | float32, exponential filter | float32 |
+//! | indices | triangle codec | 8, 16 or 32 bits |
+//!
+//! Positions stay floats, so that inverse bind matrices need no scale (Blender poses those wrongly); their stream is as short as that of
+//! integers would be.
+
+use bonesmith_core::SparseWeights;
+use gltf_json::accessor::{Accessor, ComponentType, Type};
+use gltf_json::animation::Property;
+use gltf_json::buffer::View;
+use gltf_json::validation::USize64;
+use gltf_json::{Index, Node};
+use serde_json::json;
+
+use super::animation::AnimationBuilder;
+use super::buffer::{Builder, Elements, Purpose, bounds};
+use super::split::SplitVertex;
+use crate::compact::{Curve, Kind, Stored};
+use crate::gltf::meshopt::{EXTENSIONS, Filter, Mode, attributes, filters, indices};
+
+/// Steps of texture coordinates: a pixel of a picture of 4096.
+const UV_EXPONENT: i32 = -12;
+/// Bits of normals.
+const NORMAL_BITS: u32 = 8;
+
+/// How a view is compressed.
+#[derive(Clone, Copy)]
+pub struct Coding {
+    mode: Mode,
+    filter: Filter,
+    stride: usize,
+}
+
+impl Coding {
+    /// Elements of `stride` bytes without a filter; `None` where the codec takes none of that size.
+    pub fn elements(stride: usize) -> Option<Self> {
+        Self::filtered(stride, Filter::None)
+    }
+
+    /// Elements for a filter.
+    pub fn filtered(stride: usize, filter: Filter) -> Option<Self> {
+        (stride.is_multiple_of(4) && (4..=256).contains(&stride)).then_some(Self {
+            mode: Mode::Attributes,
+            filter,
+            stride,
+        })
+    }
+
+    /// Indices of triangles.
+    pub fn triangles(stride: usize) -> Option<Self> {
+        matches!(stride, 2 | 4).then_some(Self { mode: Mode::Triangles, filter: Filter::None, stride })
+    }
+
+    fn encode(self, bytes: &[u8]) -> Vec<u8> {
+        match (self.mode, self.stride) {
+            (Mode::Attributes, stride) => attributes::encode(bytes, stride),
+            (_, 2) => {
+                let all: Vec<u32> =
+                    bytes.as_chunks::<2>().0.iter().map(|b| u32::from(u16::from_le_bytes(*b))).collect();
+                indices::encode_triangles(all.as_chunks::<3>().0)
+            }
+            _ => {
+                let all: Vec<u32> = bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
+                indices::encode_triangles(all.as_chunks::<3>().0)
+            }
+        }
+    }
+}
+
+fn exponential<const D: usize>(values: &[[f32; D]], e: i32) -> (Vec<u8>, Vec<[f32; D]>) {
+    let words = || values.as_flattened().iter().map(|x| filters::to_exponential(f64::from(*x), e));
+    let bytes = words().flat_map(i32::to_le_bytes).collect();
+    let read: Vec<f32> = words().map(filters::from_exponential).collect();
+    (bytes, read.as_chunks::<D>().0.to_vec())
+}
+
+fn largest<const D: usize>(values: &[[f32; D]]) -> f64 {
+    values.as_flattened().iter().fold(0.0, |most: f64, x| most.max(f64::from(x.abs())))
+}
+
+fn signed(x: f32) -> i8 {
+    (x.clamp(-1.0, 1.0) * 127.0).round() as i8
+}
+
+impl Builder {
+    /// Whether a small file is written, and whether it is compressed.
+    fn compact(&self) -> Option<bool> {
+        self.compact.as_ref().map(|choice| choice.compressed)
+    }
+
+    /// POSITION, and displacements of morph targets.
+    pub fn positions(&mut self, values: &[[f32; 3]]) -> Index<Accessor> {
+        let step = self.compact.as_ref().and_then(|choice| choice.positions);
+        let Some(e) = step else { return self.floats(values, Purpose::Position) };
+        let (bytes, read) = exponential(values, filters::exponent_for(largest(values), e));
+        let elements = Elements { bytes, size: 12, component: ComponentType::F32, kind: Type::Vec3, normalized: false };
+        self.push_coded(elements, Coding::filtered(12, Filter::Exponential), true, Some(bounds(&read)))
+    }
+
+    /// NORMAL.
+    pub fn normals(&mut self, values: &[[f32; 3]]) -> Index<Accessor> {
+        let Some(compressed) = self.compact() else { return self.floats(values, Purpose::Vertex) };
+        let coded = |&[x, y, z]: &[f32; 3]| match compressed {
+            true => filters::encode_octahedral([x, y, z], 0, NORMAL_BITS),
+            false => [signed(x), signed(y), signed(z), 0],
+        };
+        let bytes = values.iter().flat_map(coded).map(|b| b as u8).collect();
+        self.require("KHR_mesh_quantization");
+        let elements = Elements { bytes, size: 4, component: ComponentType::I8, kind: Type::Vec3, normalized: true };
+        self.push_coded(elements, Coding::filtered(4, Filter::Octahedral), true, None)
+    }
+
+    /// TANGENT.
+    pub fn tangents(&mut self, values: &[[f32; 4]]) -> Index<Accessor> {
+        let Some(compressed) = self.compact() else { return self.floats(values, Purpose::Vertex) };
+        let coded = |&[x, y, z, w]: &[f32; 4]| match compressed {
+            true => filters::encode_octahedral([x, y, z], signed(w), NORMAL_BITS),
+            false => [signed(x), signed(y), signed(z), signed(w)],
+        };
+        let bytes = values.iter().flat_map(coded).map(|b| b as u8).collect();
+        self.require("KHR_mesh_quantization");
+        let elements = Elements { bytes, size: 4, component: ComponentType::I8, kind: Type::Vec4, normalized: true };
+        self.push_coded(elements, Coding::filtered(4, Filter::Octahedral), true, None)
+    }
+
+    /// TEXCOORD.
+    pub fn uvs(&mut self, values: &[[f32; 2]]) -> Index<Accessor> {
+        let inside = || values.as_flattened().iter().all(|x| (0.0..=1.0).contains(x));
+        match self.compact() {
+            Some(true) => {
+                let (bytes, _) = exponential(values, filters::exponent_for(largest(values), UV_EXPONENT));
+                let elements =
+                    Elements { bytes, size: 8, component: ComponentType::F32, kind: Type::Vec2, normalized: false };
+                self.push_coded(elements, Coding::filtered(8, Filter::Exponential), true, None)
+            }
+            Some(false) if inside() => {
+                let shorts = values.as_flattened().iter().map(|x| (x * 65535.0).round() as u16);
+                let bytes = shorts.flat_map(u16::to_le_bytes).collect();
+                let elements =
+                    Elements { bytes, size: 4, component: ComponentType::U16, kind: Type::Vec2, normalized: true };
+                self.push_coded(elements, None, true, None)
+            }
+            _ => self.floats(values, Purpose::Vertex),
+        }
+    }
+
+    /// COLOR.
+    pub fn colors(&mut self, values: &[[f32; 4]]) -> Index<Accessor> {
+        let inside = values.as_flattened().iter().all(|x| (0.0..=1.0).contains(x));
+        if self.compact.is_none() || !inside {
+            return self.floats(values, Purpose::Vertex);
+        }
+        let bytes = values.as_flattened().iter().map(|x| (x * 255.0).round() as u8).collect();
+        let elements = Elements { bytes, size: 4, component: ComponentType::U8, kind: Type::Vec4, normalized: true };
+        self.push_coded(elements, Coding::elements(4), true, None)
+    }
+
+    /// Weights whose sum is one as stored: `one` of rows of whole numbers.
+    fn weights(&mut self, rows: &[[u32; 4]], bits: u32) -> Index<Accessor> {
+        let flat = rows.as_flattened().iter();
+        let (bytes, component) = match bits {
+            8 => (flat.map(|w| *w as u8).collect::<Vec<u8>>(), ComponentType::U8),
+            _ => (flat.flat_map(|w| (*w as u16).to_le_bytes()).collect(), ComponentType::U16),
+        };
+        let size = bits as usize / 2;
+        let elements = Elements { bytes, size, component, kind: Type::Vec4, normalized: true };
+        self.push_coded(elements, Coding::elements(size), true, None)
+    }
+
+    /// Names an extension that readers must know.
+    fn require(&mut self, name: &str) {
+        for list in [&mut self.root.extensions_used, &mut self.root.extensions_required] {
+            if !list.iter().any(|known| known == name) {
+                list.push(name.to_owned());
+            }
+        }
+    }
+
+    /// Compresses all views that have a coding: they are decoded into a second buffer, which is in no file.
+    pub fn compress(&mut self) {
+        let mut bin = Vec::new();
+        let mut decoded = 0u64;
+        for (index, view) in self.root.buffer_views.iter_mut().enumerate() {
+            let start = view.byte_offset.unwrap_or_default().0 as usize;
+            let raw = &self.bin[start..start + view.byte_length.0 as usize];
+            bin.resize(bin.len().next_multiple_of(4), 0);
+            let coding = self.codings.get(index).copied().flatten();
+            let Some((coding, coded)) = coding
+                .map(|coding| (coding, coding.encode(raw)))
+                .filter(|(c, coded)| c.filter != Filter::None || coded.len() < raw.len())
+            else {
+                view.byte_offset = Some(USize64::from(bin.len()));
+                bin.extend_from_slice(raw);
+                continue;
+            };
+            let mut content = json!({
+                "buffer": 0,
+                "byteOffset": bin.len(),
+                "byteLength": coded.len(),
+                "byteStride": coding.stride,
+                "mode": coding.mode.name(),
+                "count": raw.len() / coding.stride,
+            });
+            if coding.filter != Filter::None {
+                content["filter"] = json!(coding.filter.name());
+            }
+            bin.extend_from_slice(&coded);
+            *view = View {
+                buffer: Index::new(1),
+                byte_offset: Some(USize64(decoded)),
+                extensions: Some(Default::default()),
+                ..view.clone()
+            };
+            if let Some(extensions) = &mut view.extensions {
+                extensions.others.insert(EXTENSIONS[0].to_owned(), content);
+            }
+            decoded = (decoded + view.byte_length.0).next_multiple_of(4);
+        }
+        self.bin = bin;
+        if decoded > 0 {
+            self.placeholder = Some(decoded);
+            self.require(EXTENSIONS[0]);
+        }
+    }
+}
+
+/// Accessors of JOINTS_n and WEIGHTS_n. Up to four influences stay in the slot in which the vertex before had them: columns that
+/// change little are short. More fall along the slots, for readers that use the first four.
+pub fn write_influences(
+    builder: &mut Builder,
+    weights: &SparseWeights,
+    bones: usize,
+    vertices: &[SplitVertex],
+    bits: u32,
+) -> Vec<(Index<Accessor>, Index<Accessor>)> {
+    let Some(whole) = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.weights)) else {
+        return Vec::new();
+    };
+    let sets = weights.max_influences().div_ceil(4).max(1);
+    let mut last = [0u16; 8];
+    let mut row = |v: &SplitVertex| {
+        let own = weights.of(v.vertex as usize).map(|(j, _)| j as u16).zip(whole[v.vertex as usize].iter().copied());
+        let pairs: Vec<(u16, u32)> = own.filter(|(_, w)| *w > 0).collect();
+        let placed = if sets == 1 { in_slots(&pairs, &last) } else { in_order(&pairs) };
+        for (last, (joint, weight)) in last.iter_mut().zip(placed) {
+            if weight > 0 {
+                *last = joint;
+            }
+        }
+        placed
+    };
+    let rows: Vec<[(u16, u32); 8]> = vertices.iter().map(&mut row).collect();
+    if let Some(choice) = &mut builder.compact {
+        choice.weights = whole.clone();
+    }
+    (0..sets)
+        .map(|set| {
+            let slots = [4 * set, 4 * set + 1, 4 * set + 2, 4 * set + 3];
+            let joints: Vec<[u16; 4]> = rows.iter().map(|row| slots.map(|k| row[k].0)).collect();
+            let values: Vec<[u32; 4]> = rows.iter().map(|row| slots.map(|k| row[k].1)).collect();
+            let joints = if bones <= 1 << 8 {
+                builder.bytes4(&joints.iter().map(|row| row.map(|j| j as u8)).collect::<Vec<_>>())
+            } else {
+                builder.shorts(&joints)
+            };
+            (joints, builder.weights(&values, bits))
+        })
+        .collect()
+}
+
+fn in_order(pairs: &[(u16, u32)]) -> [(u16, u32); 8] {
+    std::array::from_fn(|k| pairs.get(k).copied().unwrap_or_default())
+}
+
+fn in_slots(pairs: &[(u16, u32)], last: &[u16; 8]) -> [(u16, u32); 8] {
+    let mut placed = [(0, 0); 8];
+    let mut free: Vec<(u16, u32)> = Vec::new();
+    for &(joint, weight) in pairs {
+        match (0..4).find(|&k| last[k] == joint && placed[k].1 == 0) {
+            Some(k) => placed[k] = (joint, weight),
+            None => free.push((joint, weight)),
+        }
+    }
+    let mut empty = (0..4).filter(|&k| placed[k].1 == 0).collect::<Vec<_>>().into_iter();
+    for pair in free {
+        if let Some(k) = empty.next() {
+            placed[k] = pair;
+        }
+    }
+    placed
+}
+
+/// Values of curves, one array for each type.
+#[derive(Default)]
+struct Arrays {
+    /// [types] bytes of the elements so far.
+    bytes: [Vec<u8>; 5],
+}
+
+impl Arrays {
+    /// Type and first byte.
+    fn add(&mut self, values: &Stored) -> (usize, usize) {
+        let (kind, bytes): (usize, Vec<u8>) = match values {
+            Stored::Filtered(q) => (0, q.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect()),
+            Stored::Exponential(v) => (1, v.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect()),
+            Stored::Shorts(q) => (2, q.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect()),
+            Stored::Bytes(q) => (3, q.as_flattened().iter().map(|x| *x as u8).collect()),
+            Stored::Floats(v) => (4, v.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect()),
+        };
+        let start = self.bytes[kind].len();
+        self.bytes[kind].extend(bytes);
+        (kind, start)
+    }
+}
+
+/// Writes the channels of a clip. `node` finds the node of a bone, outer or joint.
+pub fn write_clip(
+    builder: &mut Builder,
+    animation: &mut AnimationBuilder,
+    clip: usize,
+    node: impl Fn(usize, bool) -> Option<Index<Node>>,
+) {
+    let Some(choice) = &builder.compact else { return };
+    let curves: Vec<Curve> = choice.curves.clips.get(clip).cloned().unwrap_or_default();
+    let mut arrays = Arrays::default();
+    let places: Vec<(usize, usize)> = curves.iter().map(|curve| arrays.add(&curve.values)).collect();
+    let codings = [
+        Coding::filtered(8, Filter::Quaternion),
+        Coding::filtered(12, Filter::Exponential),
+        Coding::elements(8),
+        Coding::elements(4),
+        Coding::elements(12),
+    ];
+    let views: Vec<Option<Index<View>>> = (arrays.bytes.iter().zip(codings))
+        .map(|(bytes, coding)| (!bytes.is_empty()).then(|| builder.coded_view(bytes, None, None, coding)))
+        .collect();
+    animation.share_times(builder, curves.iter().map(|curve| curve.keys.as_slice()));
+    for (curve, (kind, start)) in curves.iter().zip(places) {
+        let (Some(view), Some(node)) = (views[kind], node(curve.bone, curve.outer)) else { continue };
+        let (size, component, kind) = match kind {
+            0 | 2 => (8, ComponentType::I16, Type::Vec4),
+            3 => (4, ComponentType::I8, Type::Vec4),
+            _ => (12, ComponentType::F32, Type::Vec3),
+        };
+        let normalized = component != ComponentType::F32;
+        let elements = Elements { bytes: vec![0; size * curve.keys.len()], size, component, kind, normalized };
+        let output = builder.accessor(view, start, &elements, None);
+        let path = match curve.kind {
+            Kind::Translation => Property::Translation,
+            Kind::Rotation => Property::Rotation,
+            Kind::Scale => Property::Scale,
+        };
+        animation.keyed(builder, node, path, &curve.keys, output);
+    }
+}

@@ -25,10 +25,16 @@ use std::time::{Duration, Instant};
 use bonesmith_core::compress::{TwoLayerParams, compress};
 use bonesmith_core::ddm::{DdmMaps, DdmParams, precompute};
 use bonesmith_core::fit::{BoneCount, FitParams, fit};
+use bonesmith_core::model::corrective::BlendShape;
+use bonesmith_core::model::shape_bones::Driver;
 use bonesmith_core::reduce::{ReduceParams, reduce};
+use bonesmith_core::shapes::{self, ShapesParams};
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
-use bonesmith_core::{Model, ModelKind, Rig, Silent};
-use bonesmith_io::{Format, IoError, LoadOptions, list_meshes, load_model, load_rig_normalised, save_model};
+use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelKind, Rig, ShapeBones, Silent};
+use bonesmith_io::{
+    Compact, Format, IoError, LoadOptions, list_meshes, load_model, load_rig_normalised, save_compact, save_model,
+};
+use glam::Vec3;
 
 use common::mutate::{any_bytes, mutate};
 use common::random::Random;
@@ -138,6 +144,25 @@ fn whole_path(path: &Path, folder: &Path) -> (bool, usize) {
     (true, held)
 }
 
+/// A rig with one blend shape.
+fn corrective() -> CorrectiveRig {
+    let rig = common::rig();
+    let offsets = (0..rig.vertex_count()).map(|i| Vec3::splat(i as f32 * 0.01)).collect();
+    let weights = rig.clips.iter().map(|clip| (0..clip.frame_count()).map(|t| t as f32 / 8.0).collect()).collect();
+    CorrectiveRig { rig, shapes: vec![BlendShape { name: "smile".into(), offsets, weights }] }
+}
+
+/// Bones that two shapes drive, and a third one that follows from them.
+fn face() -> ShapeBones {
+    let posed = posed_rig(4, &PosedRigParams { bones: 3, frames: 3, detail: 1, ..PosedRigParams::default() });
+    let sequence = MeshSequence::try_from(posed.sequence).unwrap();
+    let names = ["left", "right", "both"].map(str::to_owned);
+    let params = ShapesParams { bones: 3, influences: 2, ..ShapesParams::default() };
+    let mut face = shapes::fit(&sequence, &names, &params, &mut Silent).unwrap().model;
+    face.shapes[2].driver = Driver::Product { of: vec![0, 1] };
+    face
+}
+
 /// One of each kind of model in every format that holds it, and the formats that we only read.
 fn corpus(folder: &Path) -> Vec<PathBuf> {
     let posed = posed_rig(2, &PosedRigParams { bones: 5, influences: 5, frames: 4, detail: 1, ..Default::default() });
@@ -145,8 +170,11 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
     let bones = bar(1, &BarParams { bones: 3, rings: 4, ..BarParams::default() });
     let ddm = precompute(&bones, &DdmParams::default(), &DdmMaps::default(), &mut Silent).unwrap();
     let sequence = common::sequence(3);
-    let models: [(&str, Model, Vec<Format>); 4] = [
+    let models: [(&str, Model, Vec<Format>); 7] = [
         ("rig", Model::Rig(common::rig()), Format::writing(ModelKind::Rig)),
+        ("scene", Model::Rig(common::scene()), Format::writing(ModelKind::Rig)),
+        ("corrective", Model::Corrective(corrective()), Format::writing(ModelKind::Corrective)),
+        ("face", Model::ShapeBones(face()), Format::writing(ModelKind::ShapeBones)),
         ("sequence", Model::Sequence(sequence.clone()), Format::writing(ModelKind::Sequence)),
         ("two_layer", Model::TwoLayer(two_layers), Format::writing(ModelKind::TwoLayer)),
         ("ddm", Model::Ddm(ddm), Format::writing(ModelKind::Ddm)),
@@ -158,6 +186,9 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
             save_model(model, files.last().unwrap()).unwrap();
         }
     }
+    // Quantised and compressed buffers.
+    files.push(folder.join("small.glb"));
+    save_compact(&posed.rig, files.last().unwrap(), &Compact { rms: 1e-3, compressed: true }).unwrap();
     let (mut obj, mut pc2) = (String::from("mtllib a.mtl\no thing\n"), b"POINTCACHE2\0\x01\0\0\0".to_vec());
     let mut ply = String::from("ply\nformat ascii 1.0\nelement vertex 8\nproperty float x\nproperty float y\n");
     ply += "property float z\nelement face 2\nproperty list uchar int vertex_indices\nend_header\n";

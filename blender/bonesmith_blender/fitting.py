@@ -62,6 +62,8 @@ class BONESMITH_OT_fit(JobOperator, bpy.types.Operator):
         frames = frames_of(scene)
         if not frames:
             raise Refused("the frame range is empty")
+        if settings.skeleton and settings.goal == "ERROR":
+            raise Refused("a skeleton has no target error: choose Automatic, or a number of bones, which is then the maximum")
         rest = rest_index(settings, frames)
         options = settings.fit_options()
         rate = scene.render.fps / scene.render.fps_base / settings.frame_step

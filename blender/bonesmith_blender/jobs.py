@@ -53,6 +53,24 @@ class Control:
         return not self.cancel.is_set()
 
 
+def to_the_end(work):
+    """A generator: all of another one, which a cancel does not interrupt: objects of the scene are changed completely or not at all."""
+    result = None
+    try:
+        step = next(work)
+        while True:
+            try:
+                yield step
+            except Cancelled:
+                pass
+            step = next(work)
+    except StopIteration as end:
+        result = end.value
+    finally:
+        work.close()
+    return result
+
+
 def in_worker(control, stage, function, *arguments, **options):
     """A generator: runs a function in a thread and returns its result. Exceptions of the function are raised here."""
     outcome = {}

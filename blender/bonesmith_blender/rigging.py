@@ -9,7 +9,7 @@ import bpy
 from mathutils import Matrix
 
 from . import building, fitting, reading, rigs, words
-from .jobs import Refused, in_worker
+from .jobs import Refused, in_worker, to_the_end
 from .running import JobOperator
 from .settings import frames_of, threads
 
@@ -84,14 +84,16 @@ class BONESMITH_OT_refit(RigOperator, bpy.types.Operator):
         settings = context.scene.bonesmith
         objects, targets = rig_and_targets(context)
         name = objects[0].name
+        if settings.solve != "weights" and rigs.armature_of(objects[0]) is not None:
+            rigs.check_constraints(rigs.armature_of(objects[0]))
         existing, rig = yield from self.existing(context, control, objects, targets)
         solved, metrics, notes = yield from self.solved(
             control, context, bonesmith.refit, rig, existing.recording.positions, solve=settings.solve, influences=settings.influences, align="off", keep_normals=True
         )
         if settings.solve != "weights":
-            yield from rigs.write_motion(context, control, existing, solved)
+            yield from to_the_end(rigs.write_motion(context, control, existing, solved))
         if settings.solve != "motion":
-            yield from rigs.write_weights(existing, solved, keep_loose=False)
+            yield from to_the_end(rigs.write_weights(existing, solved, keep_loose=False))
         note(existing, metrics)
         building.activate(context, bpy.data.objects[name])
         return line(name, metrics, notes)
@@ -121,7 +123,7 @@ class BONESMITH_OT_helpers(RigOperator, bpy.types.Operator):
             align="off",
             keep_normals=True,
         )
-        yield from rigs.write_helpers(context, control, existing, solved, metrics)
+        yield from to_the_end(rigs.write_helpers(context, control, existing, solved, metrics))
         note(existing, metrics)
         building.activate(context, bpy.data.objects[name])
         return line(f"{name}, {solved.bone_count - rig.bone_count} bones more", metrics, notes)
@@ -145,7 +147,7 @@ class BONESMITH_OT_reduce(RigOperator, bpy.types.Operator):
         if before <= settings.reduce_to:
             return f"{name}: no vertex has more than {before} influences"
         solved, metrics, notes = yield from self.solved(control, context, bonesmith.reduce, rig, influences=settings.reduce_to)
-        yield from rigs.write_weights(existing, solved, keep_loose=True)
+        yield from to_the_end(rigs.write_weights(existing, solved, keep_loose=True))
         return line(f"{name}, {settings.reduce_to} influences instead of {before}", metrics, notes)
 
 

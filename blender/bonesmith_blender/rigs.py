@@ -171,12 +171,16 @@ def write_weights(existing, rig, keep_loose):
         yield from building.set_weights(thing, names, indices[first:last], weights[first:last])
 
 
-def write_motion(context, control, existing, rig):
-    """A generator: the rig's motion as a new action of the armature. The old action stays in the file."""
-    armature = bpy.data.objects[existing.armature]
+def check_constraints(armature):
+    """Refuses constraints, which would move bones away from motion that is fitted."""
     for bone in armature.pose.bones:
         if any(not constraint.mute for constraint in bone.constraints):
             raise Refused(f"the bone {bone.name} of {armature.name} has constraints, which would move it away from the fit: bake or mute them first")
+
+
+def write_motion(context, control, existing, rig):
+    """A generator: the rig's motion as a new action of the armature. The old action stays in the file."""
+    armature = bpy.data.objects[existing.armature]
     transforms = existing.transforms.copy()
     transforms[:, existing.deform] = rig.bones[:, : len(existing.deform)]
     basis = matrices.bases(transforms, existing.rests, existing.parents)

@@ -150,8 +150,9 @@ class Settings(bpy.types.PropertyGroup):
 
     def fit_options(self):
         """Options of the library's `fit`."""
+        limit = ENGINES[self.engine]
         options = {
-            "influences": self.influences,
+            "influences": self.influences if limit is None else min(self.influences, limit),
             "bone_kind": self.bone_kind,
             "smooth": self.smooth,
             "prune": self.prune,
@@ -162,7 +163,7 @@ class Settings(bpy.types.PropertyGroup):
             "effort": self.effort,
             "seed": self.seed,
         }
-        if self.goal == "COUNT" or (self.skeleton and self.goal != "AUTO"):
+        if self.goal == "COUNT":
             options["bones"] = self.bones
         elif self.goal == "ERROR":
             options["target_error"] = f"{self.target_error!r}u"

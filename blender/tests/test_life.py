@@ -42,11 +42,11 @@ def test_undo_and_redo():
     return check([face], harness.play([face], range(1, 25)), armature)
 
 
-def start(operator):
-    """The job of an operator, not yet begun, in the present context."""
+def start(operator, thing=SimpleNamespace()):
+    """The job of an operator, not yet begun, in the present context. `thing`: what its methods are called on."""
     jobs = harness.module("jobs")
     control = jobs.Control()
-    return jobs.Job(operator.bl_label, operator.work(SimpleNamespace(), bpy.context, control), control)
+    return jobs.Job(operator.bl_label, operator.work(thing, bpy.context, control), control)
 
 
 def test_cancel_leaves_nothing():
@@ -72,6 +72,25 @@ def test_cancel_leaves_nothing():
         assert bpy.context.scene.frame_current == 1 and not objects[0].hide_get()
         assert bpy.context.view_layer.objects.active == objects[0] and objects[0].select_get()
     return "cancelled while " + ", ".join(stages)
+
+
+def test_cancel_while_an_object_is_changed():
+    """Weights of an object are replaced completely or not at all."""
+    rigging = harness.module("rigging")
+    _, tube, _ = scenes.arm()
+    harness.settings(reduce_to=2)
+    harness.select(tube)
+    job = start(rigging.BONESMITH_OT_reduce, rigging.RigOperator())
+    seen = False
+    while not job.step(0.0):
+        job.pause()
+        if job.progress.stage == "weights":
+            seen = True
+            job.cancel()
+    assert seen and job.state == "done", (seen, job.state, job.problem)
+    sums = [sum(group.weight for group in vertex.groups) for vertex in tube.data.vertices]
+    assert min(sums) > 0.99, min(sums)
+    return f"all {len(sums)} vertices have their weights"
 
 
 def test_running_again():

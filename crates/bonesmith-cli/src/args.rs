@@ -316,7 +316,7 @@ pub struct EvalArgs {
     /// The animation, as for `fit`
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// Which of the rig's animations [default: its first]
+    /// Which of the rig's animations [default: those of the same names and lengths, else the first that is as long, else all]
     #[arg(long, value_name = "NAME")]
     pub clip: Option<String>,
     /// Pose the rig on the GPU (feature `gpu`)

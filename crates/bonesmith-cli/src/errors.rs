@@ -145,7 +145,7 @@ fn hint_of(error: &Error) -> Option<String> {
         }
         Error::Io(IoError::Weights { .. }) => "--normalise sets negative weights to 0 and scales each vertex to 1",
         Error::Metrics { source: MetricsError::FrameCount { .. }, .. } => {
-            "--frames picks the frames of the animation, --fps the rate it is baked at, --clip the rig's animation"
+            "--frames and --fps choose the frames of the animation, --clips its clips; --clip (eval, view) the rig's clip"
         }
         Error::Report { source: ReportError::TooLarge { needed, .. }, .. } => {
             return Some(format!("--report-max-mb {} is enough for one frame", (*needed as f64 / 1e6).ceil()));
@@ -168,12 +168,15 @@ fn of_sequence(error: &SequenceError) -> Option<String> {
 
 fn of_pick(pick: &PickError) -> Option<String> {
     /// Names that a hint lists at most.
-    const SHOWN: usize = 12;
+    const SHOWN: usize = 60;
     match pick {
         PickError::Clip { available, .. } => Some(format!("it has: {}", available.join(", "))),
         PickError::Bone { available, .. } => {
             let shown = available.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-            let more = if available.len() > SHOWN { ", ... (`bonesmith info` lists all)" } else { "" };
+            let more = match available.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+                Some(more) => format!(" and {more} more"),
+                None => String::new(),
+            };
             Some(format!("the rig has: {shown}{more}"))
         }
         PickError::NoColours { .. } => {

@@ -322,7 +322,7 @@ pub fn plain_errors(args: &SolverArgs, with: &str) -> Result<(), Usage> {
         SolverArgs { area: true, .. } => "--area",
         _ => return Ok(()),
     };
-    Err(Usage::new(format!("{option} weighs the errors of a fit with loose bones: it means nothing with {with}")))
+    Err(Usage::new(format!("{option} weighs the errors of a fit with free bones: it means nothing with {with}")))
 }
 
 /// What the file of a fit holds.
@@ -452,7 +452,7 @@ pub fn compressed_shape(shape: Option<ShapeArg>, output: &Path) -> Shape {
     shape.map_or(if own { Shape::Runtime } else { Shape::Baked }, Shape::from)
 }
 
-/// What the skeleton should be like; `None` for loose bones.
+/// What the skeleton should be like; `None` for free bones.
 pub fn skeleton(args: &SkeletonArgs, fit: &FitParams) -> anyhow::Result<Option<SkeletonParams>> {
     if !args.skeleton {
         return Ok(None);

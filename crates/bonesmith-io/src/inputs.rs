@@ -59,9 +59,12 @@ fn meshes(mut found: Vec<(PathBuf, Format)>, folder: Option<String>) -> Result<S
     let format = found[0].1;
     if let Some((path, other)) = found.iter().find(|(_, other)| *other != format || !is_mesh(*other)) {
         let (first, name, other) = (found[0].0.display(), format.name(), other.name());
+        let beside = match path == &found[0].0 {
+            true => "cannot be one of several files of an animation".to_owned(),
+            false => format!("is not of the same kind as {first}, which is {name}"),
+        };
         let what = format!(
-            "is {other}, while {first} is {name}: one sequence is one file, or OBJ files only, or PLY files only, \
-             or a point cache and one mesh"
+            "is {other} and {beside}: an animation is one file, OBJ files, PLY files, or a point cache and its mesh"
         );
         return Err(IoError::unsupported(path, what));
     }

@@ -134,10 +134,11 @@ impl Handle {
         Ok(Some(metrics))
     }
 
-    /// The animation that it is measured against, if it is kept and has not changed.
-    pub fn original(&self) -> Option<MeshSequence> {
-        let reference = self.against.lock().unwrap_or_else(PoisonError::into_inner).reference.clone()?;
-        reference.sum.is_none_or(|sum| sum == checksum(&reference.sequence)).then_some(reference.sequence)
+    /// The animation that it is measured against and the clips that show it, if it is kept and has not changed.
+    pub fn original(&self) -> Option<(MeshSequence, Vec<usize>)> {
+        let Reference { sequence, clips, sum } =
+            self.against.lock().unwrap_or_else(PoisonError::into_inner).reference.clone()?;
+        sum.is_none_or(|sum| sum == checksum(&sequence)).then_some((sequence, clips))
     }
 
     /// Drops the animation that it is measured against.

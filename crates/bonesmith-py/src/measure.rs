@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bonesmith::core::metrics::{self as figures, Metrics};
-use bonesmith::{Compared, comparison_scene, find_clip, fitting_clip, model_scene, write_report};
+use bonesmith::{Compared, comparison_scene, measured_clips, model_scene, write_report};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -48,11 +48,8 @@ pub fn evaluate<'py>(
     let sequence = animation.animation(py)?;
     let view = model.view();
     let found = run(py, &how, |_| {
-        let clip = match clip {
-            Some(_) => find_clip(view, clip)?,
-            None => fitting_clip(view, &sequence)?,
-        };
-        Ok(figures::evaluate(view, clip, &sequence)?)
+        let clips = measured_clips(view, clip, &sequence)?;
+        Ok(figures::evaluate_clips(view, &clips, &sequence)?)
     })?;
     to_dict(py, &found)
 }
@@ -93,24 +90,22 @@ fn rendered<T: Send>(
     against: Option<&Handle>,
     make: impl FnOnce(&bonesmith::report::Scene<'_>) -> Result<T, bonesmith::Error> + Send,
 ) -> PyResult<T> {
-    let (original, measured) = match against {
-        Some(against) => (Some(against.animation(py)?), None),
-        None => {
-            let original = model.original();
-            (original, model.measured(py)?)
-        }
+    let (given, made_from, measured) = match against {
+        Some(against) => (Some(against.animation(py)?), None, None),
+        None => (None, model.original(), model.measured(py)?),
     };
     let (view, name) = (model.view(), PathBuf::from(model.view().name()));
     let how = How::default();
     run(py, &how, |_| {
-        let clip = original.as_ref().map(|sequence| fitting_clip(view, sequence)).transpose()?;
-        let own = match (&measured, &original, clip) {
-            (None, Some(sequence), Some(clip)) => Some(figures::evaluate(view, clip, sequence)?),
-            _ => None,
-        };
+        if let Some(sequence) = &given {
+            let clips = measured_clips(view, None, sequence)?;
+            let own = figures::evaluate_clips(view, &clips, sequence)?;
+            return make(&model_scene(&name, view, Some(clips), Some(&own), Some(sequence)));
+        }
+        let (original, clips) = made_from.map_or((None, None), |(original, clips)| (Some(original), Some(clips)));
         // Figures are those of the frames that are shown.
-        let shown = own.as_ref().or(measured.as_deref().filter(|_| original.is_some()));
-        make(&model_scene(&name, view, clip, shown, original.as_ref()))
+        let shown = measured.as_deref().filter(|_| original.is_some());
+        make(&model_scene(&name, view, clips, shown, original.as_ref()))
     })
 }
 

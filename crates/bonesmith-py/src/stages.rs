@@ -74,12 +74,19 @@ pub fn shapes(
 
 /// Clips of one mesh, as the library takes them.
 fn clips(py: Python<'_>, animations: &[PyRef<'_, Handle>]) -> PyResult<Vec<ClipInput>> {
-    let clip = |handle: &PyRef<'_, Handle>| {
+    let mut clips = Vec::new();
+    for handle in animations {
         let sequence = handle.animation(py)?;
         let own_rest = sequence.rest() != sequence.frame(0);
-        Ok(ClipInput { label: sequence.name().to_owned(), sequence, own_rest })
-    };
-    animations.iter().map(clip).collect()
+        let several = sequence.clips().len() > 1;
+        let parts = if several { sequence.into_clips() } else { vec![sequence.without_clips()] };
+        clips.extend(parts.into_iter().map(|part| ClipInput {
+            label: part.name().to_owned(),
+            sequence: part,
+            own_rest,
+        }));
+    }
+    Ok(clips)
 }
 
 /// The first rig of a refit, to be measured against its clips.
@@ -90,7 +97,9 @@ fn refitted(py: Python<'_>, animations: &[PyRef<'_, Handle>], command: &str, fit
     let spans = (0..body.spans.len()).collect();
     let shared = animations.iter().find(|handle| handle.is_shared());
     let reference = shared.unwrap_or(&animations[0]).reference(&body.sequence, spans);
-    errors::warn(py, &fit.warnings, 1)?;
+    let found: Vec<Warning> =
+        fit.warnings.into_iter().chain(fit.info.warnings.into_iter().map(Warning::from)).collect();
+    errors::warn(py, &found, 1)?;
     Ok(Handle::made(rig, Some(reference), record))
 }
 
@@ -104,15 +113,13 @@ pub fn fit_clips(
 ) -> PyResult<Handle> {
     let values = values(py, FIT, given)?;
     let options = FitOptions::from_values(&values).map_err(|error| errors::raise(py, error))?;
-    let one = ["skeleton", "eigenskin", "importance", "norm", "area", "target_error"];
+    let one = ["skeleton", "eigenskin", "importance", "norm", "area"];
     if let Some(name) = one.iter().find(|name| values.is_given(name)) {
         let what = format!("{name} is an option of a fit of one animation, not of several clips");
         return Err(errors::raise(py, Error::Unsupported(what)));
     }
     let subject = SubjectInput::new(clips(py, &animations)?);
-    let fit = run(py, &how, |observer| {
-        bonesmith::refit::fit_clips(vec![subject], &options.params, observer)?.with_motion(&options.motion)
-    })?;
+    let fit = run(py, &how, |observer| bonesmith::refit::fit_clips(vec![subject], &options, observer))?;
     refitted(py, &animations, "fit", fit)
 }
 
@@ -156,9 +163,10 @@ fn simplified(py: Python<'_>, made: Simplified, source: &SourceRig, examples: Op
         "seconds": prepare + work,
     });
     record["details"] = made.record.details.to_json();
+    let clips = || source.clips().collect();
     let reference = made.reference(source).map(|sequence| match examples {
-        Some(examples) => examples.reference(sequence, vec![0]),
-        None => Handle::of_animation(sequence.clone(), false).reference(sequence, vec![0]),
+        Some(examples) => examples.reference(sequence, clips()),
+        None => Handle::of_animation(sequence.clone(), false).reference(sequence, clips()),
     });
     errors::warn(py, &made.warnings, 1)?;
     Ok(Handle::made(made.model, reference, record))

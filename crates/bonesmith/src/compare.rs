@@ -10,7 +10,7 @@ use bonesmith_report::{Column, Done, Scene, StorageRow, Subject, Table, Timing};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::input::fitting_clip;
+use crate::input::measured_clips;
 use crate::summary::add_measures;
 use crate::text::{bytes, count, figure, file_name};
 
@@ -45,8 +45,8 @@ pub struct Compared {
     pub path: PathBuf,
     /// The model.
     pub model: Model,
-    /// The clip that was measured.
-    pub clip: usize,
+    /// The clips that were measured, one after the other.
+    pub clips: Vec<usize>,
     /// Against the animation.
     pub metrics: Metrics,
     /// Seconds that measuring took.
@@ -54,13 +54,13 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Measures the clip of a model that has as many frames as the animation, else its first.
+    /// Measures the clips of a model that the animation shows ([`measured_clips`]).
     pub fn new(path: PathBuf, model: Model, sequence: &MeshSequence) -> Result<Self, Error> {
         let started = Instant::now();
-        let clip = fitting_clip(&model, sequence)?;
-        let metrics = metrics::evaluate(&model, clip, sequence);
+        let clips = measured_clips(&model, None, sequence)?;
+        let metrics = metrics::evaluate_clips(&model, &clips, sequence);
         let metrics = metrics.map_err(|source| Error::Metrics { file: path.clone(), source })?;
-        Ok(Self { path, model, clip, metrics, secs: started.elapsed().as_secs_f64() })
+        Ok(Self { path, model, clips, metrics, secs: started.elapsed().as_secs_f64() })
     }
 
     fn bones(&self) -> Option<usize> {
@@ -120,10 +120,13 @@ impl Compared {
     fn to_json(&self) -> Value {
         let (metrics, model) = (&self.metrics, self.model.view());
         let (frame, vertex) = metrics.max_error_at;
+        let name = |&at: &usize| model.rig().map(|rig| &rig.clips[at].name);
+        let names: Vec<&String> = self.clips.iter().filter_map(name).collect();
         let mut value = json!({
             "file": self.path.to_string_lossy(),
             "kind": model.kind().id(),
-            "clip": model.rig().map(|rig| &rig.clips[self.clip].name),
+            "clip": names.first(),
+            "clips": names,
             "bones": self.bones(),
             "influences": model.max_influences(),
             "e_rms": metrics.e_rms,
@@ -157,7 +160,7 @@ pub fn comparison_json(models: &[Compared], sequence: &MeshSequence) -> Value {
 /// All models as a report.
 pub fn comparison_scene<'a>(models: &'a [Compared], sequence: &'a MeshSequence) -> Scene<'a> {
     let subject = |entry: &'a Compared| {
-        let mut subject = Subject::new(file_name(&entry.path), &entry.model, vec![entry.clip]);
+        let mut subject = Subject::new(file_name(&entry.path), &entry.model, entry.clips.clone());
         subject.metrics = Some(&entry.metrics);
         subject.storage.push(StorageRow::new(format!("file {}", file_name(&entry.path)), file_bytes(&entry.path)));
         subject.timings.push(Timing { stage: "evaluate".to_owned(), secs: entry.secs });

@@ -250,7 +250,8 @@ impl Fit {
         if self.model.view().rig().is_some() {
             summary.bone_kind = self.options.params.bone_kind;
         }
-        summary.warnings = self.warnings(&summary);
+        let goal = self.model.view().rig().map(|_| self.options.params.bones);
+        summary.warnings = warnings_of_file(&self.info, goal, summary.e_rms().unwrap_or(0.0), summary.bones);
         summary.warnings.extend(self.moved.warnings.iter().cloned());
         summary.motion = self.moved.measured(&saved.model);
         summary.warnings.extend(saved.warnings.iter().cloned());
@@ -265,25 +266,22 @@ impl Fit {
         summary.set_output(saved);
         Ok(summary)
     }
+}
 
-    /// The fit judges its own float64 numbers; what counts is the file.
-    fn warnings(&self, summary: &Summary) -> Vec<Warning> {
-        use bonesmith_core::fit::Warning as Fit;
-        let (reached, bones) = (summary.e_rms().unwrap_or(0.0), summary.bones);
-        let mut warnings = self.info.warnings.clone();
-        for warning in &mut warnings {
-            if let Fit::AutoMissed { reached: of_file, .. } = warning {
-                *of_file = reached;
-            }
+/// Warnings of a fit. It judges its own float64 numbers; what counts is the file, with an E_RMS of `reached`.
+pub(crate) fn warnings_of_file(info: &FitInfo, goal: Option<BoneCount>, reached: f64, bones: usize) -> Vec<Warning> {
+    use bonesmith_core::fit::Warning as Fit;
+    let mut warnings = info.warnings.clone();
+    for warning in &mut warnings {
+        if let Fit::AutoMissed { reached: of_file, .. } = warning {
+            *of_file = reached;
         }
-        if let BoneCount::TargetError(target) = self.options.params.bones
-            && self.model.view().rig().is_some()
-        {
-            warnings.retain(|warning| !matches!(warning, Fit::TargetMissed { .. }));
-            if reached > target * (1.0 + TARGET_SLACK) {
-                warnings.push(Fit::TargetMissed { target, reached, bones });
-            }
-        }
-        warnings.into_iter().map(Warning::from).collect()
     }
+    if let Some(BoneCount::TargetError(target)) = goal {
+        warnings.retain(|warning| !matches!(warning, Fit::TargetMissed { .. }));
+        if reached > target * (1.0 + TARGET_SLACK) {
+            warnings.push(Fit::TargetMissed { target, reached, bones });
+        }
+    }
+    warnings.into_iter().map(Warning::from).collect()
 }

@@ -344,28 +344,32 @@ pub fn find_clip<'a>(model: impl Into<ModelRef<'a>>, name: Option<&str>) -> Resu
     }
 }
 
-/// The clips to measure an animation with: the one of this name, else all where the animation has as many frames as all of them
-/// together, else the first.
+/// The clips of a model whose frames are those of an animation, one clip after the other: the one of this name; else those with the
+/// names and lengths of the animation's clips; else the first that is as long as the animation; else all, where they are together;
+/// else the first.
 pub fn measured_clips<'a>(
     model: impl Into<ModelRef<'a>>,
     name: Option<&str>,
     sequence: &MeshSequence,
 ) -> Result<Vec<usize>, Error> {
     let model = model.into();
-    let lengths: Vec<usize> = model.clips().iter().map(|clip| clip.frame_count()).collect();
-    let all = lengths.iter().sum::<usize>() == sequence.frame_count();
-    let first = lengths.first() == Some(&sequence.frame_count());
-    match name {
-        None if all && !first => Ok((0..lengths.len()).collect()),
-        name => Ok(vec![find_clip(model, name)?]),
+    if name.is_some() {
+        return Ok(vec![find_clip(model, name)?]);
     }
-}
-
-/// The first clip with as many frames as the animation, else the first.
-pub fn fitting_clip<'a>(model: impl Into<ModelRef<'a>>, sequence: &MeshSequence) -> Result<usize, Error> {
-    let model = model.into();
-    let found = model.clips().iter().position(|clip| clip.frame_count() == sequence.frame_count());
-    found.map_or_else(|| find_clip(model, None), Ok)
+    let (clips, frames) = (model.clips(), sequence.frame_count());
+    let same =
+        |span: &Span| clips.iter().position(|clip| clip.name == span.name && clip.frame_count() == span.frames.len());
+    let named: Option<Vec<usize>> = sequence.clips().iter().map(same).collect();
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return Ok(named);
+    }
+    if let Some(as_long) = clips.iter().position(|clip| clip.frame_count() == frames) {
+        return Ok(vec![as_long]);
+    }
+    match clips.iter().map(|clip| clip.frame_count()).sum::<usize>() == frames {
+        true => Ok((0..clips.len()).collect()),
+        false => Ok(vec![find_clip(model, None)?]),
+    }
 }
 
 #[cfg(test)]

@@ -95,7 +95,10 @@ pub fn save_as<'a>(
     };
     let mut done = Noted::collect(write)?;
     // One skin that holds all is read back as it is.
-    let same = |order: &Vec<u32>| layout != Layout::Nodes && order.len() == rig.vertex_count();
+    let same = |order: &Vec<u32>| {
+        let rising = order.iter().enumerate().all(|(i, &vertex)| i == vertex as usize);
+        layout != Layout::Nodes && rising && order.len() == rig.vertex_count()
+    };
     done.value = done.value.filter(|order| !same(order));
     done.warnings.extend(influence_warning(rig, path));
     Ok(done)

@@ -189,15 +189,19 @@ pub fn frames_scene<'a>(command: &str, saved: &'a Saved, rig: &'a Rig, text: Str
     }
 }
 
-/// The report of a model alone: one clip, or all it has; with figures where there are any.
+/// The report of a model alone: some clips, or all it has; with figures where there are any.
 pub fn model_scene<'a>(
     path: &Path,
     model: ModelRef<'a>,
-    clip: Option<usize>,
+    clips: Option<Vec<usize>>,
     metrics: Option<&'a Metrics>,
     sequence: Option<&'a MeshSequence>,
 ) -> Scene<'a> {
-    let clips = clip.map_or_else(|| (0..model.clips().len()).collect(), |clip| vec![clip]);
+    let all = model.clips();
+    let clips = clips.unwrap_or_else(|| (0..all.len()).collect());
+    let spans = clips.iter().map(|&at| ClipSpan { name: all[at].name.to_owned(), count: all[at].frame_count() });
+    // One clip is the whole animation.
+    let spans = if clips.len() > 1 && sequence.is_some() { spans.collect() } else { Vec::new() };
     let name = file_name(path);
     let mut subject = Subject { metrics, ..Subject::new(name.clone(), model, clips) };
     if path.is_file() {
@@ -211,6 +215,7 @@ pub fn model_scene<'a>(
         command: "view".to_owned(),
         original: sequence,
         subjects: vec![subject],
+        clips: spans,
         done: Done {
             text: format!("{} is {what} of {vertices} vertices{measured}.", file_name(path)),
             params: params(&stored),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use bonesmith_core::fit::{self, Sweep, SweepPoint};
+use bonesmith_core::fit::{self, Method, Sweep, SweepPoint};
 use bonesmith_core::{MeshSequence, Observer};
 
 use crate::error::Error;
@@ -27,6 +27,11 @@ pub fn sweep(
     observer: &mut dyn Observer,
 ) -> Result<Swept, Error> {
     options.validate()?;
+    let method = options.params.method;
+    if method != Method::Bonesmith || options.skeleton.is_some() || options.eigenskin.is_some() {
+        let what = "a sweep is of free bones by the method bonesmith, without a skeleton or corrective shapes";
+        return Err(Error::unsupported(what));
+    }
     let sweep = fit::sweep(sequence, &options.weighed(sequence)?, counts, observer)?;
     Ok(Swept { name: sequence.name().to_owned(), sweep })
 }
@@ -35,7 +40,7 @@ pub fn sweep(
 const PLOT: (f64, f64, f64) = (720.0, 380.0, 56.0);
 
 impl Swept {
-    /// The point beyond which bones buy less.
+    /// The knee of the curve: after it each bone lowers the error less.
     pub fn knee(&self) -> Option<&SweepPoint> {
         self.sweep.knee.map(|at| &self.sweep.points[at])
     }
@@ -54,7 +59,10 @@ impl Swept {
     pub fn page(&self) -> String {
         let title = format!("Bones of {}", escaped(&self.name));
         let advice = self.knee().map_or_else(String::new, |knee| {
-            format!("<p>Beyond {} bones (E_RMS {}) more bones buy less.</p>", knee.bones, figure(knee.e_rms))
+            let (bones, e_rms) = (knee.bones, figure(knee.e_rms));
+            format!(
+                "<p>Knee of the curve: {bones} bones (E_RMS {e_rms}). After it each bone lowers the error less.</p>"
+            )
         });
         let row = |(at, point): (usize, &SweepPoint)| {
             let class = if self.sweep.knee == Some(at) { " class=\"knee\"" } else { "" };

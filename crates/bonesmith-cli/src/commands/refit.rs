@@ -37,7 +37,7 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.check_outputs()?;
     let mut fit = match &rig {
         Some(rig) => bonesmith::refit::refit(rig, subjects, &plan.refit, session)?,
-        None => fit_clips(subjects, &plan.fit, session)?.with_motion(&plan.motion)?,
+        None => fit_clips(subjects, &plan.fit, session)?,
     };
     for (rig, output) in fit.rigs.iter_mut().zip(&outputs) {
         let mut model = Model::from(rig.clone());

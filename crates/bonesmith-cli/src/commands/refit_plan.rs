@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 
 use bonesmith::core::refit::{RefitParams, Solve};
 use bonesmith::io::Needs;
-use bonesmith::refit::{Align, RefitOptions};
+use bonesmith::refit::{Align, MAX_FRAME_OFFSET, RefitOptions};
 use bonesmith::targets::Target;
-use bonesmith::{
-    BoneCount, BoneKind, CompactOptions, Error, FitParams, Input, Layout, Method, ModelKind, MotionOptions,
-};
+use bonesmith::{BoneCount, BoneKind, CompactOptions, Error, FitOptions, FitParams, Input, Layout, Method, ModelKind};
 
 use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
 use crate::errors::Usage;
@@ -25,12 +23,10 @@ pub struct Plan {
     pub output: PathBuf,
     pub compact: Option<CompactOptions>,
     pub report: Option<ReportTarget>,
-    /// Parameters without a rig.
-    pub fit: FitParams,
+    /// Options without a rig.
+    pub fit: FitOptions,
     /// Options with one.
     pub refit: RefitOptions,
-    /// What is done to the clips.
-    pub motion: MotionOptions,
     /// The engine that the files are for.
     pub engine: Option<&'static Target>,
 }
@@ -55,10 +51,10 @@ impl Plan {
             parts: _,
         } = args;
         let engine = settings::engine(&target, &output, &mut solver)?;
-        let fit = settings::solver(&solver)?;
-        let mut refit = refit_options(&solver, &rig, &fit)?;
-        let motion = settings::motion(&motion)?;
-        refit.motion = motion.clone();
+        let mut fit = settings::fit_options(&solver)?;
+        let mut refit = refit_options(&solver, &rig, &fit.params)?;
+        fit.motion = settings::motion(&motion)?;
+        refit.motion = fit.motion.clone();
         let clips: Vec<PathBuf> =
             inputs.iter().chain(rig.subject.iter().flat_map(|s| s.clips.iter().chain([&s.rest]))).cloned().collect();
         let input = settings::input(clips, input)?;
@@ -67,13 +63,13 @@ impl Plan {
             let message = "--rest has no meaning with --rig: the rest pose is the rig's, that of subjects their own";
             return Err(Usage::new(message).into());
         }
-        let influences = if given.is_some() { refit.params.influences } else { fit.influences };
+        let influences = if given.is_some() { refit.params.influences } else { fit.params.influences };
         let output = settings::output(output, Needs::of(ModelKind::Rig).influences(influences))?;
         let compact = settings::compact(compact, Layout::Skin, &output)?;
         let json = settings::json(json)?;
         let report = settings::report(&report)?;
         let subjects = rig.subject;
-        let plan = Self { rig: given, inputs, subjects, input, output, compact, report, fit, refit, motion, engine };
+        let plan = Self { rig: given, inputs, subjects, input, output, compact, report, fit, refit, engine };
         plan.check_subjects()?;
         plan.outputs().iter().try_for_each(|(output, _)| settings::writable(output))?;
         Ok((plan, json))
@@ -84,7 +80,8 @@ impl Plan {
             return Ok(());
         }
         if self.rig.is_some() && self.refit.params.solve == Solve::Weights {
-            let message = "--solve weights needs to know how the bones move, and for a --subject nobody does";
+            let message =
+                "--solve weights needs to know how the bones move, and the motion of a --subject is not known";
             return Err(Usage::new(message).hint("use --solve both or motion"));
         }
         if !self.refit.lock_bones.is_empty() {
@@ -131,9 +128,9 @@ fn refit_options(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow:
     if let Some(scale) = rig.input_scale.filter(|scale| !(*scale > 0.0 && scale.is_finite())) {
         return Err(Usage::new(format!("--input-scale is {scale}; it must be above 0")).into());
     }
-    const FARTHEST: i64 = 10_000_000;
-    if let Some(n) = rig.frame_offset.filter(|n| !(-FARTHEST..=FARTHEST).contains(n)) {
-        return Err(Usage::new(format!("--frame-offset is {n}; it must be -{FARTHEST} to {FARTHEST}")).into());
+    if let Some(n) = rig.frame_offset.filter(|n| n.unsigned_abs() > MAX_FRAME_OFFSET) {
+        let message = format!("--frame-offset is {n}; it must be -{MAX_FRAME_OFFSET} to {MAX_FRAME_OFFSET}");
+        return Err(Usage::new(message).into());
     }
     let mut options = RefitOptions::default();
     options.params = refit_params(solver, rig, fit)?;

@@ -48,7 +48,10 @@ pub fn run(args: SweepArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         let rows: Vec<Vec<String>> = swept.sweep.points.iter().enumerate().map(row).collect();
         let mut text = lines(&["bones", "E_RMS", "max error", ""], &rows);
         if let Some(knee) = swept.knee() {
-            text += &format!("\nBeyond {} bones more bones buy less: try --bones {}.\n", knee.bones, knee.bones);
+            let (bones, e_rms) = (knee.bones, figure(knee.e_rms));
+            text += &format!(
+                "\nKnee of the curve: {bones} bones (E_RMS {e_rms}). After it each bone lowers the error less.\nFor a given error use fit --target-error.\n"
+            );
         }
         print(&text)?;
     }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use bonesmith::core::metrics;
 use bonesmith::report::Scene;
 use bonesmith::text::file_name;
-use bonesmith::{Error, find_clip, model_scene, write_report};
+use bonesmith::{Error, find_clip, measured_clips, model_scene, write_report};
 use bonesmith_core::Stage;
 
 use crate::args::ViewArgs;
@@ -35,13 +35,18 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         false => Some(session.take(against.animation()?)),
     };
     let wanted = args.clip.as_deref();
-    let clip = (sequence.is_some() || wanted.is_some()).then(|| find_clip(model, wanted)).transpose()?;
+    let clips = match (&sequence, wanted) {
+        (Some(sequence), _) => Some(measured_clips(model, wanted, sequence)?),
+        (None, Some(_)) => Some(vec![find_clip(model, wanted)?]),
+        (None, None) => None,
+    };
     session.stage(Stage::Measuring)?;
-    let measured = sequence.as_ref().zip(clip).map(|(sequence, clip)| metrics::evaluate(model, clip, sequence));
+    let pair = sequence.as_ref().zip(clips.as_ref());
+    let measured = pair.map(|(sequence, clips)| metrics::evaluate_clips(model, clips, sequence));
     let metrics = measured.transpose().map_err(|source| Error::Metrics { file: path.clone(), source })?;
 
     session.stage(Stage::Writing)?;
-    let mut scene = model_scene(path, model, clip, metrics.as_ref(), sequence.as_ref());
+    let mut scene = model_scene(path, model, clips, metrics.as_ref(), sequence.as_ref());
     scene.command_line = Some(super::command_line());
     if let Some(original) = against.paths.first() {
         scene.title += &format!(" against {}", file_name(original));

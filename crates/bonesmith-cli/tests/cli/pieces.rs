@@ -121,7 +121,7 @@ fn a_goal_that_was_missed_is_reported() {
     let run = bonesmith(dir.path(), "fit storm.npz --effort fast -o auto.npz").fine();
     assert!(run.stderr.contains("auto aims at an E_RMS of 2"), "{}", run.stderr);
     let run = bonesmith(dir.path(), "fit storm.npz --effort fast --target-error 2 -o target.npz");
-    assert!(run.code == Some(1) && run.stderr.contains("E_RMS 2 was asked for"), "{:?} {}", run.code, run.stderr);
+    assert!(run.code == Some(1) && run.stderr.contains("E_RMS of 2 was asked for"), "{:?} {}", run.code, run.stderr);
 }
 
 #[test]

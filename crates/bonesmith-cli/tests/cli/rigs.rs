@@ -158,6 +158,53 @@ fn clips_share_weights_and_are_named_after_their_files() {
     assert!(e < 0.01, "{e}");
     assert!(names("kept.glb").eq([("start".to_owned(), 10), ("stop".to_owned(), 14), ("idle".to_owned(), 5)]));
     bonesmith(dir.path(), "fit -q walk.npz --rig three.glb -o x.glb").refused(&["3 animations"]);
+    // A clip that is replaced keeps its name, whatever the file is called.
+    let line = "fit -q stop.npz --rig three.glb --rig-clip STOP --solve weights -o named.glb";
+    bonesmith(dir.path(), line).fine();
+    assert_eq!(names("named.glb").next(), Some(("stop".to_owned(), 14)));
+    // Frames are counted in the clips that are chosen.
+    let line = "fit -q three.glb --rig three.glb --clips start --frames 0..4 --solve weights -o cut.glb";
+    bonesmith(dir.path(), line).fine();
+    assert_eq!(names("cut.glb").next(), Some(("start".to_owned(), 4)));
+}
+
+#[test]
+fn every_command_measures_the_clips_that_the_animation_has() {
+    let dir = folder();
+    let (_, sequence) = character(dir.path());
+    save_sequence(&sequence.clone().with_frames(0..10), &dir.path().join("start.npz")).unwrap();
+    save_sequence(&sequence.with_frames(10..20), &dir.path().join("stop.npz")).unwrap();
+    let made = bonesmith(dir.path(), "fit -q start.npz stop.npz --bones 6 -o two.npz --json -").fine().json();
+    bonesmith(dir.path(), "convert -q two.npz baked.npz --bake").fine();
+    let all = e_rms(dir.path(), "eval two.npz baked.npz");
+    assert!(all < 1e-3, "the rig against its own poses: {all}");
+    let compared = bonesmith(dir.path(), "compare -q two.npz --against baked.npz --json -").fine().json();
+    assert_eq!(compared["models"][0]["clips"], serde_json::json!(["start", "stop"]));
+    bonesmith(dir.path(), "view -q two.npz --against baked.npz -o page.html --no-open").fine();
+    // Both clips are as long: the name decides.
+    let of = |name: &str| {
+        let clips = made["clips"].as_array().unwrap();
+        clips.iter().find(|clip| clip["name"] == name).unwrap()["e_rms"].as_f64().unwrap()
+    };
+    let stop = e_rms(dir.path(), "eval two.npz stop.npz --clip stop");
+    assert!((stop - of("stop")).abs() < 1e-3 * stop, "{stop}");
+    bonesmith(dir.path(), "convert -q two.npz two.glb").fine();
+    let named = e_rms(dir.path(), "eval two.glb two.glb --clips stop");
+    assert!(named < 1e-3, "{named}");
+}
+
+#[test]
+fn a_length_is_a_goal_of_several_clips_too() {
+    let dir = folder();
+    let (_, sequence) = character(dir.path());
+    save_sequence(&sequence.clone().with_frames(0..10), &dir.path().join("start.npz")).unwrap();
+    save_sequence(&sequence.with_frames(10..24), &dir.path().join("stop.npz")).unwrap();
+    let bones = |goal: &str| {
+        let line = format!("fit -q start.npz stop.npz --target-error {goal} --effort fast -o out.npz --json -");
+        bonesmith(dir.path(), &line).json()["bones"].as_u64().unwrap()
+    };
+    let (loose, close) = (bones("0.3u"), bones("0.003u"));
+    assert!(loose < close, "{loose} {close}");
 }
 
 #[test]

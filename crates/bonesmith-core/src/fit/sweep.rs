@@ -40,7 +40,7 @@ pub struct SweepPoint {
 pub struct Sweep {
     /// In rising order of the numbers.
     pub points: Vec<SweepPoint>,
-    /// The point beyond which bones buy less; none with fewer than three points.
+    /// The knee of the curve: after it each bone lowers the error less. None with fewer than three points.
     pub knee: Option<usize>,
 }
 
@@ -54,11 +54,12 @@ pub fn sweep(
 ) -> Result<Sweep, FitError> {
     params.validate()?;
     check_importance(sequence, params)?;
-    let mut counts: Vec<usize> = counts.iter().copied().filter(|c| (1..=sequence.vertex_count()).contains(c)).collect();
+    let mut counts: Vec<usize> = counts.iter().copied().filter(|&c| c <= sequence.vertex_count()).collect();
     counts.sort_unstable();
     counts.dedup();
-    let Some(&most) = counts.last() else {
-        return Err(FitError::OutOfRange { name: "bones", value: "none".into(), range: "1 to the number of vertices" });
+    let (Some(1..), Some(&most)) = (counts.first(), counts.last()) else {
+        let value = counts.first().map_or_else(|| "empty".to_owned(), usize::to_string);
+        return Err(FitError::OutOfRange { name: "counts", value, range: "1 to the number of vertices" });
     };
     check_bones(sequence, &FitParams { bones: BoneCount::Exact(most), ..params.clone() }, MAX_BONES)?;
     let mut run = Run::new(params, observer);

@@ -146,10 +146,11 @@ pub fn evaluate_clips<'a>(
     Ok(comparison.run(|t| posed(model, places[t].0, places[t].1)))
 }
 
-/// Compares a sequence with reconstructed frames.
+/// Compares a sequence with reconstructed frames. Steps between the clips of the sequence do not count as motion.
 pub fn compare(sequence: &MeshSequence, reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync) -> Metrics {
     let regions = Regions::new(None, sequence);
-    Comparison { sequence, regions, cuts: Vec::new(), skinned: None }.run(reconstruct)
+    let cuts = sequence.clips().iter().map(|clip| clip.frames.start).collect();
+    Comparison { sequence, regions, cuts, skinned: None }.run(reconstruct)
 }
 
 /// What is compared.

@@ -58,7 +58,7 @@ pub struct ReduceParams {
     /// Bonesmith's method: how similar the errors of neighbours should be, 0 (off) to about 10. Raised: better normals, higher
     /// error.
     pub smooth: f64,
-    /// Bonesmith's method: let the bones of all clips move too, to suit the fewer weights. For loose bones that a fit
+    /// Bonesmith's method: let the bones of all clips move too, to suit the fewer weights. For free bones that a fit
     /// made; the motion of an animator's skeleton is better left alone.
     pub refit_motion: bool,
     /// Bonesmith's method: maximum of sweeps over the mesh.

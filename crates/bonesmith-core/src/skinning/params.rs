@@ -345,7 +345,12 @@ impl std::fmt::Display for Warning {
         match self {
             Warning::NoMotion => write!(f, "nothing moves in this sequence; the result is a still rig"),
             Warning::TargetMissed { target, reached, bones } => {
-                write!(f, "E_RMS {target} was asked for, {reached:.3} reached with {bones} bones")
+                let target = if *target < 1e-3 { format!("{target:.2e}") } else { format!("{target:.4}") };
+                let target = target.trim_end_matches('0').trim_end_matches('.');
+                write!(
+                    f,
+                    "target missed: an E_RMS of {target} was asked for, {reached:.3} was reached with {bones} bones"
+                )
             }
             Warning::AutoMissed { target, reached, bones } => write!(
                 f,
@@ -359,8 +364,8 @@ impl std::fmt::Display for Warning {
             ),
             Warning::LocalMissed { goal, reached, vertex, bones } => write!(
                 f,
-                "around vertex {vertex} 99.9 % of the distances stay below {reached:.1} only (goal {goal:.1} thousandths of the radius) \
-                 with {bones} bones: more bones, or more importance there, lower it"
+                "the region around vertex {vertex} is less exact than the rest: 99.9 % of its distances are below {reached:.1}, the goal is \
+                 {goal:.1} (thousandths of the radius, {bones} bones); more bones or more importance there lower it"
             ),
             Warning::FewerBones { requested, pieces, used } => {
                 write!(f, "{requested} bones were asked for; the mesh is {pieces} rigid pieces, which need {used}")

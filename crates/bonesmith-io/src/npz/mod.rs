@@ -58,8 +58,11 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
         Content::model(basis::load(archive)?)
     } else if request.rig {
         let keys = archive.keys().join(", ");
-        let what = "holds no rig: \"joint_indices\", \"joint_weights\" and \"bones\" are needed, it has:";
-        return Err(IoError::malformed(path, format!("{what} {keys}")));
+        let what = match archive.keys().iter().any(|key| key == "verts") {
+            true => "is an animation, and a rig is needed: `bonesmith fit` makes one",
+            false => "holds no rig: \"joint_indices\", \"joint_weights\" and \"bones\" are needed",
+        };
+        return Err(IoError::malformed(path, format!("{what} (it has: {keys})")));
     } else {
         Content::Sequence(sequence::load(archive, request.options)?)
     };

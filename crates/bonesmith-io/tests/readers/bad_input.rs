@@ -77,7 +77,7 @@ fn rigs_and_outputs() {
     let obj = write(folder.path(), "a.obj", fan(4));
     assert!(load_rig(&obj).unwrap_err().to_string().contains("OBJ files hold no rig"));
     let npz = write(folder.path(), "a.npz", npz(&sequence_arrays()));
-    assert!(load_rig(&npz).unwrap_err().to_string().contains("holds no rig"));
+    assert!(load_rig(&npz).unwrap_err().to_string().contains("is an animation, and a rig is needed"));
     assert!(load_model(&[folder.path().join("none")], &LoadOptions::default()).is_err());
     let odd = folder.path().join("out.stl");
     assert!(save_rig(&common::rig(), &odd).unwrap_err().to_string().contains(".glb, .gltf"));

@@ -306,7 +306,7 @@ def fit(
     eigenskin : int | None, default: None
         Add R shapes that correct the residual of the bones (EigenSkin), 1 to 256: animated morph targets.
     skeleton : bool, default: False
-        A hierarchical rig: a tree of bones that turn about fixed joints, instead of loose bones. `bones` sets the
+        A hierarchical rig: a tree of bones that turn about fixed joints, instead of free bones. `bones` sets the
         maximum.
     detail : float, default: 1
         Amount of detail, 0.1 to 10: larger values give more bones.

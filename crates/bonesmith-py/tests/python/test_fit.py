@@ -161,6 +161,20 @@ def test_clips_share_weights(verts: Floats, faces: Faces) -> None:
     assert rig.pose(3, clip="run").shape == verts[0].shape
 
 
+def test_all_clips_are_measured(verts: Floats, faces: Faces, tmp_path: Path) -> None:
+    clips = [bonesmith.Animation(verts, faces, name="walk"), bonesmith.Animation(cloth(seed=2), faces, name="run")]
+    rig = bonesmith.fit(clips, bones=6)
+    light = bonesmith.reduce(rig, influences=2)
+    assert light.metrics is not None and len(light.metrics.per_frame) == 24
+    assert pickle.loads(pickle.dumps(light)).metrics.e_rms == pytest.approx(light.metrics.e_rms)
+    light.report(tmp_path / "light.html")
+    rig.save(tmp_path / "two.glb")
+    again = bonesmith.load_animation(tmp_path / "two.glb")
+    assert bonesmith.evaluate(rig, again).e_rms < 1e-2
+    refitted = bonesmith.refit(rig, again, solve="weights")
+    assert [clip.name for clip in refitted.clips] == ["walk", "run"]
+
+
 def test_warnings_are_pythons(verts: Floats, faces: Faces, tmp_path: Path) -> None:
     with pytest.warns(bonesmith.BonesmithWarning) as caught:
         bonesmith.fit(verts[:1].repeat(3, axis=0), faces, bones=2)

@@ -11,7 +11,7 @@ use crate::distance::Distance;
 use crate::error::Error;
 use crate::fit::FitOptions;
 use crate::motion::MotionOptions;
-use crate::refit::{Align, RefitOptions};
+use crate::refit::{Align, MAX_FRAME_OFFSET, RefitOptions};
 
 impl FitOptions {
     /// Of the values of [`super::FIT`]. What is not given is the default of the method. Ranges are checked.
@@ -116,6 +116,9 @@ impl RefitOptions {
     pub fn from_values(values: &Values) -> Result<Self, Error> {
         let defaults = RefitParams::default();
         let add_bones = values.get::<usize>("add_bones")?;
+        if add_bones == Some(0) {
+            return Err(values.refused("add_bones"));
+        }
         let params = RefitParams {
             solve: values.or("solve", if add_bones.is_some() { Solve::Weights } else { Solve::Both })?,
             influences: values.get("influences")?,
@@ -134,6 +137,10 @@ impl RefitOptions {
         if scale.is_some_and(|scale| !(scale > 0.0 && scale.is_finite())) {
             return Err(values.refused("input_scale"));
         }
+        let frame_offset = values.get::<i64>("frame_offset")?;
+        if frame_offset.is_some_and(|offset| offset.unsigned_abs() > MAX_FRAME_OFFSET) {
+            return Err(values.refused("frame_offset"));
+        }
         Ok(Self {
             params,
             align: match values.get::<String>("align")?.as_deref() {
@@ -144,7 +151,7 @@ impl RefitOptions {
             },
             scale,
             axes: axes.map_err(|_| values.refused("input_axes"))?,
-            frame_offset: values.get("frame_offset")?,
+            frame_offset,
             rig_clips: values.or("rig_clip", Vec::new())?,
             lock_bones: values.or("lock_bones", Vec::new())?,
             lock_vertices: values.mask("lock_vertices")?,

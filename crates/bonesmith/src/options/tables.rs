@@ -178,7 +178,7 @@ pub const FIT: &[OptionInfo] = &[
         "false",
         "",
         "true or false",
-        "A hierarchical rig: a tree of bones that turn about fixed joints, instead of loose bones. `bones` sets the maximum",
+        "A hierarchical rig: a tree of bones that turn about fixed joints, instead of free bones. `bones` sets the maximum",
     ),
     option("detail", "float", "1", "", "0.1 to 10", "Amount of detail, 0.1 to 10: larger values give more bones"),
     option(

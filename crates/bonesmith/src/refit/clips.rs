@@ -74,32 +74,40 @@ pub struct ClipInput {
 /// own paths are not used.
 pub fn read_clips(paths: &[PathBuf], input: &Input) -> Result<Noted<Vec<ClipInput>>, Error> {
     Noted::collect(|| {
-        let sources = bonesmith_io::clip_sources(paths)?;
-        let read = |source: &bonesmith_io::ClipSource| {
+        // Clips are chosen among those of all files.
+        let (mut names, mut all) = (Vec::new(), Vec::new());
+        let is_chosen = |name: &String| input.clips.is_empty() || input.clips.contains(name);
+        for source in bonesmith_io::clip_sources(paths)? {
             let label = source.inputs.first().map(|path| path.display().to_string()).unwrap_or_default();
             let raw = bonesmith_io::load_sequence(&source.inputs, &input.load_options())?;
-            let own_rest = raw.rest.is_some();
-            // Clips are chosen among those of all files.
-            let picked = Input { paths: source.inputs.clone(), clips: Vec::new(), ..input.clone() };
-            let sequence = picked.picked(raw)?;
-            if sequence.clips().len() > 1 {
-                let clip = |clip: MeshSequence| ClipInput {
-                    label: format!("{label}, {:?}", clip.name()),
-                    sequence: clip,
-                    own_rest,
-                };
-                return Ok(sequence.into_clips().into_iter().map(clip).collect());
+            let (own_rest, several) = (raw.rest.is_some(), raw.clips.len() > 1);
+            let name = source.name.clone().unwrap_or_else(|| raw.name.clone());
+            let own: Vec<String> = match several {
+                true => raw.clips.iter().map(|clip| clip.name.clone()).collect(),
+                false => vec![name.clone()],
+            };
+            let chosen: Vec<String> = own.iter().filter(|name| is_chosen(name)).cloned().collect();
+            names.extend(own);
+            if chosen.is_empty() {
+                continue;
             }
-            let name = source.name.clone().unwrap_or_else(|| sequence.name().to_owned());
-            Ok(vec![ClipInput { label, sequence: sequence.without_clips().named(name), own_rest }])
-        };
-        let all: Result<Vec<Vec<ClipInput>>, Error> = sources.iter().map(read).collect();
-        let all: Vec<ClipInput> = all?.into_iter().flatten().collect();
-        let names: Vec<String> = all.iter().map(|clip| clip.sequence.name().to_owned()).collect();
-        match input.clips.is_empty() {
-            true => Ok(all),
-            false => Ok(input.chosen(&names)?.into_iter().map(|at| all[at].clone()).collect()),
+            // Frames are counted in the clips that are chosen.
+            let clips = if several { chosen } else { Vec::new() };
+            let sequence = Input { paths: source.inputs, clips, ..input.clone() }.picked(raw)?;
+            let clip = |label, sequence| ClipInput { label, sequence, own_rest };
+            match several {
+                true => all.extend(
+                    sequence.into_clips().into_iter().map(|part| clip(format!("{label}, {:?}", part.name()), part)),
+                ),
+                false => all.push(clip(label, sequence.without_clips().named(name))),
+            }
         }
+        if input.clips.is_empty() {
+            return Ok(all);
+        }
+        let order = input.chosen(&names)?;
+        let named = |at: usize| all.iter().find(|clip: &&ClipInput| clip.sequence.name() == names[at]).cloned();
+        Ok(order.into_iter().filter_map(named).collect())
     })
 }
 
@@ -187,6 +195,13 @@ fn with_rig(
     }
     let Joined { sequence, mut spans } = MeshSequence::join(sequences)?;
     spans.iter_mut().zip(times).for_each(|(span, times)| span.times_secs = times);
+    // A clip that is replaced keeps its name: other files refer to it.
+    for (span, clip) in spans.iter_mut().zip(&matched) {
+        let of = |clip: &Clip| matched.iter().flatten().filter(|own| own.name == clip.name).count();
+        if let Some(clip) = clip.filter(|clip| of(clip) == 1) {
+            span.name = clip.name.clone();
+        }
+    }
     Ok(Body {
         sequence: sequence.with_rest(rig.rest.clone().into())?,
         spans,
@@ -254,7 +269,9 @@ fn match_clips<'a>(options: &RefitOptions, rig: &'a Rig, clips: &[ClipInput]) ->
         if chosen.len() != clips.len() && chosen.len() != 1 {
             return Err(RigMismatch::ClipCount { named: chosen.len(), inputs: clips.len() }.into());
         }
-        let find = |name: &String| match rig.clips.iter().find(|clip| clip.name == *name) {
+        let exact = |name: &String| rig.clips.iter().find(|clip| clip.name == *name);
+        let alike = |name: &String| rig.clips.iter().find(|clip| clip.name.eq_ignore_ascii_case(name));
+        let find = |name: &String| match exact(name).or_else(|| alike(name)) {
             Some(clip) => Ok(Some(clip)),
             None if name == "none" => Ok(None),
             None => Err(RigMismatch::NoClip { name: name.clone(), available: available() }.into()),

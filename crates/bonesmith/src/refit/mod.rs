@@ -11,7 +11,7 @@ mod mismatch;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use bonesmith_core::fit::{FitInfo, FitParams};
+use bonesmith_core::fit::{BoneCount, FitInfo};
 use bonesmith_core::methods;
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::refit::align::{Correction, SignedAxes};
@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::compact::{Against, CompactOptions};
 use crate::error::Error;
+use crate::fit::{FitOptions, warnings_of_file};
 use crate::memory::Memory;
 use crate::motion::{MotionOptions, Moved, move_clips};
 use crate::saved::{Layout, Saved};
@@ -54,6 +55,9 @@ impl SubjectInput {
         Self { rest: Some(rest), clips }
     }
 }
+
+/// Frames that an animation may be shifted by, either way.
+pub const MAX_FRAME_OFFSET: u64 = 10_000_000;
 
 /// What happens when a rig and an animation differ in units, axes or frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,7 +119,7 @@ pub struct Refit {
     pub moved: Vec<Moved>,
     /// The record of the fit.
     pub info: FitInfo,
-    /// What should be known.
+    /// What should be known besides the warnings of the fit.
     pub warnings: Vec<Warning>,
     /// The parameters, as files store them.
     pub params: Value,
@@ -125,6 +129,8 @@ pub struct Refit {
     pub wall_secs: f64,
     /// Memory of the process after the fit.
     pub memory: Option<Memory>,
+    /// What the number of bones was chosen by; `None` where a rig has its bones.
+    goal: Option<BoneCount>,
 }
 
 /// Fits weights, motion or both of a rig to animations of its mesh. Animations of the rig that are not fitted stay.
@@ -146,17 +152,26 @@ pub fn refit(
         warnings.push(Warning::OneBonePerVertex);
     }
     let params = json!(options.params);
-    Refit::new(Some(rig), rigs, bodies, info, params, "bonesmith", warnings, started).with_motion(&options.motion)
+    Refit { warnings, ..Refit::new(Some(rig), rigs, bodies, info, params, started) }.with_motion(&options.motion)
 }
 
-/// Fits one set of bones to several clips, and shares the weights among several subjects.
-pub fn fit_clips(subjects: Vec<SubjectInput>, params: &FitParams, observer: &mut dyn Observer) -> Result<Refit, Error> {
-    params.validate()?;
+/// Fits one set of bones to several clips, and shares the weights among several subjects. Skeletons and corrective shapes are for one
+/// animation.
+pub fn fit_clips(
+    subjects: Vec<SubjectInput>,
+    options: &FitOptions,
+    observer: &mut dyn Observer,
+) -> Result<Refit, Error> {
+    options.validate()?;
+    if options.skeleton.is_some() || options.eigenskin.is_some() {
+        return Err(Error::unsupported("skeletons and corrective shapes are fitted to one animation, not to several"));
+    }
     let mut bodies = clips::bodies(None, subjects, &mut Vec::new(), observer)?;
     let started = Instant::now();
     Error::unless_cancelled(observer, Stage::Prepare)?;
     let several = bodies.len() > 1;
     let Some(first) = bodies.first_mut() else { return Err(solver::RefitError::NoSubject.into()) };
+    let params = &options.resolved(&first.sequence).weighed(&first.sequence)?;
     let fitted = methods::fit(&first.sequence, params, observer)?;
     let (rigs, info) = if !several {
         (vec![fitted.rig], fitted.info)
@@ -173,10 +188,14 @@ pub fn fit_clips(subjects: Vec<SubjectInput>, params: &FitParams, observer: &mut
             max_seconds: params.max_seconds,
             ..RefitParams::default()
         };
-        let Refitted { rigs, info } = share(&fitted.rig, &bodies, &Locks::default(), &shared, observer)?;
+        let Refitted { rigs, mut info } = share(&fitted.rig, &bodies, &Locks::default(), &shared, observer)?;
+        info.warnings.splice(0..0, fitted.info.warnings);
+        info.history.splice(0..0, fitted.info.history);
         (rigs, info)
     };
-    Ok(Refit::new(None, rigs, bodies, info, json!(params), params.method.name(), Vec::new(), started))
+    let (goal, method) = (Some(params.bones), params.method.name());
+    let fit = Refit::new(None, rigs, bodies, info, json!(params), started);
+    Refit { goal, method, ..fit }.with_motion(&options.motion)
 }
 
 fn share(
@@ -201,15 +220,12 @@ fn share(
 }
 
 impl Refit {
-    #[allow(clippy::too_many_arguments, reason = "called twice, and each is plain")]
     fn new(
         given: Option<&Rig>,
         mut rigs: Vec<Rig>,
         bodies: Vec<Body>,
         info: FitInfo,
         params: Value,
-        method: &'static str,
-        mut warnings: Vec<Warning>,
         started: Instant,
     ) -> Self {
         let (memory, wall_secs) = (Memory::so_far(), started.elapsed().as_secs_f64());
@@ -219,8 +235,8 @@ impl Refit {
             carry_over(rig, given.filter(|_| !body.own_rest), body);
             rig.params_json = json!({ "version": crate::VERSION, "fit": params }).to_string();
         }
-        warnings.extend(info.warnings.iter().cloned().map(Warning::from));
-        Self { rigs, bodies, moved: Vec::new(), info, warnings, params, method, wall_secs, memory }
+        let (moved, warnings) = (Vec::new(), Vec::new());
+        Self { rigs, bodies, moved, info, warnings, params, method: "bonesmith", wall_secs, memory, goal: None }
     }
 
     /// The same with a root bone, clips in place, or clips that loop. Each body is then what its clips show.
@@ -279,6 +295,8 @@ impl Refit {
             first.seconds.total = self.wall_secs + export;
             first.seconds.evaluate = read + started.elapsed().as_secs_f64();
             first.warnings = self.warnings.clone();
+            let reached = first.e_rms().unwrap_or(0.0);
+            first.warnings.extend(warnings_of_file(&self.info, self.goal, reached, first.bones));
             if let Some((moved, saved)) = self.moved.first().zip(saved.first()) {
                 first.motion = moved.measured(&saved.model);
             }

@@ -38,9 +38,19 @@ pub struct Document {
     decoded: Vec<Option<Vec<u8>>>,
 }
 
+/// What bytes are that are no JSON, as far as their first bytes show it.
+fn what_it_is(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => "is a PNG picture, not a glTF file",
+        [0xff, 0xd8, 0xff, ..] => "is a JPEG picture, not a glTF file",
+        [b'P', b'K', 3, 4, ..] => "is a zip archive, not a glTF file",
+        _ => "is not a glTF file, or its JSON is broken",
+    }
+}
+
 /// The JSON. What makes it another than `gltf_json` knows is looked for only where that fails.
 fn parse(path: &Path, json: &[u8]) -> Result<Root, IoError> {
-    let broken = |e: serde_json::Error| IoError::malformed(path, format!("its JSON is broken: {e}"));
+    let broken = |e: serde_json::Error| IoError::malformed(path, format!("{}: {e}", what_it_is(json)));
     let error = match serde_json::from_slice(json) {
         Ok(root) => return Ok(root),
         Err(error) => error,

@@ -8,7 +8,7 @@ use bonesmith::refit::{Align, MAX_FRAME_OFFSET, RefitOptions};
 use bonesmith::targets::Target;
 use bonesmith::{BoneCount, BoneKind, CompactOptions, Error, FitOptions, FitParams, Input, Layout, Method, ModelKind};
 
-use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
+use crate::args::{AlignArg, EffortArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
 use crate::errors::Usage;
 use crate::settings::{self, JsonTarget, ReportTarget};
 
@@ -158,6 +158,18 @@ fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::
         if let Some(option) = clash {
             let message = format!("{option} and --rig exclude each other: the rig brings its bones");
             return Err(Usage::new(message).hint("--add-bones N adds helpers to them").into());
+        }
+        let unused = match solver {
+            SolverArgs { prune: Some(_), .. } => Some("--prune"),
+            SolverArgs { shading: Some(_), .. } => Some("--shading"),
+            SolverArgs { keep_rest: true, .. } => Some("--keep-rest"),
+            SolverArgs { bandwidth: Some(_), .. } => Some("--bandwidth"),
+            SolverArgs { effort, .. } if *effort != EffortArg::default() => Some("--effort"),
+            SolverArgs { seed: 1.., .. } => Some("--seed"),
+            _ => None,
+        };
+        if let Some(option) = unused {
+            return Err(Usage::new(format!("{option} has no effect with --rig: it is for fits that find bones")).into());
         }
     }
     if rig.add_bones == Some(0) {

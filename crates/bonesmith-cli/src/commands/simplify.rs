@@ -6,7 +6,7 @@ use std::time::Instant;
 use bonesmith::{CompactOptions, Input, Shape, Simplified, SourceRig};
 use bonesmith_core::Stage;
 
-use crate::errors::Outcome;
+use crate::errors::{Outcome, Usage};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget, ReportTarget};
 
@@ -26,6 +26,15 @@ pub fn read(
     normalise: bool,
     session: &mut Session,
 ) -> anyhow::Result<(SourceRig, f64)> {
+    if examples.paths.is_empty() {
+        let Input { rest, fps, frames, mesh, clips, .. } = examples;
+        let given = [("--rest", rest.is_some()), ("--fps", fps.is_some()), ("--frames", frames.is_some())];
+        let more = [("--mesh", mesh.is_some()), ("--clips", !clips.is_empty())];
+        if let Some((option, _)) = given.into_iter().chain(more).find(|(_, given)| *given) {
+            let message = format!("{option} is about --examples, and there are none");
+            return Err(Usage::new(message).hint("convert --clips and convert --mesh pick from a rig").into());
+        }
+    }
     let input = settings::input(vec![rig], Default::default())?;
     session.stage(Stage::Reading)?;
     let started = Instant::now();

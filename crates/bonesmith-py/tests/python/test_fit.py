@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import sys
 from pathlib import Path
 from typing import Callable

@@ -76,7 +76,7 @@ pub fn shapes(
 fn clips(py: Python<'_>, animations: &[PyRef<'_, Handle>]) -> PyResult<Vec<ClipInput>> {
     let clip = |handle: &PyRef<'_, Handle>| {
         let sequence = handle.animation(py)?;
-        let own_rest = sequence.rest() != sequence.frame(0);
+        let own_rest = sequence.rest() != &*sequence.frame(0);
         Ok(ClipInput { label: sequence.name().to_owned(), sequence, own_rest })
     };
     animations.iter().map(clip).collect()

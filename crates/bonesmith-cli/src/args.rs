@@ -80,7 +80,8 @@ pub struct GlobalArgs {
     /// Print more: every iteration, and the time of each part
     #[arg(short, long, global = true)]
     pub verbose: bool,
-    /// Use at most so much memory, such as 4G or 900M: what needs more is refused, or ended with nothing written. Of a batch: all workers together
+    /// Use at most so much memory, such as 4G or 900M [default for positions: 70 % of what is free]. Positions that do not fit are read in blocks from a scratch
+    /// file (fit, eval, compare, view, info, convert) or refused. Of a batch: all workers together
     #[arg(long, global = true, value_name = "SIZE")]
     pub memory: Option<SizeArg>,
     /// One job of a batch, as JSON

@@ -72,9 +72,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
     if let Command::Batch(args) = cli.command {
         return commands::batch::run(args, cli.global.threads, cli.global.memory, session);
     }
-    if let Some(SizeArg(limit)) = cli.global.memory {
-        session.limit_memory(limit);
-    }
+    session.limit_memory(cli.global.memory.map(|SizeArg(limit)| limit));
     if let Command::Bench(args) = cli.command {
         let report = args.report.map(settings::bench_report).transpose()?;
         let outcome = bench(args.what, cli.global.threads, session)?;

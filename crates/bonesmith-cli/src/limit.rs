@@ -1,28 +1,28 @@
-//! A limit of memory: refused before the work where that is certain, and kept during it.
+//! A limit of memory: positions that do not fit are read in blocks or refused before the work, and the limit is kept during it.
 //!
-//! What a file will need is known from its header where it has one: the positions of an animation are held in memory whole. Beyond that the resident
-//! size is looked at all the time, and the program ends when it exceeds the limit; nothing is written then.
+//! Without `--memory` the limit for positions is a share of what is free, and nothing is ended. With it the resident size is looked at
+//! all the time, and the program ends when it exceeds the limit; nothing is written then.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bonesmith::Memory;
+use bonesmith::io::{Beyond, limit_positions};
 use bonesmith::text::bytes;
 
-use crate::errors::Usage;
 use crate::output::emit;
 
 /// Between two looks at the memory.
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// Fails if the positions of `inputs` alone exceed the limit, as far as their headers say.
-pub fn check(inputs: &[PathBuf], limit: u64) -> Result<(), Usage> {
-    let needed = bonesmith::io::positions_bytes(inputs);
-    if needed <= limit {
-        return Ok(());
-    }
-    let message = format!("positions need {} of memory, and the limit is {}", bytes(needed), bytes(limit));
-    Err(Usage::new(message).hint("--memory sets the limit; --frames and fewer vertices need less"))
+/// From now on positions that need more than the limit are refused.
+pub fn refuse(limit: u64) {
+    limit_positions(limit, Beyond::Refuse);
+}
+
+/// From now on positions that take more than two fifths of the limit are put into a scratch file: a fit in memory needs up to 2.5 times
+/// what they take.
+pub fn read_in_blocks(limit: u64) {
+    limit_positions(limit / 5 * 2, Beyond::Store { buffer: limit / 8 });
 }
 
 /// Ends the program with this code when it uses more, from now on.

@@ -37,7 +37,7 @@ pub struct Session {
     display: Display,
     /// What is written waits here until the command has succeeded.
     transaction: Option<Transaction>,
-    /// Bytes that this run may use.
+    /// Bytes that this run may use, where that is known.
     memory: Option<u64>,
     /// What the command reads, as the user named it.
     inputs: Vec<PathBuf>,
@@ -123,10 +123,22 @@ impl Session {
         worker.finish(outcome, self.outputs.first(), &read)
     }
 
-    /// From now on no more than so many bytes are used; a worker has the limit of its job.
-    pub fn limit_memory(&mut self, limit: u64) {
-        self.memory = Some(limit);
-        limit::keep(limit, 2);
+    /// From now on no more than so many bytes are used; a worker has the limit of its job, and without any there is one for positions.
+    pub fn limit_memory(&mut self, limit: Option<u64>) {
+        if let Some(limit) = limit {
+            limit::keep(limit, 2);
+        }
+        let of_job = self.worker.as_ref().and_then(Worker::memory);
+        self.memory = limit.or(of_job).or_else(bonesmith::default_limit);
+        // A job that needs more than its share is started once more, alone: that is for the batch to decide.
+        if self.worker.is_none() {
+            self.memory.into_iter().for_each(limit::refuse);
+        }
+    }
+
+    /// This command can read positions in blocks.
+    pub fn read_in_blocks(&self) {
+        self.memory.into_iter().for_each(limit::read_in_blocks);
     }
 
     /// What stops this run.
@@ -146,7 +158,6 @@ impl Session {
         self.outputs = outputs.iter().flat_map(|path| bonesmith::io::files_of(path)).collect();
         self.outputs.extend(json.and_then(JsonTarget::path).cloned());
         self.outputs.extend(report.map(|target| target.path.clone()));
-        self.memory.map_or(Ok(()), |limit| limit::check(inputs, limit))?;
         settings::keep_apart(inputs, &self.outputs)
     }
 

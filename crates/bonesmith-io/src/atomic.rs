@@ -69,6 +69,7 @@ impl Transaction {
 
     /// Puts all files into their places; more may follow.
     pub fn commit(&self) -> Result<(), IoError> {
+        crate::scratch::check_scratch()?;
         let written = OPEN.with_borrow_mut(|open| open.as_mut().map(|open| std::mem::take(&mut open.written)));
         written.unwrap_or_default().into_iter().try_for_each(Prepared::put)
     }

@@ -76,7 +76,7 @@ impl Collected {
     pub fn add(&mut self, name: &str, first: usize, offsets: impl Iterator<Item = (usize, Vec3)>) {
         let at = self.frames.iter().position(|frame| frame.label == name).unwrap_or_else(|| {
             let positions = self.neutral.clone();
-            self.frames.push(RawFrame { label: name.to_owned(), positions, topology: None });
+            self.frames.push(RawFrame { label: name.to_owned(), positions, ..RawFrame::default() });
             self.frames.len() - 1
         });
         let positions = &mut self.frames[at].positions;

@@ -173,7 +173,7 @@ pub fn load_rest(path: &Path) -> Result<RawFrame, IoError> {
     let sequence = load_sequence(&[path.to_owned()], &LoadOptions::default())?;
     let mut pose = match sequence.rest {
         Some(rest) => rest,
-        None => sequence.frames.into_iter().next().ok_or_else(|| IoError::malformed(path, "holds no pose"))?,
+        None => sequence.frames.into_iter().next().ok_or_else(|| IoError::malformed(path, "holds no pose"))?.loaded(),
     };
     if pose.label.is_empty() {
         pose.label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bonesmith_core::Surface;
+use bonesmith_core::{RawFrame, Surface};
 
 use crate::load::{Content, load_content};
 use crate::{Format, IoError, detect, npz};
@@ -20,7 +20,7 @@ pub fn load_mask(path: &Path) -> Result<Vec<f32>, IoError> {
     let (surface, vertices) = match load_content(path)? {
         Content::Model(model) => (Surface::clone(model.view().surface()), model.view().vertex_count()),
         Content::Sequence(raw) => {
-            let vertices = raw.frames.first().map_or(0, |frame| frame.positions.len());
+            let vertices = raw.frames.first().map_or(0, RawFrame::count);
             (raw.surface, vertices)
         }
     };

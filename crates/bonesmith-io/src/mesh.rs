@@ -9,7 +9,11 @@ use bonesmith_core::{RawFrame, RawSequence, Surface, Topology};
 use glam::Vec3;
 use rayon::prelude::*;
 
+use crate::sink::Sink;
 use crate::{Format, IoError, LoadOptions, obj, ply, warning};
+
+/// Files that are read at once.
+const AT_ONCE: usize = 32;
 
 /// A mesh as it stands in a file.
 #[derive(Debug, Default, PartialEq)]
@@ -52,17 +56,21 @@ pub fn read_sequence(
     let first = read(first_path, format, Extent::Everything)?;
     let rest = rest.map(|path| Ok((path, read(path, format, Extent::Everything)?))).transpose()?;
     let faces = Arc::new(first.surface.topology.clone());
-    let mut frames = vec![frame(first_path, first.positions, first.surface.topology.clone(), &faces)];
+    let mut frames = Sink::new(first_path, files.len());
+    frames.push(frame(first_path, first.positions, first.surface.topology.clone(), &faces))?;
     crate::opens::will_read(others);
     // In parallel, but the first error in file order is the one returned: the same message with any number of threads.
     let shape = |path: &PathBuf| -> Result<RawFrame, IoError> {
         let mesh = read(path, format, Extent::Shape)?;
         Ok(frame(path, mesh.positions, mesh.surface.topology, &faces))
     };
-    let shapes: Vec<_> = others.par_iter().map(|path| warning::with_warnings(|| shape(path))).collect();
-    for shape in shapes {
-        frames.push(warning::carried(shape)?);
+    for some in others.chunks(AT_ONCE) {
+        let shapes: Vec<_> = some.par_iter().map(|path| warning::with_warnings(|| shape(path))).collect();
+        for shape in shapes {
+            frames.push(warning::carried(shape)?)?;
+        }
     }
+    let frames = frames.finish()?;
     let mut surface = first.surface;
     let rest = rest.map(|(path, mesh)| {
         let topology = mesh.surface.topology.clone();
@@ -83,7 +91,7 @@ pub fn frame(path: &Path, positions: Vec<Vec3>, topology: Topology, shared: &Arc
         equal if equal == **shared => Some(Arc::clone(shared)),
         other => Some(Arc::new(other)),
     };
-    RawFrame { label, positions, topology }
+    RawFrame { label, positions, topology, stored: None }
 }
 
 /// Colours of vertices as colours of corners; `None` where there are no colours or no corners.

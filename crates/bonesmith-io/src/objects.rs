@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use bonesmith_core::{Part, PartNode, Parts, RawFrame, RawSequence};
+use bonesmith_core::{Part, PartNode, Parts, RawSequence};
 use glam::DAffine3;
 
+use crate::sink::Sink;
 use crate::{IoError, LoadOptions, load_sequence, merge};
 
 /// Times of two objects that differ by less than this are the same.
@@ -53,30 +54,32 @@ pub fn load_parts(parts: &[PartInput], options: &LoadOptions) -> Result<RawSeque
             return Err(IoError::unsupported(part.paths.first().cloned().unwrap_or_default(), what));
         }
     }
-    Ok(joined(read, frames, times_secs))
+    joined(read, frames, times_secs)
 }
 
-fn joined(read: Vec<(&PartInput, RawSequence)>, frames: usize, times_secs: Vec<f64>) -> RawSequence {
+fn joined(read: Vec<(&PartInput, RawSequence)>, frames: usize, times_secs: Vec<f64>) -> Result<RawSequence, IoError> {
     let names: Vec<String> = read.iter().map(|(part, _)| part.name.clone()).collect();
     let has_rest = read.iter().any(|(_, raw)| raw.rest.is_some());
     let space = read.iter().map(|(_, raw)| raw.surface.space).find(|space| !space.is_unknown()).unwrap_or_default();
     let mut scene = RawSequence {
         name: "scene".to_owned(),
-        frames: vec![RawFrame::default(); frames],
         times_secs,
         ..RawSequence::default()
     };
-    let (mut rest, mut surfaces) = (Vec::new(), merge::Parts::default());
+    let (mut rest, mut all, mut surfaces) = (Vec::new(), Vec::new(), merge::Parts::default());
     let path = read.first().and_then(|(part, _)| part.paths.first().cloned()).unwrap_or_default();
     for (_, raw) in read {
         scene.fps = scene.fps.max(raw.fps);
-        for (t, frame) in scene.frames.iter_mut().enumerate() {
-            frame.positions.extend_from_slice(&raw.frames[t.min(raw.frames.len() - 1)].positions);
-        }
         let own = raw.rest.as_ref().unwrap_or(&raw.frames[0]);
-        rest.extend_from_slice(&own.positions);
-        surfaces.add(raw.surface, own.positions.len());
+        rest.extend_from_slice(&own.all_positions());
+        surfaces.add(raw.surface, own.count());
+        all.push(raw.frames);
     }
+    let mut sink = Sink::new(&path, frames);
+    for t in 0..frames {
+        sink.push(all.iter().flat_map(|of| of[t.min(of.len() - 1)].all_positions().into_owned()).collect::<Vec<_>>())?;
+    }
+    scene.frames = sink.finish()?;
     scene.rest = has_rest.then(|| rest.into());
     let node = |name: &String| PartNode { name: name.clone(), parent: None, world_from_node: DAffine3::IDENTITY };
     scene.surface = surfaces.finish_scene(&path, |meshes| Parts {
@@ -85,5 +88,5 @@ fn joined(read: Vec<(&PartInput, RawSequence)>, frames: usize, times_secs: Vec<f
         skeleton: None,
     });
     scene.surface.space = space;
-    scene
+    Ok(scene)
 }

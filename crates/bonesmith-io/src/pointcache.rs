@@ -15,6 +15,7 @@ use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use glam::Vec3;
 
 use crate::mesh::{self, Extent};
+use crate::sink::Sink;
 use crate::{Format, IoError, LoadOptions, detect};
 
 /// The head of a cache.
@@ -49,12 +50,13 @@ pub fn load(
         None => find_mesh(cache)?,
     };
     let mesh = mesh::read(&mesh_path, detect(&mesh_path)?, Extent::Everything)?;
-    let mut frames = Vec::with_capacity(head.frames);
+    let mut frames = Sink::new(cache, head.frames);
     for t in 0..head.frames {
         let positions = read_frame(&mut reader, &head)
             .map_err(|e| IoError::malformed(cache, format!("frame {t} of {} could not be read: {e}", head.frames)))?;
-        frames.push(positions.into());
+        frames.push(positions)?;
     }
+    let frames = frames.finish()?;
     let shared = Arc::new(mesh.surface.topology.clone());
     let rest = mesh::frame(&mesh_path, mesh.positions, mesh.surface.topology.clone(), &shared);
     let name = cache.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -151,7 +151,8 @@ impl Handle {
 fn checksum(sequence: &MeshSequence) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let of_frame = |t: usize| {
-        let words: &[u32] = bytemuck::cast_slice(sequence.frame(t));
+        let frame = sequence.frame(t);
+        let words: &[u32] = bytemuck::cast_slice(&frame);
         words.iter().fold(t as u64, |sum, &word| (sum.rotate_left(5) ^ u64::from(word)).wrapping_mul(FACTOR))
     };
     let frames: Vec<u64> = (0..sequence.frame_count()).into_par_iter().map(of_frame).collect();

@@ -1,5 +1,7 @@
 //! Parts of a model as arrays, and its poses.
 
+use std::borrow::Cow;
+
 use bonesmith::core::ShapeBones;
 use bonesmith::core::deform;
 use bonesmith::glam::{DAffine3, DMat3, DMat4, DVec3, Vec3};
@@ -130,8 +132,13 @@ impl Handle {
     fn frame<'py>(slf: &Bound<'py, Self>, t: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
         match &*slf.get().model {
             Model::Sequence(sequence) if t < sequence.frame_count() => {
-                let frame = sequence.frame(t);
-                view(slf, bytemuck::cast_slice(frame), frame.len(), 3)
+                match sequence.frame(t) {
+                    Cow::Borrowed(frame) => view(slf, bytemuck::cast_slice(frame), frame.len(), 3),
+                    Cow::Owned(frame) => {
+                        let numbers: Vec<f32> = frame.iter().flat_map(|p| p.to_array()).collect();
+                        numbers.into_pyarray(slf.py()).reshape([frame.len(), 3])
+                    }
+                }
             }
             other => Err(PyIndexError::new_err(format!("{} has no frame {t}", other.view().kind().text()))),
         }

@@ -77,7 +77,7 @@ fn clips(py: Python<'_>, animations: &[PyRef<'_, Handle>]) -> PyResult<Vec<ClipI
     let mut clips = Vec::new();
     for handle in animations {
         let sequence = handle.animation(py)?;
-        let own_rest = sequence.rest() != sequence.frame(0);
+        let own_rest = sequence.rest() != &*sequence.frame(0);
         let several = sequence.clips().len() > 1;
         let parts = if several { sequence.into_clips() } else { vec![sequence.without_clips()] };
         clips.extend(parts.into_iter().map(|part| ClipInput {

@@ -137,7 +137,7 @@ impl Scene<'_> {
         let mesh = surface.map(|surface| mesh(&surface.topology, self.vertices(), &mut blob));
         let frames_total = self.spans().iter().map(|clip| clip.count).sum();
         let original = self.original.map(|original| {
-            let frames: Vec<Vec<Vec3>> = kept.frames.iter().map(|&t| original.frame(t).to_vec()).collect();
+            let frames: Vec<Vec<Vec3>> = kept.frames.iter().map(|&t| original.frame(t).into_owned()).collect();
             Positions::new(&frames, &mut blob)
         });
         let models = self.subjects.iter().map(|subject| model(subject, kept, frames_total, &mut blob)).collect();

@@ -164,7 +164,7 @@ impl Judge<'_> {
             let posed = poser.posed(clip, t);
             sum += match (&mut own, self) {
                 (Some(own), _) => squares(&posed, &own.posed(clip, t)),
-                (None, Self::Animation(against)) => squares(&posed, against.sequence.frame(at)),
+                (None, Self::Animation(against)) => squares(&posed, &against.sequence.frame(at)),
                 (None, Self::Model(_)) => 0.0,
             };
         }

@@ -78,6 +78,12 @@ impl FitOptions {
         Ok(())
     }
 
+    /// Whether a fit reads positions in blocks, so that they need not be in memory.
+    pub fn reads_blocks(&self) -> bool {
+        let plain = self.skeleton.is_none() && self.eigenskin.is_none() && self.motion.is_none();
+        plain && self.params.method == Method::Bonesmith && self.params.smooth == 0.0
+    }
+
     /// With a number or an error as the goal.
     pub(crate) fn resolved(&self, sequence: &MeshSequence) -> Self {
         let mut resolved = self.clone();

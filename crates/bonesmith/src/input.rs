@@ -185,12 +185,12 @@ impl Input {
         let chosen = match &self.rest {
             Some(Rest::Frame(frame)) => {
                 let frames = raw.frames.len();
-                let pose = raw.frames.get(*frame).cloned();
+                let pose = raw.frames.get(*frame).cloned().map(RawFrame::loaded);
                 Some(pose.ok_or(PickError::RestFrame { frame: *frame, frames })?)
             }
             Some(Rest::Symmetric) => {
                 let frame = most_symmetric(&raw.frames).ok_or(PickError::NoSymmetry)?;
-                Some(raw.frames[frame].clone())
+                Some(raw.frames[frame].clone().loaded())
             }
             Some(Rest::File(path)) => {
                 let source = bonesmith_io::load_sequence(std::slice::from_ref(path), &self.load_options())?;
@@ -286,7 +286,7 @@ fn foreign_rest(sequence: &MeshSequence) -> Option<Warning> {
         let low = points.iter().copied().fold(Vec3::INFINITY, Vec3::min);
         f64::from(points.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max).distance(low))
     };
-    let (rest, frame) = (size(sequence.rest()), size(sequence.frame(0)));
+    let (rest, frame) = (size(sequence.rest()), size(&sequence.frame(0)));
     let larger = rest > frame;
     let ratio = if larger { rest / frame } else { frame / rest };
     (ratio > FOREIGN_RATIO && ratio.is_finite()).then_some(Warning::ForeignRest { ratio, larger })
@@ -294,7 +294,7 @@ fn foreign_rest(sequence: &MeshSequence) -> Option<Warning> {
 
 /// The pose of another file; its faces too when the animation has none of its own.
 fn rest_of_file(source: RawSequence, raw: &mut RawSequence, path: &Path) -> Result<RawFrame, PickError> {
-    let pose = source.rest.or_else(|| source.frames.into_iter().next());
+    let pose = source.rest.or_else(|| source.frames.into_iter().next()).map(RawFrame::loaded);
     let mut pose = pose.ok_or_else(|| PickError::NoRest { path: path.to_owned() })?;
     pose.label = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if raw.surface.topology.face_count() == 0 {

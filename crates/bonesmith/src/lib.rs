@@ -102,7 +102,7 @@ pub use fit::{Fit, FitOptions, fit};
 pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
 pub use input::{FrameRange, Input, Rest, baked, find_clip, measured_clips};
 pub use lod::{LevelPart, Levels, lod};
-pub use memory::{DEFAULT_SHARE, Memory, free_memory, parse_bytes};
+pub use memory::{DEFAULT_SHARE, Memory, default_limit, free_memory, parse_bytes};
 pub use motion::{LoopPart, MotionOptions, MotionPart, Moved, RootClip, RootPart, move_clips};
 pub use saved::{COMMON_INFLUENCES, Layout, Saved, save, save_as};
 pub use scene::{REPORT_BYTES, frames_scene, model_scene, write_report};

@@ -202,7 +202,7 @@ fn carried_poses(source: &SourceRig, points: &[carry::Attachment], mesh: &MeshSe
     let Some(all) = source.own.as_ref().or(source.examples.as_ref()) else {
         return Err(Error::unsupported("mesh_lod needs a rig with an animation"));
     };
-    let frames = (0..all.frame_count()).map(|t| carry::posed(points, all.frame(t)).into()).collect();
+    let frames = (0..all.frame_count()).map(|t| carry::posed(points, &all.frame(t)).into()).collect();
     let raw = RawSequence {
         name: mesh.name().to_owned(),
         rest: Some(mesh.rest().to_vec().into()),

@@ -256,9 +256,9 @@ impl Moved {
                 // The closing frame is the first one, wherever the root is by then.
                 let from = if t == span.len() { 0 } else { t };
                 let place = self.place(c, from, t);
-                let frame = sequence.frame(span.start + from).iter();
+                let frame = sequence.frame(span.start + from);
                 let moved = |p: &Vec3| place.map_or(*p, |place| place.transform_point3(p.as_dvec3()).as_vec3());
-                frames.push(frame.map(moved).collect::<Vec<_>>().into());
+                frames.push(frame.iter().map(moved).collect::<Vec<_>>().into());
             }
         }
         let raw = RawSequence {

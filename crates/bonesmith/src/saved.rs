@@ -188,7 +188,7 @@ impl Nodes {
         }
         let in_place = |t: usize| {
             let mut positions = vec![Vec3::ZERO; sequence.vertex_count()];
-            order.iter().zip(read.frame(t)).for_each(|(&i, p)| positions[i as usize] = *p);
+            order.iter().zip(read.frame(t).iter()).for_each(|(&i, p)| positions[i as usize] = *p);
             positions
         };
         Ok(metrics::compare(sequence, in_place))

@@ -245,7 +245,7 @@ impl ShapeBonesPart {
         let (mut sum, mut squares, mut largest, mut moved) = (0.0, 0.0, 0f64, 0usize);
         for s in 0..shapes.frame_count() {
             let posed = bonesmith_core::deform::posed((&model.rig).into(), 0, s);
-            for ((posed, shape), rest) in posed.iter().zip(shapes.frame(s)).zip(shapes.rest()) {
+            for ((posed, shape), rest) in posed.iter().zip(shapes.frame(s).iter()).zip(shapes.rest()) {
                 let off = posed.as_dvec3() - shape.as_dvec3();
                 sum += off.abs().element_sum();
                 squares += off.length_squared();

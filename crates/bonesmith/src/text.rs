@@ -1,5 +1,6 @@
 //! Numbers and counts for people.
 
+pub use bonesmith_io::bytes_text as bytes;
 pub use bonesmith_report::figure;
 
 /// "1 bone", "2 bones", "2 vertices".
@@ -9,19 +10,6 @@ pub fn count(n: usize, noun: &str) -> String {
         (_, "vertex") => format!("{n} vertices"),
         _ => format!("{n} {noun}s"),
     }
-}
-
-/// Bytes with a decimal prefix: "4.20 MB".
-pub fn bytes(n: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    if n < 1000 {
-        return format!("{n} B");
-    }
-    let (mut value, mut unit) = (n as f64 / 1000.0, 0);
-    while value >= 1000.0 {
-        (value, unit) = (value / 1000.0, unit + 1);
-    }
-    format!("{value:.2} {}", UNITS[unit])
 }
 
 /// The last part of a path.

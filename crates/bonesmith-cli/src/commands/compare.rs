@@ -16,6 +16,7 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
     session.claim(&[files.files(), input.files()].concat(), &[], json.as_ref(), report.as_ref())?;
+    session.read_in_blocks();
 
     session.stage(Stage::Reading)?;
     let sequence = session.take(input.animation()?);

@@ -33,6 +33,10 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let compact = settings::compact(args.compact, layout, &output)?;
     let files: Vec<_> = input.files().into_iter().chain(args.curves.clone()).collect();
     session.claim(&files, std::slice::from_ref(&output), None, None)?;
+    // Other formats hold all frames while they are written.
+    if matches!(Format::from_extension(&output), Some(Format::Npz | Format::Alembic)) {
+        session.read_in_blocks();
+    }
 
     session.stage(Stage::Reading)?;
     let mut options = ConvertOptions::default();

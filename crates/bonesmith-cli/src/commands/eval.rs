@@ -20,6 +20,7 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let report = settings::report(&args.report)?;
     let inputs = [input.files(), rig_input.files()].concat();
     session.claim(&inputs, &[], json.as_ref(), report.as_ref())?;
+    session.read_in_blocks();
 
     #[cfg(not(feature = "gpu"))]
     if args.gpu {

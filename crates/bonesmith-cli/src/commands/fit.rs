@@ -82,6 +82,9 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let outputs: Vec<_> = [&output].into_iter().chain(&picture).cloned().collect();
     let files: Vec<_> = input.files().into_iter().chain(options.importance.file()).collect();
     session.claim(&files, &outputs, json.as_ref(), report.as_ref())?;
+    if options.reads_blocks() {
+        session.read_in_blocks();
+    }
 
     session.stage(Stage::Reading)?;
     let started = Instant::now();

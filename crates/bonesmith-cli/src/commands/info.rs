@@ -14,6 +14,7 @@ pub fn run(args: InfoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     (input.fps, input.mesh) = (settings::fps(args.fps)?, args.mesh);
     let json_target = settings::json(args.json)?;
     session.claim(&input.files(), &[], json_target.as_ref(), None)?;
+    session.read_in_blocks();
     let info = session.take(input.info()?);
     session.check_outputs()?;
     session.finish_progress();

@@ -21,6 +21,7 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let max_bytes = settings::report_bytes(args.report_max_mb)?;
     let chosen = args.output.map(settings::report_path).transpose()?;
     session.claim(&[file.files(), against.files()].concat(), chosen.as_slice(), None, None)?;
+    session.read_in_blocks();
 
     session.stage(Stage::Reading)?;
     let path = &file.paths[0];

@@ -1,8 +1,8 @@
-//! `--memory`: a limit that is refused or kept, with both numbers.
+//! `--memory`: positions that do not fit are read in blocks, or refused; the limit is kept, with both numbers.
 
-use bonesmith_core::synthetic::clownfish;
+use bonesmith_core::synthetic::{PosedRigParams, clownfish, posed_rig};
 
-use crate::harness::{bonesmith, folder, names, pc2, walk, write_npz};
+use crate::harness::{bonesmith, command, folder, names, obj, pc2, walk, write_npz};
 
 #[test]
 fn positions_beyond_the_limit_are_refused_before_they_are_read() {
@@ -13,8 +13,73 @@ fn positions_beyond_the_limit_are_refused_before_they_are_read() {
     let path = dir.path().join("big.pc2");
     std::fs::write(&path, header).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(32 + 500 * 40_000 * 12).unwrap();
-    bonesmith(dir.path(), "fit big.pc2 --memory 150M -o big.glb").refused(&["240.00 MB", "150.00 MB"]);
-    assert_eq!(names(dir.path()), ["big.pc2"]);
+    let points: String = (0..40_000).map(|i| format!("v {i} 0 0\n")).collect();
+    std::fs::write(dir.path().join("big.obj"), points).unwrap();
+    for line in ["fit big.pc2 --skeleton", "fit big.pc2 --smooth 1", "sweep big.pc2"] {
+        let output = if line.starts_with("sweep") { "" } else { "-o big.glb" };
+        bonesmith(dir.path(), &format!("{line} --memory 150M -q {output}")).refused(&["240.00 MB", "150.00 MB"]);
+    }
+    bonesmith(dir.path(), "convert big.pc2 big.glb --memory 150M -q").refused(&["240.00 MB", "150.00 MB"]);
+    assert_eq!(names(dir.path()), ["big.obj", "big.pc2"]);
+}
+
+/// 30 MB of positions in 70 MB, of which they may take 28.
+#[test]
+#[cfg(target_os = "linux")]
+fn positions_that_do_not_fit_are_read_in_blocks() {
+    let (dir, scratch) = (folder(), folder());
+    let raw = posed_rig(3, &PosedRigParams { detail: 14, frames: 200, ..PosedRigParams::default() }).sequence;
+    let bytes = 12 * raw.frames.len() * raw.frames[0].positions.len();
+    assert!(bytes > 28_000_000, "{bytes}");
+    std::fs::write(dir.path().join("rest.obj"), obj(&raw, 0)).unwrap();
+    let points = raw.frames.iter().map(|frame| frame.positions.iter().map(|p| p.to_array()).collect());
+    std::fs::write(dir.path().join("walk.pc2"), pc2(&points.collect::<Vec<_>>(), raw.frames[0].positions.len())).unwrap();
+    write_npz(raw, &dir.path().join("walk.npz"));
+    let run = |line: &str| {
+        let words = line.split_whitespace();
+        let output = command().current_dir(dir.path()).args(words).env("TMPDIR", scratch.path()).output().unwrap();
+        assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(names(scratch.path()), [""; 0], "{line}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let peak = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["peak_memory_bytes"].as_u64().unwrap();
+    let fit = "--bones 6 --effort fast -q --json -";
+    for input in ["walk.npz", "walk.pc2 rest.obj"] {
+        let whole = peak(&run(&format!("fit {input} {fit} -o whole.glb")));
+        let blocks = peak(&run(&format!("fit {input} {fit} --memory 70M -o blocks.glb")));
+        let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+        assert!(read("whole.glb") == read("blocks.glb"), "{input}");
+        assert!(blocks < 70_000_000 && blocks + 10_000_000 < whole, "{input}: {blocks} in blocks, {whole} at once");
+    }
+    let figures = |text: String| {
+        let mut figures: serde_json::Value = serde_json::from_str(&text).unwrap();
+        ["seconds", "peak_memory_bytes", "program_memory_bytes"].iter().for_each(|key| figures[key] = 0.into());
+        figures
+    };
+    let eval = "eval whole.glb walk.npz --json - -q";
+    assert_eq!(figures(run(eval)), figures(run(&format!("{eval} --memory 70M"))));
+    for ending in ["npz", "abc"] {
+        run(&format!("convert walk.npz a.{ending} -q"));
+        run(&format!("convert walk.npz b.{ending} -q --memory 70M"));
+        let [a, b] = ["a", "b"].map(|name| std::fs::read(dir.path().join(format!("{name}.{ending}"))).unwrap());
+        assert!(a == b, "{ending}");
+    }
+}
+
+/// A scratch file that cannot grow is an error, and nothing is written.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_scratch_file_that_cannot_be_written_is_an_error() {
+    let dir = folder();
+    let raw = posed_rig(3, &PosedRigParams { detail: 14, frames: 200, ..PosedRigParams::default() }).sequence;
+    write_npz(raw, &dir.path().join("walk.npz"));
+    // In blocks of 1024 bytes.
+    let line = format!("ulimit -f 4000; exec {} fit walk.npz --memory 70M -q -o x.glb", env!("CARGO_BIN_EXE_bonesmith"));
+    let output = std::process::Command::new("bash").current_dir(dir.path()).args(["-c", &line]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.starts_with("error: ") && text.contains("scratch file"), "{text}");
+    assert_eq!(names(dir.path()), ["walk.npz"]);
 }
 
 #[test]

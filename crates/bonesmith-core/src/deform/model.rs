@@ -12,7 +12,7 @@ use crate::model::{Basis, CorrectiveRig, ModelRef, ShapeBones};
 /// If there is no such clip or frame, or the model is not sound.
 pub fn posed(model: ModelRef<'_>, clip: usize, t: usize) -> Vec<Vec3> {
     match model {
-        ModelRef::Sequence(sequence) => sequence.frame(t).to_vec(),
+        ModelRef::Sequence(sequence) => sequence.frame(t).into_owned(),
         ModelRef::Rig(rig) => lbs(&rig.rest, &rig.weights, rig.clips[clip].frame(t)),
         ModelRef::TwoLayer(two) => two_layer(two, two.master.clips[clip].frame(t)),
         ModelRef::Ddm(ddm) => ddm_f64(ddm, ddm.rig.clips[clip].frame(t)),

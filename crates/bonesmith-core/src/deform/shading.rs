@@ -19,7 +19,7 @@ use glam::{DAffine3, DMat3, DVec3, Vec3};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use crate::mesh::normal_rows::NormalRows;
+use crate::mesh::normal_rows::{NormalRows, RowBuffer};
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::shading::ShadingVertices;
 use crate::mesh::surface::CornerAttribute;
@@ -93,7 +93,9 @@ pub(crate) fn solve_rest_normals_from(
     let sides = shading.sides(&rig.rest);
     let of_vertices = of_vertices.filter(|_| shading.is_smooth());
     let most_frames = sequences.iter().map(|sequence| sequence.frame_count()).max().unwrap_or(0);
-    let held = of_vertices.map_or((HELD / most_frames.max(1)).max(1), |_| shading.count());
+    // Normals that are not in memory are all found at once.
+    let stored = sequences.iter().all(|sequence| sequence.is_stored());
+    let held = if of_vertices.is_some() || stored { shading.count() } else { (HELD / most_frames.max(1)).max(1) };
     let mut normals = start.clone();
     for (at, part) in normals.chunks_mut(held).enumerate() {
         let range = at * held..at * held + part.len();
@@ -178,8 +180,8 @@ impl<'a> DirectionSolver<'a> {
         let all = directions.par_iter_mut().zip(points).with_min_len(64);
         all.for_each_init(Point::default, |point, (direction, &(vertex, row, side))| {
             point.clear();
-            for (clip, truth) in self.clips.iter().zip(truth) {
-                point.load(clip, self.rig.weights.of(vertex as usize), truth, row, side);
+            for (c, (clip, truth)) in self.clips.iter().zip(truth).enumerate() {
+                point.load(clip, self.rig.weights.of(vertex as usize), (truth, c), row, side);
             }
             *direction = point.solve(*direction);
         });
@@ -218,6 +220,8 @@ struct Point {
     truth: Vec<[Floats; 3]>,
     /// [3, F] of one clip.
     normals: Vec<f32>,
+    /// [clips] rows of true normals that were read last.
+    buffers: Vec<RowBuffer>,
 }
 
 impl Point {
@@ -226,12 +230,12 @@ impl Point {
         self.truth.clear();
     }
 
-    /// Adds the frames of a clip.
+    /// Adds the frames of a clip, with its true normals and its number.
     fn load(
         &mut self,
         clip: &ClipRows,
         weights: impl Iterator<Item = (usize, f32)>,
-        normals: &NormalRows,
+        (normals, number): (&NormalRows, usize),
         row: usize,
         side: f64,
     ) {
@@ -239,7 +243,8 @@ impl Point {
         self.normals.resize(3 * all, 0.0);
         let (x, rest) = self.normals.split_at_mut(all);
         let (y, z) = rest.split_at_mut(all);
-        normals.load(row, side as f32, [&mut *x, &mut *y, &mut *z]);
+        self.buffers.resize_with(self.buffers.len().max(number + 1), RowBuffer::default);
+        normals.load(row, side as f32, [&mut *x, &mut *y, &mut *z], &mut self.buffers[number]);
         let first = self.matrices.len();
         let groups = f.div_ceil(LANES);
         self.matrices.resize(first + groups, [Floats::ZERO; 9]);
@@ -362,7 +367,7 @@ mod tests {
             let i = shading.vertices()[g] as usize;
             let one = |t: usize| {
                 let m = blended_matrix(&rig.weights, rig.clips[0].frame(t), i);
-                shading.normals(sequence.frame(t))[g].normalize().angle_between(m * n)
+                shading.normals(&sequence.frame(t))[g].normalize().angle_between(m * n)
             };
             (0..sequence.frame_count()).map(one).sum()
         };
@@ -407,7 +412,7 @@ mod tests {
         let shading = ShadingVertices::new(&rig.surface);
         let tangents = TangentVertices::new(&rig.surface, &shading).unwrap();
         let of = |positions: &[Vec3]| tangents.tangents(positions, &shading.normals(positions));
-        let truth: Vec<Vec<DVec3>> = (0..sequence.frame_count()).map(|t| of(sequence.frame(t))).collect();
+        let truth: Vec<Vec<DVec3>> = (0..sequence.frame_count()).map(|t| of(&sequence.frame(t))).collect();
         let cost = |g: usize, tangent: DVec3| -> f64 {
             let matrix =
                 |t: usize| blended_matrix(&rig.weights, rig.clips[0].frame(t), tangents.vertices()[g] as usize);

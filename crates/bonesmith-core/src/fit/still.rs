@@ -41,8 +41,9 @@ impl Still {
         let mut vertices: Vec<u32> = (0..n as u32).collect();
         let enough = |count: usize| count >= MIN_VERTICES && count * MIN_SHARE >= n;
         let source = sequence.frames();
-        for t in 0..sequence.frame_count() as u32 {
-            source.read(&[t], 0..n, &mut |_, positions| {
+        let frames: Vec<u32> = (0..sequence.frame_count() as u32).collect();
+        for block in frames.chunks(source.frames_at_once()) {
+            source.read(block, 0..n, &mut |_, positions| {
                 vertices.retain(|&i| positions[i as usize].distance_squared(rest[i as usize]) <= limit);
             });
             if !enough(vertices.len()) {

@@ -9,6 +9,7 @@ pub mod sequence;
 pub mod shading;
 pub mod space;
 pub mod sphere;
+pub mod stored;
 pub mod surface;
 pub mod symmetry;
 pub mod tangents;

@@ -1,14 +1,17 @@
 //! True unit normals in all frames, a row for each shaded point: what fits and rest normals are compared with. Tangents alike.
 //!
 //! A normal is the area-weighted mean over the faces of its point. It is kept in octahedral coordinates of 16 bits [Meyer2010], a third
-//! of what a position takes.
+//! of what a position takes. Where positions are not in memory, normals are not either: they are in a table beside them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use glam::{DVec3, Vec3};
 use rayon::prelude::*;
 
+use crate::mesh::frames::by_frame;
 use crate::mesh::sequence::MeshSequence;
+use crate::mesh::stored::{TILE, Table};
 
 /// Frames whose normals are found at once.
 const FRAME_BLOCK: usize = 16;
@@ -16,6 +19,26 @@ const FRAME_BLOCK: usize = 16;
 /// [G, F] unit normals.
 pub(crate) struct NormalRows {
     frames: usize,
+    points: usize,
+    codes: Codes,
+}
+
+/// [G, F] codes.
+enum Codes {
+    Memory(Vec<[i16; 2]>),
+    Stored {
+        table: Arc<dyn Table>,
+        /// [G] whether there is a normal in any frame.
+        known: Vec<bool>,
+    },
+}
+
+/// Rows that were read last, where they are not in memory.
+#[derive(Default)]
+pub(crate) struct RowBuffer {
+    points: Range<usize>,
+    cells: Vec<u32>,
+    /// [points, F]
     codes: Vec<[i16; 2]>,
 }
 
@@ -46,35 +69,50 @@ impl NormalRows {
     /// Of `points` points, from what `find` makes of the positions of a frame: [G] directions of any length, zero where there is none.
     pub fn of_frames(sequence: &MeshSequence, points: usize, find: impl Fn(&[Vec3]) -> Vec<DVec3> + Sync) -> Self {
         let (frames, source) = (sequence.frame_count(), sequence.frames());
-        let find = |t: u32| {
-            let mut found = Vec::new();
-            source.read(&[t], 0..sequence.vertex_count(), &mut |_, positions| {
-                found = find(positions).into_iter().map(encode).collect::<Vec<_>>();
-            });
-            found
-        };
+        let find = |_: usize, positions: &[Vec3]| find(positions).into_iter().map(encode).collect::<Vec<_>>();
+        if let Some(scratch) = source.scratch() {
+            let (mut writer, mut known, mut cells) = (scratch.table(points, frames, 1), vec![false; points], Vec::new());
+            for first in (0..frames).step_by(FRAME_BLOCK) {
+                for codes in by_frame(&*source, first..frames.min(first + FRAME_BLOCK), find) {
+                    known.iter_mut().zip(&codes).for_each(|(known, code)| *known |= *code != NONE);
+                    cells.clear();
+                    cells.extend(codes.iter().map(|&code| packed(code)));
+                    writer.push(&cells);
+                }
+            }
+            return Self { frames, points, codes: Codes::Stored { table: writer.finish(), known } };
+        }
         let mut codes = vec![NONE; points * frames];
         for first in (0..frames).step_by(FRAME_BLOCK) {
-            let block = (first..frames.min(first + FRAME_BLOCK)).into_par_iter();
-            let found: Vec<Vec<[i16; 2]>> = block.map(|t| find(t as u32)).collect();
+            let found: Vec<Vec<[i16; 2]>> = by_frame(&*source, first..frames.min(first + FRAME_BLOCK), find);
             codes.par_chunks_mut(frames).with_min_len(256).enumerate().for_each(|(g, row)| {
                 row[first..].iter_mut().zip(&found).for_each(|(code, found)| *code = found[g]);
             });
         }
         codes.par_chunks_mut(frames.max(1)).with_min_len(256).for_each(fill);
-        Self { frames, codes }
+        Self { frames, points, codes: Codes::Memory(codes) }
     }
 
     /// Known ones: [G, F].
     #[cfg(test)]
     pub fn known(frames: usize, normals: &[DVec3]) -> Self {
-        Self { frames, codes: normals.iter().map(|n| encode(*n)).collect() }
+        let codes: Vec<_> = normals.iter().map(|n| encode(*n)).collect();
+        Self { frames, points: codes.len() / frames.max(1), codes: Codes::Memory(codes) }
     }
 
     /// Only some points and frames.
     pub fn pick(&self, points: &[u32], frames: &[u32]) -> Self {
-        let row = |&g: &u32| frames.iter().map(move |&t| self.codes[g as usize * self.frames + t as usize]);
-        Self { frames: frames.len(), codes: points.iter().flat_map(row).collect() }
+        let mut codes = vec![NONE; points.len() * frames.len()];
+        let rows = codes.chunks_exact_mut(frames.len().max(1));
+        let mut rows: Vec<(u32, &mut [[i16; 2]])> = points.iter().copied().zip(rows).collect();
+        rows.sort_unstable_by_key(|row| row.0);
+        rows.par_chunks_mut(TILE).for_each_init(RowBuffer::default, |buffer, rows| {
+            for (g, row) in rows {
+                let all = self.row(*g as usize, buffer);
+                row.iter_mut().zip(frames).for_each(|(code, &t)| *code = all[t as usize]);
+            }
+        });
+        Self { frames: frames.len(), points: points.len(), codes: Codes::Memory(codes) }
     }
 
     /// F.
@@ -84,18 +122,58 @@ impl NormalRows {
 
     /// Whether point `g` has normals: in all frames, or in none.
     pub fn is_known(&self, g: usize) -> bool {
-        self.codes.get(g * self.frames).is_some_and(|code| *code != NONE)
+        match &self.codes {
+            Codes::Memory(codes) => codes.get(g * self.frames).is_some_and(|code| *code != NONE),
+            Codes::Stored { known, .. } => known.get(g).is_some_and(|known| *known),
+        }
     }
 
     /// Normals of point `g` times `scale`, all x over time, all y, all z; zero where there are none.
     #[inline(always)]
-    pub fn load(&self, g: usize, scale: f32, [x, y, z]: [&mut [f32]; 3]) {
-        let codes = &self.codes[g * self.frames..(g + 1) * self.frames];
-        for (((&code, x), y), z) in codes.iter().zip(x).zip(y).zip(z) {
+    pub fn load(&self, g: usize, scale: f32, [x, y, z]: [&mut [f32]; 3], buffer: &mut RowBuffer) {
+        for (((&code, x), y), z) in self.row(g, buffer).iter().zip(x).zip(y).zip(z) {
             let n = decode(code) * scale;
             (*x, *y, *z) = (n.x, n.y, n.z);
         }
     }
+}
+
+impl NormalRows {
+    /// [F] codes of point `g`; with those around it in `buffer` where they are not in memory.
+    fn row<'a>(&'a self, g: usize, buffer: &'a mut RowBuffer) -> &'a [[i16; 2]] {
+        let frames = self.frames;
+        match &self.codes {
+            Codes::Memory(codes) => &codes[g * frames..(g + 1) * frames],
+            Codes::Stored { table, .. } => {
+                if !buffer.points.contains(&g) {
+                    buffer.fill(&**table, g / TILE * TILE..self.points.min(g / TILE * TILE + TILE), frames);
+                }
+                let at = g - buffer.points.start;
+                &buffer.codes[at * frames..(at + 1) * frames]
+            }
+        }
+    }
+}
+
+impl RowBuffer {
+    fn fill(&mut self, table: &dyn Table, points: Range<usize>, frames: usize) {
+        table.read(0..frames, points.clone(), &mut self.cells);
+        self.codes.resize(points.len() * frames, NONE);
+        for (t, cells) in self.cells.chunks_exact(points.len()).enumerate() {
+            cells.iter().enumerate().for_each(|(at, &cell)| self.codes[at * frames + t] = unpacked(cell));
+        }
+        self.codes.chunks_mut(frames.max(1)).for_each(fill);
+        self.points = points;
+    }
+}
+
+/// A code as one word, and back.
+fn packed([x, y]: [i16; 2]) -> u32 {
+    u32::from(x as u16) | u32::from(y as u16) << 16
+}
+
+fn unpacked(cell: u32) -> [i16; 2] {
+    [cell as u16 as i16, (cell >> 16) as u16 as i16]
 }
 
 /// No normal: the one value that [`encode`] does not make.
@@ -173,9 +251,9 @@ mod tests {
             let rows = NormalRows::new(&sequence, &vertices, &triangles, range.clone());
             for i in range.clone() {
                 let (mut x, mut y, mut z) = (vec![0.0; f], vec![0.0; f], vec![0.0; f]);
-                rows.load(i - range.start, 2.0, [&mut x, &mut y, &mut z]);
+                rows.load(i - range.start, 2.0, [&mut x, &mut y, &mut z], &mut RowBuffer::default());
                 for t in 0..f {
-                    let truth = vertex_normals(sequence.frame(t), &triangles)[i].normalize() * 2.0;
+                    let truth = vertex_normals(&sequence.frame(t), &triangles)[i].normalize() * 2.0;
                     let found = DVec3::new(x[t].into(), y[t].into(), z[t].into());
                     assert!(found.distance(truth) < 3e-4, "vertex {i}, frame {t}: {found} {truth}");
                 }

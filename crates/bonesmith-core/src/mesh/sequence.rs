@@ -1,15 +1,18 @@
 //! Mesh animations: as read from a file (`RawSequence`), and checked (`MeshSequence`).
 //!
 //! `MeshSequence::try_from(RawSequence)` is the only check: every later stage can handle what passes it.
+//!
+//! Positions are in memory, or stored where a reader has put them (`stored`): stages read them through [`MeshSequence::frames`].
 
 mod clips;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use glam::Vec3;
 
 use crate::mesh::Parts;
-use crate::mesh::frames::{FramePositions, Frames, FramesInMemory, SharedPositions};
+use crate::mesh::frames::{FrameList, FramePositions, Frames, SharedPositions};
 use crate::mesh::surface::{Surface, SurfaceError};
 use crate::mesh::times;
 use crate::mesh::topology::Topology;
@@ -20,6 +23,9 @@ pub use clips::{Joined, Span, cut as cut_clips};
 /// Minimum number of vertices that a bone can be fitted to.
 pub const MIN_VERTICES: usize = 4;
 
+/// Largest coordinate: squares stay within float32.
+const MAX_COORDINATE: f32 = 1e15;
+
 /// One frame as stored in a file.
 #[derive(Clone, Debug, Default)]
 pub struct RawFrame {
@@ -29,6 +35,56 @@ pub struct RawFrame {
     pub positions: Vec<Vec3>,
     /// Faces, when the file has them per frame. Readers share one `Arc` between equal frames.
     pub topology: Option<Arc<Topology>>,
+    /// Where the positions are, if not in memory; `positions` is empty then.
+    pub stored: Option<StoredFrame>,
+}
+
+/// A frame whose positions are not in memory.
+#[derive(Clone)]
+pub struct StoredFrame {
+    /// All frames of a source.
+    pub source: Arc<dyn Frames>,
+    /// The number of this one.
+    pub frame: u32,
+    /// What [`first_unsound`] has found in it.
+    pub unsound: Option<(usize, Vec3)>,
+}
+
+impl std::fmt::Debug for StoredFrame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stored frame {}", self.frame)
+    }
+}
+
+impl RawFrame {
+    /// N.
+    pub fn count(&self) -> usize {
+        self.stored.as_ref().map_or(self.positions.len(), |stored| stored.source.vertex_count())
+    }
+
+    /// The positions, read where they are not in memory.
+    pub fn all_positions(&self) -> Cow<'_, [Vec3]> {
+        match &self.stored {
+            Some(stored) => {
+                Cow::Owned(FramePositions::Stored { source: stored.source.clone(), frame: stored.frame }.to_vec())
+            }
+            None => Cow::Borrowed(&self.positions),
+        }
+    }
+
+    /// The same frame in memory.
+    pub fn loaded(self) -> Self {
+        Self { positions: self.all_positions().into_owned(), stored: None, ..self }
+    }
+}
+
+impl From<RawFrame> for FramePositions {
+    fn from(frame: RawFrame) -> Self {
+        match frame.stored {
+            Some(StoredFrame { source, frame, .. }) => Self::Stored { source, frame },
+            None => frame.positions.into(),
+        }
+    }
 }
 
 impl From<Vec<Vec3>> for RawFrame {
@@ -70,7 +126,7 @@ pub struct MeshSequence {
     name: String,
     rest: Vec<Vec3>,
     /// Shared, so that a copy of a sequence costs nothing.
-    frames: FramesInMemory,
+    frames: FrameList,
     times_secs: Vec<f64>,
     surface: Arc<Surface>,
     clips: Vec<Span>,
@@ -129,7 +185,7 @@ impl MeshSequence {
     /// Checks everything; at least `least` vertices are needed.
     fn with_vertices(mut raw: RawSequence, least: usize) -> Result<Self, SequenceError> {
         let first = raw.frames.first().ok_or(SequenceError::NoFrames)?;
-        let n = first.positions.len();
+        let n = first.count();
         let surface = &raw.surface;
         if n < least {
             return Err(SequenceError::TooFewVertices { vertices: n, least });
@@ -140,7 +196,7 @@ impl MeshSequence {
         for (t, frame) in raw.frames.iter().enumerate() {
             check_frame(frame, Place::in_clip(t, &raw.clips), n, surface)?;
         }
-        let frames = std::mem::take(&mut raw.frames).into_iter().map(|frame| frame.positions.into()).collect();
+        let frames = std::mem::take(&mut raw.frames).into_iter().map(FramePositions::from).collect();
         Self::of_checked_frames(raw, frames)
     }
 
@@ -166,11 +222,11 @@ impl MeshSequence {
     /// Checks the surface, the times and the clips; positions are checked already.
     fn of_checked_frames(raw: RawSequence, frames: Vec<FramePositions>) -> Result<Self, SequenceError> {
         let RawSequence { name, rest, times_secs, fps, surface, mut clips, .. } = raw;
-        surface.check(frames[0].len())?;
+        surface.check(frames[0].count())?;
         let times_secs = times_or_fps(times_secs, frames.len(), fps)?;
         clips::check(&mut clips, frames.len())?;
-        let rest = rest.map_or_else(|| frames[0].to_vec(), |rest| rest.positions);
-        Ok(Self { name, rest, frames: FramesInMemory(frames), times_secs, surface: Arc::new(surface), clips })
+        let rest = rest.map_or_else(|| frames[0].to_vec(), |rest| rest.loaded().positions);
+        Ok(Self { name, rest, frames: FrameList(frames), times_secs, surface: Arc::new(surface), clips })
     }
 }
 
@@ -236,14 +292,17 @@ impl std::fmt::Display for Place<'_> {
 /// Checks one frame, or the rest pose.
 fn check_frame(frame: &RawFrame, at: Place<'_>, n: usize, surface: &Surface) -> Result<(), SequenceError> {
     let place = Place { label: &frame.label, parts: Some(&surface.parts), ..at };
-    let found = frame.positions.len();
+    let found = frame.count();
     if found != n {
         return Err(SequenceError::VertexCount { place: place.to_string(), frame: place.frame, found, expected: n });
     }
     if let Some(own) = frame.topology.as_deref() {
         same_faces(own, &surface.topology, &place)?;
     }
-    check_positions(&frame.positions, &place)
+    match &frame.stored {
+        Some(stored) => stored.unsound.map_or(Ok(()), |(vertex, p)| Err(unsound(vertex, p, &place))),
+        None => check_positions(&frame.positions, &place),
+    }
 }
 
 /// Refuses other faces than those of the first frame.
@@ -257,19 +316,22 @@ fn same_faces(own: &Topology, faces: &Topology, place: &Place) -> Result<(), Seq
 
 /// Checks invariant 2.
 fn check_positions(positions: &[Vec3], at: &Place) -> Result<(), SequenceError> {
-    for (vertex, p) in positions.iter().enumerate() {
-        if !p.is_finite() {
-            let axis = (0..3).find(|&a| !p[a].is_finite()).unwrap_or(0);
-            let (name, value) = (['x', 'y', 'z'][axis], p[axis]);
-            let (place, frame) = (at.of_vertex(vertex), at.frame);
-            return Err(SequenceError::NotFinite { place, frame, vertex, axis: name, value });
-        }
-        let value = p.abs().max_element();
-        if value > 1e15 {
-            return Err(SequenceError::TooLarge { place: at.of_vertex(vertex), frame: at.frame, vertex, value });
-        }
+    first_unsound(positions).map_or(Ok(()), |(vertex, p)| Err(unsound(vertex, p, at)))
+}
+
+/// The first position that is not finite or too large, and its vertex.
+pub fn first_unsound(positions: &[Vec3]) -> Option<(usize, Vec3)> {
+    let is_unsound = |p: &Vec3| !p.is_finite() || p.abs().max_element() > MAX_COORDINATE;
+    positions.iter().position(is_unsound).map(|vertex| (vertex, positions[vertex]))
+}
+
+fn unsound(vertex: usize, p: Vec3, at: &Place) -> SequenceError {
+    let (place, frame) = (at.of_vertex(vertex), at.frame);
+    if p.is_finite() {
+        return SequenceError::TooLarge { place, frame, vertex, value: p.abs().max_element() };
     }
-    Ok(())
+    let axis = (0..3).find(|&a| !p[a].is_finite()).unwrap_or(0);
+    SequenceError::NotFinite { place, frame, vertex, axis: ['x', 'y', 'z'][axis], value: p[axis] }
 }
 
 fn times_or_fps(times: Vec<f64>, frames: usize, fps: f64) -> Result<Vec<f64>, SequenceError> {
@@ -310,9 +372,14 @@ impl MeshSequence {
         &self.rest
     }
 
-    /// [N] positions of frame `t` in model units.
-    pub fn frame(&self, t: usize) -> &[Vec3] {
-        &self.frames.0[t]
+    /// [N] positions of frame `t` in model units; read where they are stored.
+    pub fn frame(&self, t: usize) -> Cow<'_, [Vec3]> {
+        self.frames.0[t].positions()
+    }
+
+    /// Whether positions are not in memory.
+    pub fn is_stored(&self) -> bool {
+        self.frames.0.iter().any(|frame| matches!(frame, FramePositions::Stored { .. }))
     }
 
     /// All frames as a source of positions.
@@ -343,7 +410,7 @@ impl MeshSequence {
     /// The same frames over another rest pose.
     pub fn with_rest(mut self, rest: RawFrame) -> Result<Self, SequenceError> {
         check_frame(&rest, Place::rest(), self.vertex_count(), &self.surface)?;
-        self.rest = rest.positions;
+        self.rest = rest.loaded().positions;
         Ok(self)
     }
 
@@ -360,7 +427,7 @@ impl MeshSequence {
         Self {
             name: self.name.clone(),
             rest: pick(&self.rest),
-            frames: FramesInMemory(self.frames.0.iter().map(|frame| pick(frame).into()).collect()),
+            frames: self.frames.of_vertices(vertices),
             times_secs: self.times_secs.clone(),
             surface: Arc::new(Surface::bare(topology)),
             clips: self.clips.clone(),
@@ -391,7 +458,7 @@ mod tests {
         RawSequence {
             name: "tet".into(),
             frames: (0..frames)
-                .map(|t| RawFrame { label: format!("tet_{t}.obj"), positions: positions.clone(), topology: None })
+                .map(|t| RawFrame { label: format!("tet_{t}.obj"), positions: positions.clone(), ..RawFrame::default() })
                 .collect(),
             fps: 10.0,
             surface: Surface::bare(topology),
@@ -403,7 +470,7 @@ mod tests {
     fn accepts_a_sound_sequence_and_makes_times() {
         let sequence = MeshSequence::try_from(tetrahedron(3)).unwrap();
         assert_eq!(sequence.times_secs(), &[0.0, 0.1, 0.2]);
-        assert_eq!(sequence.rest(), sequence.frame(0));
+        assert_eq!(sequence.rest(), &*sequence.frame(0));
     }
 
     #[test]
@@ -445,7 +512,7 @@ mod tests {
         let moved = in_place.clone().placed(glam::DAffine3::from_scale(glam::DVec3::splat(2.0))).unwrap();
         assert_eq!((moved.frame(2)[1].x, in_place.frame(2)[1].x), (4.0, 2.0));
 
-        let mut broken = in_place.frames.0.iter().flat_map(|frame| frame.to_vec()).collect::<Vec<_>>();
+        let mut broken = in_place.frames.0.iter().flat_map(FramePositions::to_vec).collect::<Vec<_>>();
         broken[9].y = f32::INFINITY;
         let error = MeshSequence::shared(raw(), 3, Arc::new(broken)).unwrap_err();
         assert_eq!(error.to_string(), "frame 2, vertex 1: y is inf");

@@ -60,10 +60,11 @@ pub(crate) fn best_plane(points: &[DVec3]) -> Option<(f64, Plane)> {
 /// The most symmetric of some poses; `None` where none is symmetric at all.
 pub fn most_symmetric(frames: &[RawFrame]) -> Option<usize> {
     let misfit = |frame: &RawFrame| {
-        let low = frame.positions.iter().copied().fold(Vec3::INFINITY, Vec3::min);
-        let high = frame.positions.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max);
+        let positions = frame.all_positions();
+        let low = positions.iter().copied().fold(Vec3::INFINITY, Vec3::min);
+        let high = positions.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max);
         let radius = 0.5 * f64::from((high - low).length());
-        let points: Vec<DVec3> = frame.positions.iter().map(|p| p.as_dvec3() / radius).collect();
+        let points: Vec<DVec3> = positions.iter().map(|p| p.as_dvec3() / radius).collect();
         let sound = radius > 0.0 && points.iter().all(|p| p.is_finite());
         sound.then(|| best_plane(&points)).flatten().map(|(misfit, _)| misfit)
     };

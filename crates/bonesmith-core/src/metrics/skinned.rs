@@ -218,7 +218,7 @@ mod tests {
         let rest = normals(&made.rig.rest);
         let (mut sum, mut inverse_sum, mut all) = (0.0, 0.0, Vec::new());
         for t in 0..sequence.frame_count() {
-            let truth = normals(sequence.frame(t));
+            let truth = normals(&sequence.frame(t));
             for i in (0..rest.len()).filter(|&i| rest[i].length() > 0.0) {
                 let m = blended_matrix(&made.rig.weights, made.rig.clips[0].frame(t), i);
                 let angle = |rule: NormalRule| {
@@ -259,7 +259,7 @@ mod tests {
         let rest = of(&rig.rest);
         let mut all = Vec::new();
         for t in 0..sequence.frame_count() {
-            for (g, truth) in of(sequence.frame(t)).into_iter().enumerate().filter(|(_, truth)| truth.length() > 0.0) {
+            for (g, truth) in of(&sequence.frame(t)).into_iter().enumerate().filter(|(_, truth)| truth.length() > 0.0) {
                 let m = blended_matrix(&rig.weights, rig.clips[0].frame(t), tangents.vertices()[g] as usize);
                 let posed = m * rest[g];
                 if posed.length() > 0.0 {

@@ -84,7 +84,7 @@ pub fn in_rig_order(
         let rig = Posed { positions: rig_pose, adjacency: &own };
         correspond(rig, Posed { positions: cache, adjacency: &theirs })
     };
-    let first = sequence.frame(0);
+    let first = &*sequence.frame(0);
     let at_rest = || own_rest.then(|| compare(&rig.rest, sequence.rest())).flatten();
     let found = at_rest().or_else(|| compare(&rig.rest, first)).or_else(|| {
         let posed = |pose: &[glam::DAffine3]| compare(&deform::lbs(&rig.rest, &rig.weights, pose), first);
@@ -103,7 +103,7 @@ pub fn in_rig_order(
     };
     let raw = RawSequence {
         name: sequence.name().to_owned(),
-        frames: (0..sequence.frame_count()).map(|t| taken(sequence.frame(t))).collect(),
+        frames: (0..sequence.frame_count()).map(|t| taken(&sequence.frame(t))).collect(),
         rest: own_rest.then(|| taken(sequence.rest())),
         times_secs: sequence.times_secs().to_vec(),
         surface: (*rig.surface).clone(),
@@ -250,7 +250,7 @@ mod tests {
         let (found, how) = in_rig_order(&rig, &[clip], &sequence, false).unwrap();
         assert_eq!((found.vertex_count(), how.unused), (rig.vertex_count(), 0));
         assert_eq!(found.times_secs(), sequence.times_secs());
-        (0..4).for_each(|t| assert_eq!(found.frame(t), frame(t + 2)));
+        (0..4).for_each(|t| assert_eq!(*found.frame(t), *frame(t + 2)));
         // Between two keys, as a cache of another rate is: at the same time of the clip.
         let secs = 0.3 * clip.times_secs[1] + 0.7 * clip.times_secs[2];
         let times = [clip.times_secs[0], secs];
@@ -261,6 +261,6 @@ mod tests {
         let raw =
             RawSequence { frames: vec![positions.into()], times_secs: vec![secs], surface, ..RawSequence::default() };
         let (found, _) = in_rig_order(&rig, &[clip], &MeshSequence::try_from(raw).unwrap(), false).unwrap();
-        assert_eq!(found.frame(0), pose);
+        assert_eq!(*found.frame(0), *pose);
     }
 }

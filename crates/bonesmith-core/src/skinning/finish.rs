@@ -93,7 +93,10 @@ pub(crate) fn jitter_ratio(problem: &Problem, state: &State) -> Option<f64> {
 pub(crate) fn jitter_ratio_of_rig(sequence: &MeshSequence, rig: &Rig) -> Option<f64> {
     let (f, n) = (sequence.frame_count(), sequence.vertex_count());
     let mut jitter = Jitter::default();
+    let (source, frames) = (sequence.frames(), (0..f as u32).collect::<Vec<_>>());
+    let mut positions = vec![Vec3::ZERO; f];
     for i in (0..n).step_by(n.div_ceil(JITTER_VERTICES)) {
+        source.read(&frames, i..i + 1, &mut |t, row| positions[t] = row[0]);
         let u = rig.rest[i].as_dvec3();
         let pose = |t: usize| {
             let bones = rig.clips[0].frame(t);
@@ -101,7 +104,7 @@ pub(crate) fn jitter_ratio_of_rig(sequence: &MeshSequence, rig: &Rig) -> Option<
         };
         let posed: Vec<DVec3> = (0..f).map(pose).collect();
         let at = |l: usize| (l / f, l % f);
-        let truth = |l: usize| f64::from(sequence.frame(at(l).1)[i][at(l).0]);
+        let truth = |l: usize| f64::from(positions[at(l).1][at(l).0]);
         jitter.add(f, truth, |l| posed[at(l).1][at(l).0]);
     }
     jitter.ratio()

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use multiversion::multiversion;
 
-use crate::mesh::normal_rows::NormalRows;
+use crate::mesh::normal_rows::{NormalRows, RowBuffer};
 use crate::mesh::sequence::MeshSequence;
 
 /// Distances between unit normals below this count alike.
@@ -86,11 +86,11 @@ impl Normals {
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
 fn load(normals: &NormalRows, weight: f32, shares: Option<&[f32]>, first: usize, rows: &mut [f32]) {
-    let f = normals.frames();
+    let (f, mut buffer) = (normals.frames(), RowBuffer::default());
     for (at, row) in rows.chunks_exact_mut(3 * f).enumerate() {
         let (x, rest) = row.split_at_mut(f);
         let (y, z) = rest.split_at_mut(f);
         let share = shares.map_or(1.0, |shares| shares[first + at]);
-        normals.load(first + at, weight * share, [x, y, z]);
+        normals.load(first + at, weight * share, [x, y, z], &mut buffer);
     }
 }

@@ -9,12 +9,13 @@ use rayon::prelude::*;
 use crate::mesh::frames::Frames;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::Sphere;
+use crate::mesh::stored::TILE;
 use crate::skinning::loss::Loss;
 use crate::skinning::normals::Normals;
 use crate::skinning::unit::UnitSpace;
 
-/// Vertices whose trajectories are gathered at once: both sides of the transpose stay in cache.
-const BLOCK: usize = 64;
+/// Vertices whose trajectories are gathered at once: both sides of the transpose stay in cache. Tables have them in one tile.
+const BLOCK: usize = TILE;
 
 /// A sequence in the unit space, laid out by vertex.
 ///
@@ -102,12 +103,20 @@ impl Problem {
     fn gather(rest: &[Vec3], source: &dyn Frames, space: UnitSpace, vertices: &[u32], frames: &[u32]) -> Self {
         let length = 3 * frames.len();
         let mut trajectories = vec![0f32; vertices.len() * length];
-        trajectories.par_chunks_mut(BLOCK * length).zip(vertices.par_chunks(BLOCK)).for_each(|(rows, block)| {
-            let first = block.iter().copied().min().unwrap_or(0) as usize;
-            let end = block.iter().copied().max().map_or(0, |last| last as usize + 1);
-            source.read(frames, first..end, &mut |t, positions| {
-                transpose(rows, length, &space, t, block.iter().map(|&i| positions[i as usize - first]));
-            });
+        // In the order of the source, whatever the order of the rows.
+        let rows = trajectories.chunks_exact_mut(length.max(1));
+        let mut rows: Vec<(u32, &mut [f32])> = vertices.iter().copied().zip(rows).collect();
+        rows.sort_unstable_by_key(|row| row.0);
+        rows.par_chunks_mut(BLOCK).for_each(|rows| {
+            let block: Vec<u32> = rows.iter().map(|row| row.0).collect();
+            let mut add = |t: usize, positions: &[Vec3]| {
+                transpose(rows.iter_mut().map(|row| &mut *row.1), &space, t, positions.iter().copied());
+            };
+            let (first, end) = (block[0] as usize, block[block.len() - 1] as usize + 1);
+            match end - first == block.len() {
+                true => source.read(frames, first..end, &mut add),
+                false => source.pick(frames, &block, &mut add),
+            }
         });
         let rest = vertices.iter().map(|&i| space.point(rest[i as usize])).collect();
         Self::stored(length, rest, trajectories, space)
@@ -125,7 +134,7 @@ impl Problem {
         buffer.resize(vertices.len() * self.length, 0.0);
         let frames: Vec<u32> = (0..self.frames() as u32).collect();
         source.read(&frames, vertices, &mut |t, positions| {
-            transpose(buffer, self.length, &self.space, t, positions.iter().copied());
+            transpose(buffer.chunks_exact_mut(self.length), &self.space, t, positions.iter().copied());
         });
     }
 
@@ -149,11 +158,13 @@ impl Problem {
 
     /// Whether anything leaves the rest pose.
     pub fn moves(&self) -> bool {
-        let (f, mut buffer) = (self.frames(), Vec::new());
-        (0..self.vertices()).any(|i| {
-            let (u, v) = (self.rest[i], self.block(i..i + 1, &mut buffer));
-            let position = |t: usize| Vec3::new(v[t], v[f + t], v[2 * f + t]).as_dvec3() + self.space.shift(t);
-            (0..f).any(|t| position(t).distance_squared(u) >= 1e-12)
+        let (n, f, mut buffer) = (self.vertices(), self.frames(), Vec::new());
+        (0..n).step_by(BLOCK).any(|first| {
+            let rows = self.block(first..n.min(first + BLOCK), &mut buffer).chunks_exact(self.length);
+            self.rest[first..].iter().zip(rows).any(|(u, v)| {
+                let position = |t: usize| Vec3::new(v[t], v[f + t], v[2 * f + t]).as_dvec3() + self.space.shift(t);
+                (0..f).any(|t| position(t).distance_squared(*u) >= 1e-12)
+            })
         })
     }
 
@@ -184,12 +195,18 @@ impl Problem {
     }
 }
 
-/// Frame `t` of the trajectories of some vertices, rows of `length`, from their positions.
-fn transpose(rows: &mut [f32], length: usize, space: &UnitSpace, t: usize, positions: impl Iterator<Item = Vec3>) {
+/// Frame `t` of the trajectories of some vertices, from their positions.
+fn transpose<'a>(
+    rows: impl Iterator<Item = &'a mut [f32]>,
+    space: &UnitSpace,
+    t: usize,
+    positions: impl Iterator<Item = Vec3>,
+) {
     let Sphere { center, radius } = space.sphere;
-    let (f, scale) = (length / 3, 1.0 / radius);
+    let scale = 1.0 / radius;
     let origin = center * scale + space.shift(t);
-    for (row, p) in rows.chunks_exact_mut(length).zip(positions) {
+    for (row, p) in rows.zip(positions) {
+        let f = row.len() / 3;
         let p = (p.as_dvec3() * scale - origin).as_vec3();
         row[t] = p.x;
         row[f + t] = p.y;

@@ -8,9 +8,8 @@
 //! hundred sizes would otherwise leave float32 few digits for the shape. Every bone has the shift in its translation.
 
 use glam::{DAffine3, DVec3, Vec3};
-use rayon::prelude::*;
 
-use crate::mesh::frames::Frames;
+use crate::mesh::frames::{Frames, by_frame};
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::{Sphere, smallest_enclosing_sphere};
 use crate::skinning::motion::{Motion, to_affine, to_rows};
@@ -45,12 +44,7 @@ impl UnitSpace {
         let mean =
             |positions: &[Vec3]| positions.iter().map(|p| space.point(*p)).sum::<DVec3>() / positions.len() as f64;
         let centre = mean(rest);
-        let shift = |t: u32| {
-            let mut shift = DVec3::ZERO;
-            frames.read(&[t], 0..frames.vertex_count(), &mut |_, positions| shift = mean(positions) - centre);
-            shift
-        };
-        let shifts = (0..frames.frame_count() as u32).into_par_iter().map(shift).collect();
+        let shifts = by_frame(frames, 0..frames.frame_count(), |_, positions| mean(positions) - centre);
         Self { shifts, ..space }
     }
 

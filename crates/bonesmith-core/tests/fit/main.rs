@@ -9,5 +9,6 @@ mod params;
 mod pieces;
 mod recovery;
 mod soundness;
+mod stored;
 mod targets;
 mod weights;

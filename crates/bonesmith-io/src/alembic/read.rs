@@ -1,4 +1,4 @@
-//! From the objects of a file to a sequence: positions go straight from the file into frames, one mesh after the other.
+//! From the objects of a file to a sequence: positions go straight from the file into frames, one frame after the other.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,6 +12,7 @@ use super::archive::{Archive, Object};
 use super::mesh::Mesh;
 use super::xform::{Xform, between, merged};
 use crate::load::{Content, FileContent, Request, missing};
+use crate::sink::Sink;
 use crate::{IoError, MeshEntry, merge, warning};
 
 /// Schemas of geometry that is not read.
@@ -173,28 +174,30 @@ fn world(xforms: &[std::rc::Rc<Xform>], secs: f64) -> DAffine3 {
 }
 
 fn read_frames(archive: &Archive, instances: &[Instance], times: &[f64]) -> Result<Vec<RawFrame>, IoError> {
-    let mut frames: Vec<RawFrame> = times.iter().map(|_| RawFrame::default()).collect();
-    for Instance { mesh, xforms } in instances {
-        let (samples, _) = mesh.samples();
-        let own_times = mesh.times(archive, samples)?;
-        let vertices = mesh.vertex_count(archive, 0)?;
+    let mut known = Vec::with_capacity(instances.len());
+    for Instance { mesh, .. } in instances {
         let mut still = Vec::new();
         if mesh.is_constant() {
             mesh.positions(archive, 0, &mut still)?;
         }
-        for (frame, secs) in frames.iter_mut().zip(times) {
-            let into = &mut frame.positions;
-            let first = into.len();
-            into.reserve_exact(vertices);
-            if mesh.is_constant() {
-                into.extend(&still);
-            } else {
-                read_between(archive, mesh, between(&own_times, *secs), vertices, into)?;
-            }
-            place(&world(xforms, *secs), &mut into[first..]);
-        }
+        known.push((mesh.times(archive, mesh.samples().0)?, mesh.vertex_count(archive, 0)?, still));
     }
-    Ok(frames)
+    let all = known.iter().map(|of| of.1).sum();
+    let mut frames = Sink::new(archive.ogawa.path(), times.len());
+    for secs in times {
+        let mut positions = Vec::with_capacity(all);
+        for (Instance { mesh, xforms }, (own_times, vertices, still)) in instances.iter().zip(&known) {
+            let first = positions.len();
+            if mesh.is_constant() {
+                positions.extend(still);
+            } else {
+                read_between(archive, mesh, between(own_times, *secs), *vertices, &mut positions)?;
+            }
+            place(&world(xforms, *secs), &mut positions[first..]);
+        }
+        frames.push(positions)?;
+    }
+    frames.finish()
 }
 
 /// Positions of one sample, or between two.

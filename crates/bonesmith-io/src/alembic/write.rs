@@ -196,12 +196,13 @@ impl<W: Write + Seek> Writer<'_, W> {
         let mut turned: Vec<Vec3> = Vec::new();
         let mut first_box = [0u8; 48];
         for t in 0..frames {
+            let frame = sequence.frame(t);
             let positions = match y_up == DAffine3::IDENTITY {
-                true => sequence.frame(t),
+                true => &*frame,
                 false => {
                     turned.clear();
                     let place = |p: &Vec3| y_up.transform_point3(p.as_dvec3()).as_vec3();
-                    turned.extend(sequence.frame(t).iter().map(place));
+                    turned.extend(frame.iter().map(place));
                     &turned
                 }
             };

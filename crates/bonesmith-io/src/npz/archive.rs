@@ -106,6 +106,11 @@ impl Archive {
 }
 
 impl Array<'_> {
+    /// The file that it is in.
+    pub fn path(&self) -> &Path {
+        self.path
+    }
+
     /// An error about this array.
     pub fn bad(&self, what: impl std::fmt::Display) -> IoError {
         IoError::malformed(self.path, format!("array {:?}: {what}", self.key))

@@ -32,13 +32,6 @@ pub use shape_bones::save as save_shape_bones;
 pub use shapes::save as save_corrective;
 pub use two_layer::save as save_two_layer;
 
-/// Frames and vertices of an animation, from the header of its array. `None` where the file holds none, or cannot be read.
-pub fn animation_size(path: &Path) -> Option<[usize; 2]> {
-    let mut archive = Archive::open(path).ok()?;
-    let [frames, vertices, _] = archive.array("verts").ok()??.shape::<3>().ok()?;
-    Some([frames, vertices])
-}
-
 /// Reads whatever the archive holds. A cage is a rig whose bones are control points.
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let archive = &mut Archive::open(path)?;

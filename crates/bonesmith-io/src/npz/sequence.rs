@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use bonesmith_core::mesh::sequence::{DEFAULT_FPS, Span};
-use bonesmith_core::{MeshSequence, RawSequence};
+use bonesmith_core::{MeshSequence, RawFrame, RawSequence};
 use glam::Vec3;
 
 use super::archive::{Archive, Array, Writer};
 use super::meta::Meta;
 use super::{positions, stem, surface};
+use crate::sink::Sink;
 use crate::{IoError, LoadOptions, atomic};
 
 /// Names under which the positions are found, in order.
@@ -42,7 +43,6 @@ pub fn load(archive: &mut Archive, options: &LoadOptions) -> Result<RawSequence,
     };
     let name = meta.name.clone().unwrap_or_else(|| stem(&path));
     let clips = read_clips(archive, &meta)?;
-    let frames = frames.into_iter().map(Into::into).collect();
     Ok(RawSequence { name, rest, frames, times_secs, fps, surface, clips })
 }
 
@@ -77,10 +77,10 @@ pub fn load_face(path: &Path) -> Result<RawSequence, IoError> {
     if !archive.has("rest") {
         return Err(IoError::malformed(path, "holds no \"rest\": shapes need a neutral"));
     }
-    let mut frames = read_frames(archive.required(key)?)?;
+    let mut frames: Vec<RawFrame> = read_frames(archive.required(key)?)?.into_iter().map(RawFrame::loaded).collect();
     let rest = positions(archive.required("rest")?)?;
     if key == "offsets" {
-        frames.iter_mut().for_each(|frame| frame.iter_mut().zip(&rest).for_each(|(p, rest)| *p += *rest));
+        frames.iter_mut().for_each(|frame| frame.positions.iter_mut().zip(&rest).for_each(|(p, rest)| *p += *rest));
     }
     let names = match archive.array("names")? {
         Some(array) => array.texts()?,
@@ -91,29 +91,32 @@ pub fn load_face(path: &Path) -> Result<RawSequence, IoError> {
     }
     let mut meta = surface::read_meta(archive)?;
     let surface = surface::read(archive, &mut meta)?;
-    let frame = |(positions, label)| bonesmith_core::RawFrame { label, positions, topology: None };
+    let frame = |(frame, label)| RawFrame { label, ..frame };
     let frames = frames.into_iter().zip(names).map(frame).collect();
     let name = meta.name.unwrap_or_else(|| stem(path));
     Ok(RawSequence { name, rest: Some(rest.into()), frames, surface, ..RawSequence::default() })
 }
 
 /// Splits [F, N, 3] into frames while it is inflated, so that the positions are never held twice.
-fn read_frames(array: Array) -> Result<Vec<Vec<Vec3>>, IoError> {
+fn read_frames(array: Array) -> Result<Vec<RawFrame>, IoError> {
     let [f, n, three] = array.shape()?;
     if three != 3 || f == 0 || n == 0 {
         return Err(array.bad(format!("shape [{f}, {n}, {three}], but [frames, vertices, 3] is expected")));
     }
+    let path = array.path().to_owned();
+    let mut sink = Sink::new(&path, f);
     if array.header.fortran_order {
+        sink.must_fit(f, n, "an array in Fortran order is not read in blocks")?;
         let mut frames = vec![vec![Vec3::ZERO; n]; f];
         let mut at = 0;
         array.for_each(|value| {
             frames[at % f][at / f % n][at / f / n] = value as f32; // the frame turns fastest
             at += 1;
         })?;
-        return Ok(frames);
+        frames.into_iter().try_for_each(|frame| sink.push(frame))?;
+        return sink.finish();
     }
-    let mut frames: Vec<Vec<Vec3>> = Vec::with_capacity(f);
-    let (mut frame, mut point, mut axis) = (Vec::with_capacity(n), Vec3::ZERO, 0);
+    let (mut frame, mut point, mut axis, mut done) = (Vec::with_capacity(n), Vec3::ZERO, 0, Ok(()));
     array.for_each(|value| {
         point[axis] = value as f32;
         axis += 1;
@@ -121,12 +124,16 @@ fn read_frames(array: Array) -> Result<Vec<Vec<Vec3>>, IoError> {
             axis = 0;
             frame.push(point);
             if frame.len() == n {
-                let next = if frames.len() + 1 < f { Vec::with_capacity(n) } else { Vec::new() };
-                frames.push(std::mem::replace(&mut frame, next));
+                let next = if sink.len() + 1 < f { Vec::with_capacity(n) } else { Vec::new() };
+                let whole = std::mem::replace(&mut frame, next);
+                if done.is_ok() {
+                    done = sink.push(whole);
+                }
             }
         }
     })?;
-    Ok(frames)
+    done?;
+    sink.finish()
 }
 
 /// Writes a sequence.
@@ -134,7 +141,7 @@ pub fn save(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
     atomic::write_with(path, |file| {
         let mut writer = Writer::new(file);
         let (f, n) = (sequence.frame_count(), sequence.vertex_count());
-        let positions = (0..f).flat_map(|t| sequence.frame(t)).flat_map(|p| p.to_array());
+        let positions = (0..f).flat_map(|t| sequence.frame(t).into_owned()).flat_map(|p| p.to_array());
         writer.array("verts", &[f, n, 3], positions)?;
         writer.array("rest", &[n, 3], sequence.rest().iter().flat_map(|p| p.to_array()))?;
         writer.array("times", &[f], sequence.times_secs().iter().copied())?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bonesmith::batch::{Job, MEMORY_EXIT, Plan, Record, Status};
 use bonesmith::text::{bytes, count};
-use bonesmith::{Cancel, DEFAULT_SHARE, free_memory};
+use bonesmith::{Cancel, default_limit};
 
 use crate::errors::Usage;
 
@@ -73,7 +73,7 @@ impl<'a> Pool<'a> {
     ) -> Result<Self, Usage> {
         let cores = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let workers = workers.unwrap_or(cores).clamp(1, todo.len().max(1));
-        let memory = plan.memory.or_else(|| free_memory().map(|free| (free as f64 * DEFAULT_SHARE) as u64));
+        let memory = plan.memory.or_else(default_limit);
         for job in todo.iter().map(|at| &plan.jobs[*at]) {
             if let Some((wanted, all)) = job.limits.memory.zip(memory)
                 && wanted > all

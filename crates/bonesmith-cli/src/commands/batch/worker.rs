@@ -34,6 +34,11 @@ impl Worker {
         Ok(Self { task, started: SystemTime::now(), clock: Instant::now(), figures: Figures::default() })
     }
 
+    /// Bytes that it may use.
+    pub fn memory(&self) -> Option<u64> {
+        self.task.memory
+    }
+
     /// Draws the result.
     pub fn draw(&self, model: ModelRef<'_>) -> anyhow::Result<()> {
         match &self.task.picture {

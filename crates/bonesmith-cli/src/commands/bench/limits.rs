@@ -181,7 +181,7 @@ fn denser(sequence: &MeshSequence, times: usize) -> anyhow::Result<MeshSequence>
     // Spread over all of the surface.
     let picked: Vec<(usize, usize)> = (0..wanted).map(|at| edges[at * edges.len() / wanted]).collect();
     let more = |p: &[Vec3]| p.iter().copied().chain(picked.iter().map(|&(i, k)| 0.5 * (p[i] + p[k]))).collect();
-    let frames = (0..sequence.frame_count()).map(|t| more(sequence.frame(t)));
+    let frames = (0..sequence.frame_count()).map(|t| more(&sequence.frame(t)));
     rebuild(sequence, more(sequence.rest()), frames)
 }
 
@@ -191,7 +191,7 @@ fn slower(sequence: &MeshSequence, times: usize) -> anyhow::Result<MeshSequence>
     let frames = (0..count * times).map(|at| {
         let (t, share) = (at / times, (at % times) as f32 / times as f32);
         let (from, to) = (sequence.frame(t), sequence.frame((t + 1).min(count - 1)));
-        from.iter().zip(to).map(|(a, b)| a.lerp(*b, share)).collect()
+        from.iter().zip(to.iter()).map(|(a, b)| a.lerp(*b, share)).collect()
     });
     rebuild(sequence, sequence.rest().to_vec(), frames)
 }

@@ -26,7 +26,7 @@ impl Errors {
         let (mut sum, mut squares, mut most) = (0.0, 0.0, 0f64);
         for s in 0..face.shapes.frame_count() {
             let posed = deform::posed(ModelRef::Rig(&model.rig), 0, s);
-            for (a, b) in posed.iter().zip(face.shapes.frame(s)) {
+            for (a, b) in posed.iter().zip(face.shapes.frame(s).iter()) {
                 let off = a.as_dvec3() - b.as_dvec3();
                 sum += off.abs().element_sum();
                 squares += off.length_squared();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use glam::{DAffine3, Vec3};
 
-use crate::mesh::frames::FramePositions;
+use crate::mesh::frames::by_frame;
 use crate::mesh::sequence::{DEFAULT_FPS, MeshSequence, Place, SequenceError, check_positions, same_faces};
 use crate::mesh::times;
 
@@ -84,12 +84,20 @@ impl MeshSequence {
         let low = self.rest.iter().copied().fold(Vec3::INFINITY, Vec3::min);
         let size = self.rest.iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max).distance(low);
         let limit = (STILL * size).powi(2);
-        let rests = |vertices: Range<usize>| {
-            let first = &self.frame(0)[vertices.clone()];
-            let off = |(a, b): (&Vec3, &Vec3)| a.distance_squared(*b) > limit;
-            (1..self.frame_count()).all(|t| !first.iter().zip(&self.frame(t)[vertices.clone()]).any(off))
-        };
-        self.surface.parts.ranges().map(|(_, vertices, _)| rests(vertices)).collect()
+        let meshes: Vec<Range<usize>> = self.surface.parts.ranges().map(|(_, vertices, _)| vertices).collect();
+        let (mut rest, first) = (vec![true; meshes.len()], self.frame(0));
+        for t in 1..self.frame_count() {
+            if !rest.contains(&true) {
+                break;
+            }
+            let frame = self.frame(t);
+            let off = |vertices: &Range<usize>| {
+                let pairs = first[vertices.clone()].iter().zip(&frame[vertices.clone()]);
+                pairs.into_iter().any(|(a, b)| a.distance_squared(*b) > limit)
+            };
+            rest.iter_mut().zip(&meshes).filter(|(rest, _)| **rest).for_each(|(rest, of)| *rest = !off(of));
+        }
+        rest
     }
 
     fn span(&self, start: usize, name: String) -> Span {
@@ -106,14 +114,13 @@ impl MeshSequence {
     pub fn placed(mut self, target_from_source: DAffine3) -> Result<Self, SequenceError> {
         let place = |p: &mut Vec3| *p = target_from_source.transform_point3(p.as_dvec3()).as_vec3();
         self.rest.iter_mut().for_each(place);
-        self.frames.0.iter_mut().flat_map(FramePositions::make_mut).for_each(place);
+        self.frames.place(target_from_source);
         if self.surface.has_places() {
             Arc::make_mut(&mut self.surface).place(target_from_source);
         }
         check_positions(&self.rest, &Place::rest())?;
-        for (t, frame) in self.frames.0.iter().enumerate() {
-            check_positions(frame, &Place::frame(t))?;
-        }
+        let checked = by_frame(&self.frames, 0..self.frame_count(), |t, p| check_positions(p, &Place::frame(t)));
+        checked.into_iter().collect::<Result<(), _>>()?;
         Ok(self)
     }
 }

@@ -91,8 +91,8 @@ pub(super) fn upright_error(rig: &[Vec3], sequence: &MeshSequence, axes: SignedA
     let frames = sequence.frame_count().min(FRAMES);
     let error = |at: usize| {
         let frame = sequence.frame(at * sequence.frame_count() / frames);
-        let shift = mean(rig) - turn.transform_point3(mean(frame));
-        rest_error(rig, frame, &Correction { axes, shift, ..Correction::NONE }, radius)
+        let shift = mean(rig) - turn.transform_point3(mean(&frame));
+        rest_error(rig, &frame, &Correction { axes, shift, ..Correction::NONE }, radius)
     };
     (0..frames).map(error).fold(f64::INFINITY, f64::min)
 }
@@ -282,7 +282,7 @@ impl Parts {
         for at in 0..frames {
             let frame = sequence.frame(at * sequence.frame_count() / frames);
             for members in &members {
-                parts.add(members, &rig.rest, frame);
+                parts.add(members, &rig.rest, &frame);
             }
         }
         parts

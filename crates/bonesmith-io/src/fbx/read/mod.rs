@@ -22,6 +22,7 @@ use self::motion::{Motion, motions};
 use super::EXTRAS;
 use crate::faces::Collected;
 use crate::load::{Content, FileContent, Request};
+use crate::sink::Sink;
 use crate::skinned::{forest, kind_of};
 use crate::{IoError, LoadOptions, MeshEntry, warning};
 
@@ -207,21 +208,22 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
     let cache = cache_motion(document, model, fps)?;
     let mut motions = if cache.is_some() { Vec::new() } else { motions(document, fps, moves_vertices)? };
     motions.extend(cache);
+    let mut sink = Sink::new(document.path(), motions.iter().map(|motion| motion.times_secs.len()).sum());
     for motion in &motions {
-        let frames = sequence.frames.len() + motion.times_secs.len();
+        let frames = sink.len() + motion.times_secs.len();
         let vertices = model.rest.len();
         check_size(document, frames, 12 * vertices as u64, &format!("{vertices} vertices"))?;
         let anim = match motion.stack.and_then(|s| document.scene().anim_stacks.get(s)) {
             Some(stack) => &stack.anim,
             None => &document.scene().anim,
         };
-        let start = sequence.frames.len();
+        let start = sink.len();
         for &secs in &motion.times_secs {
-            sequence.frames.push(bake(document, model, anim, secs)?);
+            sink.push(bake(document, model, anim, secs)?)?;
         }
         let mut times = motion.times_secs.clone();
         if motion.stack.is_some() {
-            let (name, frames) = (motion.name.clone(), start..sequence.frames.len());
+            let (name, frames) = (motion.name.clone(), start..sink.len());
             sequence.clips.push(Span { name, frames, times_secs: times.clone() });
         }
         if let (Some(last), Some(first)) = (sequence.times_secs.last(), times.first()) {
@@ -231,6 +233,7 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         }
         sequence.times_secs.extend(times);
     }
+    sequence.frames = sink.finish()?;
     if sequence.frames.is_empty() {
         // As the file stands, deformers included.
         sequence.frames.push(bake(document, model, &document.scene().anim, 0.0)?);

@@ -38,6 +38,7 @@ use super::TIP;
 use super::extras::{self, MeshExtras, TWO_LAYER_EXTENSION};
 use crate::faces::Collected;
 use crate::load::{Content, FileContent, Request};
+use crate::sink::Sink;
 use crate::skinned::{UniqueNames, forest, kind_of};
 use crate::{IoError, LoadOptions, MeshEntry, warning};
 
@@ -272,14 +273,19 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         let targets = if still == 1 { "target" } else { "targets" };
         warning::left_out(document.path(), format!("{still} morph {targets} that no animation moves"));
     }
+    let (mut sink, turn) = (Sink::new(document.path(), 0), own_space(document).map(|(_, turn)| turn));
+    let turned = |frame: RawFrame| match turn {
+        Some(turn) if turn != DAffine3::IDENTITY => RawFrame { positions: moved(frame.positions, &turn), ..frame },
+        _ => frame,
+    };
     for motion in &model.motions {
         let times = motion.sample_times(fps).map_err(|why| document.unsupported(why))?;
-        check_positions(document, sequence.frames.len() + times.len(), model.rest.len())?;
-        let start = sequence.frames.len();
-        sequence.frames.extend(times.iter().map(|&secs| bake(model, motion, secs)));
+        check_positions(document, sink.len() + times.len(), model.rest.len())?;
+        let start = sink.len();
+        times.iter().try_for_each(|&secs| sink.push(turned(bake(model, motion, secs))))?;
         let mut times = source_times(times, motion);
         if motion.is_named || model.motions.len() > 1 {
-            let (name, frames) = (motion.name.clone(), start..sequence.frames.len());
+            let (name, frames) = (motion.name.clone(), start..sink.len());
             sequence.clips.push(Span { name, frames, times_secs: times.clone() });
         }
         if let (Some(last), Some(first)) = (sequence.times_secs.last(), times.first()) {
@@ -288,25 +294,31 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         }
         sequence.times_secs.extend(times);
     }
+    sequence.frames = sink.finish()?;
     if sequence.frames.is_empty() {
         let still = Motion { name: String::new(), is_named: false, tracks: Vec::new(), start_secs: 0.0, frames: None };
-        sequence.frames.push(bake(model, &still, 0.0));
+        sequence.frames.push(turned(bake(model, &still, 0.0)));
         sequence.times_secs.push(0.0);
     }
     turn_back(document, &mut sequence);
     Ok(sequence)
 }
 
-/// To the space that a file of our own was in.
+/// The rest pose and the surface to the space that a file of our own was in; frames are there already.
 fn turn_back(document: &Document, sequence: &mut RawSequence) {
     let Some((space, turn)) = own_space(document) else { return };
     sequence.surface.space = space;
     if turn != DAffine3::IDENTITY {
-        let frames = sequence.frames.iter_mut().chain(&mut sequence.rest);
-        let positions = frames.flat_map(|frame| &mut frame.positions);
-        positions.for_each(|p| *p = turn.transform_point3(p.as_dvec3()).as_vec3());
+        for rest in &mut sequence.rest {
+            rest.positions = moved(std::mem::take(&mut rest.positions), &turn);
+        }
         sequence.surface.place(turn);
     }
+}
+
+fn moved(mut positions: Vec<Vec3>, turn: &DAffine3) -> Vec<Vec3> {
+    positions.iter_mut().for_each(|p| *p = turn.transform_point3(p.as_dvec3()).as_vec3());
+    positions
 }
 
 /// One frame: morph targets, then skinning.

@@ -254,7 +254,8 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     let turned = (turn != DAffine3::IDENTITY).then(|| sequence.clone().placed(turn)).transpose();
     let turned = turned.map_err(|e| unsupported(e.to_string()))?;
     let sequence = turned.as_ref().unwrap_or(sequence);
-    let target = |t: usize| (Target::Positions(sequence.frame(t)), format!("frame_{t:04}"));
+    let positions: Vec<_> = (0..frames).map(|t| sequence.frame(t)).collect();
+    let target = |t: usize| (Target::Positions(&positions[t]), format!("frame_{t:04}"));
     let mut builder = Builder::new();
     let source = MeshSource {
         name: sequence.name(),

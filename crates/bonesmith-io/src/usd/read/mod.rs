@@ -23,6 +23,7 @@ use self::skeleton::{Animation, Skeleton};
 use super::stage::Stage;
 use crate::faces::Collected;
 use crate::load::{Content, FileContent, Request};
+use crate::sink::Sink;
 use crate::skinned::{UniqueNames, kind_of, pack_weights};
 use crate::{IoError, LoadOptions, MeshEntry, warning};
 
@@ -135,12 +136,14 @@ fn to_sequence(model: Model, fps: Option<f64>) -> Result<RawSequence, IoError> {
         rest: model.has_rest.then(|| model.rest.clone().into()),
         ..RawSequence::default()
     };
+    let mut sink = Sink::new(stage.file(), times.len());
     for &time in &times {
         let positions = model.frame(moves.then_some(time))?;
         let label = if moves { format!("time code {time}") } else { String::new() };
-        sequence.frames.push(RawFrame { label, positions, topology: None });
+        sink.push(RawFrame { label, positions, ..RawFrame::default() })?;
         sequence.times_secs.push(time / model.codes_per_sec);
     }
+    sequence.frames = sink.finish()?;
     (sequence.name, sequence.surface) = (model.name, model.surface);
     Ok(sequence)
 }

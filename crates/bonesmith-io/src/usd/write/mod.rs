@@ -82,8 +82,9 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     let name = Names::default().unique(sequence.name(), "animation");
     let mut mesh = mesh_prim(format!("{name}_mesh"), sequence.name(), surface, sequence.rest(), Normals::Kept);
     let codes: Vec<f64> = sequence.times_secs().iter().map(|t| clock.code(*t)).collect();
-    let points = codes.iter().enumerate().map(|(t, code)| (*code, Value::Points(sequence.frame(t)))).collect();
-    let boxes = codes.iter().enumerate().map(|(t, code)| (*code, Value::Float3s(extent(sequence.frame(t))))).collect();
+    let frames: Vec<_> = (0..codes.len()).map(|t| sequence.frame(t)).collect();
+    let points = codes.iter().zip(&frames).map(|(code, frame)| (*code, Value::Points(frame))).collect();
+    let boxes = codes.iter().zip(&frames).map(|(code, frame)| (*code, Value::Float3s(extent(frame)))).collect();
     for property in &mut mesh.properties {
         if property.name == "extent" {
             property.samples = boxes;

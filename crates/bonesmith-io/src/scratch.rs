@@ -1,0 +1,267 @@
+//! Tables in files: where positions are that do not fit into memory.
+//!
+//! ```text
+//! file  = groups of K frames, one after the other
+//! group = tiles of 64 points; the last one is padded
+//! tile  = K rows of 64 cells, one row for each frame
+//! ```
+//!
+//! K is as large as a buffer of a group may be. Frames come one after the other and are written in order, a group at a time; a
+//! pass over vertices reads F / K pieces for each tile, all frames of a group are one piece. A file has no name from the
+//! moment it is made, so nothing is left behind however the program ends.
+
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use bonesmith_core::mesh::stored::{Scratch, TILE, Table, TableWriter};
+
+use crate::IoError;
+
+/// Most frames of a group: a tile of positions is about 200 kB then.
+const MAX_GROUP: usize = 256;
+
+/// Least bytes of a buffer.
+const MIN_BUFFER: u64 = 1 << 20;
+
+/// Why a file could not be written or read, the first time.
+static FAILURE: OnceLock<String> = OnceLock::new();
+
+/// Fails if a table could not be written or read so far: what was made of it is not to be used.
+pub fn check_scratch() -> Result<(), IoError> {
+    match FAILURE.get() {
+        Some(why) => Err(IoError::os(folder(), std::io::Error::other(format!("scratch file: {why}")))),
+        None => Ok(()),
+    }
+}
+
+fn report(error: &std::io::Error) {
+    _ = FAILURE.set(error.to_string());
+}
+
+/// Where files are made: `TMPDIR`, else `/var/tmp`, which is on a disk where `/tmp` may be in memory.
+pub fn folder() -> PathBuf {
+    let lasting = Path::new("/var/tmp");
+    match std::env::var_os("TMPDIR").is_none_or(|own| own.is_empty()) && lasting.is_dir() {
+        true => lasting.to_owned(),
+        false => std::env::temp_dir(),
+    }
+}
+
+/// Bytes that are free for files in this folder; `None` where the system does not report it.
+#[cfg(unix)]
+pub fn free_space(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    found.f_bavail.checked_mul(found.f_frsize)
+}
+
+/// Bytes that are free for files in this folder; `None` where the system does not report it.
+#[cfg(not(unix))]
+pub fn free_space(_folder: &Path) -> Option<u64> {
+    None
+}
+
+/// Files without a name.
+pub struct ScratchFiles {
+    /// Bytes of a buffer while a file is written.
+    pub buffer: u64,
+}
+
+impl Scratch for ScratchFiles {
+    fn table(&self, points: usize, frames: usize, words: usize) -> Box<dyn TableWriter> {
+        Box::new(Writer::new(self.buffer, points, frames, words))
+    }
+}
+
+/// Where cells are in a file.
+#[derive(Clone, Copy)]
+struct Layout {
+    points: usize,
+    words: usize,
+    /// K.
+    group: usize,
+}
+
+impl Layout {
+    fn tiles(&self) -> usize {
+        self.points.div_ceil(TILE)
+    }
+
+    /// Words of a row of a tile.
+    fn row(&self) -> usize {
+        TILE * self.words
+    }
+
+    /// Words of a group.
+    fn group_words(&self) -> usize {
+        self.tiles() * self.group * self.row()
+    }
+}
+
+/// A file that is being written.
+struct Writer {
+    file: Option<File>,
+    layout: Layout,
+    /// One group.
+    buffer: Vec<u32>,
+    /// Frames in the buffer.
+    held: usize,
+}
+
+impl Writer {
+    fn new(buffer: u64, points: usize, frames: usize, words: usize) -> Self {
+        let of_frame = (4 * points.next_multiple_of(TILE) * words).max(1) as u64;
+        let group = (buffer.max(MIN_BUFFER) / of_frame).clamp(1, MAX_GROUP as u64) as usize;
+        let layout = Layout { points, words, group: group.min(frames.max(1)) };
+        let file = tempfile::tempfile_in(folder()).inspect_err(report).ok();
+        Self { file, layout, buffer: vec![0; layout.group_words()], held: 0 }
+    }
+
+    fn flush(&mut self) {
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.write_all(bytemuck::cast_slice(&self.buffer))
+        {
+            report(&error);
+            self.file = None;
+        }
+        self.held = 0;
+    }
+}
+
+impl TableWriter for Writer {
+    fn push(&mut self, cells: &[u32]) {
+        let Layout { group, .. } = self.layout;
+        let row = self.layout.row();
+        for (tile, cells) in cells.chunks(row).enumerate() {
+            let at = (tile * group + self.held) * row;
+            self.buffer[at..at + cells.len()].copy_from_slice(cells);
+        }
+        self.held += 1;
+        if self.held == group {
+            self.flush();
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Arc<dyn Table> {
+        if self.held > 0 {
+            self.flush();
+        }
+        Arc::new(Stored { file: self.file, layout: self.layout })
+    }
+}
+
+/// A file that is read.
+struct Stored {
+    file: Option<File>,
+    layout: Layout,
+}
+
+impl Stored {
+    /// Words from this place on; zeros where they cannot be read.
+    fn words(&self, first: usize, words: &mut [u32]) {
+        let read = match &self.file {
+            Some(file) => read_at(file, bytemuck::cast_slice_mut(words), 4 * first as u64),
+            None => return,
+        };
+        if let Err(error) = read {
+            report(&error);
+            words.fill(0);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], place: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, place)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut bytes: &mut [u8], mut place: u64) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, place)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => (bytes, place) = (&mut bytes[read..], place + read as u64),
+        }
+    }
+    Ok(())
+}
+
+impl Table for Stored {
+    fn read(&self, frames: Range<usize>, points: Range<usize>, cells: &mut Vec<u32>) {
+        let Layout { words, group, .. } = self.layout;
+        let (row, width) = (self.layout.row(), points.len() * words);
+        cells.clear();
+        cells.resize(frames.len() * width, 0);
+        if points.is_empty() || frames.is_empty() {
+            return;
+        }
+        let mut piece = Vec::new();
+        for g in frames.start / group..=(frames.end - 1) / group {
+            let rows = frames.start.max(g * group)..frames.end.min((g + 1) * group);
+            for tile in points.start / TILE..=(points.end - 1) / TILE {
+                let first = g * self.layout.group_words() + (tile * group + rows.start - g * group) * row;
+                let to = (rows.start - frames.start) * width..(rows.end - frames.start) * width;
+                let own = points.start.max(tile * TILE)..points.end.min((tile + 1) * TILE);
+                if own.len() == TILE && width == row {
+                    self.words(first, &mut cells[to]);
+                    continue;
+                }
+                piece.resize(rows.len() * row, 0);
+                self.words(first, &mut piece);
+                let (from, into) = ((own.start - tile * TILE) * words, (own.start - points.start) * words);
+                for (to, from_row) in cells[to].chunks_exact_mut(width).zip(piece.chunks_exact(row)) {
+                    to[into..into + own.len() * words].copy_from_slice(&from_row[from..from + own.len() * words]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn cells_are_those_that_were_written(
+            (points, frames, words) in (1usize..300, 1usize..40, 1usize..4),
+            group in 1u64..9,
+            (a, b, c, d) in (0usize..300, 0usize..300, 0usize..40, 0usize..40),
+        ) {
+            let cell = |t: usize, i: usize, w: usize| (t * 1_000_000 + i * 10 + w) as u32;
+            let mut writer = Writer::new(0, points, frames, words);
+            writer.layout.group = (group as usize).min(frames);
+            writer.buffer = vec![0; writer.layout.group_words()];
+            let mut writer: Box<dyn TableWriter> = Box::new(writer);
+            for t in 0..frames {
+                let row: Vec<u32> = (0..points).flat_map(|i| (0..words).map(move |w| cell(t, i, w))).collect();
+                writer.push(&row);
+            }
+            let table = writer.finish();
+            let range = |a: usize, b: usize, most: usize| a.min(b).min(most)..a.max(b).min(most);
+            let (points, frames) = (range(a, b, points), range(c, d, frames));
+            let mut cells = vec![7; 3];
+            table.read(frames.clone(), points.clone(), &mut cells);
+            let mut expected = Vec::new();
+            for t in frames {
+                expected.extend(points.clone().flat_map(|i| (0..words).map(move |w| cell(t, i, w))));
+            }
+            prop_assert_eq!(cells, expected);
+            prop_assert!(check_scratch().is_ok());
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn files_have_no_name() {
+        let names = || std::fs::read_dir(folder()).unwrap().flatten().map(|e| e.file_name()).collect::<Vec<_>>();
+        let before = names();
+        let writer = Writer::new(0, 100, 10, 3);
+        assert!(writer.file.is_some());
+        assert!(names().iter().all(|name| before.contains(name) || !name.to_string_lossy().contains("bonesmith")));
+        assert!(free_space(&folder()).is_some_and(|free| free > 0));
+    }
+}

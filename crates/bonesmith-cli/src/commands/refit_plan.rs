@@ -53,6 +53,7 @@ impl Plan {
             max_joints: _,
             compact,
             parts: _,
+            others: _,
         } = args;
         let engine = settings::engine(&target, &output, &mut solver)?;
         let fit = settings::solver(&solver)?;

@@ -38,7 +38,8 @@ pub use rig::{AlignArg, RigArgs, SubjectArg};
 pub use shapes::{BenchShapesArgs, ShapesArgs};
 pub use skeleton::{BenchSkeletonArgs, RootArg, SkeletonArgs};
 pub use values::{
-    BoneKindArg, BonesArg, EffortArg, FramesArg, InfluencesArg, MethodArg, PiecesArg, RestArg, SceneArg, TargetArg,
+    BoneKindArg, BonesArg, EffortArg, FramesArg, InfluencesArg, MethodArg, OthersArg, PiecesArg, RestArg, SceneArg,
+    TargetArg,
 };
 pub use weights::{BenchWeightsArgs, CompressArgs, ReduceArgs, ShapeArg};
 
@@ -258,6 +259,9 @@ pub struct FitArgs {
     /// each object; all have the same frames
     #[arg(long = "part", value_name = "NAME=FILES", help_heading = "Input", conflicts_with_all = ["inputs", "subject", "rig"])]
     pub parts: Vec<String>,
+    /// With --mesh: what becomes of the other meshes of the file
+    #[arg(long, value_enum, default_value_t, requires = "mesh", help_heading = "Input", conflicts_with_all = ["rig", "subject"])]
+    pub others: OthersArg,
     #[command(flatten)]
     pub solver: SolverArgs,
     #[arg(long, value_enum, default_value_t, help_heading = "Output", help = formats::pieces())]

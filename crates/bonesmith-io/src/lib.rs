@@ -26,6 +26,7 @@ mod obj;
 mod objects;
 mod opens;
 mod origin;
+mod others;
 mod parts;
 mod picture;
 mod pieces;
@@ -59,6 +60,7 @@ pub use load::{
 pub use mask::{load_mask, surface_mask};
 pub use objects::{PartInput, load_parts};
 pub use opens::{file_bytes, files_of, files_opened};
+pub use others::{only_meshes, with_others};
 pub use picture::save as save_picture;
 pub use pieces::piece_order;
 pub use save::{save_compact, save_model, save_pieces, save_rig, save_sequence, save_skins};

@@ -6,6 +6,7 @@ use bonesmith_core::ddm::DdmMaps;
 use bonesmith_core::mesh::sequence::DEFAULT_FPS;
 use bonesmith_core::{MeshSequence, Model, ModelKind, RawFrame, RawSequence, Rig, SequenceError};
 
+use crate::gltf::StoredSkins;
 use crate::inputs::{self, Source};
 use crate::npz::BadWeights;
 use crate::{Format, IoError, alembic, detect, fbx, gltf, mesh, npz, pointcache, usd, warning};
@@ -48,6 +49,8 @@ pub struct Inspection {
     pub format: Option<Format>,
     /// The meshes of the file, in file order; empty for formats that hold one.
     pub meshes: Vec<MeshEntry>,
+    /// Skins and weights as stored, where the format is glTF.
+    pub stored: Option<StoredSkins>,
 }
 
 /// What a reader is to return.
@@ -79,6 +82,8 @@ impl Content {
 pub(crate) struct FileContent {
     pub content: Content,
     pub meshes: Vec<MeshEntry>,
+    /// Of a glTF file, where meshes are listed.
+    pub stored: Option<StoredSkins>,
 }
 
 impl<'a> Request<'a> {
@@ -117,12 +122,12 @@ pub fn inspect(inputs: &[PathBuf], options: &LoadOptions) -> Result<Inspection, 
         (_, Some(first)) if first.is_file() => Some(detect(first)?),
         _ => None,
     };
-    let FileContent { content, meshes } = read(source, &Request { meshes: true, ..Request::new(options) })?;
+    let FileContent { content, meshes, stored } = read(source, &Request { meshes: true, ..Request::new(options) })?;
     let model = match content {
         Content::Model(model) => model,
         Content::Sequence(raw) => Model::Sequence(checked(inputs, raw, MeshSequence::of_any_size)?),
     };
-    Ok(Inspection { model, format, meshes })
+    Ok(Inspection { model, format, meshes, stored })
 }
 
 /// Reads a rig of any kind, animated or not, or a basis; other files are refused.
@@ -229,7 +234,7 @@ fn read(source: Source, request: &Request<'_>) -> Result<FileContent, IoError> {
         Source::Single(path, format) => read_file(&path, format, request),
         several => {
             let content = Content::Sequence(read_several(several, request.options)?);
-            Ok(FileContent { content, meshes: Vec::new() })
+            Ok(FileContent { content, meshes: Vec::new(), stored: None })
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{Bone, Clip, Part, Parts, Rig, SparseWeights, Surface};
+use bonesmith_core::{Bone, Clip, MeshSequence, Part, Parts, Rig, SparseWeights, Surface};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use crate::merge::{turned, turned_tangent};
@@ -43,7 +43,7 @@ impl Places {
     }
 
     /// Of meshes of which some rest; `base` is where the skeleton is.
-    fn of(parts: &Parts, rests: Vec<bool>, base: DAffine3, shear: bool) -> Self {
+    pub fn of(parts: &Parts, rests: Vec<bool>, base: DAffine3, shear: bool) -> Self {
         let mut above_skins = vec![false; parts.nodes.len()];
         let moving = parts.meshes.iter().zip(&rests).filter(|(_, rests)| !**rests).map(|(part, _)| part.node);
         for start in moving.chain(parts.skeleton) {
@@ -82,6 +82,15 @@ fn still_meshes(rig: &Rig) -> Vec<bool> {
     let unmoved = unmoved_bones(rig);
     let rests = |mut vertices: Range<usize>| vertices.all(|i| rig.weights.of(i).all(|(j, _)| unmoved[j]));
     rig.surface.parts.ranges().map(|(part, vertices, _)| part.still || rests(vertices)).collect()
+}
+
+/// [meshes] whether each is in the same place in all frames.
+pub(crate) fn still_in(sequence: &MeshSequence) -> Vec<bool> {
+    let first = sequence.frame(0);
+    let rests = |vertices: Range<usize>| {
+        (1..sequence.frame_count()).all(|t| sequence.frame(t)[vertices.clone()] == first[vertices.clone()])
+    };
+    sequence.surface().parts.ranges().map(|(_, vertices, _)| rests(vertices)).collect()
 }
 
 /// A scene without the bones that meshes which do not move had for themselves: those are written without a skin.

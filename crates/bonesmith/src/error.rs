@@ -125,6 +125,8 @@ pub enum PickError {
     MaskValue { vertex: usize, value: f32 },
     #[error("lock_vertices has no effect on the motion alone: all weights stay")]
     MaskUnused,
+    #[error("others: {what}")]
+    Others { what: String },
     #[error("{option}: the mesh has no vertex colours")]
     NoColours { option: &'static str },
 }
@@ -182,6 +184,7 @@ impl PickError {
             Self::Bone { .. } | Self::Pattern { .. } => Some("lock_bones"),
             Self::MaskLength { option, .. } | Self::NoColours { option } => Some(option),
             Self::MaskValue { .. } | Self::MaskUnused => Some("lock_vertices"),
+            Self::Others { .. } => Some("others"),
             Self::NoRest { .. } => None,
         }
     }

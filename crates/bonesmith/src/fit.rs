@@ -12,14 +12,15 @@ use serde_json::json;
 
 use crate::compact::{Against, CompactOptions};
 use crate::distance::Distance;
-use crate::error::Error;
+use crate::error::{Error, PickError};
+use crate::input::Input;
 use crate::mask::VertexMask;
 use crate::memory::Memory;
 use crate::motion::{MotionOptions, Moved, move_clips};
 use crate::saved::{Layout, Saved};
 use crate::split::{forget_still, keep_still, split_clips};
 use crate::summary::{FitPart, SkeletonPart, Summary};
-use crate::warning::Warning;
+use crate::warning::{Noted, Warning};
 
 /// A target error counts as reached within this fraction: files hold float32.
 pub(crate) const TARGET_SLACK: f64 = 1e-3;
@@ -133,6 +134,8 @@ pub struct Fit {
     pub wall_secs: f64,
     /// Memory of the process after the fit.
     pub memory: Option<Memory>,
+    /// Names of the meshes that were fitted, where the model holds others beside them.
+    fitted: Option<String>,
 }
 
 /// Fits bones, weights and bone motion to a mesh animation, as the options say. The animation is not changed.
@@ -170,6 +173,11 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
     Ok(Fit { moved, ..Fit::new(model, info, skeleton, options, started) })
 }
 
+/// An error about the meshes that were not picked.
+fn others(what: impl Into<String>) -> Error {
+    PickError::Others { what: what.into() }.into()
+}
+
 /// The methods that make no rig.
 #[cfg(feature = "baselines")]
 fn represent(
@@ -204,17 +212,51 @@ impl Fit {
     ) -> Self {
         let memory = Memory::so_far();
         let (moved, wall_secs) = (Moved::default(), started.elapsed().as_secs_f64());
-        Self { model, info, skeleton, options: options.clone(), moved, wall_secs, memory }
+        Self { model, info, skeleton, options: options.clone(), moved, wall_secs, memory, fitted: None }
+    }
+
+    /// Adds the meshes of the input that were not picked, as they are there: with their bones, weights and motion. Figures stay those of the meshes that were fitted.
+    pub fn keep_others(&mut self, input: &Input) -> Result<Vec<Warning>, Error> {
+        let Some(picked) = &input.mesh else { return Ok(Vec::new()) };
+        if !self.options.motion.is_none() {
+            return Err(others("root motion and loops change the fitted meshes only"));
+        }
+        let Model::Rig(fitted) = &self.model else {
+            let what = self.model.view().kind().text();
+            return Err(others(format!("they are kept beside plain rigs, and the fit is {what}")));
+        };
+        let whole = Input { mesh: None, clips: Vec::new(), ..input.clone() };
+        let Noted { value: whole, warnings } = whole.model()?;
+        let Model::Rig(whole) = whole else {
+            let what = whole.view().kind().text();
+            return Err(others(format!("they are kept of plain rigs, and the file is {what}")));
+        };
+        let rig = bonesmith_io::with_others(fitted, &whole, picked).map_err(others)?;
+        self.model = rig.into();
+        self.fitted = Some(picked.clone());
+        Ok(warnings)
+    }
+
+    /// A file that was written: what of it is measured are the fitted meshes.
+    fn measured(&self, mut saved: Saved) -> Result<Saved, Error> {
+        if let (Some(picked), Model::Rig(rig)) = (&self.fitted, &saved.model) {
+            let own = bonesmith_io::only_meshes(rig, picked).map_err(Error::unsupported);
+            saved.model = own.map_err(|error| Error::ReadBack(Box::new(error)))?.into();
+        }
+        Ok(saved)
     }
 
     /// Writes the model and reads the file back; the extension chooses the format.
     pub fn save(&self, path: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Saved, Error> {
-        Saved::write(&self.model, path, Layout::Skin, observer)
+        self.save_as(path, Layout::Skin, observer)
     }
 
     /// As [`Fit::save`], with another layout.
     pub fn save_as(&self, path: impl AsRef<Path>, layout: Layout, observer: &mut dyn Observer) -> Result<Saved, Error> {
-        Saved::write(&self.model, path, layout, observer)
+        if self.fitted.is_some() && layout != Layout::Skin {
+            return Err(others("they are written with one skin for each mesh"));
+        }
+        self.measured(Saved::write(&self.model, path, layout, observer)?)
     }
 
     /// The animation as the model shows it: in place, or with its first frame repeated, where the options say so.
@@ -234,6 +276,9 @@ impl Fit {
         sequence: &MeshSequence,
         observer: &mut dyn Observer,
     ) -> Result<Saved, Error> {
+        if self.fitted.is_some() {
+            return Err(others("they are not written as small files"));
+        }
         let reference = self.reference(sequence)?;
         Saved::write_compact(&self.model, path, options, Some(Against::new(&reference, 0..1)), observer)
     }

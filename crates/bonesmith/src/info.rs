@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::input::Input;
+use crate::targets::{Finding, Subject, TARGETS, Target, check};
 use crate::warning::Noted;
 
 /// What is known about any file.
@@ -65,9 +66,22 @@ pub struct Info {
     /// Of a rig.
     #[serde(flatten)]
     pub rig: Option<RigInfo>,
+    /// What each engine objects to in a rig; limits come before advice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<EngineInfo>,
     /// Of trajectories that vertices mix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basis: Option<BasisInfo>,
+}
+
+/// What one engine objects to.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct EngineInfo {
+    /// Name of the target.
+    pub name: &'static str,
+    /// Limits that are exceeded, then advice.
+    pub findings: Vec<Finding>,
 }
 
 /// Of a basis.
@@ -241,6 +255,10 @@ impl Info {
                 _ => Vec::new(),
             },
             rig: model.rig().map(|rig| RigInfo::new(model, rig)),
+            engines: match model.rig() {
+                Some(_) => TARGETS.iter().map(|target| EngineInfo::new(&Subject::of(found), target)).collect(),
+                None => Vec::new(),
+            },
             basis: match model {
                 ModelRef::Basis(basis) => Some(BasisInfo {
                     clusters: basis.cluster_count,
@@ -283,6 +301,12 @@ fn meshes(found: &Inspection) -> Vec<MeshInfo> {
         }
     };
     parts.ranges().map(of_part).collect()
+}
+
+impl EngineInfo {
+    fn new(subject: &Subject<'_>, target: &'static Target) -> Self {
+        Self { name: target.name, findings: check(subject, target) }
+    }
 }
 
 impl ClipInfo {

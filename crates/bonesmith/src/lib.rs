@@ -99,7 +99,7 @@ pub use curves::{ARKIT_SHAPES, bake_curves};
 pub use distance::Distance;
 pub use error::{Error, PickError};
 pub use fit::{Fit, FitOptions, fit};
-pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
+pub use info::{BasisInfo, Bounds, ClipInfo, DdmInfo, EngineInfo, Info, LayerInfo, MeshInfo, RigInfo, Times};
 pub use input::{FrameRange, Input, Rest, baked, find_clip, measured_clips};
 pub use lod::{LevelPart, Levels, lod};
 pub use memory::{DEFAULT_SHARE, Memory, default_limit, free_memory, parse_bytes};

@@ -17,6 +17,16 @@ pub enum PiecesArg {
     Nodes,
 }
 
+/// Meshes that are not picked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OthersArg {
+    /// They are not written
+    #[default]
+    Drop,
+    /// They are written as they are in the file, with their bones and motion
+    Keep,
+}
+
 /// Animations of `demo`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SceneArg {

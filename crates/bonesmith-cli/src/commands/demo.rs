@@ -33,6 +33,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     bonesmith::io::save_sequence(&sequence, &sequence_path)?;
     let target = Target {
         output: rig_path.clone(),
+        others: None,
         layout: Layout::Skin,
         engine: None,
         compact: None,

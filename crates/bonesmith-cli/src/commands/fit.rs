@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bonesmith::targets::Target as Engine;
-use bonesmith::{CompactOptions, FitOptions, Layout, MeshSequence, Summary};
+use bonesmith::{CompactOptions, FitOptions, Input, Layout, MeshSequence, Summary};
 use bonesmith_core::Stage;
 
 use super::refit;
-use crate::args::{FitArgs, PiecesArg};
+use crate::args::{FitArgs, OthersArg, PiecesArg};
 use crate::errors::{Outcome, Usage};
 use crate::session::Session;
 use crate::settings::{self, JsonTarget, ReportTarget};
@@ -16,6 +16,8 @@ use crate::settings::{self, JsonTarget, ReportTarget};
 /// Where the results go.
 pub struct Target {
     pub output: PathBuf,
+    /// The file whose other meshes are written too.
+    pub others: Option<Input>,
     pub layout: Layout,
     pub engine: Option<&'static Engine>,
     pub compact: Option<CompactOptions>,
@@ -38,6 +40,10 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         if args.max_joints.is_some() {
             let message = "--max-joints divides the fit of one animation: not with --rig, nor with several animations";
             return Err(Usage::new(message).hint("convert --max-joints divides any rig").into());
+        }
+        if args.others == OthersArg::Keep {
+            let message = "--others keep is for the fit of one file: not with --rig, nor with several animations";
+            return Err(Usage::new(message).into());
         }
         if args.eigenskin.is_some() {
             let message = "--eigenskin corrects the fit of one animation: not with --rig, nor with several animations";
@@ -91,7 +97,8 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
-    let target = Target { output, layout, engine, compact, picture, report, json };
+    let others = (args.others == OthersArg::Keep).then_some(input);
+    let target = Target { output, others, layout, engine, compact, picture, report, json };
     Ok(super::outcome(&fit_and_write("fit", &sequence, load_secs, &options, &target, session)?))
 }
 
@@ -105,6 +112,9 @@ pub fn fit_and_write(
     session: &mut Session,
 ) -> anyhow::Result<Summary> {
     let mut fit = bonesmith::fit(sequence, options, session)?;
+    if let Some(input) = &target.others {
+        fit.keep_others(input)?.iter().for_each(|warning| session.warn_of(warning));
+    }
     let layout = super::suit(&mut fit.model, target.engine, &target.output, target.layout, session)?;
     let saved = match &target.compact {
         Some(compact) => {

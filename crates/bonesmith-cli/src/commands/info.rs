@@ -1,6 +1,7 @@
 //! `bonesmith info`: what a file holds.
 
-use bonesmith::{BasisInfo, DdmInfo, Info, LayerInfo, RigInfo, Times};
+use bonesmith::targets::{Finding, Severity};
+use bonesmith::{BasisInfo, DdmInfo, EngineInfo, Info, LayerInfo, RigInfo, Times};
 use serde_json::json;
 
 use crate::args::InfoArgs;
@@ -72,6 +73,15 @@ fn table(info: &Info) -> String {
     if let Some(BasisInfo { clusters, columns, bytes, .. }) = &info.basis {
         let (clusters, columns) = (count(*clusters, "cluster"), count(*columns, "column"));
         table.row("basis", format!("{clusters} of {columns}, {}", crate::output::bytes(*bytes as u64)));
+    }
+    for (at, EngineInfo { name, findings, .. }) in info.engines.iter().enumerate() {
+        let word = |finding: &Finding| if finding.severity == Severity::Limit { "limit" } else { "advice" };
+        let objection = |finding: &Finding| format!("{}: {} ({})", finding.limit, finding.value, word(finding));
+        let text = match findings.is_empty() {
+            true => "nothing to object to".to_owned(),
+            false => findings.iter().map(objection).collect::<Vec<_>>().join("; "),
+        };
+        table.row(if at == 0 { "engines" } else { "" }, format!("{name}: {text}"));
     }
     table.to_string()
 }

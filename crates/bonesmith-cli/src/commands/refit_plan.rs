@@ -49,6 +49,7 @@ impl Plan {
             max_joints: _,
             compact,
             parts: _,
+            others: _,
         } = args;
         let engine = settings::engine(&target, &output, &mut solver)?;
         let mut fit = settings::fit_options(&solver)?;

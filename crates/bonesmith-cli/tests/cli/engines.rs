@@ -213,6 +213,11 @@ fn targets_are_met_by_what_is_written() {
         let findings = run.json()["findings"].clone();
         assert_eq!(findings.as_array().unwrap().len(), 0, "{target}: {findings:#}");
     }
+    // Stored as the engine stores them.
+    for (target, bits) in [("unreal", 8), ("godot", 16), ("roblox", 8), ("bevy", 32)] {
+        let stored = bonesmith_io::stored_skins(&dir.path().join(format!("{target}.glb"))).unwrap();
+        assert!(stored.weights.iter().all(|weights| weights.bits == bits && weights.off == 0), "{target}: {stored:?}");
+    }
     bonesmith(dir.path(), "convert walk_rig.npz unity.fbx --target unity -q").fine();
     bonesmith(dir.path(), "check unity.fbx --target unity").fine();
     bonesmith(dir.path(), "convert walk_rig.npz x.glb --target unity -q").refused(&["Unity", "GLB"]);
@@ -228,6 +233,25 @@ fn targets_are_met_by_what_is_written() {
     assert!(stored.skins.iter().all(|(_, joints)| *joints <= 256), "{:?}", stored.skins);
     bonesmith(dir.path(), "check skins.glb --target bevy").fine();
     assert!(rig.bone_count() > 256);
+}
+
+#[test]
+fn info_lists_what_engines_object_to() {
+    let dir = folder();
+    let here = dir.path();
+    exceeding(here);
+    let engines = bonesmith(here, "info much.npz --json -").fine().json()["engines"].clone();
+    let engines = engines.as_array().unwrap();
+    assert_eq!(engines.len(), 7);
+    for engine in engines {
+        let name = engine["name"].as_str().unwrap();
+        let line = format!("check much.npz --target {name} --json -");
+        assert_eq!(engine["findings"], bonesmith(here, &line).json()["findings"], "{name}");
+    }
+    let table = bonesmith(here, "info much.npz").fine().stdout;
+    assert!(table.contains("bevy: at most 256 joints per skin:"), "{table}");
+    travelling(here, 13);
+    assert!(bonesmith(here, "info travel.npz --json -").fine().json()["engines"].is_null());
 }
 
 #[test]

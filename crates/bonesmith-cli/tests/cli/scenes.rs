@@ -167,3 +167,106 @@ fn clips_are_picked_by_name() {
     let clips = clip_names(&bonesmith(here, line).fine().json());
     assert_eq!(clips, [("walk".to_owned(), 8), ("wave".to_owned(), 4), ("jump".to_owned(), 8)]);
 }
+
+/// An animation of positions keeps meshes, names, parents and clips.
+#[test]
+fn baked_scenes_stay_scenes() {
+    let dir = folder();
+    let here = dir.path();
+    write_scene(here);
+    bonesmith(here, "convert scene.glb baked.glb --bake -q").fine();
+    let info = bonesmith(here, "info baked.glb --json -").fine().json();
+    assert_eq!(clip_names(&info), [("walk".to_owned(), 8), ("wave".to_owned(), 4)]);
+    let parents =
+        |info: &Value| info["meshes"].as_array().unwrap().iter().map(|m| m["parents"].clone()).collect::<Vec<_>>();
+    assert_eq!(parents(&info), parents(&bonesmith(here, "info scene.glb --json -").fine().json()));
+    // The mesh that stands still has no morph targets.
+    let bytes = std::fs::read(here.join("baked.glb")).unwrap();
+    let length = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+    let json: Value = serde_json::from_slice(&bytes[20..20 + length]).unwrap();
+    let targets = |mesh: usize| json["meshes"][mesh]["primitives"][0]["targets"].as_array().map_or(0, Vec::len);
+    assert_eq!((targets(0), targets(1)), (12, 0));
+    let positions = |file: &str| {
+        let options = bonesmith_io::LoadOptions::default();
+        bonesmith_io::load_sequence(&[here.join(file)], &options).unwrap().frames
+    };
+    for (t, (found, truth)) in positions("baked.glb").iter().zip(positions("scene.glb")).enumerate() {
+        let worst = found.positions.iter().zip(&truth.positions).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max);
+        assert!(worst < 1e-5, "frame {t}: {worst}");
+    }
+    for file in ["baked.usda", "baked.abc"] {
+        let said = bonesmith(here, &format!("convert scene.glb {file} --bake")).fine().stderr;
+        assert!(said.contains("meshes of the scene"), "{file}: {said}");
+    }
+}
+
+/// Meshes that were not picked keep their bones, weights and motion; figures are those of the mesh that was fitted.
+#[test]
+fn others_are_kept_as_they_are() {
+    let dir = folder();
+    let here = dir.path();
+    let source = two_heroes(here);
+    let line = "fit scene.glb --mesh hero --bones 5 --effort fast -q --json -";
+    let alone = bonesmith(here, &format!("{line} -o alone.glb")).fine().json();
+    for ending in ["glb", "fbx", "usda"] {
+        let kept = bonesmith(here, &format!("{line} --others keep -o kept.{ending}")).fine().json();
+        let e = |summary: &Value| summary["e_rms"].as_f64().unwrap();
+        assert!((e(&kept) - e(&alone)).abs() < 1e-3 * e(&alone), "{ending}: {} {}", e(&kept), e(&alone));
+        let info = bonesmith(here, &format!("info kept.{ending} --json -")).fine().json();
+        let names: Vec<&str> = info["meshes"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["hero", "twin"], "{ending}");
+        assert_eq!(clip_names(&info), [("walk".to_owned(), 8), ("wave".to_owned(), 4)]);
+        let rig = load_rig(&here.join(format!("kept.{ending}"))).unwrap();
+        let n = source.vertex_count() / 2;
+        for (clip, truth) in rig.clips.iter().zip(&source.clips) {
+            for t in 0..clip.frame_count() {
+                let pose = |rig: &Rig, clip: &Clip| bonesmith_core::deform::lbs(&rig.rest, &rig.weights, clip.frame(t));
+                let (found, truth) = (pose(&rig, clip), pose(&source, truth));
+                let worst = found[n..].iter().zip(&truth[n..]).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max);
+                assert!(worst < 2e-4, "{ending}, {}, frame {t}: {worst}", clip.name);
+            }
+        }
+    }
+    bonesmith(here, "fit scene.glb --mesh hero,twin --others keep -o no.glb -q").refused(&["no others"]);
+    bonesmith(here, "fit scene.glb --others keep -o no.glb -q").refused(&["--mesh"]);
+    bonesmith(here, "fit scene.glb --mesh hero --others keep --loop -o no.glb -q").refused(&["--others", "loops"]);
+    bonesmith(here, "convert scene.glb baked.glb --bake -q").fine();
+    bonesmith(here, "fit baked.glb --mesh hero --others keep -o no.glb -q").refused(&["--others"]);
+    assert!(!here.join("no.glb").exists());
+}
+
+/// As [`write_scene`], with a second body that moves by bones of its own.
+fn two_heroes(here: &Path) -> Rig {
+    let mut rig = write_scene(here);
+    let (n, bones) = (rig.vertex_count() / 2, rig.bone_count() - 1);
+    rig.bones.truncate(bones);
+    for j in 0..bones {
+        let bone = rig.bones[j].clone();
+        rig.bones.push(bonesmith_core::Bone {
+            name: format!("twin_{}", bone.name),
+            parent: bone.parent.map(|parent| parent + bones),
+            ..bone
+        });
+    }
+    for i in 0..n {
+        let row: Vec<(usize, f64)> = rig.weights.of(i).map(|(j, w)| (j + bones, f64::from(w))).collect();
+        rig.weights.set(n + i, &row);
+    }
+    // The rest of the copy is beside the first body: its bones move it there and back.
+    let there = DAffine3::from_translation(glam::DVec3::X * 5.0);
+    for clip in &mut rig.clips {
+        let frame = |own: &[DAffine3]| -> Vec<DAffine3> {
+            let own = &own[..bones];
+            own.iter().copied().chain(own.iter().map(|m| there * *m * there.inverse())).collect()
+        };
+        clip.posed_from_rest = clip.posed_from_rest.chunks(bones + 1).flat_map(frame).collect();
+    }
+    for bone in &mut rig.bones[bones..] {
+        bone.world_from_bind = there * bone.world_from_bind;
+    }
+    let surface = Arc::make_mut(&mut rig.surface);
+    surface.parts.nodes[2].name = "twin".into();
+    surface.parts.meshes[1].mesh = "twin_mesh".into();
+    save_rig(&rig, &here.join("scene.glb")).unwrap();
+    rig
+}

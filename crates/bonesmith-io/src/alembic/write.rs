@@ -80,6 +80,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
 fn warn_of_losses(surface: &Surface, path: &Path) {
     let named = |material: &Material| *material == Material { name: material.name.clone(), ..Material::default() };
     let losses = [
+        (!surface.parts.is_empty(), "the meshes of the scene, which are written as one"),
         (surface.normals.is_some(), "normals"),
         (surface.tangents.is_some(), "tangents"),
         (surface.colors.is_some(), "colours"),

@@ -110,6 +110,9 @@ pub struct SkinExtras {
     /// cannot be expressed relative to it and hangs on the root instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<Vec<i32>>,
+    /// [joints] number of each joint's bone, where meshes have skins of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bones: Option<Vec<u32>>,
 }
 
 /// On the mesh.

@@ -1,6 +1,7 @@
 //! glTF in and out: round trips, real files, broken files, and files for the outside judges.
 
 mod compact;
+mod draco;
 mod foreign;
 mod hostile;
 mod judges;

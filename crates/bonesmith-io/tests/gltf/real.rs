@@ -133,6 +133,20 @@ fn foreign_rigs_survive_our_writer() {
     }
 }
 
+/// Three meshes that do not move, with the bounds that gltf-transform and Google's decoder find.
+#[test]
+fn a_scene_compressed_with_draco_is_read() {
+    let Some(found) = sequence("files/scenes/gears.glb", None) else { return };
+    let parts = &found.surface.parts;
+    let names: Vec<&str> = parts.meshes.iter().map(|part| parts.name(part)).collect();
+    assert_eq!(names, ["outerHull", "axle", "gears"]);
+    let stated = [[2.89815, 2.881376, 1.179618], [1.414197, 1.414197, 2.765943], [0.49225, 2.087737, 0.695078]];
+    for ((_, vertices, _), stated) in parts.ranges().zip(stated) {
+        let largest = found.frames[0].positions[vertices].iter().copied().fold(Vec3::NEG_INFINITY, Vec3::max);
+        assert!(largest.distance(Vec3::from_array(stated)) < 1e-5, "{largest}, stated {stated:?}");
+    }
+}
+
 /// 4 meshes, quantised, with meshopt streams of all three kinds of filters and a texture transform.
 #[test]
 fn compressed_files_of_others_are_read() {

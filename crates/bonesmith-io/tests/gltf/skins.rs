@@ -1,11 +1,13 @@
 //! One rig as several skins of few joints: the same positions, every face once.
 
+use std::sync::Arc;
+
 use bonesmith_core::deform::lbs;
 use bonesmith_core::mesh::surface::Material;
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_core::{BoneKind, Rig};
+use bonesmith_core::{Bone, BoneKind, Part, PartNode, Parts, Rig, SparseWeights, Surface};
 use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig, save_skins};
-use glam::Vec3;
+use glam::{DAffine3, Vec3};
 
 use crate::judges::{folder, some_frames, write_reference};
 
@@ -111,4 +113,63 @@ fn skins_for_the_judges() {
     let frames: Vec<(usize, Vec<Vec3>)> = some_frames(6).into_iter().map(|t| (t, pose(&rig, t))).collect();
     let fps = 1.0 / (rig.clips[0].times_secs[1] - rig.clips[0].times_secs[0]);
     write_reference("skins", fps, &rig.rest, &frames);
+}
+
+/// Two meshes of a scene: each has a skin of the bones that it uses, and the rig comes back as it was.
+#[test]
+fn meshes_of_a_scene_have_skins_of_their_own() {
+    let mut rig = rig_of(12, 2);
+    let (n, faces) = (rig.vertex_count(), rig.surface.topology.face_count());
+    // A second body, whose bones are copies of every second one.
+    let copies: Vec<Vec<u32>> =
+        rig.surface.topology.faces().map(|face| face.iter().map(|i| i + n as u32).collect()).collect();
+    let mut weights = SparseWeights::new(2 * n, 2);
+    for i in 0..n {
+        let own: Vec<(usize, f64)> = rig.weights.of(i).map(|(j, w)| (j, f64::from(w))).collect();
+        weights.set(i, &own);
+        weights.set(n + i, &[(12 + own[0].0 / 2, 1.0)]);
+    }
+    rig.rest.extend_from_within(..);
+    rig.weights = weights;
+    for j in 0..6 {
+        let bone = Bone { name: format!("copy_{j}"), parent: None, ..rig.bones[2 * j].clone() };
+        rig.bones.push(bone);
+    }
+    // A bone that moves nothing, and one before the others that only the second mesh uses.
+    rig.bones.push(Bone { name: "idle".into(), parent: Some(3), ..rig.bones[3].clone() });
+    for clip in &mut rig.clips {
+        let frame = |own: &[DAffine3]| -> Vec<DAffine3> {
+            own.iter().copied().chain((0..6).map(|j| own[2 * j])).chain([own[3]]).collect()
+        };
+        clip.posed_from_rest = clip.posed_from_rest.chunks(12).flat_map(frame).collect();
+    }
+    let node = |name: &str| PartNode { name: name.into(), parent: None, world_from_node: DAffine3::IDENTITY };
+    let part = |node: usize| Part {
+        node,
+        mesh: format!("mesh_{node}"),
+        vertices: n,
+        faces,
+        uv_sets: Vec::new(),
+        colors: false,
+        still: false,
+        instance_of: None,
+    };
+    let mut surface = Surface { topology: rig.surface.topology.clone(), ..Surface::default() };
+    copies.iter().for_each(|face| surface.topology.push_face(face));
+    surface.parts = Parts { nodes: vec![node("a"), node("b")], meshes: vec![part(0), part(1)], skeleton: None };
+    rig.surface = Arc::new(surface);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("scene.gltf");
+    save_rig(&rig, &path).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let joints: Vec<usize> =
+        json["skins"].as_array().unwrap().iter().map(|skin| skin["joints"].as_array().unwrap().len()).collect();
+    assert_eq!(joints, [13, 6], "the first one has the bone that moves nothing");
+    let back = load_rig(&path).unwrap();
+    let names = |rig: &Rig| rig.bones.iter().map(|bone| (bone.name.clone(), bone.parent)).collect::<Vec<_>>();
+    assert_eq!(names(&back), names(&rig));
+    for t in 0..6 {
+        let worst = pose(&rig, t).iter().zip(pose(&back, t)).map(|(p, q)| p.distance(q)).fold(0.0, f32::max);
+        assert!(worst < 1e-5, "frame {t}: {worst}");
+    }
 }

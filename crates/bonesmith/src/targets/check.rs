@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use bonesmith_core::{BoneKind, Clip, Model, ModelRef, Rig};
-use bonesmith_io::{Format, StoredSkins, stored_skins};
+use bonesmith_core::{BoneKind, Clip, ModelRef, Rig};
+use bonesmith_io::{Format, Inspection, LoadOptions, StoredSkins};
 use glam::DAffine3;
 use serde::Serialize;
 
 use super::table::{Limit, Rule, Severity, Target};
 use crate::error::Error;
-use crate::input::Input;
 use crate::text::count;
 use crate::warning::Noted;
 
@@ -69,15 +68,18 @@ pub struct Subject<'a> {
 
 /// Reads a file and lists what the targets object to.
 pub fn check_file(path: &Path, targets: &[&'static Target]) -> Result<Noted<Vec<Finding>>, Error> {
-    let Noted { value: model, warnings } = Input::new(path).model()?;
-    let format = bonesmith_io::detect(path).ok();
-    let stored = match format {
-        Some(Format::Glb | Format::Gltf) => stored_skins(path).ok(),
-        _ => None,
-    };
-    let subject = Subject { model: Model::view(&model), format, stored: stored.as_ref() };
-    let value = targets.iter().flat_map(|target| check(&subject, target)).collect();
-    Ok(Noted { value, warnings })
+    Noted::collect(|| {
+        let found = bonesmith_io::inspect(&[path.to_owned()], &LoadOptions::default())?;
+        let subject = Subject::of(&found);
+        Ok(targets.iter().flat_map(|target| check(&subject, target)).collect())
+    })
+}
+
+impl<'a> Subject<'a> {
+    /// A file that was read.
+    pub fn of(found: &'a Inspection) -> Self {
+        Self { model: found.model.view(), format: found.format, stored: found.stored.as_ref() }
+    }
 }
 
 /// What a target objects to; limits come before advice.

@@ -55,10 +55,11 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
         let bones = motions(&document, *fps, is_node)?;
         // A skin that nothing animates is a rig without clips.
         if request.rig || !bones.is_empty() || motions(&document, *fps, moves_vertices)?.is_empty() {
-            return Ok(FileContent { content: Content::model(to_rig(&document, model, &bones)?), meshes });
+            let content = Content::model(to_rig(&document, model, &bones)?);
+            return Ok(FileContent { content, meshes, stored: None });
         }
     }
-    Ok(FileContent { content: Content::Sequence(to_sequence(&document, &model, *fps)?), meshes })
+    Ok(FileContent { content: Content::Sequence(to_sequence(&document, &model, *fps)?), meshes, stored: None })
 }
 
 /// Bakes everything that moves, skins, blend shapes and geometry caches, to positions; several stacks follow each other.

@@ -8,8 +8,8 @@ use super::document::Document;
 use crate::IoError;
 use crate::gltf::meshopt::{self, Filter, Mode};
 
-/// Most bytes of all decoded views: a byte of a stream can stand for a thousand.
-const MAX_BYTES: usize = 1 << 32;
+/// Most bytes of all decoded views, and of all decoded primitives: a byte of a stream can stand for a thousand.
+pub const MAX_BYTES: usize = 1 << 32;
 
 /// What the extension says about a view.
 #[derive(Deserialize)]

@@ -7,12 +7,13 @@ use base64::Engine;
 use gltf_json::Root;
 use serde_json::Value;
 
-use super::compressed;
+use super::{compressed, draco};
 use crate::gltf::container;
 use crate::{IoError, warning};
 
 /// Extensions that a file may require: those that are read, and those that do not change where vertices are.
-const HARMLESS: [&str; 8] = [
+const HARMLESS: [&str; 9] = [
+    draco::EXTENSION,
     "EXT_meshopt_compression",
     "KHR_meshopt_compression",
     "KHR_mesh_quantization",
@@ -107,6 +108,7 @@ impl Document {
             document.buffers.push(buffer);
         }
         document.decoded = document.decode_views()?;
+        document.decode_primitives()?;
         Ok(document)
     }
 
@@ -138,6 +140,11 @@ impl Document {
     /// Bytes of a compressed view.
     pub fn decoded(&self, view: usize) -> Option<&[u8]> {
         self.decoded.get(view)?.as_deref()
+    }
+
+    /// Adds the bytes of a view that the file does not have: the last one of the JSON.
+    pub fn push_decoded(&mut self, bytes: Vec<u8>) {
+        self.decoded.push(Some(bytes));
     }
 
     /// Bytes of all buffers: no sound file has more elements in anything than this.
@@ -175,18 +182,11 @@ impl Document {
     }
 
     fn check_extensions(&self) -> Result<(), IoError> {
-        for required in &self.root.extensions_required {
-            match required.as_str() {
-                "KHR_draco_mesh_compression" => {}
-                name if HARMLESS.contains(&name) || name.starts_with("KHR_materials_") => continue,
-                name => return Err(self.unsupported(format!("it requires the extension {name}, which is not read"))),
-            };
-            return Err(self.unsupported(
-                "its geometry is compressed with Draco, which is not read: decompress it first, for example by \
-                 `npx @gltf-transform/cli copy in.glb out.glb`, or export it again without compression",
-            ));
+        let read = |name: &str| HARMLESS.contains(&name) || name.starts_with("KHR_materials_");
+        match self.root.extensions_required.iter().find(|name| !read(name)) {
+            Some(name) => Err(self.unsupported(format!("it requires the extension {name}, which is not read"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn read_buffer(&self, index: usize, bin: Option<&[u8]>) -> Result<Vec<u8>, IoError> {

@@ -4,6 +4,7 @@ mod accessor;
 mod compressed;
 mod ddm;
 mod document;
+mod draco;
 mod material;
 mod mesh;
 mod model;
@@ -52,7 +53,8 @@ const MAX_POSITIONS: usize = 1 << 30;
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let document = Document::open(path)?;
     let meshes = request.list(|| model::list(&document))?;
-    Ok(FileContent { content: read(&document, request)?, meshes })
+    let stored = request.meshes.then(|| stored::of_document(&document)).transpose()?;
+    Ok(FileContent { content: read(&document, request)?, meshes, stored })
 }
 
 fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> {

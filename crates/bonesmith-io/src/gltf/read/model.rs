@@ -15,6 +15,7 @@ use glam::{DAffine3, DMat4, Vec3};
 use gltf_json::animation::Property;
 
 use super::document::Document;
+use super::draco;
 use super::material::Materials;
 use super::mesh::MeshData;
 use super::parts::PartsBuilder;
@@ -111,7 +112,8 @@ impl Model {
             parts.add(&instance);
             builder.add(document, &worlds, instance)?;
         }
-        let ModelBuilder { rest, influences, bones, morphs, surface, first_placed, .. } = builder;
+        let ModelBuilder { rest, mut influences, mut bones, morphs, surface, first_placed, .. } = builder;
+        own_order(document, &mut bones, &mut influences);
         let mut surface = surface.finish(document, Materials::read(document));
         surface.parts = parts.finish();
         warn_of_extensions(document);
@@ -183,9 +185,32 @@ pub fn list(document: &Document) -> Result<Vec<MeshEntry>, IoError> {
     Ok(found)
 }
 
+/// Puts bones into the order that a file of our own had them in: where meshes have skins of their own, each lists some.
+fn own_order(document: &Document, bones: &mut Vec<ModelBone>, influences: &mut [Vec<(usize, f64)>]) {
+    let mut numbers: HashMap<usize, u32> = HashMap::new();
+    let mut listed = false;
+    for skin in &document.root.skins {
+        let Some(own) = extras::unpack::<SkinExtras>(&skin.extras) else { return };
+        listed |= own.bones.is_some();
+        let own = own.bones.unwrap_or_else(|| (0..skin.joints.len() as u32).collect());
+        numbers.extend(skin.joints.iter().map(|joint| joint.value()).zip(own));
+    }
+    if !listed {
+        return;
+    }
+    let mut order: Vec<usize> = (0..bones.len()).collect();
+    order.sort_by_key(|&j| numbers.get(&bones[j].node).copied().unwrap_or(u32::MAX));
+    let mut places = vec![0; bones.len()];
+    order.iter().enumerate().for_each(|(at, &j)| places[j] = at);
+    influences.iter_mut().flatten().for_each(|(j, _)| *j = places[*j]);
+    let mut ordered: Vec<(usize, ModelBone)> = places.into_iter().zip(std::mem::take(bones)).collect();
+    ordered.sort_by_key(|(at, _)| *at);
+    *bones = ordered.into_iter().map(|(_, bone)| bone).collect();
+}
+
 fn warn_of_extensions(document: &Document) {
     let read = |name: &str| {
-        let known = ["KHR_mesh_quantization", "KHR_texture_transform"];
+        let known = ["KHR_mesh_quantization", "KHR_texture_transform", draco::EXTENSION];
         known.contains(&name) || meshopt::EXTENSIONS.contains(&name) || name.starts_with("BONESMITH_")
     };
     let others = document.root.extensions_used.iter().filter(|name| !read(name)).cloned().collect();

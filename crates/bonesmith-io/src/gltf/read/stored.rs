@@ -38,7 +38,11 @@ pub struct StoredWeights {
 
 /// Reads them from a `.glb` or `.gltf`.
 pub fn stored_skins(path: &Path) -> Result<StoredSkins, IoError> {
-    let document = Document::open(path)?;
+    of_document(&Document::open(path)?)
+}
+
+/// Those of a file that is open.
+pub fn of_document(document: &Document) -> Result<StoredSkins, IoError> {
     let mut stored = StoredSkins::default();
     for (s, skin) in document.root.skins.iter().enumerate() {
         let name = skin.name.clone().unwrap_or_else(|| format!("skin {s}"));
@@ -47,7 +51,7 @@ pub fn stored_skins(path: &Path) -> Result<StoredSkins, IoError> {
     for (m, mesh) in document.root.meshes.iter().enumerate() {
         let name = mesh.name.clone().unwrap_or_else(|| format!("mesh {m}"));
         for primitive in &mesh.primitives {
-            if let Some(weights) = weights_of(&document, primitive, &name)? {
+            if let Some(weights) = weights_of(document, primitive, &name)? {
                 stored.weights.push(weights);
             }
         }

@@ -166,7 +166,7 @@ impl Builder {
     }
 
     /// Weights whose sum is one as stored: `one` of rows of whole numbers.
-    fn weights(&mut self, rows: &[[u32; 4]], bits: u32) -> Index<Accessor> {
+    pub fn weights(&mut self, rows: &[[u32; 4]], bits: u32) -> Index<Accessor> {
         let flat = rows.as_flattened().iter();
         let (bytes, component) = match bits {
             8 => (flat.map(|w| *w as u8).collect::<Vec<u8>>(), ComponentType::U8),

@@ -170,6 +170,7 @@ fn write_influences(
         return compact::write_influences(builder, weights, bones, vertices, bits);
     }
     let sets = weights.max_influences().div_ceil(4).max(1);
+    let bits = whole_bits(weights);
     let rows: Vec<([u16; 8], [f32; 8])> = vertices.iter().map(|v| influences(weights, v.vertex as usize)).collect();
     (0..sets)
         .map(|set| {
@@ -181,9 +182,43 @@ fn write_influences(
             } else {
                 builder.shorts(&joints)
             };
-            (joints, builder.floats(&values, Purpose::Vertex))
+            let values = match bits {
+                Some(bits) => {
+                    let levels = levels(bits);
+                    let whole = |w: f32| (w * levels).round() as u32;
+                    builder.weights(&values.iter().map(|row| row.map(whole)).collect::<Vec<_>>(), bits)
+                }
+                None => builder.floats(&values, Purpose::Vertex),
+            };
+            (joints, values)
         })
         .collect()
+}
+
+/// The largest number of `bits` bits.
+fn levels(bits: u32) -> f32 {
+    ((1u32 << bits) - 1) as f32
+}
+
+/// 8 or 16 where all weights are whole steps of so many bits with a sum of exactly one: then they are stored so, and read as the same floats. Engines that store
+/// weights in so many bits take them as they are. Weights that are all 0 or 1 are floats.
+fn whole_bits(weights: &SparseWeights) -> Option<u32> {
+    let rows = || (0..weights.vertex_count()).map(|i| weights.of(i).map(|(_, w)| w));
+    if rows().flatten().all(|w| w == 0.0 || w == 1.0) {
+        return None;
+    }
+    let exact = |bits: &u32| {
+        let levels = levels(*bits);
+        rows().all(|mut row| {
+            let mut sum = 0.0;
+            row.all(|w| {
+                let whole = (w * levels).round();
+                sum += whole;
+                whole / levels == w
+            }) && sum == levels
+        })
+    };
+    [8, 16].into_iter().find(exact)
 }
 
 /// Accessors of the virtual bones of each vertex and their weights, four to a set.

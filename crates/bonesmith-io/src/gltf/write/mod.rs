@@ -16,6 +16,7 @@ pub mod material;
 mod mesh;
 mod pieces;
 mod scene;
+mod sequence;
 mod skins;
 mod split;
 
@@ -25,16 +26,14 @@ use std::path::Path;
 use bonesmith_core::model::shape_bones::{BoneShape, ShapeNumber};
 use bonesmith_core::model::two_layer::Blends;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{
-    BlendShape, CorrectiveRig, DdmRig, MeshSequence, Rig, ShapeBones, Space, SparseWeights, TwoLayerRig,
-};
+use bonesmith_core::{BlendShape, CorrectiveRig, DdmRig, Rig, ShapeBones, Space, SparseWeights, TwoLayerRig};
 use glam::{DAffine3, DMat3, DVec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
 use gltf_json::validation::USize64;
 use gltf_json::{Index, Node, Skin};
 
-use self::animation::{AnimationBuilder, KeyTimes};
+use self::animation::AnimationBuilder;
 use self::buffer::{Builder, Purpose};
 use self::material::name;
 use self::mesh::{MeshSource, Target, write_mesh};
@@ -53,12 +52,11 @@ use crate::{IoError, atomic, texture, warning};
 
 pub use self::lods::{LodMesh, save_lods};
 pub use self::pieces::save_pieces;
+pub use self::sequence::save_sequence;
 pub use self::skins::save_skins;
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
 pub const MAX_INFLUENCES: usize = 8;
-/// Most frames written as morph targets: the key values alone take 4 F^2 bytes.
-const MAX_MORPH_FRAMES: usize = 4096;
 
 /// Writes a rig as a skinned mesh with one animation per clip.
 pub fn save_rig(rig: &Rig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
@@ -239,45 +237,6 @@ fn placed(rig: &Rig) -> Cow<'_, Rig> {
     if turn == DAffine3::IDENTITY { Cow::Borrowed(rig) } else { Cow::Owned(rig.placed(turn)) }
 }
 
-/// Writes a mesh animation as morph targets, one per frame.
-pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
-    let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
-    let frames = sequence.frame_count();
-    if frames > MAX_MORPH_FRAMES {
-        return Err(unsupported(format!(
-            "{frames} frames, at most {MAX_MORPH_FRAMES} can be written as morph targets: take fewer, or write .npz"
-        )));
-    }
-    let times = KeyTimes::new(sequence.times_secs())
-        .ok_or_else(|| unsupported("the times of the frames do not rise in float32".into()))?;
-    let turn = Space::GLTF.from_source(&sequence.surface().space);
-    let turned = (turn != DAffine3::IDENTITY).then(|| sequence.clone().placed(turn)).transpose();
-    let turned = turned.map_err(|e| unsupported(e.to_string()))?;
-    let sequence = turned.as_ref().unwrap_or(sequence);
-    let positions: Vec<_> = (0..frames).map(|t| sequence.frame(t)).collect();
-    let target = |t: usize| (Target::Positions(&positions[t]), format!("frame_{t:04}"));
-    let mut builder = Builder::new();
-    let source = MeshSource {
-        name: sequence.name(),
-        rest: sequence.rest(),
-        surface: sequence.surface(),
-        weights: None,
-        virtual_weights: None,
-        targets: (0..frames).map(target).collect(),
-        order: None,
-    };
-    texture::warn_of_unwritable(sequence.surface(), path);
-    let mesh = write_mesh(&mut builder, &source);
-    let node = builder.root.push(Node { mesh: Some(mesh), name: name(sequence.name()), ..Node::default() });
-    write_scene(&mut builder, vec![node]);
-    // Frame t is target t alone; in between, two neighbours blend linearly.
-    let weights: Vec<[f32; 1]> = (0..frames * frames).map(|at| [f32::from(at % (frames + 1) == 0)]).collect();
-    let mut animation = AnimationBuilder::new(sequence.name(), times);
-    animation.channel(&mut builder, node, Property::MorphTargetWeights, &weights, false);
-    animation.finish(&mut builder);
-    write_files(builder, path)
-}
-
 /// Where the nodes of the bones are.
 struct Tree {
     /// Parent of all.
@@ -384,12 +343,13 @@ fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree, some
             builder.floats(&own, Purpose::Plain)
         }
     };
-    let detached = some.is_none() && rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
+    let detached = rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
     let parents = || rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)).collect();
     let skin_extras = SkinExtras {
         kind: rig.kind,
         params: serde_json::value::RawValue::from_string(rig.params_json.clone()).ok(),
         parents: detached.then(parents),
+        bones: some.map(|bones| bones.iter().map(|&j| j as u32).collect()),
     };
     builder.root.push(Skin {
         extensions: None,

@@ -1,17 +1,18 @@
-//! The meshes of a scene as they were: a node and a mesh each, below the nodes they hung on, with one skin over one tree of joints. Meshes that do
-//! not move are plain nodes.
+//! The meshes of a scene as they were: a node and a mesh each, below the nodes they hung on, each with a skin of its own over one tree of joints: of the
+//! bones that it uses. Meshes that use the same bones share a skin, and those that do not move are plain nodes.
 
-use bonesmith_core::{BlendShape, Rig};
+use bonesmith_core::{BlendShape, Parts, Rig};
 use glam::{DAffine3, DMat4, DVec3, Vec3};
 use gltf_json::scene::UnitQuaternion;
-use gltf_json::{Index, Mesh, Node};
+use gltf_json::{Index, Mesh, Node, Skin};
 
 use super::buffer::Builder;
 use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
-use super::{Skinned, adopt, check_influences, write_joints, write_skin, write_tree};
-use crate::joints;
+use super::{Skinned, Tree, adopt, check_influences, write_joints, write_skin, write_tree};
+use crate::joints::{self, Joints};
 use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
+use crate::pieces::of_vertices;
 
 /// Writes the meshes of a rig, its joints and its skin; `rig` and `shapes` are in glTF's axes, relative to `origin`.
 pub fn write_scene_of(
@@ -27,7 +28,7 @@ pub fn write_scene_of(
     }
     write_materials(builder, &rig.surface);
     let (parts, places) = (&rig.surface.parts, Places::new(rig, origin, true));
-    let nodes = write_nodes(builder, rig, &places);
+    let nodes = write_nodes(builder, parts, &places);
     let tree = match parts.skeleton {
         Some(node) => write_joints(builder, rig, &plan, nodes[node]),
         None => {
@@ -36,7 +37,7 @@ pub fn write_scene_of(
             tree
         }
     };
-    let skin = write_skin(builder, rig, &plan, &tree, None);
+    let mut skins = Skins::new(rig, &places);
     let (mut written, mut meshes): (Vec<Index<Mesh>>, Vec<_>) = (Vec::new(), Vec::new());
     for (at, (part, own)) in parts.meshes.iter().zip(meshes_of(rig)).enumerate() {
         let (node, still) = (nodes[part.node], places.still[at]);
@@ -46,25 +47,30 @@ pub fn write_scene_of(
             Some(of) => written[of],
             None => {
                 let shapes: Vec<&BlendShape> = of_part.iter().map(|&s| &shapes[s]).collect();
-                write_part(builder, rig, &part.mesh, own, &shapes, still)
+                write_part(builder, &part.mesh, own, &shapes, still, skins.numbers(at))
             }
         };
         written.push(mesh);
+        let skin = still.is_none().then(|| skins.write(builder, rig, &plan, &tree, at));
         let json = &mut builder.root.nodes[node.value()];
         json.mesh = Some(mesh);
-        if still.is_none() {
-            json.skin = Some(skin);
+        json.skin = skin;
+        if skin.is_some() {
             meshes.push((node, of_part));
         }
     }
-    let mut roots: Vec<Index<Node>> = if parts.skeleton.is_none() { vec![tree.root] } else { Vec::new() };
-    roots.extend(parts.nodes.iter().zip(&nodes).filter(|(node, _)| node.parent.is_none()).map(|(_, index)| *index));
-    Ok(Skinned { plan, tree, meshes, roots })
+    let mut tops: Vec<Index<Node>> = if parts.skeleton.is_none() { vec![tree.root] } else { Vec::new() };
+    tops.extend(roots(parts, &nodes));
+    Ok(Skinned { plan, tree, meshes, roots: tops })
+}
+
+/// The nodes at the top of a scene.
+pub fn roots(parts: &Parts, nodes: &[Index<Node>]) -> Vec<Index<Node>> {
+    parts.nodes.iter().zip(nodes).filter(|(node, _)| node.parent.is_none()).map(|(_, index)| *index).collect()
 }
 
 /// [nodes] of the scene: those that group first, then those of meshes in the order of the meshes, in which they are read.
-fn write_nodes(builder: &mut Builder, rig: &Rig, places: &Places) -> Vec<Index<Node>> {
-    let parts = &rig.surface.parts;
+pub fn write_nodes(builder: &mut Builder, parts: &Parts, places: &Places) -> Vec<Index<Node>> {
     let mut has_mesh = vec![false; parts.nodes.len()];
     parts.meshes.iter().for_each(|part| has_mesh[part.node] = true);
     let groups = (0..parts.nodes.len()).filter(|&n| !has_mesh[n]);
@@ -98,13 +104,20 @@ fn node(own_name: &str, local: DAffine3) -> Node {
 /// One mesh: for bones, or, where it does not move, in the space of its node.
 fn write_part(
     builder: &mut Builder,
-    rig: &Rig,
     own_name: &str,
     mesh: PartMesh,
     shapes: &[&BlendShape],
     still: Option<DAffine3>,
+    (numbers, joints): (&[usize], usize),
 ) -> Index<Mesh> {
     let PartMesh { mut rest, mut surface, weights, vertices } = mesh;
+    let all: Vec<u32> = (0..rest.len() as u32).collect();
+    let weights = of_vertices(&weights, &all, |j| numbers[j]);
+    // Weights of small files are tables by vertex.
+    let of_rig = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.weights));
+    if let (Some(choice), Some(table)) = (&mut builder.compact, &of_rig) {
+        choice.weights = table.get(vertices.clone()).unwrap_or_default().to_vec();
+    }
     if let Some(place) = still {
         to_node(&mut rest, &mut surface, place);
     }
@@ -112,7 +125,7 @@ fn write_part(
         name: own_name,
         rest: &rest,
         surface: &surface,
-        weights: still.is_none().then_some((&weights, rig.bone_count())),
+        weights: still.is_none().then_some((&weights, joints)),
         virtual_weights: None,
         order: None,
         targets: shapes
@@ -120,5 +133,68 @@ fn write_part(
             .map(|shape| (Target::Offsets(&shape.offsets[vertices.clone()]), shape.name.clone()))
             .collect(),
     };
-    write_mesh(builder, &source)
+    let written = write_mesh(builder, &source);
+    if let (Some(choice), Some(table)) = (&mut builder.compact, of_rig) {
+        choice.weights = table;
+    }
+    written
+}
+
+/// The skins of a scene.
+struct Skins {
+    /// Bones of each skin, ascending.
+    bones: Vec<Vec<usize>>,
+    /// [skins][B] number of each bone within it.
+    numbers: Vec<Vec<usize>>,
+    /// [meshes].
+    of_mesh: Vec<usize>,
+    /// [skins] that are written.
+    written: Vec<Option<Index<Skin>>>,
+}
+
+impl Skins {
+    /// A skin for each set of bones that meshes use. Bones that no vertex follows are in the first one.
+    fn new(rig: &Rig, places: &Places) -> Self {
+        let used = |vertices: std::ops::Range<usize>| {
+            let mut used = vec![false; rig.bone_count()];
+            vertices.flat_map(|i| rig.weights.of(i)).for_each(|(j, _)| used[j] = true);
+            used
+        };
+        let mut of_meshes: Vec<Vec<bool>> = rig.surface.parts.ranges().map(|(_, vertices, _)| used(vertices)).collect();
+        let moving: Vec<usize> = (0..of_meshes.len()).filter(|&at| places.still[at].is_none()).collect();
+        if let Some(&first) = moving.first() {
+            for j in 0..rig.bone_count() {
+                if !moving.iter().any(|&at| of_meshes[at][j]) {
+                    of_meshes[first][j] = true;
+                }
+            }
+        }
+        let mut skins = Self { bones: Vec::new(), numbers: Vec::new(), of_mesh: Vec::new(), written: Vec::new() };
+        for used in of_meshes {
+            let bones: Vec<usize> = (0..rig.bone_count()).filter(|&j| used[j]).collect();
+            let known = skins.bones.iter().position(|known| *known == bones);
+            skins.of_mesh.push(known.unwrap_or(skins.bones.len()));
+            if known.is_none() {
+                let mut numbers = vec![0; rig.bone_count()];
+                bones.iter().enumerate().for_each(|(at, &j)| numbers[j] = at);
+                skins.bones.push(bones);
+                skins.numbers.push(numbers);
+                skins.written.push(None);
+            }
+        }
+        skins
+    }
+
+    /// [B] joints of the bones in the skin of a mesh, and how many it has.
+    fn numbers(&self, mesh: usize) -> (&[usize], usize) {
+        let skin = self.of_mesh[mesh];
+        (&self.numbers[skin], self.bones[skin].len())
+    }
+
+    /// The skin of a mesh, written at its first use.
+    fn write(&mut self, builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree, mesh: usize) -> Index<Skin> {
+        let skin = self.of_mesh[mesh];
+        let some = (self.bones[skin].len() < rig.bone_count()).then_some(&self.bones[skin][..]);
+        *self.written[skin].get_or_insert_with(|| write_skin(builder, rig, plan, tree, some))
+    }
 }

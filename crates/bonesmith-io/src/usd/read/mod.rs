@@ -37,7 +37,7 @@ const MAX_POSITIONS: usize = 1 << 30;
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let stage = Stage::open(path)?;
     let meshes = request.list(|| model::list(&stage))?;
-    Ok(FileContent { content: read(&stage, request)?, meshes })
+    Ok(FileContent { content: read(&stage, request)?, meshes, stored: None })
 }
 
 fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {

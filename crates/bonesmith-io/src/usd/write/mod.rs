@@ -26,7 +26,7 @@ use self::surface::{Normals, Picture, bind, extent, materials, mesh_prim, pictur
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
 use crate::parts::without_still_bones;
-use crate::{BlendShape, IoError, atomic, texture};
+use crate::{BlendShape, IoError, atomic, texture, warning};
 
 pub use self::pieces::save_pieces;
 
@@ -76,6 +76,12 @@ fn at_origin(root: Prim<'_>, origin: Option<DVec3>) -> Prim<'_> {
 /// Writes a mesh animation as points with time samples over the rest pose.
 pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
     let surface = sequence.surface();
+    if !surface.parts.is_empty() {
+        warning::left_out(path, "the meshes of the scene, which are written as one");
+    }
+    if sequence.clips().len() > 1 {
+        warning::left_out(path, "the names of clips, which follow each other");
+    }
     let clock = Clock::new(std::iter::once(sequence.times_secs()));
     texture::warn_of_unwritable(surface, path);
     let pictures = pictures(surface, path);

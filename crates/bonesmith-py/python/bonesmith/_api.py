@@ -309,7 +309,8 @@ def fit(
         A hierarchical rig: a tree of bones that turn about fixed joints, instead of free bones. `bones` sets the
         maximum.
     detail : float, default: 1
-        Amount of detail, 0.1 to 10: larger values give more bones.
+        Amount of detail, 0.1 to 10: larger values give more bones. A bone stays if the error of everything, or that of
+        its own part, is too large without it.
     root : str | Sequence[float] | None, default: None
         The root: a bone's name as a run without `root` gives it, or a place X,Y,Z; by default nearest the middle.
     skeleton_method : SkeletonMethod, default: "multipass"

@@ -180,7 +180,14 @@ pub const FIT: &[OptionInfo] = &[
         "true or false",
         "A hierarchical rig: a tree of bones that turn about fixed joints, instead of free bones. `bones` sets the maximum",
     ),
-    option("detail", "float", "1", "", "0.1 to 10", "Amount of detail, 0.1 to 10: larger values give more bones"),
+    option(
+        "detail",
+        "float",
+        "1",
+        "",
+        "0.1 to 10",
+        "Amount of detail, 0.1 to 10: larger values give more bones. A bone stays if the error of everything, or that of its own part, is too large without it",
+    ),
     option(
         "root",
         "str | Sequence[float] | None",

@@ -15,8 +15,12 @@ use crate::solve::random::Random;
 /// Maximum of frames of the animation.
 const MAX_FRAMES: usize = 40;
 /// Sampled poses beside frames of the animation, and without any.
-const SAMPLES_BESIDE: usize = 8;
+const SAMPLES_BESIDE: usize = 24;
 const SAMPLES_ALONE: usize = 48;
+/// Largest factor of a joint's motion in a sampled pose: the root mean square stays about what it is in the animation.
+const WIDEST: f64 = 1.75;
+/// Share of a joint's range by which it turns about any axis beside that.
+const ANY_AXIS: f64 = 0.3;
 
 /// Poses, and where the full model puts the vertices.
 pub(super) struct Examples {
@@ -39,7 +43,11 @@ impl Examples {
         };
         let samples = if poses.is_empty() { SAMPLES_ALONE } else { SAMPLES_BESIDE };
         let mut random = Random::new(0);
-        poses.extend((0..samples).map(|_| sampled(joints, &mut random)));
+        let mixed: Vec<Vec<DAffine3>> = match poses.is_empty() {
+            true => (0..samples).map(|_| sampled(joints, 1.0, &mut random, |_, _| DAffine3::IDENTITY)).collect(),
+            false => (0..samples).map(|_| mixed(joints, &poses, &mut random)).collect(),
+        };
+        poses.extend(mixed);
         let (n, length) = (rig.vertex_count(), 3 * poses.len());
         let mut targets = vec![0f32; n * length];
         let mut deformer = DdmDeformer::new(rig);
@@ -82,17 +90,33 @@ fn frames(rig: &DdmRig) -> Vec<Vec<DAffine3>> {
     all.step_by(stride).map(about).collect()
 }
 
-/// A pose in which every joint turns and moves within its range.
-fn sampled(joints: &Joints, random: &mut Random) -> Vec<DAffine3> {
+/// A pose in which every joint has its motion from a frame of its own, more or less of it: what the frames hold, combined anew and wider.
+fn mixed(joints: &Joints, frames: &[Vec<DAffine3>], random: &mut Random) -> Vec<DAffine3> {
+    sampled(joints, ANY_AXIS, random, |j, random| {
+        let frame = &frames[(random.next() % frames.len() as u64) as usize];
+        let own = joints.parents[j].map_or(frame[j], |parent| frame[parent].inverse() * frame[j]);
+        let (_, turn, shift) = (joints.binds[j].inverse() * own * joints.binds[j]).to_scale_rotation_translation();
+        let share = WIDEST * random.unit();
+        DAffine3::from_rotation_translation(DQuat::from_scaled_axis(turn.to_scaled_axis() * share), shift * share)
+    })
+}
+
+/// A pose in which every joint has the motion `local` and, beside it, turns and moves within a share of its range.
+fn sampled(
+    joints: &Joints,
+    share: f64,
+    random: &mut Random,
+    mut local: impl FnMut(usize, &mut Random) -> DAffine3,
+) -> Vec<DAffine3> {
     let mut pose = vec![DAffine3::IDENTITY; joints.parents.len()];
     for j in parents_first(&joints.parents) {
         let (alpha, beta) = joints.extents[j];
-        let radians = range_of(alpha);
+        let radians = share * range_of(alpha);
         let mut angle = || random.signed() * radians;
         let (x, y, z) = (angle(), angle(), angle());
         let turn = DQuat::from_rotation_x(x) * DQuat::from_rotation_y(y) * DQuat::from_rotation_z(z);
-        let local = DAffine3::from_rotation_translation(turn, random.vector() * beta);
-        let own = joints.binds[j] * local * joints.binds[j].inverse();
+        let beside = DAffine3::from_rotation_translation(turn, random.vector() * (share * beta));
+        let own = joints.binds[j] * local(j, random) * beside * joints.binds[j].inverse();
         pose[j] = joints.parents[j].map_or(own, |parent| pose[parent] * own);
     }
     pose

@@ -75,6 +75,7 @@ pub fn only_meshes(rig: &Rig, picked: &str) -> Result<Rig, String> {
     let mut place = vec![0u32; rig.vertex_count()];
     vertices.iter().enumerate().for_each(|(at, &i)| place[i as usize] = at as u32);
     let mut surface = of_faces(&rig.surface, &faces, |i| place[i as usize]);
+    surface.images.clone_from(&rig.surface.images);
     surface.parts = Parts::default();
     let clip = |clip: &Clip| Clip {
         posed_from_rest: (0..clip.frame_count()).flat_map(|t| kept.iter().map(move |&j| clip.frame(t)[j])).collect(),

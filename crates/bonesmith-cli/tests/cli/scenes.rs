@@ -270,3 +270,35 @@ fn two_heroes(here: &Path) -> Rig {
     save_rig(&rig, &here.join("scene.glb")).unwrap();
     rig
 }
+
+/// Every message names the file, the clip and the mesh.
+#[test]
+fn clips_of_other_scenes_are_refused() {
+    let dir = folder();
+    let here = dir.path();
+    let mut rig = two_heroes(here);
+    std::fs::copy(here.join("scene.glb"), here.join("first.glb")).unwrap();
+    bonesmith(here, "fit scene.glb --mesh twin --bones 3 --effort fast -o twin.glb -q").fine();
+    bonesmith(here, "fit first.glb twin.glb --bones 3 -o no.glb -q").refused(&["twin.glb", "walk", "hero, twin"]);
+    // The second mesh has lost a face and its last vertices.
+    let surface = Arc::make_mut(&mut rig.surface);
+    let n = rig.rest.len() - 1;
+    let faces: Vec<Vec<u32>> =
+        surface.topology.faces().filter(|f| f.iter().all(|&i| (i as usize) < n)).map(<[u32]>::to_vec).collect();
+    let lost = surface.topology.face_count() - faces.len();
+    let mut topology = bonesmith_core::Topology::empty();
+    faces.iter().for_each(|face| topology.push_face(face));
+    surface.topology = topology;
+    surface.face_materials.truncate(faces.len());
+    surface.parts.meshes[1].faces -= lost;
+    surface.parts.meshes[1].vertices -= 1;
+    rig.rest.truncate(n);
+    let mut weights = bonesmith_core::SparseWeights::new(n, rig.weights.max_influences());
+    for i in 0..n {
+        weights.set(i, &rig.weights.of(i).map(|(j, w)| (j, f64::from(w))).collect::<Vec<_>>());
+    }
+    rig.weights = weights;
+    save_rig(&rig, &here.join("less.glb")).unwrap();
+    bonesmith(here, "fit first.glb less.glb --bones 3 -o no.glb -q").refused(&["less.glb", "walk", "\"twin\" has"]);
+    assert!(!here.join("no.glb").exists());
+}

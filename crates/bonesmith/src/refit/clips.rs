@@ -150,7 +150,37 @@ fn of_file(label: &str, source: bonesmith_core::SequenceError) -> Error {
     IoError::Sequence { path: label.into(), source }.into()
 }
 
+/// Refuses clips of scenes whose meshes are others than those of the first clip; the message names file, clip and mesh.
+fn same_scene(clips: &[ClipInput]) -> Result<(), Error> {
+    let Some((first, others)) = clips.split_first() else { return Ok(()) };
+    let meshes = |clip: &ClipInput| -> Vec<(String, usize)> {
+        let parts = &clip.sequence.surface().parts;
+        parts.meshes.iter().map(|part| (parts.name(part).to_owned(), part.vertices)).collect()
+    };
+    let names = |meshes: &[(String, usize)]| match meshes {
+        [] => "one mesh".to_owned(),
+        several => {
+            format!("the meshes {}", several.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let expected = meshes(first);
+    for clip in others {
+        let (found, place) = (meshes(clip), format!("{}, clip {:?}", clip.label, clip.sequence.name()));
+        if found.len() != expected.len() {
+            let (found, expected) = (names(&found), names(&expected));
+            return Err(Error::unsupported(format!("{place} has {found}, but {} has {expected}", first.label)));
+        }
+        if let Some((own, other)) = found.iter().zip(&expected).find(|(own, other)| own.1 != other.1) {
+            let ((mesh, own), other) = (own, other.1);
+            let what = format!("{place}: mesh {mesh:?} has {own} vertices, but {other} in {}", first.label);
+            return Err(Error::unsupported(what));
+        }
+    }
+    Ok(())
+}
+
 fn joined(clips: Vec<ClipInput>, own_rest: bool) -> Result<Body, Error> {
+    same_scene(&clips)?;
     let Joined { sequence, spans } = MeshSequence::join(clips.into_iter().map(|clip| clip.sequence).collect())?;
     Ok(Body { sequence, spans, motion: None, own_rest, used: Vec::new() })
 }

@@ -76,9 +76,9 @@ impl Scene {
                 let slot = slot
                     .ok_or_else(|| document.malformed(format!("node {n} has a child {child}, which does not exist")))?;
                 if let Some(other) = slot.replace(n) {
-                    return Err(
-                        document.malformed(format!("node {child} is a child of both node {other} and node {n}"))
-                    );
+                    let name = nodes[child.value()].name.as_deref().unwrap_or_default();
+                    return Err(document
+                        .malformed(format!("node {child} ({name:?}) is a child of both node {other} and node {n}")));
                 }
             }
         }

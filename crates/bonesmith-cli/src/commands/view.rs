@@ -32,7 +32,7 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     }
     let sequence = match against.paths.is_empty() {
         true => None,
-        false => Some(session.take(against.animation()?)),
+        false => Some(session.take(against.reference(model, args.clip.as_deref())?)),
     };
     let wanted = args.clip.as_deref();
     let clip = (sequence.is_some() || wanted.is_some()).then(|| find_clip(model, wanted)).transpose()?;

@@ -48,6 +48,7 @@ async function judge(browser, file) {
   await step(name, "text and figures are there", () => checks.text(subject));
   if (is3d) {
     if (reference) await step(name, "the GPU places vertices as the core does", () => checks.positions(subject));
+    if (report.shapes) await step(name, "sliders mix the shapes", () => checks.shapes(subject));
     await step(name, "scrubbing moves the picture", () => checks.scrub(subject));
     await step(name, "layouts", () => checks.layouts(subject));
     await step(name, "colours", () => checks.colors(subject));

@@ -62,6 +62,51 @@ export async function positions({ page, reference }) {
   return `off by at most ${worst.toExponential(1)} of the size`;
 }
 
+/** Sliders of a face: they mix the shapes as the core does, drivers follow, names are found, reset goes back. */
+export async function shapes({ page, report, reference }) {
+  const rows = report.shapes;
+  const frames = report.frames.count;
+  let worst = 0;
+  for (const { weights, model, original } of reference?.mixes ?? []) {
+    await set(page, { weights, frame: frames, playing: false });
+    for (const [source, wanted] of [[0, model], [-1, original]]) {
+      const got = await page.evaluate(([source, frame]) => Array.from(source < 0 ? window.bonesmith.originalPositions(frame) : window.bonesmith.positions(source, frame)), [source, frames]);
+      wanted.flat().forEach((x, i) => (worst = Math.max(worst, Math.abs(x - got[i]) / reference.size)));
+    }
+  }
+  must(worst <= POSITIONS, `a mix is off by ${worst.toExponential(2)} of the size`);
+  const list = page.locator(".shapes li");
+  must((await list.count()) === rows.length, `${await list.count()} sliders for ${rows.length} shapes`);
+  await page.getByRole("button", { name: "reset" }).click();
+  const neutral = await digest(page);
+  const own = rows.findIndex((row) => row.of.length === 0);
+  await list.nth(own).locator("input").fill("0.5");
+  const now = await state(page);
+  must(now.weights[own] === 0.5 && now.frame === frames, "a slider does not set the weight");
+  must((await digest(page)) !== neutral, "a slider changes nothing");
+  for (const [s, row] of rows.entries()) {
+    if (row.of.length === 0) continue;
+    must(await list.nth(s).locator("input").isDisabled(), `${row.name} is driven, and its slider can be moved`);
+    const shown = Number(await list.nth(s).locator("output").innerText());
+    const of = row.of.map((other) => now.weights[other]);
+    const [from, peak, to] = row.range ?? [];
+    const wanted = row.range ? Math.min(Math.max(of[0] <= peak ? (of[0] - from) / (peak - from) : (to - of[0]) / (to - peak), 0), 1) : of.reduce((a, b) => a * b, 1);
+    must(Math.abs(shown - wanted) < 0.006, `${row.name} shows ${shown} instead of ${wanted}`);
+  }
+  await page.getByRole("button", { name: "reset" }).click();
+  must((await digest(page)) === neutral, "reset does not go back to the neutral");
+  await list.nth(own).locator("button").click();
+  must((await state(page)).frame === report.frames.indices.indexOf(own), "the name of a shape does not show it alone");
+  const find = page.getByLabel("Find shapes by name");
+  if (await find.isVisible()) {
+    await find.fill(rows[own].name.toUpperCase());
+    const visible = await list.evaluateAll((items) => items.filter((item) => !item.hidden).map((item) => item.textContent));
+    must(visible.length < rows.length && visible.every((text) => text.includes(rows[own].name)), `the search shows ${visible.length} shapes`);
+    await find.fill("");
+  }
+  return `${rows.length} shapes, mixes off by at most ${worst.toExponential(1)} of the size`;
+}
+
 export async function scrub({ page, report }) {
   const frames = report.frames.count;
   await set(page, { frame: 0, playing: false });
@@ -69,10 +114,10 @@ export async function scrub({ page, report }) {
   // Not the middle: with two clips of one length that is a first frame again.
   const other = Math.ceil(frames / 3);
   const before = await digest(page);
-  await page.locator(".scrub").focus();
+  await page.locator(".transport .scrub").focus();
   await page.keyboard.press("ArrowRight");
   must((await state(page)).frame === 1, "the arrow key on the slider does not go to frame 1");
-  await page.locator(".scrub").fill(String(other));
+  await page.locator(".transport .scrub").fill(String(other));
   must((await state(page)).frame === other, "the slider does not set the frame");
   must((await digest(page)) !== before, "the picture does not change");
   await page.locator(".transport .round").click();

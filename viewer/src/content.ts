@@ -1,7 +1,8 @@
 // The report's arrays unpacked, and the few quantities that several parts of the page derive from them.
 import { boneColors, type Rgb } from "./color";
 import type { Blobs, Loaded } from "./data";
-import type { Bone, ErrorPart, Model, Quantised, Report, Weights } from "./types";
+import type { ShapeRow } from "./mix";
+import type { Bone, Buf, ErrorPart, Model, Quantised, Report, Weights } from "./types";
 
 /** Weights [N, K] unpacked; K = `influences`. */
 export interface WeightArrays {
@@ -46,7 +47,10 @@ export interface Content {
   report: Report;
   fileBytes: number;
   vertices: number;
+  /** Frames that can be played. A face has one for each shape kept, and one more behind them: the mix (`mix.ts`). */
   frames: number;
+  /** What the frames are, where they are the shapes of a face: all of the source. */
+  shapes: ShapeRow[] | null;
   fps: number;
   triangles: Uint32Array;
   edges: Uint32Array;
@@ -58,23 +62,42 @@ export function unpack({ report, blobs, fileBytes }: Loaded): Content {
   const mesh = report.mesh ?? null;
   const triangles = mesh ? blobs.u32(mesh.triangles) : new Uint32Array();
   const frames = report.frames?.count ?? 0;
+  const shapes = report.shapes ?? null;
+  const room = shapes ? frames + 1 : frames;
   return {
     report,
     fileBytes,
     vertices: mesh?.vertices ?? 0,
     frames,
+    shapes,
     fps: (report.frames?.fps || 24) / (report.file?.kept_frames_every || 1),
     triangles,
     edges: mesh?.edges ? blobs.u32(mesh.edges) : edgesOf(triangles),
-    original: report.original ? baked(blobs, report.original) : null,
-    models: report.models.map((model) => modelContent(blobs, model)),
+    original: report.original ? baked(blobs, report.original, room) : null,
+    models: report.models.map((model) => modelContent(blobs, model, room)),
   };
 }
 
-function baked(blobs: Blobs, part: Quantised): Baked {
+/** With room for `room` frames. */
+function baked(blobs: Blobs, part: Quantised, room: number): Baked {
   const boxes = blobs.f32(part.boxes);
-  const positions = part.coding === "delta" ? undelta(blobs.u8(part.positions), boxes.length / 6) : blobs.u16(part.positions);
-  return { positions, boxes };
+  const frames = boxes.length / 6;
+  const positions = part.coding === "delta" ? undelta(blobs.u8(part.positions), frames) : blobs.u16(part.positions);
+  if (room === frames) return { positions, boxes };
+  return { positions: grown(positions, (positions.length / frames) * room, Uint16Array), boxes: grown(boxes, 6 * room, Float32Array) };
+}
+
+function grown<T extends Uint16Array | Float32Array>(values: T, length: number, Make: new (length: number) => T): T {
+  const out = new Make(length);
+  out.set(values);
+  return out;
+}
+
+/** Matrices of [frames, count, 12] with room for `room` frames. */
+function matricesOf(blobs: Blobs, buffer: Buf, count: number, room: number): Float32Array {
+  const found = blobs.f32(buffer);
+  const length = 12 * count * room;
+  return length > found.length ? grown(found, length, Float32Array) : found;
 }
 
 /**
@@ -102,8 +125,8 @@ function weightArrays(blobs: Blobs, part: Weights): WeightArrays {
   return { influences: part.influences, indices: blobs.u16(part.indices), weights: blobs.u16(part.weights) };
 }
 
-function modelContent(blobs: Blobs, model: Model): ModelContent {
-  const skin = model.skin ? { ...weightArrays(blobs, model.skin), joints: model.skin.joints, matrices: blobs.f32(model.skin.matrices) } : null;
+function modelContent(blobs: Blobs, model: Model, room: number): ModelContent {
+  const skin = model.skin ? { ...weightArrays(blobs, model.skin), joints: model.skin.joints, matrices: matricesOf(blobs, model.skin.matrices, model.skin.joints, room) } : null;
   const bones = model.bones ?? [];
   const weights = model.bone_weights ? weightArrays(blobs, model.bone_weights) : skin && skin.joints <= bones.length ? skin : null;
   const error = model.error;
@@ -113,9 +136,9 @@ function modelContent(blobs: Blobs, model: Model): ModelContent {
     rest: blobs.f32(model.rest),
     normals: model.normals ? blobs.f32(model.normals) : null,
     skin,
-    baked: model.positions ? baked(blobs, model.positions) : null,
+    baked: model.positions ? baked(blobs, model.positions, room) : null,
     bones,
-    boneMatrices: model.bone_matrices ? blobs.f32(model.bone_matrices) : null,
+    boneMatrices: model.bone_matrices ? matricesOf(blobs, model.bone_matrices, bones.length, room) : null,
     weights,
     virtualHeads: model.virtual_heads ? blobs.f32(model.virtual_heads) : null,
     colors: boneColors(bones.length, weights ? sharedWeights(weights, bones.length) : new Map()),

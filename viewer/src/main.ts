@@ -62,7 +62,8 @@ function firstState(content: Content): State {
   const several = content.models.length + (content.original ? 1 : 0) > 1;
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   return {
-    frame: 0,
+    frame: content.shapes ? content.frames : 0,
+    weights: (content.shapes ?? []).map(() => 0),
     playing: content.frames > 1 && !still,
     speed: 1,
     loop: true,

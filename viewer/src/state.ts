@@ -9,7 +9,10 @@ export type Normals = "skinned" | "positions";
 export type Theme = "light" | "dark";
 
 export interface State {
+  /** Of a face: the frame after the last is the mix of the shapes by `weights`. */
   frame: number;
+  /** Of a face: weights of all shapes; those of driven shapes are not read. */
+  weights: readonly number[];
   playing: boolean;
   speed: number;
   loop: boolean;

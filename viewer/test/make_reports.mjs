@@ -223,6 +223,26 @@ single("ddm", "tentacle.npz → Direct Delta Mush", { name: "mush.npz", kind: "d
 }
 
 {
+  // A face: twelve shapes, of which one is the product of two others and one an in-between.
+  const mesh = tube(60, 20);
+  const original = sequence(mesh.rest, 12);
+  const blob = new Blob();
+  const made = model(blob, mesh, original, { name: "face.glb", kind: "lbs", count: 6, keep: 2 });
+  made.built.kind = "shape_bones";
+  made.built.verdict.places[0].frames = [[3, 3]];
+  const shapes = original.map((_, s) => ({ name: `shape${"ABCDEFGHIJKL"[s]}`, of: { 2: [0, 1], 3: [0] }[s] ?? [], range: s === 3 ? [0.2, 0.5, 0.8] : null }));
+  const mixed = (list, weights) => {
+    const tent = Math.min(Math.max(weights[0] <= 0.5 ? (weights[0] - 0.2) / 0.3 : (0.8 - weights[0]) / 0.3, 0), 1);
+    const all = weights.map((w, s) => ({ 2: weights[0] * weights[1], 3: tent })[s] ?? w);
+    const at = (i) => mesh.rest[i] + all.reduce((sum, w, s) => sum + w * (list[s][i] - mesh.rest[i]), 0);
+    return Array.from({ length: mesh.vertices }, (_, v) => [at(3 * v), at(3 * v + 1), at(3 * v + 2)]);
+  };
+  const sets = [{}, { 0: 0.4, 1: 0.5, 7: 0.2 }, { 5: 1 }].map((set) => shapes.map((_, s) => set[s] ?? 0));
+  const mixes = sets.map((weights) => ({ weights, model: mixed(made.fit, weights), original: mixed(original, weights) }));
+  write("face", report("face.npz → face.glb", "shapes", mesh, original, blob, [made.built], { shapes }), blob, { ...reference([made], original), mixes });
+}
+
+{
   // Every third of 46 frames and a cloud of points instead of faces; nothing to compare with.
   const mesh = tube(40, 16);
   const all = sequence(mesh.rest, 46);

@@ -15,7 +15,8 @@ pub fn summary(summary: &Summary, notes: &[String], verbose: bool) -> String {
 }
 
 fn title(summary: &Summary) -> String {
-    let mesh = [count(summary.vertices, "vertex"), count(summary.faces, "face"), count(summary.frames, "frame")];
+    let frames = if summary.shape_names.is_empty() { "frame" } else { "shape" };
+    let mesh = [count(summary.vertices, "vertex"), count(summary.faces, "face"), count(summary.frames, frames)];
     format!("{}: {}", summary.name, mesh.join(", "))
 }
 
@@ -40,7 +41,7 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
         table.row("posed by", gpu.clone());
     }
     if let Some(metrics) = &summary.metrics {
-        error_rows(&mut table, metrics);
+        error_rows(&mut table, metrics, &summary.shape_names);
     }
     clip_rows(&mut table, summary);
     clip_motion_rows(&mut table, &summary.motion);
@@ -118,14 +119,16 @@ pub fn motion_lines(motion: &MotionPart) -> String {
     lines.strip_prefix('\n').unwrap_or(&lines).to_owned()
 }
 
-fn error_rows(table: &mut Table, metrics: &Metrics) {
+/// Frames of a face have names: those of `shapes`.
+fn error_rows(table: &mut Table, metrics: &Metrics, shapes: &[String]) {
     let (frame, vertex) = metrics.max_error_at;
+    let frame = shapes.get(frame).map_or_else(|| format!("frame {frame}"), Clone::clone);
     table.row(
         "E_RMS",
         format!("{:<9} thousandths of the radius {}", figure(metrics.e_rms), figure(metrics.radius_model_units)),
     );
     let place = format!(
-        "frame {frame}, vertex {vertex}; {} model units; 99.9 %: {}",
+        "{frame}, vertex {vertex}; {} model units; 99.9 %: {}",
         figure(metrics.max_error_model_units),
         figure(metrics.p999_error)
     );

@@ -1,7 +1,8 @@
 //! Faces: a neutral and shapes, from any format that holds them.
 //!
 //! A face is read as an animation: its rest pose is the neutral, frame `s` is the neutral with shape `s` at weight 1, and the label of the frame is the
-//! name of the shape.
+//! name of the shape. In-betweens of FBX and USD are further shapes, each with what remains of it when its shape is at that weight, and follow the
+//! weight of their shape ([`Between`]): together they are the lines between the levels of the file.
 
 use std::path::{Path, PathBuf};
 
@@ -11,28 +12,54 @@ use glam::Vec3;
 use crate::inputs::{self, Source};
 use crate::{Format, IoError, LoadOptions, fbx, gltf, mesh, npz, usd};
 
+/// A face as read.
+#[derive(Clone, Debug, Default)]
+pub struct RawFace {
+    /// Neutral and shapes.
+    pub shapes: RawSequence,
+    /// Shapes that are in-betweens of others.
+    pub betweens: Vec<Between>,
+}
+
+impl From<RawSequence> for RawFace {
+    fn from(shapes: RawSequence) -> Self {
+        Self { shapes, betweens: Vec::new() }
+    }
+}
+
+/// An in-between: a shape that follows the weight of another one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Between {
+    /// Its name.
+    pub shape: String,
+    /// The shape whose weight it follows.
+    pub of: String,
+    /// Weights of that shape where this one begins, is 1, and ends.
+    pub range: [f32; 3],
+}
+
 /// Names of files that are the neutral, in a folder without one called `rest`.
 const NEUTRAL: [&str; 4] = ["neutral", "base", "basis", "default"];
 
 /// Reads a face: morph targets of glTF, blend shapes of FBX and USD, an npz with `shapes` or `offsets`, or OBJ or PLY files with a neutral.
-pub fn load_face(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawSequence, IoError> {
+pub fn load_face(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawFace, IoError> {
     let mut face = match inputs::resolve(inputs)? {
         Source::Single(path, format) => match format {
-            Format::Npz => npz::load_face(&path)?,
+            Format::Npz => npz::load_face(&path)?.into(),
             Format::Glb | Format::Gltf => gltf::load_face(&path, options)?,
             Format::Fbx => fbx::load_face(&path, options)?,
             Format::Usda | Format::Usdc | Format::Usdz => usd::load_face(&path, options)?,
             other => return Err(IoError::unsupported(path, format!("{} files hold no shapes", other.name()))),
         },
-        Source::Meshes { files, rest, format, name } => of_meshes(files, rest, format, name, options)?,
+        Source::Meshes { files, rest, format, name } => of_meshes(files, rest, format, name, options)?.into(),
         Source::Cache { cache, .. } => return Err(IoError::unsupported(cache, "point caches hold no shapes")),
     };
     let path = inputs.first().cloned().unwrap_or_default();
-    if face.frames.is_empty() {
+    if face.shapes.frames.is_empty() {
         return Err(IoError::unsupported(path, "there are no shapes: no morph target, no blend shape"));
     }
-    face.times_secs.clear();
-    face.fps = bonesmith_core::mesh::sequence::DEFAULT_FPS;
+    face.shapes.times_secs.clear();
+    face.shapes.fps = bonesmith_core::mesh::sequence::DEFAULT_FPS;
     Ok(face)
 }
 
@@ -65,11 +92,32 @@ pub(crate) struct Collected {
     /// [N] the neutral.
     pub neutral: Vec<Vec3>,
     frames: Vec<RawFrame>,
+    betweens: Vec<Between>,
 }
 
 impl Collected {
     pub fn new(neutral: Vec<Vec3>) -> Self {
-        Self { neutral, frames: Vec::new() }
+        Self { neutral, frames: Vec::new(), betweens: Vec::new() }
+    }
+
+    /// A shape and its levels below weight 1: (weight, offsets of vertices from `first` on), by rising weight, the last one at 1. Levels at weights
+    /// outside of 0 to 1 are none.
+    pub fn add_levels(&mut self, name: &str, first: usize, levels: &[(f64, Vec<Vec3>)]) {
+        let Some((_, whole)) = levels.last() else { return };
+        self.add(name, first, whole.iter().copied().enumerate());
+        let inner: Vec<&(f64, Vec<Vec3>)> =
+            levels.iter().filter(|(weight, _)| *weight > 0.0 && *weight < 1.0).collect();
+        for (at, (weight, offsets)) in inner.iter().enumerate() {
+            let before = if at > 0 { inner[at - 1].0 } else { 0.0 };
+            let after = inner.get(at + 1).map_or(1.0, |next| next.0);
+            let shape = format!("{name}_{}", (100.0 * weight).round());
+            let rest = offsets.iter().zip(whole).map(|(offset, whole)| *offset - *weight as f32 * *whole);
+            self.add(&shape, first, rest.enumerate());
+            let range = [before, *weight, after].map(|x| x as f32);
+            if !self.betweens.iter().any(|between| between.shape == shape) {
+                self.betweens.push(Between { shape, of: name.to_owned(), range });
+            }
+        }
     }
 
     /// Offsets of vertices from `first` on.
@@ -88,7 +136,9 @@ impl Collected {
     }
 
     /// The face.
-    pub fn finish(self, name: String, surface: bonesmith_core::Surface) -> RawSequence {
-        RawSequence { name, rest: Some(self.neutral.into()), frames: self.frames, surface, ..RawSequence::default() }
+    pub fn finish(self, name: String, surface: bonesmith_core::Surface) -> RawFace {
+        let rest = Some(self.neutral.into());
+        let shapes = RawSequence { name, rest, frames: self.frames, surface, ..RawSequence::default() };
+        RawFace { shapes, betweens: self.betweens }
     }
 }

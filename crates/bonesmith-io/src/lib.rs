@@ -49,7 +49,7 @@ pub use compact::Compact;
 pub use curves::{Curves, load_curves};
 pub use detect::{Format, detect};
 pub use error::IoError;
-pub use faces::load_face;
+pub use faces::{Between, RawFace, load_face};
 pub use formats::{FORMATS, FormatInfo, Frames, Needs, markdown_table};
 pub use gltf::{LodMesh, StoredSkins, StoredWeights, save_lods, stored_skins};
 pub use inputs::named_files;

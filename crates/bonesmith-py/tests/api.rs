@@ -352,6 +352,7 @@ fn aliases() -> String {
         ("ReduceMethod", REDUCE, "method"),
         ("Laplacian", REDUCE, "laplacian"),
         ("ShapeKind", SHAPES, "kind"),
+        ("Axis", SHAPES, "mirror"),
     ];
     let mut text = String::new();
     let literal = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");

@@ -1,6 +1,7 @@
 //! The JSON part of a report, as the page reads it. The layout is described in `docs/formats/report.md`.
 //! The page's TypeScript types are generated from these types (`typescript.rs`).
 
+use bonesmith_core::model::shape_bones::{BoneShape, Driver};
 use bonesmith_core::{ModelKind, metrics};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -27,6 +28,8 @@ pub struct Document {
     pub file: FileInfo,
     pub mesh: Option<Mesh>,
     pub frames: Frames,
+    /// What the frames of the source are, where they are the shapes of a face, each alone at weight 1.
+    pub shapes: Option<Vec<ShapeRow>>,
     pub original: Option<Positions>,
     pub models: Vec<Model>,
     pub done: Done,
@@ -97,6 +100,36 @@ pub struct ClipRow {
     pub name: String,
     pub start: usize,
     pub count: usize,
+}
+
+/// A shape of a face, and how its weight follows from others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ShapeRow {
+    /// Its name.
+    pub name: String,
+    /// Numbers of the shapes that drive it; empty: it has a weight of its own. Without a range the product of their weights.
+    pub of: Vec<usize>,
+    /// An in-between: weights of that shape where this one begins, is 1, and ends.
+    pub range: Option<[f32; 3]>,
+}
+
+impl ShapeRow {
+    /// A shape with a weight of its own.
+    pub fn own(name: impl Into<String>) -> Self {
+        Self { name: name.into(), of: Vec::new(), range: None }
+    }
+}
+
+impl From<&BoneShape> for ShapeRow {
+    fn from(shape: &BoneShape) -> Self {
+        let (of, range) = match &shape.driver {
+            Driver::Product { of } => (of.clone(), None),
+            Driver::Between { of, from, peak, to } => (vec![*of], Some([*from, *peak, *to])),
+            _ => (Vec::new(), None),
+        };
+        Self { name: shape.name.clone(), of, range }
+    }
 }
 
 #[derive(Debug, Serialize)]

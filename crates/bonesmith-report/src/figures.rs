@@ -4,7 +4,7 @@ use bonesmith_core::ModelRef;
 use bonesmith_core::metrics::{CONTACT_FRAMES, Metrics};
 use serde_json::Value;
 
-use crate::document::{Figure, Param};
+use crate::document::{Figure, Param, ShapeRow};
 use crate::subject;
 
 /// About four significant digits, without exponents for ordinary sizes.
@@ -26,9 +26,11 @@ impl Figure {
     }
 }
 
-/// What `metrics` measured.
-pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
+/// What `metrics` measured; `shapes` are the frames of a face.
+pub(crate) fn of_metrics(metrics: &Metrics, shapes: &[ShapeRow]) -> Vec<Figure> {
     let (frame, vertex) = metrics.max_error_at;
+    let worst = shapes.get(frame).map_or_else(|| format!("frame {frame}"), |shape| shape.name.clone());
+    let (unit, one) = if shapes.is_empty() { ("frames", "frame") } else { ("shapes", "shape") };
     let radius = figure(metrics.radius_model_units);
     let mut figures = vec![
         Figure::new(
@@ -36,7 +38,7 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
             metrics.e_rms,
             "‰ of the radius",
             format!(
-                "Root mean square error per coordinate over all vertices and frames, in thousandths of the radius {radius} of the \
+                "Root mean square error per coordinate over all vertices and {unit}, in thousandths of the radius {radius} of the \
                  smallest sphere around the rest pose; below about 2 it is hard to see."
             ),
         ),
@@ -45,7 +47,7 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
             metrics.max_error,
             "‰ of the radius",
             format!(
-                "The largest distance of any vertex in any frame, in the same unit: {} model units, in frame {frame} at vertex {vertex}.",
+                "The largest distance of any vertex in any {one}, in the same unit: {} model units, in {worst} at vertex {vertex}.",
                 figure(metrics.max_error_model_units)
             ),
         ),
@@ -74,7 +76,7 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
         "99.9 %",
         metrics.p999_error,
         "‰ of the radius",
-        "999 of 1000 distances, over all vertices and frames, are at most this.",
+        format!("999 of 1000 distances, over all vertices and {unit}, are at most this."),
     ));
     if let Some(velocity) = metrics.velocity_error {
         let meaning = "Root mean square error of the steps from frame to frame, per coordinate: trembling and popping that single frames do not show.";
@@ -88,7 +90,10 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
         figures.push(Figure::new("drift", contacts.mean_drift, "‰ of the radius", meaning));
     }
     if let Some(sted) = metrics.sted {
-        let meaning = "How unevenly edges change their lengths, in space and in time: local stretching and trembling.";
+        let meaning = match shapes.is_empty() {
+            true => "How unevenly edges change their lengths, in space and in time: local stretching and trembling.",
+            false => "How unevenly edges change their lengths: local stretching.",
+        };
         figures.push(Figure::new("STED", sted.total, "", meaning));
     }
     if let Some(kg) = metrics.kg_error {
@@ -96,20 +101,25 @@ pub(crate) fn of_metrics(metrics: &Metrics) -> Vec<Figure> {
             "KG error",
             kg,
             "%",
-            "The error over the extent of the frames, as papers on compression give it.",
+            format!("The error over the extent of the {unit}, as papers on compression give it."),
         ));
     }
     figures.push(Figure::new(
         "95 % of vertices",
         metrics.spread.percentiles.p95,
         "model units",
-        "95 of 100 vertices have a root mean square error over the animation that is at most this distance.",
+        match shapes.is_empty() {
+            true => {
+                "95 of 100 vertices have a root mean square error over the animation that is at most this distance."
+            }
+            false => "95 of 100 vertices have a root mean square error over the shapes that is at most this distance.",
+        },
     ));
     figures
 }
 
 /// What a model is made of.
-pub(crate) fn of_model(model: ModelRef<'_>, frames: usize) -> Vec<Figure> {
+pub(crate) fn of_model(model: ModelRef<'_>, frames: usize, shapes: &[ShapeRow]) -> Vec<Figure> {
     let Some(rig) = model.rig() else { return Vec::new() };
     let counts = model.influence_histogram();
     let most = counts.len().saturating_sub(1);
@@ -130,11 +140,19 @@ pub(crate) fn of_model(model: ModelRef<'_>, frames: usize) -> Vec<Figure> {
         let meaning = "Corrective shapes, added to the rest pose with a weight per frame before bones move it.";
         figures.push(Figure::new("shapes", shaped.shapes.len() as f64, "", meaning));
     }
+    if let ModelRef::ShapeBones(face) = model {
+        let meaning =
+            "Numbers of bones and shapes that are stored: what the weights of the shapes are multiplied with.";
+        figures.push(Figure::new("numbers", face.number_count() as f64, "", meaning));
+    }
     let meaning = format!("The most that any vertex blends; {mean} on average. Four or fewer play everywhere.");
     figures.push(Figure::new("influences", most as f64, "per vertex", meaning));
     let before = 12 * model.vertex_count() * frames;
     let after: u64 = subject::storage(model, frames).iter().map(|row| row.bytes).sum();
-    let meaning = "The positions of all frames over the model with its motion, both as a run time holds them.";
+    let meaning = match shapes.is_empty() {
+        true => "The positions of all frames over the model with its motion, both as a run time holds them.",
+        false => "The offsets of all vertices in all shapes over the model, both as a run time holds them.",
+    };
     figures.push(Figure::new("smaller by", before as f64 / after.max(1) as f64, "times", meaning));
     // Whole numbers without decimals.
     figures.iter_mut().filter(|f| f.value.fract() == 0.0).for_each(|f| f.text = format!("{}", f.value));

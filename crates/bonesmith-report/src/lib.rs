@@ -14,7 +14,7 @@ mod page;
 mod scene;
 mod subject;
 
-pub use document::{Column, Done, Figure, Iteration, Param, Remark, StorageRow, Table, Timing};
+pub use document::{Column, Done, Figure, Iteration, Param, Remark, ShapeRow, StorageRow, Table, Timing};
 pub use figures::{figure, params};
 pub use page::{Page, ReportError, extract, render};
 pub use scene::{ClipSpan, Scene};

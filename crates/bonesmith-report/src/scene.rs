@@ -9,7 +9,7 @@ use glam::Vec3;
 use crate::data::{Blob, Influences, Positions, flat, rows_of};
 use crate::document::{
     Bars, BlobInfo, ClipRow, Document, Done, Encoding, ErrorPart, FORMAT, Figure, FileInfo, Frames, Largest, Mesh,
-    Model, Plots, Skin, StorageRow, Table, Up,
+    Model, Plots, ShapeRow, Skin, StorageRow, Table, Up,
 };
 use crate::figures;
 use crate::subject::{self, Subject};
@@ -32,6 +32,8 @@ pub struct Scene<'a> {
     pub subjects: Vec<Subject<'a>>,
     /// Clips within the frames of the scene, in order; empty: one clip of all frames.
     pub clips: Vec<ClipSpan>,
+    /// What the frames are, where they are the shapes of a face; empty: frames of an animation.
+    pub shapes: Vec<ShapeRow>,
     /// What was done.
     pub done: Done,
     /// Models side by side.
@@ -140,7 +142,9 @@ impl Scene<'_> {
             let frames: Vec<Vec<Vec3>> = kept.frames.iter().map(|&t| original.frame(t).into_owned()).collect();
             Positions::new(&frames, &mut blob)
         });
-        let models = self.subjects.iter().map(|subject| model(subject, kept, frames_total, &mut blob)).collect();
+        let shapes = if self.shapes.len() == frames_total { &self.shapes[..] } else { &[] };
+        let source = Source { frames: frames_total, shapes };
+        let models = self.subjects.iter().map(|subject| model(subject, kept, source, &mut blob)).collect();
         let document = Document {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION"),
@@ -160,6 +164,7 @@ impl Scene<'_> {
                 indices: kept.frames.clone(),
                 clips: kept.clips.clone(),
             },
+            shapes: (!shapes.is_empty()).then(|| shapes.to_vec()),
             original,
             models,
             done: self.done.clone(),
@@ -191,7 +196,15 @@ fn edges(topology: &Topology) -> Vec<[u32; 2]> {
     all.into_iter().collect()
 }
 
-fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -> Model {
+/// The frames of a scene before any are left out.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    frames: usize,
+    /// What they are, where they are shapes.
+    shapes: &'a [ShapeRow],
+}
+
+fn model(subject: &Subject, kept: &Kept, source: Source<'_>, blob: &mut Blob) -> Model {
     let model = subject.model;
     let rest = blob.push(&flat(model.rest().iter().map(|p| p.as_dvec3())));
     let bones = subject.bone_rows();
@@ -199,7 +212,7 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
     let normals = skin.as_ref().and_then(|_| subject.normals()).map(|normals| blob.push(&flat(normals)));
     let positions = skin.is_none().then(|| Positions::new(&subject.positions(&kept.frames), blob));
     // Where joints are the bones, their motion is there already.
-    let is_rig = model.kind() == ModelKind::Rig;
+    let is_rig = matches!(model.kind(), ModelKind::Rig | ModelKind::ShapeBones);
     let bone_matrices = match &skin {
         Some(skin) if is_rig => Some(skin.matrices.clone()),
         _ => (!bones.is_empty()).then(|| blob.push(&rows_of(subject.bone_poses(&kept.frames)))),
@@ -227,26 +240,30 @@ fn model(subject: &Subject, kept: &Kept, frames_total: usize, blob: &mut Blob) -
             bone_usage: subject::bone_usage(model),
             timings: subject.timings.clone(),
         },
-        figures: figures(subject, frames_total),
-        storage: storage(subject, frames_total),
+        figures: figures(subject, source),
+        storage: storage(subject, source),
         warnings: subject.warnings.clone(),
     }
 }
 
 /// Figures of the metrics, of the model, and those given.
-fn figures(subject: &Subject, frames: usize) -> Vec<Figure> {
-    let measured = subject.metrics.map(figures::of_metrics).unwrap_or_default();
-    let own = figures::of_model(subject.model, frames);
+fn figures(subject: &Subject, source: Source<'_>) -> Vec<Figure> {
+    let measured = subject.metrics.map(|metrics| figures::of_metrics(metrics, source.shapes)).unwrap_or_default();
+    let own = figures::of_model(subject.model, source.frames, source.shapes);
     measured.into_iter().chain(own).chain(subject.figures.iter().cloned()).collect()
 }
 
 /// Storage before and after, then the files.
-fn storage(subject: &Subject, frames: usize) -> Vec<StorageRow> {
+fn storage(subject: &Subject, Source { frames, shapes }: Source<'_>) -> Vec<StorageRow> {
     let before = 12 * (subject.model.vertex_count() * frames) as u64;
-    let mut rows = vec![StorageRow::new("before: positions of all frames, float32", before)];
+    let (positions, after) = match shapes.is_empty() {
+        true => ("before: positions of all frames, float32", "after: the model with its motion"),
+        false => ("before: offsets of all shapes, float32", "after: the model"),
+    };
+    let mut rows = vec![StorageRow::new(positions, before)];
     let own = subject::storage(subject.model, frames);
     if own.len() > 1 {
-        rows.push(StorageRow::new("after: the model with its motion", own.iter().map(|row| row.bytes).sum()));
+        rows.push(StorageRow::new(after, own.iter().map(|row| row.bytes).sum()));
         rows.extend(own.into_iter().map(|row| StorageRow { part: true, ..row }));
     }
     rows.extend(subject.storage.iter().cloned());

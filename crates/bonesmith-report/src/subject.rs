@@ -120,7 +120,7 @@ impl<'a> Subject<'a> {
 
     /// Whether the page can skin it: linear weights alone, with few enough influences.
     pub(crate) fn is_skinned(&self) -> bool {
-        matches!(self.model.kind(), ModelKind::Rig | ModelKind::TwoLayer)
+        matches!(self.model.kind(), ModelKind::Rig | ModelKind::TwoLayer | ModelKind::ShapeBones)
             && self.model.weights().is_some_and(|weights| weights.max_influences() <= MAX_INFLUENCES)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bonesmith_core::metrics::{self, Metrics};
 use bonesmith_core::{MeshSequence, Model};
 use bonesmith_io::file_bytes;
-use bonesmith_report::{Column, Done, Scene, StorageRow, Subject, Table, Timing};
+use bonesmith_report::{Column, Done, Scene, ShapeRow, StorageRow, Subject, Table, Timing};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -173,13 +173,19 @@ pub fn comparison_scene<'a>(models: &'a [Compared], sequence: &'a MeshSequence) 
     };
     let columns = COLUMNS.map(column).into();
     let rows = models.iter().map(Compared::cells).collect();
-    let (counted, frames) = (count(models.len(), "model"), count(sequence.frame_count(), "frame"));
+    let face = models.iter().find_map(|entry| match &entry.model {
+        Model::ShapeBones(face) if entry.clip == 0 => Some(face),
+        _ => None,
+    });
+    let unit = if face.is_some() { "shape" } else { "frame" };
+    let (counted, frames) = (count(models.len(), "model"), count(sequence.frame_count(), unit));
     let (name, vertices) = (sequence.name(), sequence.vertex_count());
     Scene {
         title: format!("{counted} of {name}"),
         command: "compare".to_owned(),
         original: Some(sequence),
         subjects: models.iter().map(subject).collect(),
+        shapes: face.map_or_else(Vec::new, |face| face.shapes.iter().map(ShapeRow::from).collect()),
         done: Done {
             text: format!("{counted} measured against {name} ({vertices} vertices, {frames})."),
             ..Done::default()

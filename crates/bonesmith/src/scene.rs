@@ -5,7 +5,9 @@ use std::path::Path;
 
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::{Clip, MeshSequence, ModelRef, Rig, Round};
-use bonesmith_report::{ClipSpan, Done, Figure, Iteration, Page, Scene, StorageRow, Subject, Timing, params, render};
+use bonesmith_report::{
+    ClipSpan, Done, Figure, Iteration, Page, Scene, ShapeRow, StorageRow, Subject, Timing, params, render,
+};
 use serde_json::json;
 
 use crate::error::Error;
@@ -61,6 +63,7 @@ impl Summary {
             original: Some(sequence),
             subjects: vec![subject],
             clips,
+            shapes: shape_rows(model, &self.shape_names),
             done: Done { text: self.done(model), params: params(&self.params_json()), seconds: json!(self.seconds) },
             ..Scene::default()
         }
@@ -76,7 +79,8 @@ impl Summary {
     fn done(&self, model: ModelRef<'_>) -> String {
         let Self { name, vertices, frames, bones, influences, .. } = self;
         let kind = format!("{:?}", self.bone_kind).to_lowercase();
-        let mesh = format!("{name} ({vertices} vertices, {})", count(*frames, "frame"));
+        let unit = if self.shape_names.is_empty() { "frame" } else { "shape" };
+        let mesh = format!("{name} ({vertices} vertices, {})", count(*frames, unit));
         let rig = match model {
             ModelRef::Basis(basis) => {
                 format!("{} of {}", count(basis.cluster_count, "cluster"), count(basis.dimension, "column"))
@@ -207,8 +211,16 @@ pub fn model_scene<'a>(
     if path.is_file() {
         subject.storage.push(StorageRow::new(format!("file {name}"), bonesmith_io::file_bytes(path)));
     }
+    let shapes = match model {
+        ModelRef::ShapeBones(face) if subject.clips == [0] => shape_rows(model, &face.names()),
+        _ => Vec::new(),
+    };
     let (what, vertices) = (model.kind().text(), model.vertex_count());
-    let measured = if metrics.is_some() { ", measured against an animation" } else { "" };
+    let measured = match (metrics, shapes.is_empty()) {
+        (None, _) => "",
+        (Some(_), true) => ", measured against an animation",
+        (Some(_), false) => ", measured against the shapes",
+    };
     let stored = serde_json::from_str(model.params_json()).unwrap_or_default();
     Scene {
         title: name,
@@ -216,12 +228,21 @@ pub fn model_scene<'a>(
         original: sequence,
         subjects: vec![subject],
         clips: spans,
+        shapes,
         done: Done {
             text: format!("{} is {what} of {vertices} vertices{measured}.", file_name(path)),
             params: params(&stored),
             ..Done::default()
         },
         ..Scene::default()
+    }
+}
+
+/// The shapes of a face, by name; bones driven by shapes have drivers too.
+fn shape_rows(model: ModelRef<'_>, names: &[String]) -> Vec<ShapeRow> {
+    match model {
+        ModelRef::ShapeBones(face) if !names.is_empty() => face.shapes.iter().map(ShapeRow::from).collect(),
+        _ => names.iter().map(ShapeRow::own).collect(),
     }
 }
 

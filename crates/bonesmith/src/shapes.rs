@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bonesmith_core::fit::{BoneCount, FitInfo};
-use bonesmith_core::metrics::Metrics;
 use bonesmith_core::model::shape_bones::{Driver, ShapeKind};
 use bonesmith_core::shapes::{self, Numbers, ShapesParams};
-use bonesmith_core::{MeshSequence, Model, Observer, ShapeBones, Stage};
-use bonesmith_io::IoError;
+use bonesmith_core::{MeshSequence, Model, ModelRef, Observer, ShapeBones, Stage};
+use bonesmith_io::{Between, IoError, RawFace};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -32,12 +31,14 @@ pub struct Face {
     pub shapes: MeshSequence,
     /// [S] names of the shapes.
     pub names: Vec<String>,
+    /// In-betweens of the file: shapes that follow others.
+    pub drivers: Vec<DriverRule>,
 }
 
 impl Face {
     /// Shapes as frames, and their names.
     pub fn new(shapes: MeshSequence, names: Vec<String>) -> Self {
-        Self { shapes, names }
+        Self { shapes, names, drivers: Vec::new() }
     }
 }
 
@@ -45,12 +46,27 @@ impl Input {
     /// Reads a face: morph targets, blend shapes, an npz with `shapes`, or meshes with a neutral.
     pub fn face(&self) -> Result<Noted<Face>, Error> {
         Noted::collect(|| {
-            let raw = self.pick(bonesmith_io::load_face(&self.paths, &self.load_options())?)?;
-            let names = raw.frames.iter().map(|frame| frame.label.clone()).collect();
+            let RawFace { shapes, betweens } = bonesmith_io::load_face(&self.paths, &self.load_options())?;
+            let raw = self.pick(shapes)?;
+            let names: Vec<String> = raw.frames.iter().map(|frame| frame.label.clone()).collect();
+            // Frames that were not picked drive nothing.
+            let is_there = |between: &Between| names.contains(&between.shape) && names.contains(&between.of);
+            let drivers = betweens.into_iter().filter(is_there).map(DriverRule::from).collect();
             let path = || self.paths.first().cloned().unwrap_or_default();
             let shapes = MeshSequence::try_from(raw).map_err(|source| IoError::Sequence { path: path(), source })?;
-            Ok(Face { shapes, names })
+            Ok(Face { shapes, names, drivers })
         })
+    }
+
+    /// Reads what a model is measured against: an animation, or the shapes of a face for the first clip of bones that shapes drive.
+    pub fn reference(&self, model: ModelRef<'_>, clip: Option<&str>) -> Result<Noted<MeshSequence>, Error> {
+        match model {
+            ModelRef::ShapeBones(_) if clip.is_none() => {
+                let Noted { value, warnings } = self.face()?;
+                Ok(Noted { value: value.shapes, warnings })
+            }
+            _ => self.animation(),
+        }
     }
 }
 
@@ -84,6 +100,12 @@ pub struct DriverRule {
     /// Weights of that shape where an in-between begins, is 1, and ends.
     #[serde(default)]
     pub range: Option<[f32; 3]>,
+}
+
+impl From<Between> for DriverRule {
+    fn from(between: Between) -> Self {
+        Self { shape: between.shape, product: Vec::new(), between: Some(between.of), range: Some(between.range) }
+    }
 }
 
 impl DriverRule {
@@ -150,7 +172,9 @@ pub fn shapes(face: &Face, options: &ShapesOptions, observer: &mut dyn Observer)
         params.importance = Some(Arc::new(values));
     }
     let numbers = face.names.iter().enumerate().map(|(s, name)| (name.as_str(), s)).collect();
-    let drivers: Vec<_> = options.drivers.iter().map(|rule| rule.resolved(&numbers)).collect::<Result<_, _>>()?;
+    // Rules that are given come after those of the file, and replace them.
+    let rules = face.drivers.iter().chain(&options.drivers);
+    let drivers: Vec<_> = rules.map(|rule| rule.resolved(&numbers)).collect::<Result<_, _>>()?;
     let fitted = shapes::fit(&face.shapes, &face.names, &params, observer)?;
     let mut model = fitted.model;
     for (s, driver) in drivers {
@@ -176,10 +200,12 @@ impl ShapesFit {
     /// Measures the file against the shapes.
     pub fn summary(&self, saved: &Saved, face: &Face) -> Result<Summary, Error> {
         let started = Instant::now();
-        let mut summary = Summary::measured(&saved.model, &[0], &face.shapes)?;
+        let mut summary = Summary::of_shapes(saved.model.view(), face.names.clone(), &face.shapes)?;
         summary.command = "shapes";
         summary.against = "the shapes";
-        if let (None, Model::ShapeBones(model)) = (&summary.shape_bones, &self.model) {
+        // A format without bones driven by shapes holds their rig: the numbers are those of the fit.
+        let holder = if matches!(saved.model, Model::ShapeBones(_)) { &saved.model } else { &self.model };
+        if let Model::ShapeBones(model) = holder {
             summary.shape_bones = Some(ShapeBonesPart::new(model, &face.shapes));
         }
         let seconds = &mut summary.seconds;
@@ -269,9 +295,4 @@ impl ShapeBonesPart {
             sparse_bytes: 16 * moved,
         }
     }
-}
-
-/// Whether figures can be those of the shapes of a model: as many frames as shapes.
-pub(crate) fn is_of_shapes(model: &ShapeBones, metrics: &Metrics) -> bool {
-    metrics.per_frame.len() == model.shapes.len()
 }

@@ -13,7 +13,7 @@ use crate::compact::CompactPart;
 use crate::memory::Memory;
 use crate::motion::MotionPart;
 use crate::saved::Saved;
-use crate::shapes::{self, ShapeBonesPart};
+use crate::shapes::ShapeBonesPart;
 use crate::simplify::Simplification;
 use crate::text::{count, figure};
 use crate::warning::Warning;
@@ -166,6 +166,8 @@ pub struct Summary {
     pub storage_bytes: usize,
     /// Of a rig with corrective shapes.
     pub shapes: Option<ShapePart>,
+    /// [F] names of the frames, where these are the shapes of a face.
+    pub shape_names: Vec<String>,
     /// Of bones driven by shapes, measured against these.
     pub shape_bones: Option<ShapeBonesPart>,
     /// Of a fit.
@@ -208,21 +210,31 @@ impl Summary {
         sequence: &MeshSequence,
     ) -> Result<Self, MetricsError> {
         let model = model.into();
+        if let ModelRef::ShapeBones(face) = model
+            && clips == [0]
+        {
+            let summary = Self::of_shapes(model, face.names(), sequence)?;
+            return Ok(Self { shape_bones: Some(ShapeBonesPart::new(face, sequence)), ..summary });
+        }
         let metrics = metrics::evaluate_clips(model, clips, sequence)?;
         let parts = clip_parts(model, clips, &metrics);
-        let shape_bones = match model {
-            ModelRef::ShapeBones(face) if clips == [0] && shapes::is_of_shapes(face, &metrics) => {
-                Some(ShapeBonesPart::new(face, sequence))
-            }
-            _ => None,
-        };
-        let mut summary = Self { clips: parts, shape_bones, ..Self::new(model, sequence, Some(metrics)) };
+        let mut summary = Self { clips: parts, ..Self::new(model, sequence, Some(metrics)) };
         if let ModelRef::Corrective(corrective) = model {
             let e_rms_without = metrics::evaluate_clips(&corrective.rig, clips, sequence)?.e_rms;
             let (rank, bytes) = (corrective.shapes.len(), corrective.shape_bytes());
             summary.shapes = Some(ShapePart { rank, e_rms_without, bytes });
         }
         Ok(summary)
+    }
+
+    /// Measures a model whose first clip has a frame for each shape of a face.
+    pub(crate) fn of_shapes(
+        model: ModelRef<'_>,
+        names: Vec<String>,
+        shapes: &MeshSequence,
+    ) -> Result<Self, MetricsError> {
+        let metrics = metrics::evaluate_shapes(model, &names, shapes)?;
+        Ok(Self { shape_names: names, ..Self::new(model, shapes, Some(metrics)) })
     }
 
     /// A model, the animation it is measured against, and its figures.
@@ -268,6 +280,7 @@ impl Summary {
             sequence_bytes: 0,
             storage_bytes: model.bytes(),
             shapes: None,
+            shape_names: Vec::new(),
             shape_bones: None,
             fit: None,
             simplification: None,
@@ -329,6 +342,7 @@ impl Summary {
             "storage_bytes": self.storage_bytes,
             "eigenskin": self.shapes,
             "shape_bones": self.shape_bones,
+            "shape_names": self.shape_names,
             "gpu": self.gpu,
             "clips": self.clips,
             "subjects": self.subjects,

@@ -74,7 +74,11 @@ export type Document = { format: number, version: string, title: string, command
 /**
  * As it was typed.
  */
-command_line: string | null, up: Up, blob: BlobInfo, file: FileInfo, mesh: Mesh | null, frames: Frames, original: Positions | null, models: Array<Model>, done: Done, table: Table | null, tables: Array<Table> | null, };
+command_line: string | null, up: Up, blob: BlobInfo, file: FileInfo, mesh: Mesh | null, frames: Frames,
+/**
+ * What the frames of the source are, where they are the shapes of a face, each alone at weight 1.
+ */
+shapes: Array<ShapeRow> | null, original: Positions | null, models: Array<Model>, done: Done, table: Table | null, tables: Array<Table> | null, };
 
 /**
  * What was done.
@@ -333,6 +337,23 @@ meaning: string | null, };
  * Seconds by the name of the stage.
  */
 export type SecondsByStage = { [key in string]: number };
+
+/**
+ * A shape of a face, and how its weight follows from others.
+ */
+export type ShapeRow = {
+/**
+ * Its name.
+ */
+name: string,
+/**
+ * Numbers of the shapes that drive it; empty: it has a weight of its own. Without a range the product of their weights.
+ */
+of: Array<number>,
+/**
+ * An in-between: weights of that shape where this one begins, is 1, and ends.
+ */
+range: [number, number, number] | null, };
 
 /**
  * Skinned on the page itself.

@@ -33,8 +33,8 @@ export interface Spec {
 
 export interface Chart {
   element: HTMLElement;
-  /** Moves the mark of the current frame, at x in the chart's units. */
-  mark: (x: number) => void;
+  /** Moves the mark of the current frame, at x in the chart's units; null hides it. */
+  mark: (x: number | null) => void;
 }
 
 const HEIGHT = 220;

@@ -62,6 +62,35 @@ export function perFrame(content: Content, store: Store, error: ErrorArrays): Ch
   return made;
 }
 
+/** Errors of the shapes of a face, each alone at weight 1. */
+export function perShape(content: Content, store: Store, error: ErrorArrays): Chart {
+  const { rms, max } = error.per_frame;
+  const names = content.shapes!.map((shape) => shape.name);
+  const made = chart({
+    title: "Error per shape",
+    caption: "Distance between original and fit over the vertices of each shape alone, in model units: root mean square as columns, the largest as lines. A click shows the shape.",
+    wide: true,
+    x: [-0.5, rms.length - 0.5],
+    y: [0, largest(max) * 1.05 || 1],
+    xTicks: frameTicks(rms.length),
+    yFormat: (value) => num(value, 3),
+    key: [
+      { label: "largest", class: "line-max" },
+      { label: "RMS", class: "line-rms" },
+    ],
+    draw: (frame) =>
+      rms.flatMap((value, s) => [
+        columnBar(frame, s - 0.4, s + 0.4, value, "column"),
+        path([[frame.x(s - 0.4), frame.y(max[s])], [frame.x(s + 0.4), frame.y(max[s])]], { class: "line-max" }),
+      ]),
+    places: rms.map((_, s) => s),
+    read: (s) => `${names[s]}: RMS ${num(rms[s])}, largest ${num(max[s])}`,
+    pick: (s) => store.set({ frame: keptFrame(content, s), playing: false }),
+  });
+  store.on(["frame"], (state) => made.mark(content.report.frames.indices[state.frame] ?? null));
+  return made;
+}
+
 /** RMS of every model over the frames, told apart by dashes as well as by the key. */
 export function comparedFrames(content: Content, store: Store): Chart | null {
   const models = content.models.filter((model) => model.error);
@@ -69,8 +98,8 @@ export function comparedFrames(content: Content, store: Store): Chart | null {
   const all = models.map((model) => model.error!.per_frame.rms);
   const frames = Math.max(...all.map((values) => values.length));
   const made = chart({
-    title: "RMS error per frame, all models",
-    caption: "The same measure for each model, in model units. A click goes to that frame in all of them.",
+    title: `RMS error per ${content.shapes ? "shape" : "frame"}, all models`,
+    caption: `The same measure for each model, in model units. A click goes to that ${content.shapes ? "shape" : "frame"} in all of them.`,
     wide: true,
     x: [0, Math.max(frames - 1, 1)],
     y: [0, Math.max(...all.map(largest)) * 1.06 || 1],
@@ -79,10 +108,10 @@ export function comparedFrames(content: Content, store: Store): Chart | null {
     key: models.map((model, i) => ({ label: model.name, class: `model-line m${i % DASHES.length}` })),
     draw: (frame) => all.map((values, i) => series(frame, values, { class: `model-line m${i % DASHES.length}` })),
     places: Array.from({ length: frames }, (_, i) => i),
-    read: (i) => `Frame ${i}: ${models.map((model, m) => `${model.name} ${num(all[m][i])}`).join(", ")}`,
+    read: (i) => `${content.shapes?.[i]?.name ?? `Frame ${i}`}: ${models.map((model, m) => `${model.name} ${num(all[m][i])}`).join(", ")}`,
     pick: (i) => store.set({ frame: keptFrame(content, i), playing: false }),
   });
-  store.on(["frame"], (state) => made.mark(content.report.frames?.indices[state.frame] ?? state.frame));
+  store.on(["frame"], (state) => made.mark(content.report.frames?.indices[state.frame] ?? null));
   return made;
 }
 

@@ -105,6 +105,11 @@ export class Skeleton {
     return this.posed(frame, bone, this.model.bones[bone].head, out);
   }
 
+  /** The frame shown has other poses now. */
+  refresh(): void {
+    this.frame = -1;
+  }
+
   setFrame(frame: number): void {
     if (frame === this.frame) return;
     this.frame = frame;

@@ -107,6 +107,12 @@ export class Source {
     this.normalsFrame = this.frame;
   }
 
+  /** The frame shown has other positions now. */
+  refresh(): void {
+    this.frame = -1;
+    this.normalsFrame = -1;
+  }
+
   setFrame(frame: number): void {
     if (frame === this.frame) return;
     this.frame = frame;

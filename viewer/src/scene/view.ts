@@ -2,6 +2,7 @@
 import * as THREE from "three";
 import { fromHex, heat, toSrgb, type Rgb } from "../color";
 import { heatTop, SHADING_TOP, type Content } from "../content";
+import { mix } from "../mix";
 import type { State, Store } from "../state";
 import { Floor } from "./floor";
 import { aim, startPose, type Extent, type Pose } from "./orbit";
@@ -97,7 +98,7 @@ export class View {
     });
     for (const { centre } of shots) path = Math.max(path, centre.distanceTo(shots[0].centre));
     whole.getCenter(this.home);
-    const travels = path > 0.5 * half.length();
+    const travels = !this.content.shapes && path > 0.5 * half.length();
     const step = Math.max(1, Math.floor(this.content.vertices / 1000));
     const offsets: number[] = [];
     for (const { positions, mean } of shots) {
@@ -123,6 +124,7 @@ export class View {
       const top = fixed ?? heatTop(this.content.models, state.errorKind, state.errorTop);
       this.shared.top.value = top;
     });
+    if (this.content.shapes) this.store.on(["weights"], (state) => this.setMix(state.weights));
     this.store.on(["theme"], (state) => this.setTheme(state.theme));
     this.store.on([], (state, changed) => {
       this.shared.contours.value = state.contours ? 1 : 0;
@@ -130,6 +132,13 @@ export class View {
       if (changed.has("sync")) this.poses = [this.poses[0]];
       this.requestDraw();
     });
+  }
+
+  private setMix(weights: readonly number[]): void {
+    mix(this.content, weights);
+    for (const source of this.sources.values()) source.refresh();
+    for (const skeleton of this.skeletons.values()) skeleton.refresh();
+    this.cache.clear();
   }
 
   private setTheme(name: State["theme"]): void {

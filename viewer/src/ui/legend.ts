@@ -9,13 +9,14 @@ const BINS = 48;
 
 export function legend(content: Content, store: Store): HTMLElement {
   const body = h("div", { class: "legend-body" });
+  const frames = content.shapes ? "shapes" : "frames";
   const options = h(
     "div",
     { class: "legend-options" },
     choices(store, "errorKind", "Which error", [
-      { value: "rms", label: "RMS", hint: "Root mean square over all frames" },
-      { value: "max", label: "Worst", hint: "Largest over all frames" },
-      ...(content.original ? [{ value: "frame" as const, label: "Frame", hint: "In the frame shown" }] : []),
+      { value: "rms", label: "RMS", hint: `Root mean square over all ${frames}` },
+      { value: "max", label: "Worst", hint: `Largest over all ${frames}` },
+      ...(content.original ? [{ value: "frame" as const, label: content.shapes ? "Now" : "Frame", hint: content.shapes ? "In what is shown" : "In the frame shown" }] : []),
     ]),
     choices(store, "errorTop", "Scale up to", [
       ...(sizeOf(content.models) === null ? [] : [{ value: "absolute" as const, label: "10 ‰", hint: "10 thousandths of the model's size, in every report" }]),
@@ -40,8 +41,8 @@ function bodyOf(content: Content, state: Readonly<State>): Node[] {
   if (state.color === "error") return [h("p", { class: "soft" }, "This report has no original to measure the error against.")];
   if (state.color === "shading" && model.normals && model.error) {
     const ends = [0, 0.5, 1].map((x): [number, string] => [x, `${x * SHADING_TOP}°`]);
-    const what = "Angle between the original's normals in this frame and the stored normals, deformed by the bones as engines do.";
-    return [h("h3", {}, "Skinned normals in this frame"), bar(), ticks(ends), h("p", { class: "soft" }, what)];
+    const what = "Angle between the original's normals as shown and the stored normals, deformed by the bones as engines do.";
+    return [h("h3", {}, content.shapes ? "Skinned normals" : "Skinned normals in this frame"), bar(), ticks(ends), h("p", { class: "soft" }, what)];
   }
   if (state.color === "shading") return [h("p", { class: "soft" }, "This model stores no normals that the page could deform.")];
   if (state.color === "weights" && model.weights) {
@@ -58,7 +59,7 @@ function bodyOf(content: Content, state: Readonly<State>): Node[] {
 function errorKey(content: Content, error: ErrorArrays, state: Readonly<State>): Node[] {
   const top = heatTop(content.models, state.errorKind, state.errorTop);
   const values = state.errorKind === "rms" ? error.rms : error.worst;
-  const title = { rms: "RMS error per vertex", max: "Worst error per vertex", frame: "Error in this frame" }[state.errorKind];
+  const title = { rms: "RMS error per vertex", max: "Worst error per vertex", frame: content.shapes ? "Error of what is shown" : "Error in this frame" }[state.errorKind];
   if (top === 0) return [h("h3", {}, title), h("p", { class: "soft" }, "There is none: every vertex lies where the original has it.")];
   const size = sizeOf(content.models);
   const absolute = state.errorTop === "absolute" && size !== null;

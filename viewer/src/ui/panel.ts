@@ -5,6 +5,7 @@ import { choices, select, toggle, type Choice } from "./controls";
 import { h } from "./dom";
 import { inspector } from "./inspector";
 import { legend } from "./legend";
+import { shapeSliders } from "./shapes";
 
 export function panel(content: Content, store: Store): HTMLElement {
   const sources = content.models.length + (content.original ? 1 : 0);
@@ -14,6 +15,7 @@ export function panel(content: Content, store: Store): HTMLElement {
     "aside",
     { class: "panel", "aria-label": "What the picture shows" },
     sources > 1 ? layoutPart(content, store) : null,
+    shapeSliders(content, store),
     hasError || hasWeights ? colorPart(content, store, hasError, hasWeights) : null,
     legend(content, store),
     content.models.some((model) => model.normals) ? normalsPart(store) : null,

@@ -1,6 +1,6 @@
 // The page below the picture. What is about one model is rebuilt when another is chosen.
 import type { Content, ModelContent } from "../content";
-import { boneUsage, comparedFrames, histogram, influenceCounts, iterations, perFrame } from "../plots/plots";
+import { boneUsage, comparedFrames, histogram, influenceCounts, iterations, perFrame, perShape } from "../plots/plots";
 import type { Store } from "../state";
 import { h } from "./dom";
 import { choices } from "./controls";
@@ -55,7 +55,7 @@ function modelParts(content: Content, store: Store, model: ModelContent): HTMLEl
   const about = h("section", { class: "about" }, h("h2", {}, content.models.length > 1 ? model.name : "Figures"), figures(model), warnings(model));
   const usage = plots.bone_usage ?? [];
   const charts = [
-    model.error ? perFrame(content, store, model.error).element : null,
+    model.error ? (content.shapes ? perShape : perFrame)(content, store, model.error).element : null,
     model.error && model.error.histogram.counts.length > 0 ? histogram(model.error.histogram).element : null,
     plots.iterations ? iterations(plots.iterations)?.element : null,
     plots.influence_counts?.length ? influenceCounts(plots.influence_counts).element : null,

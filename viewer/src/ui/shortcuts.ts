@@ -24,8 +24,11 @@ function bindings(content: Content, store: Store, view: View, help: () => void):
   });
   const layout = (key: string, value: Layout, what: string): Shortcut => ({ keys: [key], show: key, what, run: () => store.set({ layout: value }) });
   const color = (key: string, value: ColorMode, what: string): Shortcut => ({ keys: [key], show: key.toUpperCase(), what, run: () => store.set({ color: value }) });
+  const unit = content.shapes ? "shape" : "frame";
   const step = (by: number): void => {
-    const frame = store.get().frame + by;
+    // From the mix of a face the first step goes to the first or to the last shape.
+    const now = store.get().frame;
+    const frame = (now === content.frames && by > 0 ? -1 : now) + by;
     store.set({ playing: false, frame: ((frame % content.frames) + content.frames) % content.frames });
   };
   const nextBone = (by: number): void => {
@@ -43,10 +46,10 @@ function bindings(content: Content, store: Store, view: View, help: () => void):
   return [
     ["Playback", [
       { keys: [" "], show: "Space", what: "play or pause", run: () => store.set({ playing: !store.get().playing }) },
-      { keys: ["arrowleft"], show: "←", what: "one frame back; with Shift ten", run: (e) => step(e.shiftKey ? -10 : -1) },
-      { keys: ["arrowright"], show: "→", what: "one frame on; with Shift ten", run: (e) => step(e.shiftKey ? 10 : 1) },
-      { keys: ["home"], show: "Home", what: "first frame", run: () => store.set({ frame: 0, playing: false }) },
-      { keys: ["end"], show: "End", what: "last frame", run: () => store.set({ frame: content.frames - 1, playing: false }) },
+      { keys: ["arrowleft"], show: "←", what: `one ${unit} back; with Shift ten`, run: (e) => step(e.shiftKey ? -10 : -1) },
+      { keys: ["arrowright"], show: "→", what: `one ${unit} on; with Shift ten`, run: (e) => step(e.shiftKey ? 10 : 1) },
+      { keys: ["home"], show: "Home", what: `first ${unit}`, run: () => store.set({ frame: 0, playing: false }) },
+      { keys: ["end"], show: "End", what: `last ${unit}`, run: () => store.set({ frame: content.frames - 1, playing: false }) },
       { keys: ["["], show: "[", what: "slower", run: () => speed(-1) },
       { keys: ["]"], show: "]", what: "faster", run: () => speed(1) },
       flip("l", "loop", "loop"),

@@ -40,7 +40,7 @@ export function overlay(content: Content, store: Store): Overlay {
       shown = now;
       placeMarks(view, store, marker, flag, content);
     };
-    store.on(["layout", "frame", "model"], () => (tip.hidden = true));
+    store.on(["layout", "frame", "weights", "model"], () => (tip.hidden = true));
     store.on(["layout"], (state) => (line.hidden = state.layout !== "split"));
     view.draw();
   };
@@ -49,7 +49,7 @@ export function overlay(content: Content, store: Store): Overlay {
 
 function describe(content: Content): string {
   const shown = [...(content.original ? ["the original"] : []), ...content.models.map((model) => model.name)].join(", ");
-  return `Moving 3D picture of ${shown}: ${content.vertices} vertices, ${content.frames} frames`;
+  return `Moving 3D picture of ${shown}: ${content.vertices} vertices, ${content.frames} ${content.shapes ? "shapes" : "frames"}`;
 }
 
 function paneLabels(view: View, content: Content, store: Store): HTMLElement[] {

@@ -23,7 +23,7 @@ export function kindOf(model: ModelContent): string {
 export function subtitle(content: Content): string {
   const { report } = content;
   const parts: string[] = [];
-  if (content.vertices > 0) parts.push(`${count(content.vertices)} vertices`, `${count(report.file?.frames_total ?? content.frames)} frames`);
+  if (content.vertices > 0) parts.push(`${count(content.vertices)} vertices`, `${count(report.file?.frames_total ?? content.frames)} ${content.shapes ? "shapes" : "frames"}`);
   const [model] = content.models;
   if (content.models.length > 1) parts.push(`${content.models.length} models`);
   else if (model && model.bones.length > 0) parts.push(`${count(model.bones.length)} bones`);
@@ -37,7 +37,8 @@ export function decimation(report: Report): string | null {
   const every = report.file?.kept_frames_every ?? 1;
   if (!report.file || every <= 1) return null;
   const limit = report.file.limit_bytes ? ` so that the file stays below ${bytes(report.file.limit_bytes)}` : "";
-  return `The picture shows every ${ordinal(every)} frame (${count(report.frames?.count ?? 0)} of ${count(report.file.frames_total)})${limit}. Figures and plots are about all frames.`;
+  const what = report.shapes ? "shape" : "frame";
+  return `The picture shows every ${ordinal(every)} ${what} (${count(report.frames?.count ?? 0)} of ${count(report.file.frames_total)})${limit}. Figures and plots are about all ${what}s.`;
 }
 
 function ordinal(n: number): string {

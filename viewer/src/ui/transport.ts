@@ -1,5 +1,7 @@
-// Play, scrub, speed, loop. Frames are shown as they were sampled: nothing is interpolated between them.
+// Play, scrub, speed, loop. Frames are shown as they were sampled: nothing is interpolated between them. Shapes of a face come one after the
+// other, each from 0 to 1 and back.
 import type { Content } from "../content";
+import { ownWeights } from "../mix";
 import type { Store } from "../state";
 import { h, icon, num } from "./dom";
 
@@ -7,12 +9,14 @@ const PLAY = "M4.5 2.8v10.4l8.5-5.2z";
 const PAUSE = "M4.5 3v10M11.5 3v10";
 const LOOP = "M3 8a5 4 0 0 1 8.5-2.9L13 6.5M13 3v3.5H9.5M13 8a5 4 0 0 1-8.5 2.9L3 9.5M3 13V9.5h3.5";
 export const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
+/** Seconds that a shape of a face takes. */
+const SHAPE_SECS = 1.6;
 
 export function transport(content: Content, store: Store): HTMLElement {
   const last = content.frames - 1;
   const play = h("button", { class: "round", type: "button" });
   play.addEventListener("click", () => store.set({ playing: !store.get().playing }));
-  const scrub = h("input", { type: "range", min: 0, max: last, step: 1, "aria-label": "Frame", class: "scrub" });
+  const scrub = h("input", { type: "range", min: 0, max: last, step: 1, "aria-label": content.shapes ? "Shape" : "Frame", class: "scrub" });
   scrub.addEventListener("input", () => store.set({ frame: Number(scrub.value), playing: false }));
   const place = h("output", { class: "place" });
   const loop = h("button", { class: "plain", type: "button", title: "Loop · key L" }, icon(LOOP), h("span", { class: "hidden" }, "Loop"));
@@ -26,6 +30,10 @@ export function transport(content: Content, store: Store): HTMLElement {
     play.title = `${playing ? "Pause" : "Play"} · space`;
   });
   store.on(["frame"], ({ frame }) => {
+    if (content.shapes) {
+      showShape(content, scrub, place, frame);
+      return;
+    }
     scrub.value = String(frame);
     scrub.style.setProperty("--at", `${(100 * frame) / Math.max(last, 1)}%`);
     const source = content.report.frames?.indices[frame] ?? frame;
@@ -35,7 +43,8 @@ export function transport(content: Content, store: Store): HTMLElement {
   });
   store.on(["loop"], (state) => loop.setAttribute("aria-pressed", String(state.loop)));
   store.on(["speed"], (state) => (speed.value = String(state.speed)));
-  runClock(content, store);
+  if (content.shapes) runShapes(content, store);
+  else runClock(content, store);
   return h("div", { class: "transport", role: "group", "aria-label": "Playback" }, play, scrub, place, speed, loop);
 }
 
@@ -44,6 +53,47 @@ function clipOf(content: Content, frame: number): string {
   if (clips.length < 2) return "";
   const clip = clips.find((c) => frame >= c.start && frame < c.start + c.count);
   return clip ? ` · ${clip.name}` : "";
+}
+
+/** The shape that is shown alone, or that several are mixed. */
+function showShape(content: Content, scrub: HTMLInputElement, place: HTMLElement, frame: number): void {
+  const alone = frame < content.frames ? content.shapes![content.report.frames.indices[frame]].name : null;
+  scrub.value = alone === null ? "0" : String(frame);
+  scrub.style.setProperty("--at", alone === null ? "0%" : `${(100 * frame) / Math.max(content.frames - 1, 1)}%`);
+  scrub.setAttribute("aria-valuetext", alone ?? "mixed");
+  place.replaceChildren(h("b", {}, alone ?? "by the sliders"));
+}
+
+/** One shape after the other rises and falls. */
+function runShapes(content: Content, store: Store): void {
+  let startedAt = 0;
+  let first = 0;
+  const step = (now: number): void => {
+    const { playing, speed, loop } = store.get();
+    if (!playing) return;
+    const passed = ((now - startedAt) / 1000 / SHAPE_SECS) * speed;
+    const at = first + Math.floor(passed);
+    if (at >= content.frames && !loop) {
+      store.set({ weights: content.shapes!.map(() => 0), playing: false });
+      return;
+    }
+    const shape = content.report.frames.indices[at % content.frames];
+    const weight = Math.sin(Math.PI * (passed % 1)) ** 2;
+    store.set({ frame: content.frames, weights: ownWeights(content.shapes!, shape, weight) });
+    requestAnimationFrame(step);
+  };
+  const start = (): void => {
+    startedAt = performance.now();
+    const { frame, weights } = store.get();
+    const largest = content.report.frames.indices.findIndex((shape) => weights[shape] > 0);
+    first = frame < content.frames ? frame : Math.max(largest, 0);
+  };
+  store.on(["playing"], (state) => {
+    if (!state.playing) return;
+    start();
+    requestAnimationFrame(step);
+  });
+  store.on(["speed"], start);
 }
 
 /** Moves the frame by the time that passed, so that a slow machine skips frames instead of slowing down. */

@@ -25,9 +25,11 @@ export function verdict(content: Content, store: Store): HTMLElement | null {
 
 function places(content: Content, store: Store, { places: list }: Verdict): HTMLElement[] {
   const indices = content.report.frames?.indices ?? [];
+  const name = (frame: number): string => content.shapes?.[frame]?.name ?? String(frame);
   return list.slice(0, PLACES).map(({ region, cause, frames }) => {
     const [first, last] = frames[0];
-    const button = h("button", { type: "button", class: "link", title: `Show frame ${first}` }, `${region}, ${first === last ? first : `${first}–${last}`}`);
+    const title = content.shapes ? `Show ${name(first)}` : `Show frame ${first}`;
+    const button = h("button", { type: "button", class: "link", title }, `${region}, ${first === last ? name(first) : `${first}–${last}`}`);
     button.addEventListener("click", () => {
       // The kept frame nearest to the middle of the range.
       const middle = (first + last) / 2;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bonesmith_core::model::shape_bones::ShapeKind;
+use bonesmith_core::shapes::Axis;
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, JsonArgs, ReportArgs, TargetArg, formats};
@@ -16,6 +17,7 @@ Examples:
   bonesmith shapes face.glb --numbers 700 -o face.npz
   bonesmith shapes shapes/ --bones 60 --target-error 0.2mm -o face.npz     a folder of OBJ files, one called neutral
   bonesmith shapes face.fbx --kind rigid --norm 12 -o face_rig.npz
+  bonesmith shapes face.glb --numbers 700 --mirror x --pieces --report face.html -o face_rig.glb
   bonesmith eval face.npz face.glb                                         the bones against the shapes")]
 pub struct ShapesArgs {
     /// The face: morph targets of glTF, blend shapes of FBX or USD, an npz with `rest` and `shapes`, or a folder of OBJ or PLY files of which
@@ -34,6 +36,10 @@ pub struct ShapesArgs {
     pub numbers: Option<usize>,
     #[arg(long, value_name = "E|LENGTH", group = "size", allow_negative_numbers = true)]
     pub target_error: Option<TargetArg>,
+    #[arg(long, value_enum)]
+    pub mirror: Option<AxisArg>,
+    #[arg(long)]
+    pub pieces: bool,
     #[arg(long, value_name = "P|max")]
     pub norm: Option<bonesmith::core::fit::Norm>,
     #[arg(long, value_name = "color|FILE")]
@@ -77,6 +83,24 @@ pub enum ShapeKindArg {
     Rigid,
     /// Translation: 3 numbers
     Translation,
+}
+
+/// `--mirror`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AxisArg {
+    X,
+    Y,
+    Z,
+}
+
+impl From<AxisArg> for Axis {
+    fn from(axis: AxisArg) -> Self {
+        match axis {
+            AxisArg::X => Self::X,
+            AxisArg::Y => Self::Y,
+            AxisArg::Z => Self::Z,
+        }
+    }
 }
 
 impl From<ShapeKindArg> for ShapeKind {

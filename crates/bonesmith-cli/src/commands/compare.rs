@@ -1,7 +1,7 @@
 //! `bonesmith compare`: several models of one mesh against one animation.
 
 use bonesmith::{COLUMNS, Compared, comparison_json, comparison_scene};
-use bonesmith_core::Stage;
+use bonesmith_core::{ModelKind, Stage};
 
 use crate::args::CompareArgs;
 use crate::errors::Outcome;
@@ -19,11 +19,19 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     session.read_in_blocks();
 
     session.stage(Stage::Reading)?;
-    let sequence = session.take(input.animation()?);
-    let mut models = Vec::new();
+    let mut read = Vec::new();
     for path in files.paths {
-        session.stage(Stage::Measuring)?;
         let model = session.take(settings::with_paths(&input, vec![path.clone()]).model()?);
+        read.push((path, model));
+    }
+    let sequence = match read.iter().map(|(_, model)| model.view()).find(|model| model.kind() == ModelKind::ShapeBones)
+    {
+        Some(face) => session.take(input.reference(face, None)?),
+        None => session.take(input.animation()?),
+    };
+    let mut models = Vec::new();
+    for (path, model) in read {
+        session.stage(Stage::Measuring)?;
         models.push(Compared::new(path, model, &sequence)?);
     }
     session.finish_progress();

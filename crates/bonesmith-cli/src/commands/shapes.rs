@@ -56,6 +56,8 @@ fn options(args: &ShapesArgs) -> anyhow::Result<ShapesOptions> {
             (None, Some(TargetArg::Error(e_rms))) => Numbers::TargetError(e_rms),
             _ => Numbers::All,
         },
+        mirror: args.mirror.map(Into::into),
+        pieces: args.pieces,
         norm: args.norm.unwrap_or_default(),
         area: args.area,
         seed: args.seed,

@@ -33,7 +33,7 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     }
     let sequence = match against.paths.is_empty() {
         true => None,
-        false => Some(session.take(against.animation()?)),
+        false => Some(session.take(against.reference(model, args.clip.as_deref())?)),
     };
     let wanted = args.clip.as_deref();
     let clips = match (&sequence, wanted) {

@@ -135,6 +135,53 @@ fn fits_of_all_kinds() {
     hand_over_tables(&at("tables.html"));
 }
 
+/// A face whose shapes have sliders: combinations and in-betweens follow. Mixed shapes go along, and the file itself for the example of a loader.
+#[test]
+fn faces() {
+    let dir = folder();
+    let at = |name: &str| dir.path().join(name);
+    walk(dir.path());
+    let rules = r#"[{"shape": "shape_2", "product": ["shape_0", "shape_1"]},
+        {"shape": "shape_3", "between": "shape_0", "range": [0.2, 0.5, 0.8]}]"#;
+    std::fs::write(at("rules.json"), rules).unwrap();
+    let line =
+        "shapes -q walk.npz --bones 6 --influences 4 --numbers 200 --drivers rules.json -o face.glb --report face.html";
+    bonesmith(dir.path(), line).fine();
+    hand_over("face", &at("face.html"), &[&at("face.glb")], Some(&at("walk.npz")));
+    let Model::ShapeBones(face) = model(&at("face.glb")) else { panic!("bones driven by shapes") };
+    let truth = animation(&at("walk.npz"));
+    let flat = |positions: &[Vec3]| positions.iter().map(|p| p.to_array()).collect::<Vec<_>>();
+    let sets = [vec![], vec![(0, 0.6), (1, 0.5), (7, 0.25)], vec![(4, 1.0), (11, 0.4)]];
+    let mixes = sets.iter().map(|set| {
+        let mut weights = vec![0.0f32; 12];
+        set.iter().for_each(|(s, w)| weights[*s] = *w);
+        let mut original: Vec<Vec3> = truth.rest().to_vec();
+        for (s, weight) in face.driven(&weights).into_iter().enumerate() {
+            let offsets = truth.frame(s).iter().zip(truth.rest()).map(|(p, rest)| *p - *rest);
+            original.iter_mut().zip(offsets).for_each(|(p, offset)| *p += weight as f32 * offset);
+        }
+        json!({ "weights": weights, "model": flat(&face.posed(&weights)), "original": flat(&original) })
+    });
+    let mixes: Vec<Value> = mixes.collect();
+    let beside = judge_folder().join("face.json");
+    let mut reference: Value = serde_json::from_slice(&std::fs::read(&beside).unwrap()).unwrap();
+    let size = reference["size"].clone();
+    reference["mixes"] = json!(mixes);
+    std::fs::write(&beside, reference.to_string()).unwrap();
+    let loader = judge_folder().with_file_name("shape_bones");
+    std::fs::create_dir_all(&loader).unwrap();
+    std::fs::copy(at("face.glb"), loader.join("face.glb")).unwrap();
+    let named = |mix: &Value| {
+        let weights: serde_json::Map<String, Value> =
+            face.shapes.iter().enumerate().map(|(s, shape)| (shape.name.clone(), mix["weights"][s].clone())).collect();
+        let positions: Vec<Value> =
+            mix["model"].as_array().unwrap().iter().flat_map(|p| p.as_array().unwrap().clone()).collect();
+        json!({ "weights": weights, "positions": positions })
+    };
+    let poses: Vec<Value> = mixes.iter().map(named).collect();
+    std::fs::write(loader.join("face.json"), json!({ "size": size, "poses": poses }).to_string()).unwrap();
+}
+
 /// No model, nothing to pose.
 fn hand_over_tables(page: &Path) {
     std::fs::copy(page, judge_folder().join("tables.html")).unwrap();

@@ -57,6 +57,27 @@ pub(crate) fn best_plane(points: &[DVec3]) -> Option<(f64, Plane)> {
     thick.map(|plane| (misfit(&plane), plane)).min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
+/// Images that are looked at for a point: vertices of a seam lie on each other.
+const CANDIDATES: usize = 6;
+
+/// [N] the mirror image of each point, within a distance; itself on the plane. No two points have the same image.
+pub(crate) fn pairs(points: &[DVec3], plane: &Plane, distance: f64) -> Vec<Option<u32>> {
+    let near = Points::new(points.iter().copied().zip(0..));
+    let (mut images, mut found): (Vec<Option<u32>>, _) = (vec![None; points.len()], Vec::new());
+    for i in 0..points.len() {
+        if images[i].is_some() {
+            continue;
+        }
+        near.nearest(plane.mirror(points[i]), CANDIDATES, &mut found);
+        let free = |(squared, k): &&(f64, u32)| *squared <= distance * distance && images[*k as usize].is_none();
+        if let Some(&(_, k)) = found.iter().find(free) {
+            images[i] = Some(k);
+            images[k as usize] = Some(i as u32);
+        }
+    }
+    images
+}
+
 /// The most symmetric of some poses; `None` where none is symmetric at all.
 pub fn most_symmetric(frames: &[RawFrame]) -> Option<usize> {
     let misfit = |frame: &RawFrame| {
@@ -84,6 +105,16 @@ mod tests {
             [Vec3::new(x, y + lean * x, 0.1 * s), Vec3::new(-x, y + 0.2 * lean * x, 0.1 * s)]
         };
         RawFrame { positions: (0..200).flat_map(point).collect(), ..RawFrame::default() }
+    }
+
+    #[test]
+    fn points_are_paired_with_their_images() {
+        let plane = Plane { normal: DVec3::X, offset: 0.5 };
+        // A pair, a vertex on the plane, two that lie on each other and their images, and one without.
+        let points = [[0.0, 1.0], [1.0, 1.0], [0.5, 0.0], [0.2, 3.0], [0.2, 3.0], [0.8, 3.0], [0.8, 3.0], [0.9, 5.0]];
+        let points = points.map(|[x, y]| DVec3::new(x, y, 0.0));
+        let images = [Some(1), Some(0), Some(2), Some(5), Some(6), Some(3), Some(4), None];
+        assert_eq!(pairs(&points, &plane, 1e-3), images);
     }
 
     #[test]

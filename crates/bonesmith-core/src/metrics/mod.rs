@@ -125,6 +125,20 @@ pub fn evaluate_clips<'a>(
     sequence: &MeshSequence,
 ) -> Result<Metrics, MetricsError> {
     let model = model.into();
+    let names = match model {
+        ModelRef::ShapeBones(face) if clips == [0] => face.names(),
+        _ => Vec::new(),
+    };
+    comparison(model, clips, sequence, &names)
+}
+
+/// `shapes` are the names of the frames, where these are shapes.
+fn comparison(
+    model: ModelRef<'_>,
+    clips: &[usize],
+    sequence: &MeshSequence,
+    shapes: &[String],
+) -> Result<Metrics, MetricsError> {
     let all = model.clips();
     let (n, f) = (sequence.vertex_count(), sequence.frame_count());
     if clips.is_empty() || clips.iter().any(|&clip| clip >= all.len()) {
@@ -140,17 +154,27 @@ pub fn evaluate_clips<'a>(
         return Err(MetricsError::FrameCount { clip, rig: places.len(), sequence: f });
     }
     model.check()?;
-    let cuts = (0..f).filter(|&t| places[t].1 == 0).collect();
+    let cuts = (0..f).filter(|&t| places[t].1 == 0 || !shapes.is_empty()).collect();
     let skinned = Skinned::new(model, places.clone());
-    let comparison = Comparison { sequence, regions: Regions::new(Some(model), sequence), cuts, skinned };
+    let comparison = Comparison { sequence, regions: Regions::new(Some(model), sequence), cuts, shapes, skinned };
     Ok(comparison.run(|t| posed(model, places[t].0, places[t].1)))
+}
+
+/// Compares a model with the shapes of a face: frame `s` of the first clip is shape `s` alone. Frames do not follow each other, so that nothing is
+/// measured in time; the verdict has the names of the shapes. For bones driven by shapes [`evaluate`] does the same.
+pub fn evaluate_shapes<'a>(
+    model: impl Into<ModelRef<'a>>,
+    names: &[String],
+    shapes: &MeshSequence,
+) -> Result<Metrics, MetricsError> {
+    comparison(model.into(), &[0], shapes, names)
 }
 
 /// Compares a sequence with reconstructed frames. Steps between the clips of the sequence do not count as motion.
 pub fn compare(sequence: &MeshSequence, reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync) -> Metrics {
     let regions = Regions::new(None, sequence);
     let cuts = sequence.clips().iter().map(|clip| clip.frames.start).collect();
-    Comparison { sequence, regions, cuts, skinned: None }.run(reconstruct)
+    Comparison { sequence, regions, cuts, shapes: &[], skinned: None }.run(reconstruct)
 }
 
 /// What is compared.
@@ -159,18 +183,20 @@ struct Comparison<'a> {
     regions: Regions,
     /// Frames that do not follow the one before.
     cuts: Vec<usize>,
+    /// [F] names of frames that are shapes.
+    shapes: &'a [String],
     skinned: Option<Skinned<'a>>,
 }
 
 impl Comparison<'_> {
     fn run(self, reconstruct: impl Fn(usize) -> Vec<Vec3> + Sync) -> Metrics {
-        let Self { sequence, regions, cuts, skinned } = self;
+        let Self { sequence, regions, cuts, shapes, skinned } = self;
         let (n, f) = (sequence.vertex_count(), sequence.frame_count());
         let topology = &sequence.surface().topology;
         let (triangles, edges) = (topology.vertex_triangles(), Edges::new(topology, n));
         let unit = Unit::new(sequence.rest());
         let source = sequence.frames();
-        let mut total = Sums::new(n, Seen::new(regions, unit.radius));
+        let mut total = Sums::new(n, Seen::new(regions, unit.radius, shapes));
         let mut motion = Motion::new(n, unit.radius, unit.diagonal);
         let pieces = motion::pieces(f, &cuts);
         // A block of frames at a time, reduced in frame order: the same sums with any number of threads.
@@ -263,7 +289,7 @@ fn extent(positions: &[Vec3]) -> f64 {
 }
 
 /// Errors of all frames so far.
-struct Sums {
+struct Sums<'a> {
     per_frame: Vec<f64>,
     per_vertex: Vec<f64>,
     /// [N] largest squared distance.
@@ -278,11 +304,11 @@ struct Sums {
     frames: FrameSpreads,
     histogram: Histogram,
     tail: Tail,
-    seen: Seen,
+    seen: Seen<'a>,
 }
 
-impl Sums {
-    fn new(n: usize, seen: Seen) -> Self {
+impl<'a> Sums<'a> {
+    fn new(n: usize, seen: Seen<'a>) -> Self {
         Self {
             per_frame: Vec::new(),
             per_vertex: vec![0.0; n],

@@ -61,7 +61,11 @@ pub(super) struct Skinned<'a> {
 impl<'a> Skinned<'a> {
     /// `None` where nothing is shaded by linear blend skinning.
     pub fn new(model: ModelRef<'a>, places: Vec<(usize, usize)>) -> Option<Self> {
-        let ModelRef::Rig(rig) = model else { return None };
+        let rig = match model {
+            ModelRef::Rig(rig) => rig,
+            ModelRef::ShapeBones(face) => &face.rig,
+            _ => return None,
+        };
         let shading = ShadingVertices::new(&rig.surface);
         // The rest pose of the sequence may be turned against that of the rig.
         let sides = shading.sides(&rig.rest);

@@ -63,6 +63,9 @@ pub struct VisiblePlace {
     pub cause: Cause,
     /// First and last frame of each range.
     pub frames: Vec<(usize, usize)>,
+    /// Names of the frames, where these are the shapes of a face; each is a range of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shapes: Vec<String>,
     /// Whether these are nearly all frames.
     pub throughout: bool,
     /// How many times the limit, in the worst frame.
@@ -120,6 +123,10 @@ impl fmt::Display for VisiblePlace {
         if self.throughout {
             return write!(f, "{} throughout", self.region);
         }
+        if !self.shapes.is_empty() {
+            let more = if self.shapes.len() > NAMED { " and more" } else { "" };
+            return write!(f, "{} in {}{more}", self.region, self.shapes[..self.shapes.len().min(NAMED)].join(", "));
+        }
         let range = |&(first, last): &(usize, usize)| match first == last {
             true => first.to_string(),
             false => format!("{first}-{last}"),
@@ -143,16 +150,18 @@ impl Serialize for Verdict {
 }
 
 /// Errors of the regions, frame by frame: how many times each limit.
-pub(super) struct Seen {
+pub(super) struct Seen<'a> {
     regions: Regions,
     radius: f64,
+    /// [F] names of frames that are shapes: each stands for itself.
+    shapes: &'a [String],
     /// [F, R] positions and shading.
     excess: Vec<[f32; 2]>,
 }
 
-impl Seen {
-    pub fn new(regions: Regions, radius: f64) -> Self {
-        Self { regions, radius, excess: Vec::new() }
+impl<'a> Seen<'a> {
+    pub fn new(regions: Regions, radius: f64, shapes: &'a [String]) -> Self {
+        Self { regions, radius, shapes, excess: Vec::new() }
     }
 
     /// Adds a frame: [N] squared distances; [G] vertices and their angles in radians, not a number where there is none.
@@ -194,11 +203,13 @@ impl Seen {
                 let excess = rows().map(|row| f64::from(row[at])).fold(0.0, f64::max);
                 // Where the shape is off already, shading says nothing new.
                 let own = |row: [f32; 2]| row[at] > 1.0 && (at == 0 || row[0] <= 1.0);
-                let frames = ranges(rows().enumerate().filter(|(_, row)| own(*row)).map(|(t, _)| t));
+                let seen = rows().enumerate().filter(|(_, row)| own(*row)).map(|(t, _)| t);
+                let shapes: Vec<String> = seen.clone().filter_map(|t| self.shapes.get(t).cloned()).collect();
+                let frames = if shapes.is_empty() { ranges(seen) } else { seen.map(|t| (t, t)).collect() };
                 if !frames.is_empty() {
                     let count = rows().filter(|row| own(*row)).count();
                     let throughout = total > 1 && count as f64 >= THROUGHOUT * total as f64;
-                    places.push(VisiblePlace { region: name.clone(), cause, frames, throughout, excess });
+                    places.push(VisiblePlace { region: name.clone(), cause, frames, shapes, throughout, excess });
                     off += if cause == Cause::Shape { *vertices } else { 0 };
                 }
             }
@@ -271,6 +282,7 @@ mod tests {
             region: format!("part {k}"),
             cause,
             frames: vec![(k, k)],
+            shapes: Vec::new(),
             throughout: k == 1,
             excess: 1.5,
         };
@@ -283,6 +295,12 @@ mod tests {
         verdict.widespread = true;
         verdict.places.retain(|place| place.region == "part 2");
         assert_eq!(verdict.to_string(), "visible almost everywhere, most on part 2 in frame 2");
+        verdict.places[0].shapes = ["jawOpen", "smile_L", "smile_R", "frown"].map(str::to_owned).to_vec();
+        assert_eq!(
+            verdict.to_string(),
+            "visible almost everywhere, most on part 2 in jawOpen, smile_L, smile_R and more"
+        );
+        verdict.places[0].shapes.clear();
         verdict.places[0].cause = Cause::Shading;
         assert_eq!(verdict.to_string(), "visible in the shading of part 2 in frame 2");
         let none = Verdict { visibility: Visibility::HardToSee, places: Vec::new(), widespread: false };

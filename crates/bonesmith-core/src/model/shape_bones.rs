@@ -190,6 +190,11 @@ impl ShapeBones {
         }
     }
 
+    /// [S] names of the shapes.
+    pub fn names(&self) -> Vec<String> {
+        self.shapes.iter().map(|shape| shape.name.clone()).collect()
+    }
+
     /// Stored numbers of all shapes.
     pub fn number_count(&self) -> usize {
         self.shapes.iter().map(|shape| shape.numbers.len()).sum()

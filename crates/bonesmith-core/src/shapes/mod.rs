@@ -8,9 +8,14 @@
 //! 3. the count of numbers falls in steps to the one asked for (`select`), with rounds after each step; then numbers are exchanged a few times;
 //! 4. other norms: rounds with weighted residuals (`skinning::norm`).
 //!
+//! Rigid parts may have bones of their own first (`locked`); the stages then see the vertices that remain. Bones of a symmetric face may
+//! come in pairs (`mirror`).
+//!
 //! The model is that of [Kavan2024] with three deviations: numbers are chosen by what they buy instead of by a threshold on their size; they
 //! are moves about the bone's own place instead of the origin, so that one number turns an eye; and each step is exact least squares.
 
+mod locked;
+mod mirror;
 mod params;
 mod rounds;
 mod select;
@@ -18,10 +23,12 @@ mod system;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use crate::cluster::split::split;
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::BoneKind;
-use crate::model::shape_bones::{BoneShape, Driver, ShapeBones, ShapeNumber};
+use crate::model::shape_bones::{BoneShape, Driver, ShapeBones};
 use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::loss::{self, Loss};
 use crate::skinning::norm::{self, Schedule};
@@ -29,6 +36,9 @@ use crate::skinning::params::{Effort, FitError, FitParams, Norm, StopReason, VER
 use crate::skinning::search::{Explorer, SearchPlan};
 use crate::skinning::{Ending, Motion, Problem, Run, Sample, State, UnitSpace, VertexParams, finish, pass};
 
+use crate::mesh::sphere::Sphere;
+use locked::{Locked, stored};
+use mirror::Mirror;
 pub use params::*;
 use rounds::Rounds;
 
@@ -67,22 +77,106 @@ pub fn fit(
     let fit_params = FitParams { max_seconds: params.max_seconds, ..FitParams::default() };
     let mut run = Run::new(&fit_params, observer);
     run.stage(Stage::Prepare, None)?;
-    let sphere = UnitSpace::new(shapes).sphere;
+    let space = UnitSpace::fixed(UnitSpace::new(shapes).sphere);
+    let mut warnings = Vec::new();
+    let locked =
+        if params.pieces { locked_pieces(shapes, names, &space, params, &mut run, &mut warnings)? } else { None };
+    let (model, pieces) = match locked {
+        None => (fit_vertices(shapes, names, params, space.sphere, &mut run, &mut warnings)?, 0),
+        Some(locked) => {
+            let params = soft_params(shapes, params, &locked);
+            let soft = shapes.of_vertices(&locked.soft);
+            let model = fit_vertices(&soft, names, &params, space.sphere, &mut run, &mut warnings)?;
+            let pieces = locked.count();
+            (locked.assembled(shapes, &space, model), pieces)
+        }
+    };
+    let stop = if run.is_over() { StopReason::MaxSeconds } else { StopReason::Converged };
+    let mut info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio: None });
+    info.pieces = pieces;
+    Ok(FittedShapes { model, info })
+}
+
+/// Rigid pieces, where they leave bones and numbers for the rest.
+fn locked_pieces(
+    shapes: &MeshSequence,
+    names: &[String],
+    space: &UnitSpace,
+    params: &ShapesParams,
+    run: &mut Run<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Locked>, FitError> {
+    let Some(mut locked) = Locked::find(shapes, space, params.kind, run)? else { return Ok(None) };
+    if let Some(axis) = params.mirror {
+        let offsets = offsets(&Problem::in_space(shapes, space.clone()));
+        locked.mirror(&Mirror::find(&offsets, names, axis.number())?.0);
+    }
+    let (pieces, numbers) = (locked.count(), locked.number_count());
+    let too_many = matches!(params.numbers, Numbers::Count(count) if 2 * numbers > count);
+    if too_many || 2 * pieces > params.bones {
+        warnings.push(Warning::PiecesNotLocked { pieces, numbers });
+        return Ok(None);
+    }
+    Ok(Some(locked))
+}
+
+/// Parameters of the soft vertices: bones and numbers that are left, and an error that gives the one requested over all vertices.
+fn soft_params(shapes: &MeshSequence, params: &ShapesParams, locked: &Locked) -> ShapesParams {
+    let pick = |all: &Arc<Vec<f32>>| Arc::new(locked.soft.iter().map(|&i| all[i as usize]).collect());
+    let share = shapes.vertex_count() as f64 / locked.soft.len() as f64;
+    ShapesParams {
+        bones: params.bones - locked.count(),
+        numbers: match params.numbers {
+            Numbers::Count(count) => Numbers::Count(count - locked.number_count()),
+            Numbers::TargetError(target) => Numbers::TargetError(target * share.sqrt()),
+            all => all,
+        },
+        importance: params.importance.as_ref().map(pick),
+        ..params.clone()
+    }
+}
+
+/// Fits bones to shapes in the unit space of a sphere.
+fn fit_vertices(
+    shapes: &MeshSequence,
+    names: &[String],
+    params: &ShapesParams,
+    sphere: Sphere,
+    run: &mut Run<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<ShapeBones, FitError> {
     let importance = loss::importance(shapes, params.importance.as_ref().map(|given| given.as_slice()), params.area);
     let poses = Problem::in_space(shapes, UnitSpace::fixed(sphere));
     let problem = offsets(&poses).with_loss(importance.map(Loss::of_vertices).unwrap_or_default());
     run.prepared();
-    let mut warnings = Vec::new();
     if !poses.moves() {
         warnings.push(Warning::NoMotion);
     }
-    let mut state = first_bones(shapes, &poses, params, &mut run)?;
+    let (mirror, mut state, fitted) = match params.mirror {
+        None => {
+            let mut state = first_bones(shapes, &poses, params.bones, params, run)?;
+            state.motion = without_identity(&state.motion);
+            (None, state, problem.clone())
+        }
+        Some(axis) => {
+            let (mut mirror, warning) = Mirror::find(&problem, names, axis.number())?;
+            warnings.extend(warning);
+            let half = mirror.half(&problem);
+            let own = shapes.of_vertices(&half);
+            let own_poses = Problem::in_space(&own, poses.space.clone());
+            let mut state = first_bones(&own, &own_poses, (params.bones / 2).max(1), params, run)?;
+            state.motion = without_identity(&state.motion);
+            let state = mirror.doubled(&problem, &half, &state);
+            let fitted = mirror.symmetrised(&problem);
+            (Some(mirror), state, fitted)
+        }
+    };
     drop(poses);
-    state.motion = without_identity(&state.motion);
-    let mut rounds = Rounds::new(&problem, &mut state, vertex_params(params, params.bones), params.kind);
-    reduce_numbers(&mut rounds, &problem, &mut state, params, &mut run)?;
+    let bones = state.bones();
+    let mut rounds = Rounds::new(&fitted, &mut state, vertex_params(params, bones), params.kind, mirror);
+    reduce_numbers(&mut rounds, &fitted, &mut state, params, run)?;
     if params.norm != Norm::default() && !run.is_over() {
-        norm::lower_with(&problem, &mut state, params.norm, NORM, &mut run, |weighted, state, count, run| {
+        norm::lower_with(&fitted, &mut state, params.norm, NORM, run, |weighted, state, count, run| {
             rounds.rounds(weighted, state, count, run).map(drop)
         })?;
     }
@@ -91,12 +185,9 @@ pub fn fit(
     if let Numbers::TargetError(target) = params.numbers
         && e_rms > target
     {
-        warnings.push(Warning::TargetMissed { target, reached: e_rms, bones: state.bones() });
+        warnings.push(Warning::TargetMissed { target, reached: e_rms, bones });
     }
-    let model = finished(shapes, names, &problem, &state, &rounds);
-    let stop = if run.is_over() { StopReason::MaxSeconds } else { StopReason::Converged };
-    let info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio: None });
-    Ok(FittedShapes { model, info })
+    Ok(finished(shapes, names, &problem, &state, &rounds))
 }
 
 /// What depends on the shapes.
@@ -125,10 +216,11 @@ fn vertex_params(params: &ShapesParams, bones: usize) -> VertexParams {
 fn first_bones(
     shapes: &MeshSequence,
     poses: &Problem,
+    bones: usize,
     params: &ShapesParams,
     run: &mut Run<'_>,
 ) -> Result<State, Cancelled> {
-    let bones = params.bones.min(poses.vertices());
+    let bones = bones.min(poses.vertices());
     let sample = Sample::new(poses, SAMPLE.max(VERTICES_PER_BONE * bones), usize::MAX, params.seed);
     let coarse = sample.problem(poses, shapes);
     run.stage(Stage::FirstBones, None)?;
@@ -247,12 +339,7 @@ fn finished(shapes: &MeshSequence, names: &[String], problem: &Problem, state: &
     }
     let numbers = rounds.numbers(&state.motion);
     let shape = |(s, name): (usize, &String)| {
-        let number = |(u, x): (&u32, &f64)| {
-            let component = *u as usize % q;
-            // Translations are lengths.
-            let scale = if component < 3 { space.sphere.radius } else { 1.0 };
-            ShapeNumber { bone: (*u as usize / q) as u16, component: component as u8, value: (x * scale) as f32 }
-        };
+        let number = |(u, x): (&u32, &f64)| stored(*u as usize / q, *u as usize % q, *x, space);
         let numbers = rounds.support[s].iter().zip(&numbers[s]).map(number).filter(|x| x.value != 0.0).collect();
         BoneShape { name: name.clone(), driver: Driver::Own, numbers }
     };

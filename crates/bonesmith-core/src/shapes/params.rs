@@ -22,6 +22,10 @@ pub struct ShapesParams {
     pub kind: ShapeKind,
     /// How many numbers are stored.
     pub numbers: Numbers,
+    /// Bones, weights and numbers in mirrored pairs across this axis, where the face is symmetric.
+    pub mirror: Option<Axis>,
+    /// Parts that every shape moves rigidly have a bone of their own, and their vertices no other.
+    pub pieces: bool,
     /// Which norm of the distances is lowered.
     pub norm: Norm,
     /// [N] how much each vertex counts. `None`: all alike.
@@ -33,6 +37,29 @@ pub struct ShapesParams {
     pub seed: u64,
     /// Stop after this many seconds with the present result.
     pub max_seconds: Option<f64>,
+}
+
+/// An axis of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Axis {
+    /// The first.
+    X,
+    /// The second.
+    Y,
+    /// The third.
+    Z,
+}
+
+impl Axis {
+    /// 0, 1 or 2.
+    pub(super) fn number(self) -> usize {
+        match self {
+            Self::X => 0,
+            Self::Y => 1,
+            Self::Z => 2,
+        }
+    }
 }
 
 /// How many numbers of bones and shapes are stored.
@@ -56,6 +83,8 @@ impl Default for ShapesParams {
             influences: 8,
             kind: ShapeKind::Affine,
             numbers: Numbers::All,
+            mirror: None,
+            pieces: false,
             norm: Norm::default(),
             importance: None,
             area: false,

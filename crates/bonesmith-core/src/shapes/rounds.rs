@@ -4,6 +4,7 @@ use glam::DVec3;
 
 use crate::model::shape_bones::{ShapeKind, component};
 use crate::observer::Cancelled;
+use crate::shapes::mirror::Mirror;
 use crate::shapes::select::{Budget, select};
 use crate::shapes::system::{Support, System, gain};
 use crate::skinning::{Moments, Momentum, Motion, Problem, Run, State, VertexParams, pass};
@@ -22,14 +23,22 @@ pub(super) struct Rounds {
     /// [B] places of the bones, in the unit space. They stay while the support does.
     pub places: Vec<DVec3>,
     pub support: Support,
+    /// Of a symmetric face: pairs that are kept.
+    mirror: Option<Mirror>,
 }
 
 impl Rounds {
     /// With all numbers.
-    pub fn new(problem: &Problem, state: &mut State, vertices: VertexParams, kind: ShapeKind) -> Self {
+    pub fn new(
+        problem: &Problem,
+        state: &mut State,
+        vertices: VertexParams,
+        kind: ShapeKind,
+        mirror: Option<Mirror>,
+    ) -> Self {
         let vertices = VertexParams { slots: state.skin.slots, ..vertices };
         let all = (0..(state.bones() * kind.numbers()) as u32).collect();
-        let mut rounds = Self { vertices, kind, places: Vec::new(), support: vec![all; problem.frames()] };
+        let mut rounds = Self { vertices, kind, places: Vec::new(), support: vec![all; problem.frames()], mirror };
         let moments = rounds.solve_vertices(problem, state, true);
         rounds.place(&moments);
         rounds
@@ -110,10 +119,26 @@ impl Rounds {
             let system = System::new(&state.motion, &moments, &self.places, self.kind);
             let none = Motion::from_rows(state.bones(), state.motion.length, vec![0.0; state.motion.rows().len()]);
             let still = moments.squared_error - gain(&state.motion, &none, &moments);
-            self.support = select(&system, &self.support, budget(still));
+            self.support = self.selected(&system, budget(still));
             self.solve_numbers(&system, state, &moments);
         });
         run.report()
+    }
+
+    /// The numbers to store; of a symmetric face the same on both sides.
+    fn selected(&self, system: &System, budget: Budget) -> Support {
+        let Some(mirror) = &self.mirror else { return select(system, &self.support, budget) };
+        let mut asked = budget;
+        loop {
+            let support = mirror.support(select(system, &self.support, asked), self.kind.numbers());
+            let found = support.iter().map(Vec::len).sum::<usize>();
+            match (budget, asked) {
+                (Budget::Count(count), Budget::Count(now)) if found > count && now > 1 => {
+                    asked = Budget::Count(now.saturating_sub(found - count).max(1));
+                }
+                _ => return support,
+            }
+        }
     }
 
     fn solve_vertices(&self, problem: &Problem, state: &mut State, deep: bool) -> Moments {
@@ -121,17 +146,27 @@ impl Rounds {
             true => VertexParams { newcomers: 2 * self.vertices.newcomers, min_gain: 0.0, ..self.vertices },
             false => self.vertices,
         };
-        pass::solve(problem, &state.motion, &mut state.skin, params, None)
+        let moments = pass::solve(problem, &state.motion, &mut state.skin, params, None);
+        let Some(mirror) = &self.mirror else { return moments };
+        mirror.skin(&mut state.skin);
+        pass::gather(problem, &state.motion, &state.skin)
     }
 
     /// Bones are in the middle of their vertices.
     fn place(&mut self, moments: &Moments) {
         self.places = moments.second.of.iter().map(|own| own.centre()).collect();
+        if let Some(mirror) = &self.mirror {
+            mirror.places(&mut self.places);
+        }
     }
 
     /// The best numbers on the support, as a motion; the squared error.
     fn solve_numbers(&self, system: &System, state: &mut State, moments: &Moments) -> f64 {
-        let motion = system.motion(&self.support, &system.solve(&self.support));
+        let mut numbers = system.solve(&self.support);
+        if let Some(mirror) = &self.mirror {
+            mirror.numbers(&self.support, &mut numbers, self.kind.numbers());
+        }
+        let motion = system.motion(&self.support, &numbers);
         let gain = gain(&state.motion, &motion, moments);
         state.motion = motion;
         (moments.squared_error - gain).max(0.0)
@@ -147,7 +182,11 @@ impl Rounds {
             };
             unknowns.iter().map(number).collect()
         };
-        self.support.iter().enumerate().map(of_shape).collect()
+        let mut numbers: Vec<Vec<f64>> = self.support.iter().enumerate().map(of_shape).collect();
+        if let Some(mirror) = &self.mirror {
+            mirror.numbers(&self.support, &mut numbers, q);
+        }
+        numbers
     }
 }
 

@@ -19,6 +19,7 @@ const FIRST_SHARE: usize = 3;
 const FEW: usize = 4;
 
 /// How many numbers are stored.
+#[derive(Clone, Copy)]
 pub(super) enum Budget {
     /// At most so many.
     Count(usize),

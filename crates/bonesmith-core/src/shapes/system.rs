@@ -57,8 +57,7 @@ impl System {
                 }
             }
         });
-        let largest = (0..side).map(|u| gram[u * side + u]).fold(0.0, f64::max);
-        (0..side).for_each(|u| gram[u * side + u] = gram[u * side + u] * (1.0 + RIDGE) + 1e-12 * largest + 1e-30);
+        conditioned(&mut gram, side);
         let target = target(motion, moments);
         let mut right = vec![0.0; shapes * side];
         right.par_chunks_mut(side).enumerate().for_each(|(s, row)| {
@@ -91,13 +90,15 @@ impl System {
 
     /// [S] best numbers on a support.
     pub fn solve(&self, support: &Support) -> Vec<Vec<f64>> {
-        let of_shape = |(s, unknowns): (usize, &Vec<u32>)| {
-            let right = &self.right[s * self.side..][..self.side];
-            let right = Mat::from_fn(unknowns.len(), 1, |r, _| right[unknowns[r] as usize]);
-            let solved = self.part(unknowns).llt(Side::Lower).ok().map(|factor| factor.solve(&right));
-            (0..unknowns.len()).map(|r| solved.as_ref().map_or(0.0, |x| x[(r, 0)])).collect()
-        };
-        support.par_iter().enumerate().map(of_shape).collect()
+        support.par_iter().enumerate().map(|(s, unknowns)| self.solve_shape(s, unknowns)).collect()
+    }
+
+    /// The best numbers of a shape on some unknowns.
+    pub fn solve_shape(&self, shape: usize, unknowns: &[u32]) -> Vec<f64> {
+        let right = &self.right[shape * self.side..][..self.side];
+        let right = Mat::from_fn(unknowns.len(), 1, |r, _| right[unknowns[r] as usize]);
+        let solved = self.part(unknowns).llt(Side::Lower).ok().map(|factor| factor.solve(&right));
+        (0..unknowns.len()).map(|r| solved.as_ref().map_or(0.0, |x| x[(r, 0)])).collect()
     }
 
     /// The motion of offsets that numbers make.
@@ -117,6 +118,12 @@ impl System {
         }
         Motion::from_rows(b, 3 * s, rows)
     }
+}
+
+/// Adds a little to the diagonal of a `side` x `side` matrix, so that it is definite.
+pub(super) fn conditioned(gram: &mut [f64], side: usize) {
+    let largest = (0..side).map(|u| gram[u * side + u]).fold(0.0, f64::max);
+    (0..side).for_each(|u| gram[u * side + u] = gram[u * side + u] * (1.0 + RIDGE) + 1e-12 * largest + 1e-30);
 }
 
 /// By how much the squared error falls from the motion of the moments to another one.

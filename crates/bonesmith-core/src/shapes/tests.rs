@@ -1,7 +1,7 @@
 use glam::Vec3;
 
 use super::*;
-use crate::model::shape_bones::{COMPONENTS, ShapeKind};
+use crate::model::shape_bones::{COMPONENTS, ShapeKind, ShapeNumber};
 use crate::observer::Silent;
 use crate::shapes::select::{grow, removals};
 use crate::shapes::system::System;

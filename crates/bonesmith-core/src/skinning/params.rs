@@ -315,6 +315,20 @@ pub enum Warning {
         /// Bones used.
         used: usize,
     },
+    /// Parts of a face have no mirror image, or several.
+    NotSymmetric {
+        /// Vertices without one.
+        vertices: usize,
+        /// Shapes without one.
+        shapes: Vec<String>,
+    },
+    /// Rigid pieces of a face take too many of the bones or numbers that were requested to have bones of their own.
+    PiecesNotLocked {
+        /// Pieces found.
+        pieces: usize,
+        /// Numbers that they take.
+        numbers: usize,
+    },
     /// The joints of a rig without animation do not only rotate: bone lengths were not kept.
     FreeJoints {
         /// E_RMS with joints that only rotate.
@@ -370,6 +384,17 @@ impl std::fmt::Display for Warning {
             Warning::FewerBones { requested, pieces, used } => {
                 write!(f, "{requested} bones were asked for; the mesh is {pieces} rigid pieces, which need {used}")
             }
+            Warning::NotSymmetric { vertices, shapes } => {
+                write!(f, "{vertices} vertices and {} shapes have no mirror image", shapes.len())?;
+                if !shapes.is_empty() {
+                    write!(f, " ({})", shapes.join(", "))?;
+                }
+                write!(f, "; they are fitted as they are")
+            }
+            Warning::PiecesNotLocked { pieces, numbers } => write!(
+                f,
+                "{pieces} rigid pieces take {numbers} numbers, too many of the bones or numbers requested: they have no bones of their own"
+            ),
             Warning::FreeJoints { with_joints, without_joints } => write!(
                 f,
                 "bones move away from their parents in this animation: E_RMS {with_joints:.2} with bone lengths kept, {without_joints:.2} without; \

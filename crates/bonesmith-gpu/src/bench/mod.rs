@@ -13,7 +13,7 @@ pub use timing::{Effort, Timing};
 use crate::context::Gpu;
 use crate::error::GpuError;
 use crate::kernel::Tuning;
-use crate::model::GpuModel;
+use crate::model::{Batch, GpuModel};
 
 /// Bytes of each buffer that is copied: far more than any cache holds.
 const COPY_BYTES: u64 = 1 << 30;
@@ -110,10 +110,35 @@ pub fn speed(
     instances: usize,
     effort: Effort,
 ) -> Result<Speed, GpuError> {
+    measured(gpu, model, instances, effort, |batch, instance| {
+        // Neighbours in different poses, as in a crowd.
+        batch.write_bones(instance, frames[7 * instance % frames.len()])
+    })
+}
+
+/// As [`speed`], of bones driven by shapes: [F][S] weights of all shapes.
+pub fn shape_speed(
+    gpu: &Gpu,
+    model: &GpuModel,
+    weights: &[Vec<f64>],
+    instances: usize,
+    effort: Effort,
+) -> Result<Speed, GpuError> {
+    measured(gpu, model, instances, effort, |batch, instance| {
+        batch.write_shape_weights(instance, &weights[7 * instance % weights.len()])
+    })
+}
+
+fn measured(
+    gpu: &Gpu,
+    model: &GpuModel,
+    instances: usize,
+    effort: Effort,
+    write: impl Fn(&Batch, usize) -> Result<(), GpuError>,
+) -> Result<Speed, GpuError> {
     let batch = model.batch(instances)?;
     for instance in 0..instances {
-        // Neighbours in different poses, as in a crowd.
-        batch.write_bones(instance, frames[7 * instance % frames.len()])?;
+        write(&batch, instance)?;
     }
     let timing = timing::kernels(gpu, effort, |pass| batch.encode(pass))?;
     let bytes = model.traffic(instances);

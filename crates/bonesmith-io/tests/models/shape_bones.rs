@@ -79,7 +79,7 @@ fn damaged_numbers_are_refused() {
 }
 
 fn face(path: &Path) -> Result<RawSequence, IoError> {
-    load_face(&[path.to_owned()], &LoadOptions::default())
+    Ok(load_face(&[path.to_owned()], &LoadOptions::default())?.shapes)
 }
 
 #[test]
@@ -107,4 +107,61 @@ fn faces_are_read_from_morph_targets_and_blend_shapes() {
     let path = folder.path().join("plain.glb");
     save_model(&still, &path).unwrap();
     assert!(face(&path).unwrap_err().to_string().contains("no shapes"));
+}
+
+/// A shape with two in-betweens, as text: lines between its levels come back from the shapes and what drives them.
+#[test]
+fn in_betweens_are_shapes_that_follow() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("face.usda");
+    let text = r#"#usda 1.0
+( defaultPrim = "face" )
+def SkelRoot "face" (prepend apiSchemas = ["SkelBindingAPI"]) {
+    rel skel:skeleton = </face/bones>
+    def Skeleton "bones" {
+        uniform token[] joints = ["root"]
+        uniform matrix4d[] bindTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+        uniform matrix4d[] restTransforms = [((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))]
+    }
+    def Mesh "skin" (prepend apiSchemas = ["SkelBindingAPI"]) {
+        int[] faceVertexCounts = [3, 3]
+        int[] faceVertexIndices = [0, 1, 2, 0, 2, 3]
+        point3f[] points = [(0,0,0), (1,0,0), (1,1,0), (0,1,0)]
+        uniform token[] skel:blendShapes = ["blink"]
+        rel skel:blendShapeTargets = </face/skin/blink>
+        def BlendShape "blink" {
+            uniform vector3f[] offsets = [(0,0,1), (0,0,2)]
+            uniform int[] pointIndices = [2, 3]
+            uniform vector3f[] inbetweens:half = [(0.5,0,0.5), (0,0,1)] ( weight = 0.5 )
+            uniform vector3f[] inbetweens:most = [(0,0.5,0.8), (0,0,1.5)] ( weight = 0.75 )
+        }
+    }
+}
+"#;
+    std::fs::write(&path, text).unwrap();
+    let read = load_face(&[path], &LoadOptions::default()).unwrap();
+    let names: Vec<&str> = read.shapes.frames.iter().map(|frame| frame.label.as_str()).collect();
+    assert_eq!(names, ["blink", "blink_50", "blink_75"]);
+    let ranges: Vec<[f32; 3]> = read.betweens.iter().map(|between| between.range).collect();
+    assert_eq!(ranges, [[0.0, 0.5, 0.75], [0.5, 0.75, 1.0]]);
+    assert!(read.betweens.iter().all(|between| between.of == "blink"));
+    let rest = &read.shapes.rest.as_ref().unwrap().positions;
+    let at = |w: f32| {
+        let tent = |[from, peak, to]: [f32; 3]| {
+            (if w <= peak { (w - from) / (peak - from) } else { (to - w) / (to - peak) }).clamp(0.0, 1.0)
+        };
+        let weights = [w, tent(ranges[0]), tent(ranges[1])];
+        let offset = |s: usize| (read.shapes.frames[s].positions[2] - rest[2]) * weights[s];
+        (0..3).map(offset).sum::<Vec3>()
+    };
+    for (weight, wanted) in [
+        (0.0, Vec3::ZERO),
+        (0.25, Vec3::new(0.25, 0.0, 0.25)),
+        (0.5, Vec3::new(0.5, 0.0, 0.5)),
+        (0.625, Vec3::new(0.25, 0.25, 0.65)),
+        (0.75, Vec3::new(0.0, 0.5, 0.8)),
+        (1.0, Vec3::Z),
+    ] {
+        assert!(at(weight).distance(wanted) < 1e-6, "{weight}: {}", at(weight));
+    }
 }

@@ -33,6 +33,7 @@ UpAxis = Literal["y", "z"]
 ReduceMethod = Literal["bonesmith", "k-largest", "smooth", "geometric", "geometric-eq37", "poisson"]
 Laplacian = Literal["cotangent", "uniform"]
 ShapeKind = Literal["affine", "rigid", "translation"]
+Axis = Literal["x", "y", "z"]
 
 
 def load(
@@ -517,6 +518,8 @@ def shapes(
     kind: ShapeKind = "affine",
     numbers: int | None = None,
     target_error: float | str | None = None,
+    mirror: Axis | None = None,
+    pieces: bool = False,
     norm: float | Literal["max"] = 2,
     importance: ArrayLike | PathLike | None = None,
     area: bool = False,
@@ -551,6 +554,11 @@ def shapes(
     target_error : float | str | None, default: None
         Find the fewest numbers that reach this E_RMS (thousandths of the model's radius), or this root mean square
         distance: 1mm, 0.2cm, 0.01m, 3u (model units); instead of `numbers`.
+    mirror : Axis | None, default: None
+        Bones, weights and numbers in mirrored pairs across this axis, where the face is symmetric; what is not is
+        reported.
+    pieces : bool, default: False
+        Parts that every shape moves rigidly (eyeballs, teeth) have a bone of their own, and their vertices no other.
     norm : float | Literal["max"], default: 2
         Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by
         at most a quarter).
@@ -589,6 +597,8 @@ def shapes(
         "kind": kind,
         "numbers": numbers,
         "target_error": target_error,
+        "mirror": mirror,
+        "pieces": pieces,
         "norm": norm,
         "importance": importance,
         "area": area,

@@ -37,6 +37,22 @@ pub const SHAPES: &[OptionInfo] = &[
         "above 0, or a length such as 1mm, 0.2cm, 0.01m or 3u (model units)",
         "Find the fewest numbers that reach this E_RMS (thousandths of the model's radius), or this root mean square distance: 1mm, 0.2cm, 0.01m, 3u (model units); instead of `numbers`",
     ),
+    option(
+        "mirror",
+        "Axis | None",
+        "null",
+        "",
+        "x, y or z",
+        "Bones, weights and numbers in mirrored pairs across this axis, where the face is symmetric; what is not is reported",
+    ),
+    option(
+        "pieces",
+        "bool",
+        "false",
+        "",
+        "",
+        "Parts that every shape moves rigidly (eyeballs, teeth) have a bone of their own, and their vertices no other",
+    ),
     NORM,
     IMPORTANCE,
     AREA,
@@ -88,6 +104,8 @@ impl ShapesOptions {
             influences: values.or("influences", defaults.influences)?,
             kind: values.or("kind", defaults.kind)?,
             numbers,
+            mirror: values.get("mirror")?,
+            pieces: values.or("pieces", defaults.pieces)?,
             norm,
             importance: None,
             area: values.or("area", defaults.area)?,
@@ -127,6 +145,7 @@ mod tests {
             ("kind", json!("soft")),
             ("target_error", json!("1km")),
             ("norm", json!(1)),
+            ("mirror", json!("w")),
         ] {
             let error = of(&[(name, value.clone())]).unwrap_err();
             assert_eq!(error.option(), Some(name), "{name} {value}: {error}");

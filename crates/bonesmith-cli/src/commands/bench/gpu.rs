@@ -7,9 +7,10 @@ use bonesmith_core::ddm::compress::DdmCompressParams;
 use bonesmith_core::ddm::{self, DdmMaps, DdmParams, precompute, rigid_bind};
 use bonesmith_core::mesh::sphere::unit_radius;
 use bonesmith_core::model::ddm::Variant;
+use bonesmith_core::model::shape_bones::{BoneShape, ShapeKind, ShapeNumber};
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
-use bonesmith_core::{DdmRig, Model, Rig, Stage, TwoLayerRig, deform};
-use bonesmith_gpu::bench::{Bandwidth, Effort, Speed, speed};
+use bonesmith_core::{DdmRig, Model, Rig, ShapeBones, Stage, TwoLayerRig, deform};
+use bonesmith_gpu::bench::{Bandwidth, Effort, Speed, shape_speed, speed};
 use bonesmith_gpu::{Bones, Gpu, GpuModel, Tuning};
 use glam::{DAffine3, Vec3};
 use serde_json::{Value, json};
@@ -73,10 +74,35 @@ fn two_layer_params() -> TwoLayerParams {
     TwoLayerParams { size: TwoLayerSize::TargetError(TWO_LAYER_ERROR), ..TwoLayerParams::default() }
 }
 
+/// Shapes that drive the rig where no face is given, and numbers of each.
+const SHAPES: usize = 52;
+const NUMBERS: usize = 16;
+
+/// A rig whose bones follow shapes: numbers spread over all bones. Only their count matters for the speed.
+fn driven(rig: &Rig) -> ShapeBones {
+    let bones = rig.bone_count();
+    let shape = |s: usize| {
+        let mut places: Vec<usize> = (0..NUMBERS).map(|k| (NUMBERS * s + k) * 7 % (12 * bones)).collect();
+        places.sort_unstable();
+        places.dedup();
+        let number = |at: usize| ShapeNumber { bone: (at / 12) as u16, component: (at % 12) as u8, value: 0.01 };
+        BoneShape {
+            name: format!("shape_{s}"),
+            numbers: places.into_iter().map(number).collect(),
+            ..BoneShape::default()
+        }
+    };
+    let shapes = (0..SHAPES).map(shape).collect();
+    let mut face = ShapeBones { rig: rig.clone(), kind: ShapeKind::Affine, shapes };
+    face.set_first_clip();
+    face
+}
+
 /// What was given.
 #[derive(Default)]
 struct Given {
     rig: Option<Rig>,
+    face: Option<ShapeBones>,
     two: Option<TwoLayerRig>,
     full: Option<DdmRig>,
     small: Option<DdmRig>,
@@ -91,6 +117,10 @@ impl Given {
                 Model::Ddm(ddm) if ddm.layer.is_some() => given.small = Some(ddm),
                 Model::Ddm(ddm) => given.full = Some(ddm),
                 Model::Rig(rig) => given.rig = Some(rig),
+                Model::ShapeBones(face) => {
+                    given.rig = Some(face.rig.clone());
+                    given.face = Some(face);
+                }
                 _ => given.rig = Some(bonesmith_io::load_rig(path)?),
             }
         }
@@ -107,6 +137,7 @@ impl Given {
 /// All models of one character.
 struct Cast {
     rig: Rig,
+    face: ShapeBones,
     two: TwoLayerRig,
     full: DdmRig,
     small: DdmRig,
@@ -132,7 +163,8 @@ impl Cast {
             Some(small) => small,
             None => ddm::compress::compress(&full, &params, session)?.0,
         };
-        let cast = Self { rig, two, full, small };
+        let face = given.face.unwrap_or_else(|| driven(&rig));
+        let cast = Self { rig, face, two, full, small };
         cast.check()?;
         Ok(cast)
     }
@@ -141,9 +173,13 @@ impl Cast {
     fn check(&self) -> Result<(), Usage> {
         let counts = |rig: &Rig| (rig.vertex_count(), rig.bone_count());
         let own = counts(&self.rig);
-        for (name, other) in
-            [("two-layer", &self.two.master), ("Direct Delta Mush", &self.full.rig), ("compressed", &self.small.rig)]
-        {
+        let others = [
+            ("shapes'", &self.face.rig),
+            ("two-layer", &self.two.master),
+            ("Direct Delta Mush", &self.full.rig),
+            ("compressed", &self.small.rig),
+        ];
+        for (name, other) in others {
             if counts(other) != own {
                 let ((n, b), (vertices, bones)) = (own, counts(other));
                 let what = format!("the {name} model has {vertices} vertices and {bones} bones, the rig {n} and {b}");
@@ -253,6 +289,9 @@ fn table(
         session.stage(Stage::MeasuringKernels)?;
         speeds.push((name, speed(gpu, &model, &frames, instances, Effort::Full)?));
     }
+    session.stage(Stage::MeasuringKernels)?;
+    let shapes = shape_row(gpu, &cast.face, instances)?;
+    speeds.push(("LBS, bones from shape weights".to_owned(), shapes));
     let (lbs, full) = (speeds[0].1.timing.seconds, speeds[2].1.timing.seconds);
     let mut rows = Vec::new();
     for (name, speed) in &speeds {
@@ -265,8 +304,23 @@ fn table(
         rows.push(json!({ "model": name, "speed": speed, "over_copy": over_copy, "over_lbs": seconds / lbs,
             "faster_than_v0": full / seconds }));
     }
-    sheet.notes = method(&speeds[0].1);
+    let matrices = &speeds.iter().find(|(name, _)| name.ends_with("matrices")).unwrap_or(&speeds[0]).1;
+    let over = speeds[speeds.len() - 1].1.timing.seconds / matrices.timing.seconds;
+    let (count, numbers) = (cast.face.shapes.len(), cast.face.number_count());
+    let about = format!(
+        " Bones from the weights of {count} shapes with {numbers} numbers: {over:.2} x LBS with bones as matrices."
+    );
+    sheet.notes = method(&speeds[0].1) + &about;
     Ok((sheet, json!(rows)))
+}
+
+/// Shape weights go in, vertices come out.
+fn shape_row(gpu: &Gpu, face: &ShapeBones, instances: usize) -> anyhow::Result<Speed> {
+    let model = GpuModel::shape_bones(&gpu.with_bones(Some(Bones::Affine)), face)?;
+    let weights: Vec<Vec<f64>> = (0..face.shapes.len())
+        .map(|t| (0..face.shapes.len()).map(|s| if (s + t) % 4 == 0 { 0.5 } else { 0.1 }).collect())
+        .collect();
+    Ok(shape_speed(gpu, &model, &weights, instances, Effort::Full)?)
 }
 
 /// In one line, how the figures came about.

@@ -20,7 +20,7 @@ use self::document::{Document, affine, point};
 use self::model::Model;
 use self::motion::{Motion, motions};
 use super::EXTRAS;
-use crate::faces::Collected;
+use crate::faces::{Collected, RawFace};
 use crate::load::{Content, FileContent, Request};
 use crate::sink::Sink;
 use crate::skinned::{forest, kind_of};
@@ -70,7 +70,7 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
 }
 
 /// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape; in-betweens are left out.
-pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawFace, IoError> {
     let document = Document::open(path)?;
     let model = Model::read(&document, options.mesh.as_deref())?;
     let mut face = Collected::new(model.rest.clone());

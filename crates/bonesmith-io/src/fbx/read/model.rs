@@ -167,9 +167,9 @@ impl Model {
         shaped
     }
 
-    /// The blend shapes of all meshes, each at full weight.
+    /// The blend shapes of all meshes, with their levels below full weight.
     pub fn collect_shapes(&self, document: &Document, face: &mut Collected) {
-        let (mut first, mut levels) = (0, Vec::new());
+        let (mut first, mut beyond) = (0, Vec::new());
         for instance in &self.instances {
             let linear = instance.world_from_mesh.matrix3;
             let mesh = document.scene().nodes[instance.node].mesh.as_ref();
@@ -182,20 +182,29 @@ impl Model {
                     empty if empty.is_empty() => key.shape.element.name.to_string(),
                     name => name,
                 };
-                if channel.keyframes.len() > 1 {
-                    levels.push(format!("{name:?}"));
+                let full = key.target_weight;
+                let mut levels: Vec<(f64, Vec<glam::Vec3>)> = Vec::new();
+                for key in &channel.keyframes {
+                    let (weight, shape) = (key.target_weight / full, &key.shape);
+                    if weight.is_nan() || weight <= 0.0 || levels.iter().any(|(other, _)| *other == weight) {
+                        beyond.push(format!("{name:?}"));
+                        continue;
+                    }
+                    let mut offsets = vec![glam::Vec3::ZERO; instance.vertices];
+                    for (at, (v, d)) in shape.offset_vertices.iter().zip(&shape.position_offsets).enumerate() {
+                        let share = shape.offset_weights.get(at).copied().unwrap_or(1.0);
+                        if let Some(to) = offsets.get_mut(*v as usize) {
+                            *to += (linear * point(d) * share).as_vec3();
+                        }
+                    }
+                    levels.push((weight, offsets));
                 }
-                let shape = &key.shape;
-                let offset = |(at, (v, d)): (usize, (&u32, &ufbx::Vec3))| {
-                    let share = shape.offset_weights.get(at).copied().unwrap_or(1.0);
-                    (*v as usize, (linear * point(d) * share).as_vec3())
-                };
-                let offsets = shape.offset_vertices.iter().zip(&shape.position_offsets).enumerate().map(offset);
-                face.add(&name, first, offsets.filter(|(v, _)| *v < instance.vertices));
+                levels.sort_by(|a, b| a.0.total_cmp(&b.0));
+                face.add_levels(&name, first, &levels);
             }
             first += instance.vertices;
         }
-        warning::left_out_all(document.path(), "in-betweens of blend shapes", levels);
+        warning::left_out_all(document.path(), "levels of blend shapes beyond 0 and 1", beyond);
     }
 
     /// [B] bones with parents and unique names.

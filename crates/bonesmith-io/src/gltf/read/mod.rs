@@ -37,7 +37,7 @@ pub use self::stored::{StoredSkins, StoredWeights, stored_skins};
 use self::track::{Motion, Track, gap_secs, snap};
 use super::TIP;
 use super::extras::{self, MeshExtras, TWO_LAYER_EXTENSION};
-use crate::faces::Collected;
+use crate::faces::{Collected, RawFace};
 use crate::load::{Content, FileContent, Request};
 use crate::sink::Sink;
 use crate::skinned::{UniqueNames, forest, kind_of};
@@ -113,7 +113,7 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
 }
 
 /// Reads morph targets as shapes of a face, where the unanimated file shows them. Those of one name in several meshes are one shape.
-pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawFace, IoError> {
     let document = Document::open(path)?;
     let model = Model::read(&document, options.mesh.as_deref())?;
     let mut face = Collected::new(model.rest.clone());
@@ -130,7 +130,7 @@ pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoEr
         }
     }
     let mut face = face.finish(model.name, model.surface);
-    turn_back(&document, &mut face);
+    turn_back(&document, &mut face.shapes);
     Ok(face)
 }
 

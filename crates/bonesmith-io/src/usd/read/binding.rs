@@ -157,6 +157,11 @@ impl Shape {
         self.levels.len() > 1
     }
 
+    /// Weights of its levels, rising; the shape itself is at 1.
+    pub fn levels(&self) -> impl Iterator<Item = f64> + '_ {
+        self.levels.iter().map(|(weight, _)| *weight)
+    }
+
     /// Adds the shape at `weight` to positions. In-betweens are met exactly, and lines lie between them; 0 is the rest.
     pub fn add(&self, weight: f64, positions: &mut [DVec3]) {
         if weight == 0.0 || !weight.is_finite() {

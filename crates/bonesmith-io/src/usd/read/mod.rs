@@ -21,7 +21,7 @@ use glam::{DAffine3, DVec3};
 use self::model::Model;
 use self::skeleton::{Animation, Skeleton};
 use super::stage::Stage;
-use crate::faces::Collected;
+use crate::faces::{Collected, RawFace};
 use crate::load::{Content, FileContent, Request};
 use crate::sink::Sink;
 use crate::skinned::{UniqueNames, kind_of, pack_weights};
@@ -83,29 +83,32 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     to_sequence(model, options.fps)
 }
 
-/// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape; in-betweens are left out.
-pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
+/// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape.
+pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawFace, IoError> {
     let stage = Stage::open(path)?;
     let model = Model::read(&stage, options.mesh.as_deref())?;
     let mut face = Collected::new(model.rest.clone());
-    let (mut first, mut levels) = (0, Vec::new());
+    let (mut first, mut beyond) = (0, Vec::new());
     for part in &model.parts {
         let world_from_mesh = match &part.binding {
             Some((s, binding)) => model.skeletons[*s].place.world(None)? * binding.skeleton_from_mesh,
             None => part.mesh.place.world(None)?,
         };
         for shape in part.shapes() {
-            let mut own = vec![DVec3::ZERO; part.count];
-            shape.add(1.0, &mut own);
-            if shape.has_levels() {
-                levels.push(format!("{:?}", shape.name()));
+            let level = |weight: f64| {
+                let mut own = vec![DVec3::ZERO; part.count];
+                shape.add(weight, &mut own);
+                (weight, own.iter().map(|d| (world_from_mesh.matrix3 * *d).as_vec3()).collect::<Vec<_>>())
+            };
+            let (inner, outer): (Vec<f64>, Vec<f64>) = shape.levels().partition(|w| *w > 0.0 && *w <= 1.0);
+            if !outer.is_empty() {
+                beyond.push(format!("{:?}", shape.name()));
             }
-            let placed = own.iter().map(|d| (world_from_mesh.matrix3 * *d).as_vec3());
-            face.add(shape.name(), first, placed.enumerate());
+            face.add_levels(shape.name(), first, &inner.into_iter().map(level).collect::<Vec<_>>());
         }
         first += part.count;
     }
-    warning::left_out_all(stage.file(), "in-betweens of blend shapes", levels);
+    warning::left_out_all(stage.file(), "levels of blend shapes beyond 0 and 1", beyond);
     Ok(face.finish(model.name, model.surface))
 }
 

@@ -1,0 +1,317 @@
+//! Faces that are symmetric: bones, weights and numbers in mirrored pairs.
+//!
+//! Vertices are paired by their rest positions, shapes by their offsets; offsets of pairs are replaced by their mean. Bones come in pairs `j`, `j'`:
+//!
+//! ```text
+//! w_i'j' = w_ij          x_j's'a = +-x_jsa          o_j' = mirror(o_j)
+//! ```
+//!
+//! with `i'`, `s'` the images of a vertex and a shape, and the sign of component `a` under the mirror. First bones are those of one half. After
+//! every step one side is copied to the other, so that pairs are exact. What has no image is fitted as it is.
+
+use glam::DVec3;
+use rayon::prelude::*;
+
+use crate::mesh::symmetry::{Plane, pairs};
+use crate::shapes::system::Support;
+use crate::skinning::params::{FitError, Warning};
+use crate::skinning::{BoneModel, Motion, Problem, Skin, State};
+
+/// Distance of an image from its vertex, in units of the radius.
+const DISTANCE: f64 = 1e-3;
+
+/// Difference between a shape and the image of another, as a share of its offsets.
+const DIFFERENCE: f64 = 0.1;
+
+/// Share of the vertices that must have an image.
+const LEAST_PAIRED: f64 = 0.5;
+
+/// Sums that shapes are compared by before all their vertices are.
+const SUMS: usize = 8;
+
+/// Images of vertices, shapes and bones.
+#[derive(Clone)]
+pub(super) struct Mirror {
+    plane: Plane,
+    /// Across which the face is mirrored: 0 x, 1 y, 2 z.
+    axis: usize,
+    /// [N] image of each vertex; itself on the plane.
+    vertices: Vec<Option<u32>>,
+    /// [S] image of each shape; itself where it is symmetric.
+    shapes: Vec<Option<usize>>,
+    /// [B] image of each bone.
+    bones: Vec<usize>,
+}
+
+impl Mirror {
+    /// The symmetry of offsets across an axis, and what has no image. The plane is at 0 or in the middle of the face.
+    pub fn find(offsets: &Problem, names: &[String], axis: usize) -> Result<(Self, Option<Warning>), FitError> {
+        let normal = DVec3::AXES[axis];
+        let low = offsets.rest.iter().map(|p| p[axis]).fold(f64::INFINITY, f64::min);
+        let high = offsets.rest.iter().map(|p| p[axis]).fold(f64::NEG_INFINITY, f64::max);
+        let origin = -offsets.space.sphere.center[axis] / offsets.space.sphere.radius;
+        let paired = |offset: f64| {
+            let plane = Plane { normal, offset };
+            let found = pairs(&offsets.rest, &plane, DISTANCE);
+            (found.iter().flatten().count(), plane, found)
+        };
+        let (at_origin, in_middle) = (paired(origin), paired(0.5 * (low + high)));
+        let (count, plane, vertices) = if at_origin.0 >= in_middle.0 { at_origin } else { in_middle };
+        let n = offsets.vertices();
+        if (count as f64) < LEAST_PAIRED * n as f64 {
+            let what = format!(
+                "mirror: {count} of {n} vertices have a mirror image across {}: the face is not symmetric",
+                ["x", "y", "z"][axis]
+            );
+            return Err(FitError::Unsupported(what));
+        }
+        let mut mirror = Self { plane, axis, vertices, shapes: Vec::new(), bones: Vec::new() };
+        mirror.shapes = mirror.pair_shapes(offsets);
+        let alone = mirror.shapes.iter().zip(names).filter(|(image, _)| image.is_none());
+        let shapes: Vec<String> = alone.map(|(_, name)| name.clone()).collect();
+        let vertices = n - count;
+        let warning = (vertices > 0 || !shapes.is_empty()).then_some(Warning::NotSymmetric { vertices, shapes });
+        Ok((mirror, warning))
+    }
+
+    /// Sign of axis `a` under the mirror.
+    fn sign(&self, a: usize) -> f64 {
+        if a == self.axis { -1.0 } else { 1.0 }
+    }
+
+    /// Sign of a component (`model::shape_bones`): rotations and shears change theirs where the mirrored axis is one of two.
+    fn component_sign(&self, component: usize) -> f64 {
+        let own = component % 3 == self.axis;
+        match component / 3 {
+            0 => self.sign(component),
+            2 => 1.0,
+            _ if own => 1.0,
+            _ => -1.0,
+        }
+    }
+
+    fn pair_shapes(&self, offsets: &Problem) -> Vec<Option<usize>> {
+        let f = offsets.frames();
+        let pairs: Vec<(usize, usize)> =
+            self.vertices.iter().enumerate().filter_map(|(i, k)| k.map(|k| (i, k as usize))).collect();
+        let at = |i: usize, a: usize, s: usize| f64::from(offsets.trajectory(i)[a * f + s]);
+        // Sums of offsets with fixed random factors, of each shape as it is and mirrored.
+        let sums = |s: usize| {
+            let mut sums = [[0.0; SUMS]; 2];
+            for &(i, k) in &pairs {
+                for a in 0..3 {
+                    let (own, image) = (at(i, a, s), self.sign(a) * at(k, a, s));
+                    if own != 0.0 || image != 0.0 {
+                        for (number, factor) in factors(3 * i + a).into_iter().enumerate() {
+                            sums[0][number] += factor * own;
+                            sums[1][number] += factor * image;
+                        }
+                    }
+                }
+            }
+            sums
+        };
+        let sums: Vec<[[f64; SUMS]; 2]> = (0..f).into_par_iter().map(sums).collect();
+        let nearest = |s: usize| {
+            let off = |u: usize| sums[u][0].iter().zip(&sums[s][1]).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+            // A shape that is nearly its own image is symmetric, whatever others are like it.
+            let best = (0..f).min_by(|&a, &b| off(a).total_cmp(&off(b)).then(a.cmp(&b)))?;
+            if off(s) <= off(best) * (1.0 + 1e-9) { Some(s) } else { Some(best) }
+        };
+        let alike = |s: usize, u: usize| {
+            let (mut off, mut size) = (0.0, 0.0);
+            for &(i, k) in &pairs {
+                for a in 0..3 {
+                    let (own, image) = (at(i, a, u), self.sign(a) * at(k, a, s));
+                    off += (own - image).powi(2);
+                    size += own * own + image * image;
+                }
+            }
+            off <= 0.5 * DIFFERENCE * DIFFERENCE * size
+        };
+        let found: Vec<Option<usize>> = (0..f).into_par_iter().map(|s| nearest(s).filter(|&u| alike(s, u))).collect();
+        (0..f).map(|s| found[s].filter(|&u| found[u] == Some(s))).collect()
+    }
+
+    /// The problem with the mean of both sides for all that has an image.
+    pub fn symmetrised(&self, offsets: &Problem) -> Problem {
+        let (f, length) = (offsets.frames(), offsets.length);
+        let mut rows = offsets.trajectories.to_vec();
+        for (i, k) in self.vertex_pairs() {
+            for (s, u) in self.shapes.iter().enumerate().filter_map(|(s, u)| u.map(|u| (s, u))) {
+                for a in 0..3 {
+                    let sign = self.sign(a) as f32;
+                    let (own, image) = (offsets.trajectory(i)[a * f + s], offsets.trajectory(k)[a * f + u]);
+                    let mean = 0.5 * (own + sign * image);
+                    rows[i * length + a * f + s] = mean;
+                    rows[k * length + a * f + u] = sign * mean;
+                }
+            }
+        }
+        let symmetric = Problem::stored(length, offsets.rest.clone(), rows, offsets.space.clone());
+        symmetric.with_loss(offsets.loss.clone())
+    }
+
+    /// Pairs of vertices, each once; a vertex on the plane with itself.
+    fn vertex_pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let pair = |(i, k): (usize, &Option<u32>)| k.map(|k| (i, k as usize));
+        self.vertices.iter().enumerate().filter_map(pair).filter(|(i, k)| i <= k)
+    }
+
+    /// Vertices of one half, those on the plane included.
+    pub fn half(&self, offsets: &Problem) -> Vec<u32> {
+        let is_own = |i: &u32| {
+            let (at, image) = (*i as usize, self.vertices[*i as usize]);
+            let side = self.plane.side(offsets.rest[at]);
+            match image {
+                Some(k) if k != *i => side > 0.0 || (side == 0.0 && *i < k),
+                Some(_) => true,
+                None => side >= 0.0,
+            }
+        };
+        (0..offsets.vertices() as u32).filter(is_own).collect()
+    }
+
+    /// A state of the whole face from one of a half, as offsets: every bone and its image.
+    pub fn doubled(&mut self, offsets: &Problem, half: &[u32], state: &State) -> State {
+        let (own, f) = (state.motion.bones, state.motion.frames());
+        self.bones = (0..2 * own).map(|j| (j + own) % (2 * own)).collect();
+        let mut motion = Motion::from_rows(2 * own, 3 * f, vec![0.0; 8 * own * 3 * f]);
+        for j in 0..own {
+            let matrices: Vec<_> = (0..f).map(|s| state.motion.get(j, s)).collect();
+            let image = |s: usize| self.shapes[s].map_or([[0.0; 4]; 3], |u| self.image(&matrices[u]));
+            let images: Vec<_> = (0..f).map(image).collect();
+            motion.set_bone(j, &matrices);
+            motion.set_bone(j + own, &images);
+        }
+        let mut skin = Skin::empty(state.skin.slots, offsets.rest.clone());
+        for (at, &i) in half.iter().enumerate() {
+            skin.set(i as usize, state.skin.of(at));
+            if let Some(k) = self.vertices[i as usize].filter(|k| *k != i) {
+                skin.set(k as usize, state.skin.of(at).map(|(j, w)| (j + own, w)));
+            }
+        }
+        self.skin(&mut skin);
+        State { motion, skin, model: BoneModel::new(state.model.kind, 2 * own, state.model.sweeps) }
+    }
+
+    /// Offsets of a bone as its image moves: mirrored points, mirrored offsets.
+    fn image(&self, m: &[[f64; 4]; 3]) -> [[f64; 4]; 3] {
+        std::array::from_fn(|r| {
+            let row = m[r];
+            let shift = row[3] + 2.0 * self.plane.offset * row[self.axis];
+            std::array::from_fn(|c| self.sign(r) * if c == 3 { shift } else { self.sign(c) * row[c] })
+        })
+    }
+
+    /// Copies weights to the other side; vertices on the plane have as much of a bone as of its image.
+    pub fn skin(&self, skin: &mut Skin) {
+        for (i, k) in self.vertex_pairs() {
+            let row: Vec<(usize, f64)> = skin.of(i).collect();
+            if i != k {
+                skin.set(k, row.iter().map(|(j, w)| (self.bones[*j], *w)));
+                continue;
+            }
+            if skin.slots < 2 {
+                continue;
+            }
+            let mut halves: Vec<(usize, f64)> = Vec::new();
+            for (j, w) in row {
+                let least = j.min(self.bones[j]);
+                match halves.iter_mut().find(|(other, _)| *other == least) {
+                    Some((_, sum)) => *sum += 0.5 * w,
+                    None => halves.push((least, 0.5 * w)),
+                }
+            }
+            halves.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            halves.truncate(skin.slots / 2);
+            let total: f64 = halves.iter().map(|(_, w)| 2.0 * w).sum();
+            let both = halves.iter().flat_map(|&(j, w)| [(j, w / total), (self.bones[j], w / total)]);
+            skin.set(i, both.collect::<Vec<_>>());
+        }
+    }
+
+    /// Puts bones where the images of their images are.
+    pub fn places(&self, places: &mut [DVec3]) {
+        for (j, &image) in self.bones.iter().enumerate() {
+            if j < image {
+                places[image] = self.plane.mirror(places[j]);
+            } else if j == image {
+                places[j] -= self.plane.side(places[j]) * self.plane.normal;
+            }
+        }
+    }
+
+    /// A support whose shapes have the same numbers on both sides; `q` numbers for each bone.
+    pub fn support(&self, mut support: Support, q: usize) -> Support {
+        for (s, u) in self.shape_pairs() {
+            let mut image: Vec<u32> = support[s].iter().map(|x| self.unknown(*x, q)).collect();
+            image.sort_unstable();
+            match s == u {
+                true => support[s].retain(|x| image.binary_search(x).is_ok()),
+                false => support[u] = image,
+            }
+        }
+        support
+    }
+
+    /// Copies numbers on a support of this kind to the other side.
+    pub fn numbers(&self, support: &Support, numbers: &mut [Vec<f64>], q: usize) {
+        for (s, u) in self.shape_pairs() {
+            let sign = |x: u32| self.component_sign(x as usize % q);
+            let images: Vec<(usize, f64)> = support[s]
+                .iter()
+                .zip(&numbers[s])
+                .filter_map(|(x, value)| {
+                    let at = support[u].binary_search(&self.unknown(*x, q)).ok()?;
+                    Some((at, sign(*x) * value))
+                })
+                .collect();
+            for (at, value) in images {
+                numbers[u][at] = if s == u { 0.5 * (numbers[u][at] + value) } else { value };
+            }
+            if s == u {
+                // The mean of both, the same on both sides to the last bit.
+                for (at, x) in support[s].iter().enumerate() {
+                    if let Ok(image) = support[s].binary_search(&self.unknown(*x, q)) {
+                        match at.cmp(&image) {
+                            std::cmp::Ordering::Less => numbers[s][image] = sign(*x) * numbers[s][at],
+                            std::cmp::Ordering::Equal if sign(*x) < 0.0 => numbers[s][at] = 0.0,
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The image of an unknown `j Q + a`.
+    fn unknown(&self, x: u32, q: usize) -> u32 {
+        (self.bones[x as usize / q] * q + x as usize % q) as u32
+    }
+
+    fn shape_pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.shapes.iter().enumerate().filter_map(|(s, u)| u.map(|u| (s, u))).filter(|(s, u)| s <= u)
+    }
+
+    /// The same for other bones: [B] the image of each.
+    pub fn of_bones(&self, bones: Vec<usize>) -> Self {
+        Self { bones, ..self.clone() }
+    }
+
+    /// The image of a vertex.
+    pub fn vertex(&self, i: usize) -> Option<usize> {
+        self.vertices[i].map(|k| k as usize)
+    }
+}
+
+/// Numbers between -1 and 1 that follow from `seed` alone.
+fn factors(seed: usize) -> [f64; SUMS] {
+    let mut x = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d;
+    std::array::from_fn(|_| {
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    })
+}

@@ -244,12 +244,15 @@ impl Point {
         let (x, rest) = self.normals.split_at_mut(all);
         let (y, z) = rest.split_at_mut(all);
         self.buffers.resize_with(self.buffers.len().max(number + 1), RowBuffer::default);
-        normals.load(row, side as f32, [&mut *x, &mut *y, &mut *z], &mut self.buffers[number]);
+        load_normals(normals, row, side as f32, [&mut *x, &mut *y, &mut *z], &mut self.buffers[number]);
         let first = self.matrices.len();
         let groups = f.div_ceil(LANES);
         self.matrices.resize(first + groups, [Floats::ZERO; 9]);
-        let cut = |row: &[f32], group: usize| Floats::from_fn(|l| row.get(group * LANES + l).copied().unwrap_or(0.0));
-        self.truth.extend((0..groups).map(|group| [&*x, y, z].map(|row| cut(&row[..f], group))));
+        let cut = |row: &[f32], group: usize| match row[group * LANES..f].first_chunk() {
+            Some(whole) => Floats(*whole),
+            None => Floats::from_fn(|l| row[..f].get(group * LANES + l).copied().unwrap_or(0.0)),
+        };
+        self.truth.extend((0..groups).map(|group| [&*x, y, z].map(|row| cut(row, group))));
         for (j, w) in weights {
             for entry in 0..9 {
                 let row = &clip.rows[(j * 9 + entry) * f..][..f];
@@ -267,6 +270,12 @@ impl Point {
         }
         normal
     }
+}
+
+/// The true normals of one point over time.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn load_normals(normals: &NormalRows, row: usize, scale: f32, [x, y, z]: [&mut [f32]; 3], buffer: &mut RowBuffer) {
+    normals.load(row, scale, [x, y, z], buffer);
 }
 
 /// Adds a row to one entry of the matrices.

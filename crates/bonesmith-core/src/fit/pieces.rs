@@ -20,6 +20,7 @@ use crate::model::rig::{Bone, BoneKind, Clip, Rig};
 use crate::model::weights::SparseWeights;
 use crate::observer::{Cancelled, Stage};
 use crate::skinning::finish;
+use crate::skinning::limits::{self, Beyond};
 use crate::skinning::motion::to_rows;
 use crate::skinning::params::{AUTO_MAX_BONES, BoneCount, FitError, FitParams, Fitted, MAX_BONES, StopReason, Warning};
 use crate::skinning::problem::Problem;
@@ -134,6 +135,10 @@ impl Parts {
         }
         let mut warnings: Vec<Warning> = warning(params.bones, reached, rig.bone_count(), found).into_iter().collect();
         warnings.extend(local.map(|(miss, vertex)| miss.warning(vertex, rig.bone_count())));
+        if params.bone_kind == BoneKind::Affine {
+            let beyond = Some(limits::beyond_of_rig(&rig)).filter(|beyond| beyond.bones > 0);
+            warnings.extend(beyond.map(|Beyond { bones, frames }| Warning::Mirrored { bones, frames }));
+        }
         let jitter_ratio = finish::jitter_ratio_of_rig(sequence, &rig);
         let mut info = run.finish(Ending { stop, iterations: None, warnings, jitter_ratio });
         info.pieces = count;

@@ -190,7 +190,8 @@ fn encode(normal: DVec3) -> [i16; 2] {
     }
     let (x, y) = (normal.x / sum, normal.y / sum);
     let fold = |a: f64, b: f64| if normal.z >= 0.0 { a } else { (1.0 - b.abs()).copysign(a) };
-    [fold(x, y), fold(y, x)].map(|a| (a * f64::from(UNIT)).round() as i16)
+    // Rounded by hand: the function is a call on processors without an instruction for it.
+    [fold(x, y), fold(y, x)].map(|a| (a * f64::from(UNIT) + 0.5f64.copysign(a)) as i16)
 }
 
 /// A unit vector; zero where there is none.

@@ -28,8 +28,8 @@ pub(crate) trait Device: Sync {
     /// `side` on are left out.
     fn project_own(&self, along: &mut [f32], residuals: &[f32], table: &[f32], terms: &Terms);
 
-    /// Adds the block to the moments [4 B, L]: `row_k += scale_k r_i`.
-    fn add_moments(&self, moments: &mut [f32], residuals: &[f32], terms: &Terms);
+    /// Adds the block to the moments [4 B, L]: `row_k += scale_k r_i`. Every bone of a vertex has a term for each of the `coordinates`, 3 or 4.
+    fn add_moments(&self, moments: &mut [f32], residuals: &[f32], terms: &Terms, coordinates: usize);
 }
 
 /// The processor, with the widest instructions that it has.
@@ -52,9 +52,9 @@ impl Device for Cpu {
         Arch::new().dispatch(OwnProducts { along, side, residuals, table, terms, ends });
     }
 
-    fn add_moments(&self, moments: &mut [f32], residuals: &[f32], terms: &Terms) {
+    fn add_moments(&self, moments: &mut [f32], residuals: &[f32], terms: &Terms, coordinates: usize) {
         let Terms { terms, ends } = terms;
-        Arch::new().dispatch(AddMoments { table: moments, residuals, terms, ends });
+        Arch::new().dispatch(AddMoments { table: moments, residuals, terms, ends, coordinates });
     }
 }
 
@@ -94,6 +94,37 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+    /// Moments are sums over the vertices of each bone, in any of both forms.
+    #[test]
+    fn moments_are_plain_sums() {
+        let random = &mut Random::new(5);
+        let (n, bones) = (7, 4);
+        for (length, coordinates) in [(1, 4), (7, 3), (16, 4), (45, 3), (64, 4), (83, 4)] {
+            let mut numbers = |count: usize| -> Vec<f32> { (0..count).map(|_| random.vector().x as f32).collect() };
+            let (residuals, start) = (numbers(n * length), numbers(4 * bones * length));
+            let mut terms = Terms::default();
+            for i in 0..n {
+                // None, one, two...; bones in any order.
+                for j in (0..i % 4).rev() {
+                    let row = |c: usize| (c * bones + (3 * i + j) % bones) * length;
+                    terms.terms.extend((0..coordinates).map(|c| Term { start: row(c), scale: numbers(1)[0] }));
+                }
+                terms.ends.push(terms.terms.len());
+            }
+            let mut expected: Vec<f64> = start.iter().map(|x| f64::from(*x)).collect();
+            for i in 0..n {
+                for term in &terms.terms[if i == 0 { 0 } else { terms.ends[i - 1] }..terms.ends[i]] {
+                    for l in 0..length {
+                        expected[term.start + l] += f64::from(term.scale) * f64::from(residuals[i * length + l]);
+                    }
+                }
+            }
+            let mut found = start.clone();
+            Cpu.add_moments(&mut found, &residuals, &terms, coordinates);
+            let off = found.iter().zip(&expected).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);
+            assert!(off < 1e-5, "{length} {coordinates}: {off}");
         }
     }
 }

@@ -14,6 +14,7 @@ use faer::linalg::solvers::Solve;
 use glam::{DAffine3, DMat3, DVec3};
 use rayon::prelude::*;
 
+use crate::model::rig::Rig;
 use crate::skinning::bone_step::{EMPTY, regular};
 use crate::skinning::descent::State;
 use crate::skinning::moments::Moments;
@@ -25,6 +26,9 @@ use crate::solve::transform::rotation_svd;
 
 /// Smallest and largest singular value of a bone's matrix.
 pub const STRETCH: (f64, f64) = (0.05, 20.0);
+
+/// Matrices with all entries below this hide a bone's vertices.
+const HIDDEN: f64 = 1e-4;
 
 /// Times that bones and vertices are solved within the limits.
 const ROUNDS: usize = 4;
@@ -51,6 +55,16 @@ pub(crate) fn beyond(motion: &Motion, moments: &Moments) -> Beyond {
         false => (0..motion.frames()).filter(|&t| nearest_within(&motion.transform(j, t)).is_some()).count(),
     };
     let counts: Vec<usize> = (0..motion.bones).into_par_iter().map(of).collect();
+    Beyond { bones: counts.iter().filter(|count| **count > 0).count(), frames: counts.iter().sum() }
+}
+
+/// As [`beyond`], of a finished rig. Bones that are scaled to nothing hide what is not there yet: they do not count.
+pub(crate) fn beyond_of_rig(rig: &Rig) -> Beyond {
+    let frames =
+        |j: usize| rig.clips.iter().flat_map(move |clip| (0..clip.frame_count()).map(move |t| &clip.frame(t)[j]));
+    let is_hidden = |m: &DAffine3| m.matrix3.to_cols_array().iter().all(|x| x.abs() < HIDDEN);
+    let of = |j: usize| frames(j).filter(|m| !is_hidden(m) && nearest_within(m).is_some()).count();
+    let counts: Vec<usize> = (0..rig.bone_count()).into_par_iter().map(of).collect();
     Beyond { bones: counts.iter().filter(|count| **count > 0).count(), frames: counts.iter().sum() }
 }
 

@@ -18,7 +18,8 @@ use crate::skinning::skin::Skin;
 use crate::skinning::vertex_step::{Removals, VertexParams};
 
 /// Removes influences; the E_RMS rises to about `limit` of the present one at most, and normals, where they count, by no more. A round
-/// over the weights and bones that stay makes up for some of it, which is spent once more. Returns the E_RMS.
+/// over the weights and bones that stay makes up for some of it, which is spent once more. Returns about the E_RMS: at most what
+/// removals cost in normals lies in it.
 pub(crate) fn prune(
     problem: &Problem,
     state: &mut State,
@@ -33,7 +34,8 @@ pub(crate) fn prune(
     let now = problem.e_rms(positions);
     let budget = problem.squared_error(limit(now)) - problem.squared_error(now);
     let most = positions + normals + budget;
-    let (removed, _) = run.timed("prune", || remove(&found, &mut state.skin, budget));
+    let (removed, spent) = run.timed("prune", || remove(&found, &mut state.skin, budget));
+    let mut reached = positions + spent;
     drop(found);
     if removed > 0 && !run.is_over() {
         // No newcomers: vertices keep the bones that they have.
@@ -43,9 +45,10 @@ pub(crate) fn prune(
         drop(descent);
         let found = run.timed("prune", || find(state));
         run.report()?;
-        run.timed("prune", || remove(&found, &mut state.skin, left));
+        let (_, spent) = run.timed("prune", || remove(&found, &mut state.skin, left));
+        reached = errors(&found).0 + spent;
     }
-    Ok(run.timed("prune", || problem.e_rms(pass::squared_error(problem, &state.motion, &state.skin))))
+    Ok(problem.e_rms(reached))
 }
 
 /// Squared errors of all positions and of all normals.

@@ -101,7 +101,8 @@ fn moment_rate() -> f64 {
     let residuals: Vec<f32> = numbers(VERTICES * LENGTH).map(|x| 1e-9 * x).collect();
     let (terms, ends) = terms();
     measure(2.0 * (terms.len() * LENGTH) as f64, || {
-        let work = AddMoments { table: &mut table, residuals: &residuals, terms: &terms, ends: &ends };
+        let rows = &mut table[..];
+        let work = AddMoments { table: rows, residuals: &residuals, terms: &terms, ends: &ends, coordinates: 4 };
         Arch::new().dispatch(work);
         black_box(&mut table[0]);
     })

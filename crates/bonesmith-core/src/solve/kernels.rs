@@ -2,6 +2,9 @@
 //!
 //! Kept together so that dispatch happens in one place.
 
+// Loops over registers are written with indices: that is the shape the compiler keeps in registers.
+#![allow(clippy::needless_range_loop)]
+
 use multiversion::multiversion;
 use pulp::{Simd, WithSimd};
 
@@ -156,6 +159,9 @@ fn products4<S: Simd>(simd: S, r: &[f32], rows: [&[f32]; 4]) -> [f32; 4] {
 }
 
 /// Adds residuals to the moments of their bones: `row_k += scale_k r_i`, over the terms of vertex `i`.
+///
+/// Terms come in groups, one for each coordinate of a bone. Bone by bone: the rows of one are read and written once for all vertices that
+/// have it, in the order of the vertices.
 pub(crate) struct AddMoments<'a> {
     pub table: &'a mut [f32],
     /// [n, L]
@@ -164,6 +170,8 @@ pub(crate) struct AddMoments<'a> {
     pub terms: &'a [Term],
     /// [n] where the terms of each vertex end.
     pub ends: &'a [usize],
+    /// Terms of a group: 3 or 4.
+    pub coordinates: usize,
 }
 
 impl WithSimd for AddMoments<'_> {
@@ -171,25 +179,99 @@ impl WithSimd for AddMoments<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { table, residuals, terms, ends } = self;
-        let n = residuals.len() / ends.len();
-        let mut start = 0;
-        for (r, &end) in residuals.chunks_exact(n).zip(ends) {
-            let (r, r_tail) = S::as_simd_f32s(r);
-            for term in &terms[start..end] {
-                let scale = simd.splat_f32s(term.scale);
-                let (row, row_tail) = S::as_mut_simd_f32s(&mut table[term.start..term.start + n]);
-                for (row, r) in row.iter_mut().zip(r) {
-                    *row = simd.mul_add_f32s(scale, *r, *row);
-                }
-                if !r_tail.is_empty() {
-                    let sum = simd.partial_load_f32s(row_tail);
-                    let sum = simd.mul_add_f32s(scale, simd.partial_load_f32s(r_tail), sum);
-                    simd.partial_store_f32s(row_tail, sum);
-                }
-            }
-            start = end;
+        match self.coordinates {
+            3 => self.add::<S, 3>(simd),
+            _ => self.add::<S, 4>(simd),
         }
+    }
+}
+
+/// A bone of a vertex, as it is added to the moments.
+#[derive(Clone, Copy)]
+struct Addend {
+    /// Where the bone's first row begins.
+    start: usize,
+    /// Where the vertex's residual begins.
+    from: usize,
+    /// One for each coordinate.
+    scales: [f32; 4],
+}
+
+impl AddMoments<'_> {
+    #[inline(always)]
+    fn add<S: Simd, const C: usize>(self, simd: S) {
+        let Self { table, residuals, terms, ends, .. } = self;
+        let n = residuals.len() / ends.len();
+        let mut addends = Vec::with_capacity(terms.len() / C);
+        // From one coordinate of a bone to the next.
+        let stride = if terms.len() > 1 { terms[1].start - terms[0].start } else { n };
+        let mut first = 0;
+        for (vertex, &end) in ends.iter().enumerate() {
+            for group in terms[first..end].chunks_exact(C) {
+                let mut scales = [0.0; 4];
+                for c in 0..C {
+                    scales[c] = group[c].scale;
+                }
+                addends.push(Addend { start: group[0].start, from: vertex * n, scales });
+            }
+            first = end;
+        }
+        addends.sort_unstable_by_key(|addend| (addend.start, addend.from));
+        for group in addends.chunk_by(|a, b| a.start == b.start) {
+            add_bone::<S, C>(simd, table, stride, residuals, n, group);
+        }
+    }
+}
+
+/// Adds all vertices of a bone to its rows, of `n` numbers each.
+#[inline(always)]
+fn add_bone<S: Simd, const C: usize>(
+    simd: S,
+    table: &mut [f32],
+    stride: usize,
+    residuals: &[f32],
+    n: usize,
+    addends: &[Addend],
+) {
+    let (start, width) = (addends[0].start, S::F32_LANES);
+    let mut at = 0;
+    // Two registers at a time: a factor is loaded once for them.
+    while at + 2 * width <= n {
+        let mut sums = [[simd.splat_f32s(0.0); 2]; C];
+        for c in 0..C {
+            let row = S::as_simd_f32s(&table[start + c * stride + at..][..2 * width]).0;
+            sums[c] = [row[0], row[1]];
+        }
+        for addend in addends {
+            let r = S::as_simd_f32s(&residuals[addend.from + at..][..2 * width]).0;
+            for c in 0..C {
+                let scale = simd.splat_f32s(addend.scales[c]);
+                sums[c][0] = simd.mul_add_f32s(scale, r[0], sums[c][0]);
+                sums[c][1] = simd.mul_add_f32s(scale, r[1], sums[c][1]);
+            }
+        }
+        for c in 0..C {
+            let row = S::as_mut_simd_f32s(&mut table[start + c * stride + at..][..2 * width]).0;
+            (row[0], row[1]) = (sums[c][0], sums[c][1]);
+        }
+        at += 2 * width;
+    }
+    while at < n {
+        let count = width.min(n - at);
+        let mut sums = [simd.splat_f32s(0.0); C];
+        for c in 0..C {
+            sums[c] = simd.partial_load_f32s(&table[start + c * stride + at..][..count]);
+        }
+        for addend in addends {
+            let r = simd.partial_load_f32s(&residuals[addend.from + at..][..count]);
+            for c in 0..C {
+                sums[c] = simd.mul_add_f32s(simd.splat_f32s(addend.scales[c]), r, sums[c]);
+            }
+        }
+        for c in 0..C {
+            simd.partial_store_f32s(&mut table[start + c * stride + at..][..count], sums[c]);
+        }
+        at += count;
     }
 }
 
@@ -219,24 +301,32 @@ impl WithSimd for Products<'_> {
         let tails = [p_tail, q_tail, r_tail, s_tail];
         for other in others {
             let mut products = [[0.0; 4]; 4];
-            for d in 0..4 {
-                let (b, b_tail) = S::as_simd_f64s(&other[d][..n]);
-                let b = &b[..whole];
+            // Two of the others at a time: the four rows are loaded once for them.
+            for d in [0, 2] {
+                let (a, a_tail) = S::as_simd_f64s(&other[d][..n]);
+                let (b, b_tail) = S::as_simd_f64s(&other[d + 1][..n]);
+                let (a, b) = (&a[..whole], &b[..whole]);
                 let zero = simd.splat_f64s(0.0);
-                let (mut x, mut y, mut z, mut w) = (zero, zero, zero, zero);
+                let (mut x, mut y, mut z, mut w) = ([zero; 2], [zero; 2], [zero; 2], [zero; 2]);
                 for at in 0..whole {
-                    x = simd.mul_add_f64s(p[at], b[at], x);
-                    y = simd.mul_add_f64s(q[at], b[at], y);
-                    z = simd.mul_add_f64s(r[at], b[at], z);
-                    w = simd.mul_add_f64s(s[at], b[at], w);
+                    x[0] = simd.mul_add_f64s(p[at], a[at], x[0]);
+                    y[0] = simd.mul_add_f64s(q[at], a[at], y[0]);
+                    z[0] = simd.mul_add_f64s(r[at], a[at], z[0]);
+                    w[0] = simd.mul_add_f64s(s[at], a[at], w[0]);
+                    x[1] = simd.mul_add_f64s(p[at], b[at], x[1]);
+                    y[1] = simd.mul_add_f64s(q[at], b[at], y[1]);
+                    z[1] = simd.mul_add_f64s(r[at], b[at], z[1]);
+                    w[1] = simd.mul_add_f64s(s[at], b[at], w[1]);
                 }
-                let sums = [x, y, z, w];
+                let (sums, other_tails) = ([x, y, z, w], [a_tail, b_tail]);
                 for c in 0..4 {
-                    let mut sum = simd.reduce_sum_f64s(sums[c]);
-                    for at in 0..b_tail.len() {
-                        sum += tails[c][at] * b_tail[at];
+                    for e in 0..2 {
+                        let mut sum = simd.reduce_sum_f64s(sums[c][e]);
+                        for at in 0..other_tails[e].len() {
+                            sum += tails[c][at] * other_tails[e][at];
+                        }
+                        products[c][d + e] = sum;
                     }
-                    products[c][d] = sum;
                 }
             }
             out.push(products);

@@ -232,3 +232,25 @@ fn many_bones_of_all_kinds() {
         }
     }
 }
+
+/// Affine bones follow pieces that are turned inside out, exactly, and that is reported; other kinds have no such bones.
+#[test]
+fn mirrored_pieces_are_reported() {
+    let mut raw = wall(&SMALL);
+    let half = raw.frames.len() / 2;
+    raw.frames[half..].iter_mut().flat_map(|frame| &mut frame.positions).for_each(|p| p.x = -p.x);
+    let mirrored = sequence(raw);
+    for kind in [BoneKind::Affine, BoneKind::Rigid] {
+        let (fitted, e_rms) = fitted_as(&mirrored, &FitParams { bone_kind: kind, ..FitParams::default() });
+        let reported = fitted.info.warnings.iter().find_map(|warning| match warning {
+            Warning::Mirrored { bones, frames } => Some((*bones, *frames)),
+            _ => None,
+        });
+        match kind {
+            BoneKind::Affine => {
+                assert!(e_rms < 0.01 && reported == Some((40, 40 * (30 - half))), "{e_rms} {reported:?}")
+            }
+            _ => assert!(e_rms.is_finite() && reported.is_none()),
+        }
+    }
+}

@@ -64,7 +64,7 @@ impl Sums {
             }
         };
         let terms = block.numbered_back(terms, &mut self.terms);
-        block.device.add_moments(&mut self.residual, residuals, terms);
+        block.device.add_moments(&mut self.residual, residuals, terms, 4);
         if let Some(normals) = &mut self.normals {
             normals.add(&mut self.residual, block, rows, &mut self.terms);
         }
@@ -104,7 +104,8 @@ impl NormalSums {
         let (n, length) = (block.range.len(), block.problem.length);
         let importance = |at: usize| block.problem.loss.of(block.range.start + at);
         set_terms(&mut self.terms, bones, rows, |at| (rows.normals[at] * importance(at)).to_array());
-        block.device.add_moments(moments, &block.normals[..n * length], block.numbered_back(&self.terms, buffer));
+        let terms = block.numbered_back(&self.terms, buffer);
+        block.device.add_moments(moments, &block.normals[..n * length], terms, 3);
         self.second.begin(block);
         for (at, normal) in rows.normals.iter().enumerate() {
             let normal = normal.extend(0.0).to_array();

@@ -27,8 +27,9 @@ const INSIDE: f64 = 0.9;
 /// Fewest vertices of a part.
 const MIN_VERTICES: usize = 48;
 
-/// A part of radius `r` is searched if its E_RMS, times `sqrt(r)`, is above so many times that of the whole and the floor of the `KeepRule`.
-const MIN_ERROR: f64 = 2.0;
+/// A part of radius `r` is searched if its E_RMS, times `sqrt(r)`, is above so many times the floor of the `KeepRule`, and so many times the E_RMS of
+/// the whole: a soft body is off everywhere, and its parts are no worse.
+const MIN_ERROR: (f64, f64) = (2.0, 3.0);
 
 /// Clusters that its search starts from.
 const CLUSTERS: usize = 48;
@@ -72,7 +73,7 @@ pub(super) fn search(
     let motion = pose.to_motion();
     let moments = run.timed("vertices", || pass::solve(&whole, &motion, &mut skin, input.local, None));
     let mut all = Vec::new();
-    let least = MIN_ERROR * search.keep.floor.max(search.descent.e_rms());
+    let least = (MIN_ERROR.0 * search.keep.floor).max(MIN_ERROR.1 * search.descent.e_rms());
     for part in parts(&pose.tree, &skin, &moments.per_vertex, &whole, least) {
         if run.is_over() {
             break;

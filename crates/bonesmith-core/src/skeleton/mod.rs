@@ -11,7 +11,7 @@
 //! | weights, rigidness Laplacian (s.3.7) | `skinning`'s vertex step and `skinning::smooth` (`--smooth`) |
 //! | transforms with joint constraint (s.3.8.3) | `soft_joints`, then `joint_step`: the constraint holds exactly |
 //! | pruning (s.3.9) | `tree_search`, `weed` |
-//! | - | `detail`: bones for small parts; `bounds`: joints near the surface that they split |
+//! | - | `detail`: bones for small parts; `small_parts`: those get a search of their own; `bounds`: joints near the surface that they split |
 //!
 //! A machine of rigid pieces needs none of it: its pieces are the bones (`links`).
 //!
@@ -36,6 +36,7 @@ mod parts;
 mod pose;
 mod rotation_solver;
 mod single_pass;
+mod small_parts;
 mod soft_joints;
 #[cfg(test)]
 mod tests;
@@ -89,6 +90,34 @@ struct Input<'a> {
     params: &'a SkeletonParams,
 }
 
+/// What an [`Input`] refers to.
+struct Prepared {
+    problem: Problem,
+    adjacency: Adjacency,
+    sample: Sample,
+    coarse: Problem,
+    near: Adjacency,
+}
+
+impl Prepared {
+    /// A sequence in its own unit space, and a sample of it with `frames` frames.
+    fn new(sequence: &MeshSequence, frames: usize, seed: u64) -> Self {
+        let problem = Problem::new(sequence);
+        let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
+        let sample = Sample::new(&problem, SAMPLE.0, frames, seed);
+        let coarse = sample.problem(&problem, sequence);
+        let near = sample.neighbours(&adjacency);
+        Self { problem, adjacency, sample, coarse, near }
+    }
+
+    fn input<'a>(&'a self, sequence: &'a MeshSequence, fit: &'a FitParams, params: &'a SkeletonParams) -> Input<'a> {
+        let slots = fit.influences.unwrap_or(16).min(sequence.vertex_count());
+        let local = VertexParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
+        let Self { problem, adjacency, sample, coarse, near } = self;
+        Input { sequence, adjacency, problem, sample, coarse, near, local, fit, params }
+    }
+}
+
 impl Input<'_> {
     /// The number of bones, where it is given.
     fn bones(&self) -> Option<usize> {
@@ -114,19 +143,13 @@ pub fn skeleton(
     check_bones(sequence, fit, MAX_PAIRED_BONES)?;
     let mut run = Run::new(fit, observer);
     run.stage(Stage::Prepare, None)?;
-    let problem = Problem::new(sequence);
-    let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
     // A small mesh can afford more frames.
     let frames = (SAMPLE.0 * SAMPLE.1 / sequence.vertex_count()).clamp(SAMPLE.1, 2 * SAMPLE.1);
     // Leaving a few out saves little.
     let frames = if sequence.frame_count() < frames * 3 / 2 { sequence.frame_count() } else { frames };
-    let sample = Sample::new(&problem, SAMPLE.0, frames, fit.seed);
-    let coarse = sample.problem(&problem, sequence);
-    let slots = fit.influences.unwrap_or(16).min(sequence.vertex_count());
-    let local = VertexParams { slots, newcomers: 2, min_gain: 1e-2, move_rest: !fit.keep_rest, rounds: 2 };
-    let near = &sample.neighbours(&adjacency);
-    let (adjacency, problem, sample, coarse) = (&adjacency, &problem, &sample, &coarse);
-    let input = Input { sequence, adjacency, problem, sample, coarse, near, local, fit, params };
+    let prepared = Prepared::new(sequence, frames, fit.seed);
+    let input = prepared.input(sequence, fit, params);
+    let (adjacency, problem) = (input.adjacency, input.problem);
     run.prepared();
     if params.method == SkeletonMethod::Schaefer {
         single_pass::check_parts(adjacency)?;

@@ -19,7 +19,7 @@ use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, SETTLE, TreeSearch};
-use crate::skeleton::{Input, Skeleton, bounds, free_bones, links, soft_joints};
+use crate::skeleton::{Input, Skeleton, bounds, free_bones, links, small_parts, soft_joints};
 use crate::skinning::{BoneModel, Effort, Problem, Run, Skin, Smoothness, State, StopRule, pass};
 
 /// Largest number of bones when it is left open.
@@ -51,6 +51,8 @@ struct Budget {
     open_cycles: usize,
     /// Rounds of finding bones for small parts.
     refinements: usize,
+    /// Whether small parts get a search of their own.
+    small_parts: bool,
     /// Rounds on everything.
     rounds: usize,
 }
@@ -58,8 +60,16 @@ struct Budget {
 impl Budget {
     fn new(effort: Effort) -> Self {
         let starts: &'static [usize] = &[64, 48, 32, 90, 42, 77];
-        let fast =
-            Self { starts: &[], finalists: 1, first_cycles: 0, cycles: 2, open_cycles: 1, refinements: 0, rounds: 10 };
+        let fast = Self {
+            starts: &[],
+            finalists: 1,
+            first_cycles: 0,
+            cycles: 2,
+            open_cycles: 1,
+            refinements: 0,
+            small_parts: false,
+            rounds: 10,
+        };
         match effort {
             Effort::Fast => fast,
             Effort::Balanced => Self {
@@ -69,11 +79,19 @@ impl Budget {
                 cycles: 4,
                 open_cycles: 2,
                 refinements: 2,
+                small_parts: true,
                 rounds: 20,
             },
-            Effort::Best => {
-                Self { starts, finalists: 3, first_cycles: 4, cycles: 12, open_cycles: 12, refinements: 4, rounds: 60 }
-            }
+            Effort::Best => Self {
+                starts,
+                finalists: 3,
+                first_cycles: 4,
+                cycles: 12,
+                open_cycles: 12,
+                refinements: 4,
+                small_parts: true,
+                rounds: 60,
+            },
         }
     }
 }
@@ -82,7 +100,7 @@ impl Budget {
 pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton, Cancelled> {
     let budget = Budget::new(input.fit.effort);
     if let Some(body) = one_bone(input, run)? {
-        return finish(input, body, SkeletonInfo::new(1), run);
+        return finish_sampled(input, body, SkeletonInfo::new(1), run);
     }
     let most = input.bones().unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
     if let Some(found) = links::links(input, most, run)? {
@@ -116,7 +134,18 @@ pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton
             best.regraft(run)?;
         }
     }
-    finish(input, best.body, best.info, run)
+    let lifted = match input.bones() {
+        None if budget.small_parts => small_parts::search(input, &best, run)?,
+        _ => None,
+    };
+    match lifted {
+        Some(lifted) => {
+            let every: Vec<u32> = (0..input.problem.vertices() as u32).collect();
+            let pose = run.observed("lift", |run| all_frames(input, &every, &lifted, run))?;
+            finish(input, SkinnedPose { pose, ..lifted }, best.info, run)
+        }
+        None => finish_sampled(input, best.body, best.info, run),
+    }
 }
 
 /// Clusters to start from: `wanted`, then the fixed ones; over-complete for any number of bones.
@@ -146,7 +175,11 @@ fn one_bone(input: &Input<'_>, run: &mut Run<'_>) -> Result<Option<SkinnedPose>,
 }
 
 /// From an over-complete start to a first skeleton with joints that hold.
-fn first_tree<'a>(input: &Input<'a>, clusters: usize, run: &mut Run<'_>) -> Result<TreeSearch<'a>, Cancelled> {
+pub(super) fn first_tree<'a>(
+    input: &Input<'a>,
+    clusters: usize,
+    run: &mut Run<'_>,
+) -> Result<TreeSearch<'a>, Cancelled> {
     let given = input.bones();
     let keep = if given.is_some() { KeepRule::GIVEN_COUNT } else { KeepRule::of_detail(input.params.detail) };
     let max_bones = given.unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
@@ -182,8 +215,10 @@ pub(super) fn joined(problem: &Problem, state: State, gap: Gap, run: &mut Run<'_
 
 /// The pose in all frames: those outside the sample start like the nearest one in it. Joints hold everywhere, so rotations
 /// alone bring them to their places.
-fn all_frames(input: &Input<'_>, body: &SkinnedPose, run: &mut Run<'_>) -> Result<Pose, Cancelled> {
-    let (vertices, picked) = input.sample.picked();
+///
+/// `vertices` are those that `body` has.
+fn all_frames(input: &Input<'_>, vertices: &[u32], body: &SkinnedPose, run: &mut Run<'_>) -> Result<Pose, Cancelled> {
+    let (_, picked) = input.sample.picked();
     let nearest = |t: &u32| (0..picked.len()).min_by_key(|&k| picked[k].abs_diff(*t)).unwrap_or(0);
     let every: Vec<u32> = (0..input.problem.frames() as u32).collect();
     let mut full = Pose { rotations: Vec::new(), places: Vec::new(), tree: body.pose.tree.clone() };
@@ -208,11 +243,15 @@ fn all_frames(input: &Input<'_>, body: &SkinnedPose, run: &mut Run<'_>) -> Resul
     Ok(full)
 }
 
+/// From the sample to all vertices and frames, and [`finish`].
+fn finish_sampled(input: &Input, body: SkinnedPose, info: SkeletonInfo, run: &mut Run) -> Result<Skeleton, Cancelled> {
+    let pose = run.observed("lift", |run| all_frames(input, input.sample.picked().0, &body, run))?;
+    finish(input, SkinnedPose { pose, skin: input.sample.all_vertices(input.problem, &body.skin) }, info, run)
+}
+
 /// All vertices and frames, joints held, until the stop rule ends the rounds.
-fn finish(input: &Input, body: SkinnedPose, info: SkeletonInfo, run: &mut Run) -> Result<Skeleton, Cancelled> {
+fn finish(input: &Input, mut body: SkinnedPose, info: SkeletonInfo, run: &mut Run) -> Result<Skeleton, Cancelled> {
     let fit = input.fit;
-    let pose = run.observed("lift", |run| all_frames(input, &body, run))?;
-    let mut body = SkinnedPose { pose, skin: input.sample.all_vertices(input.problem, &body.skin) };
     let rounds = fit.max_iterations.unwrap_or(Budget::new(fit.effort).rounds);
     run.stage(Stage::WeightsAndJoints, Some(rounds))?;
     let smoothness = (fit.smooth > 0.0).then(|| Smoothness::new(input.problem, input.adjacency.clone(), fit.smooth));

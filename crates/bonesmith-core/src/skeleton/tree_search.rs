@@ -293,7 +293,7 @@ fn regrafted(tree: &Tree, j: usize, edge: Edge) -> Tree {
 }
 
 /// [B] whether a bone is `j` or below it.
-fn subtree(tree: &Tree, j: usize) -> Vec<bool> {
+pub(super) fn subtree(tree: &Tree, j: usize) -> Vec<bool> {
     let mut inside = vec![false; tree.bones()];
     for &k in &tree.order {
         inside[k] = k == j || tree.parents[k].is_some_and(|p| inside[p]);

@@ -1,0 +1,206 @@
+//! Small parts on their own.
+//!
+//! A finger bone is four vertices of the sample and a thousandth of the error: the search on the sample does not separate it from its
+//! neighbours. So a part of the tree that is small, and off by much for its size, is cut out of the mesh and gets a search of its own: all of its
+//! vertices, in its own unit space. What is found there takes the place of the part's bones.
+//!
+//! Errors count by the size of the part there, and for the whole they hardly count: the detail of a part of radius `r` is `D sqrt(r)`, half-way between.
+
+use glam::DVec3;
+
+use crate::mesh::sphere::smallest_enclosing_sphere;
+use crate::observer::Cancelled;
+use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
+use crate::skeleton::multipass::first_tree;
+use crate::skeleton::pose::Pose;
+use crate::skeleton::tree::Tree;
+use crate::skeleton::tree_search::{SETTLE, TreeSearch, subtree};
+use crate::skeleton::{Input, Prepared, SkeletonParams};
+use crate::skinning::{BoneCount, FitParams, Motion, Problem, Run, Skin, pass};
+
+/// Largest radius of a part, in units of the sphere.
+const MAX_RADIUS: f64 = 0.25;
+
+/// Weight below a joint from which a vertex belongs to the part.
+const INSIDE: f64 = 0.9;
+
+/// Fewest vertices of a part.
+const MIN_VERTICES: usize = 48;
+
+/// A part of radius `r` is searched if its E_RMS, times `sqrt(r)`, is above so many times the floor of the `KeepRule`, and so many times the E_RMS of
+/// the whole: a soft body is off everywhere, and its parts are no worse.
+const MIN_ERROR: (f64, f64) = (2.0, 3.0);
+
+/// Clusters that its search starts from.
+const CLUSTERS: usize = 48;
+
+/// Cycles of its search.
+const CYCLES: usize = 2;
+
+/// Times that bones which are not needed are removed.
+const WEEDS: usize = 2;
+
+/// A subtree and the vertices that follow it.
+struct Part {
+    bone: usize,
+    /// Bones of the subtree.
+    bones: usize,
+    /// E_RMS in its own unit space.
+    e_rms: f64,
+    /// Of its enclosing sphere.
+    radius: f64,
+    vertices: Vec<u32>,
+}
+
+/// The bones of a part, as found on its own.
+struct Found {
+    part: Part,
+    tree: Tree,
+    motion: Motion,
+    skin: Skin,
+}
+
+/// Searches small parts; the skeleton on all vertices and the frames of the sample, or `None` where nothing was gained.
+pub(super) fn search(
+    input: &Input<'_>,
+    search: &TreeSearch<'_>,
+    run: &mut Run<'_>,
+) -> Result<Option<SkinnedPose>, Cancelled> {
+    let every: Vec<u32> = (0..input.problem.vertices() as u32).collect();
+    let whole = input.problem.subset(input.sequence, &every, input.sample.picked().1);
+    let SkinnedPose { pose, skin } = &search.body;
+    let mut skin = input.sample.all_vertices(input.problem, skin);
+    let motion = pose.to_motion();
+    let moments = run.timed("vertices", || pass::solve(&whole, &motion, &mut skin, input.local, None));
+    let mut all = Vec::new();
+    let least = (MIN_ERROR.0 * search.keep.floor).max(MIN_ERROR.1 * search.descent.e_rms());
+    for part in parts(&pose.tree, &skin, &moments.per_vertex, &whole, least) {
+        if run.is_over() {
+            break;
+        }
+        all.extend(alone(input, part, run)?);
+    }
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let mut body = SkinnedPose { pose: pose.clone(), skin };
+    while let Some(found) = all.pop() {
+        if body.pose.bones() + found.tree.bones() > search.max_bones + found.part.bones {
+            continue;
+        }
+        let numbers = graft(&mut body, found);
+        all.iter_mut().for_each(|other| other.part.bone = numbers[other.part.bone]);
+    }
+    let mut descent = SkeletonDescent::new(&whole, input.local, None);
+    descent.rounds(&mut body, SETTLE, run)?;
+    Ok(Some(body))
+}
+
+/// Small parts that are off by much; `errors` [N] are sums over frames.
+fn parts(tree: &Tree, skin: &Skin, errors: &[f32], problem: &Problem, least: f64) -> Vec<Part> {
+    let mut found: Vec<Part> = Vec::new();
+    let mut inside = vec![false; tree.bones()];
+    for &j in &tree.order[1..] {
+        inside[j] = tree.parents[j].is_some_and(|p| inside[p]);
+        if inside[j] {
+            continue;
+        }
+        let below = subtree(tree, j);
+        let weight = |i: usize| skin.of(i).filter(|(k, _)| below[*k]).map(|(_, w)| w).sum::<f64>();
+        let vertices: Vec<u32> = (0..skin.rest.len()).filter(|&i| weight(i) > INSIDE).map(|i| i as u32).collect();
+        let sphere = smallest_enclosing_sphere(vertices.iter().map(|&i| skin.rest[i as usize]));
+        if sphere.radius > MAX_RADIUS || vertices.len() < MIN_VERTICES {
+            continue;
+        }
+        inside[j] = true;
+        let error: f64 = vertices.iter().map(|&i| f64::from(errors[i as usize])).sum();
+        let e_rms = 1000.0 * (error / (vertices.len() * problem.length) as f64).sqrt() / sphere.radius;
+        let bones = below.iter().filter(|below| **below).count();
+        if e_rms * sphere.radius.sqrt() > least {
+            found.push(Part { bone: j, bones, e_rms, radius: sphere.radius, vertices });
+        }
+    }
+    found
+}
+
+/// The skeleton of a part on its own.
+fn alone(input: &Input<'_>, part: Part, run: &mut Run<'_>) -> Result<Option<Found>, Cancelled> {
+    let sequence = input.sequence.of_vertices(&part.vertices);
+    let prepared = Prepared::new(&sequence, input.sample.picked().1.len(), input.fit.seed);
+    let fit = FitParams { bones: BoneCount::Auto, ..input.fit.clone() };
+    let detail = input.params.detail * part.radius.sqrt();
+    let params = SkeletonParams { detail, ..input.params.clone() };
+    let own = prepared.input(&sequence, &fit, &params);
+    let mut search = first_tree(&own, CLUSTERS, run)?;
+    search.run(CYCLES, run)?;
+    for _ in 0..WEEDS {
+        search.weed(0..search.bones(), input.params.detail, run)?;
+    }
+    search.regraft(run)?;
+    if search.price() >= search.keep.limit(part.e_rms, part.bones) {
+        return Ok(None);
+    }
+    let SkinnedPose { pose, skin } = &search.body;
+    // From its own unit space to that of the whole.
+    let (from, to) = (&own.coarse.space, &input.coarse.space);
+    let place = |u: DVec3| (from.model_point(u) - to.sphere.center) / to.sphere.radius;
+    let motion = to.motion(&from.transforms(&pose.to_motion()), pose.bones());
+    let mut tree = pose.tree.clone();
+    tree.joints.iter_mut().for_each(|joint| *joint = place(*joint));
+    let mut skin = own.sample.all_vertices(own.problem, skin);
+    skin.rest.iter_mut().for_each(|u| *u = place(*u));
+    Ok(Some(Found { part, tree, motion, skin }))
+}
+
+/// Puts the bones of a part in the place of those that the tree has for it. Returns [B] the new numbers of the old bones.
+fn graft(body: &mut SkinnedPose, found: Found) -> Vec<usize> {
+    let Found { part, tree: own, motion, skin } = found;
+    let tree = &body.pose.tree;
+    let (j, b) = (part.bone, tree.bones());
+    let Some(parent) = tree.parents[j] else { return (0..b).collect() };
+    let before = body.pose.to_motion();
+    let (joint, frames) = (tree.joints[j], before.frames());
+    // The bone that holds best where the part hangs.
+    let gap = |k: usize| -> f64 {
+        let gap =
+            |t| motion.transform(k, t).transform_point3(joint) - before.transform(parent, t).transform_point3(joint);
+        (0..frames).map(|t| gap(t).length_squared()).sum()
+    };
+    let root = (0..own.bones()).min_by(|&x, &y| gap(x).total_cmp(&gap(y))).unwrap_or(0);
+    let own = own.rooted_at(root, joint);
+    let gone = subtree(tree, j);
+    let kept: Vec<usize> = (0..b).filter(|&k| !gone[k] || k == j).collect();
+    let strict: Vec<usize> = (0..b).filter(|&k| gone[k] && k != j).collect();
+    let at = kept.iter().position(|&k| k == j).unwrap_or(0);
+    let mut numbers = vec![at; own.bones()];
+    let mut merged = tree.without(&strict);
+    for &k in &own.order[1..] {
+        numbers[k] = merged.bones();
+        merged.push(numbers[own.parents[k].unwrap_or(root)], own.joints[k]);
+    }
+    let mut all = Motion::identity(merged.bones(), frames);
+    for t in 0..frames {
+        kept.iter().enumerate().for_each(|(to, &from)| all.set(to, t, &before.get(from, t)));
+        numbers.iter().enumerate().for_each(|(from, &to)| all.set(to, t, &motion.get(from, t)));
+    }
+    // Vertices at the border keep their weight on the part: its first bone has it.
+    let slots = body.skin.slots;
+    let number = |k: usize| kept.iter().position(|&kept| kept == k).unwrap_or(at);
+    let renumbered: Vec<usize> = (0..b).map(number).collect();
+    for i in 0..body.skin.rest.len() {
+        let mut row: Vec<(usize, f64)> = Vec::new();
+        for (k, w) in body.skin.of(i).map(|(k, w)| (renumbered[k], w)) {
+            match row.iter_mut().find(|(other, _)| *other == k) {
+                Some((_, sum)) => *sum += w,
+                None => row.push((k, w)),
+            }
+        }
+        body.skin.set(i, row);
+    }
+    for (from, &i) in part.vertices.iter().enumerate() {
+        body.skin.set(i as usize, skin.of(from).take(slots).map(|(k, w)| (numbers[k], w)));
+        body.skin.rest[i as usize] = skin.rest[from];
+    }
+    body.pose = Pose::from_motion(merged, &all);
+    renumbered
+}

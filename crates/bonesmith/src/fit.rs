@@ -229,7 +229,7 @@ impl Fit {
         let Noted { value: whole, warnings } = whole.model()?;
         let Model::Rig(whole) = whole else {
             let what = whole.view().kind().text();
-            return Err(others(format!("they are kept of plain rigs, and the file is {what}")));
+            return Err(others(format!("only meshes of plain rigs are kept, and the file is {what}")));
         };
         let rig = bonesmith_io::with_others(fitted, &whole, picked).map_err(others)?;
         self.model = rig.into();

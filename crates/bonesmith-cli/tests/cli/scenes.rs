@@ -228,7 +228,6 @@ fn others_are_kept_as_they_are() {
         }
     }
     bonesmith(here, "fit scene.glb --mesh hero,twin --others keep -o no.glb -q").refused(&["no others"]);
-    bonesmith(here, "fit scene.glb --others keep -o no.glb -q").refused(&["--mesh"]);
     bonesmith(here, "fit scene.glb --mesh hero --others keep --loop -o no.glb -q").refused(&["--others", "loops"]);
     bonesmith(here, "convert scene.glb baked.glb --bake -q").fine();
     bonesmith(here, "fit baked.glb --mesh hero --others keep -o no.glb -q").refused(&["--others"]);

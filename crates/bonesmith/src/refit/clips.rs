@@ -165,7 +165,10 @@ fn same_scene(clips: &[ClipInput]) -> Result<(), Error> {
     };
     let expected = meshes(first);
     for clip in others {
-        let (found, place) = (meshes(clip), format!("{}, clip {:?}", clip.label, clip.sequence.name()));
+        // Clips of one file are named in the label already.
+        let (found, name) = (meshes(clip), format!("{:?}", clip.sequence.name()));
+        let place =
+            if clip.label.contains(&name) { clip.label.clone() } else { format!("{}, clip {name}", clip.label) };
         if found.len() != expected.len() {
             let (found, expected) = (names(&found), names(&expected));
             return Err(Error::unsupported(format!("{place} has {found}, but {} has {expected}", first.label)));

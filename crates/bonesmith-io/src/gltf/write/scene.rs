@@ -163,11 +163,9 @@ impl Skins {
         let mut of_meshes: Vec<Vec<bool>> = rig.surface.parts.ranges().map(|(_, vertices, _)| used(vertices)).collect();
         let moving: Vec<usize> = (0..of_meshes.len()).filter(|&at| places.still[at].is_none()).collect();
         if let Some(&first) = moving.first() {
-            for j in 0..rig.bone_count() {
-                if !moving.iter().any(|&at| of_meshes[at][j]) {
-                    of_meshes[first][j] = true;
-                }
-            }
+            let idle: Vec<usize> =
+                (0..rig.bone_count()).filter(|&j| !moving.iter().any(|&at| of_meshes[at][j])).collect();
+            idle.into_iter().for_each(|j| of_meshes[first][j] = true);
         }
         let mut skins = Self { bones: Vec::new(), numbers: Vec::new(), of_mesh: Vec::new(), written: Vec::new() };
         for used in of_meshes {

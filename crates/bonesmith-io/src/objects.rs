@@ -61,11 +61,7 @@ fn joined(read: Vec<(&PartInput, RawSequence)>, frames: usize, times_secs: Vec<f
     let names: Vec<String> = read.iter().map(|(part, _)| part.name.clone()).collect();
     let has_rest = read.iter().any(|(_, raw)| raw.rest.is_some());
     let space = read.iter().map(|(_, raw)| raw.surface.space).find(|space| !space.is_unknown()).unwrap_or_default();
-    let mut scene = RawSequence {
-        name: "scene".to_owned(),
-        times_secs,
-        ..RawSequence::default()
-    };
+    let mut scene = RawSequence { name: "scene".to_owned(), times_secs, ..RawSequence::default() };
     let (mut rest, mut all, mut surfaces) = (Vec::new(), Vec::new(), merge::Parts::default());
     let path = read.first().and_then(|(part, _)| part.paths.first().cloned()).unwrap_or_default();
     for (_, raw) in read {

@@ -13,8 +13,8 @@ use bonesmith_core::mesh::sequence::{StoredFrame, first_unsound};
 use bonesmith_core::mesh::stored::{Scratch, StoredFrames, TableWriter};
 use glam::Vec3;
 
-use crate::scratch::{ScratchFiles, folder, free_space};
 use crate::IoError;
+use crate::scratch::{ScratchFiles, folder, free_space};
 
 /// Bytes of memory that positions may take, how many of them were taken, and bytes of a buffer while a table is written; 0: positions that need
 /// more are refused.
@@ -79,7 +79,9 @@ impl<'a> Sink<'a> {
     pub fn push(&mut self, frame: impl Into<RawFrame>) -> Result<(), IoError> {
         let mut frame: RawFrame = frame.into();
         let own = 12 * frame.positions.len() as u64;
-        if self.table.is_none() && !own.checked_add(self.bytes).is_some_and(|bytes| self.fits(bytes.max(self.whole(own)))) {
+        if self.table.is_none()
+            && !own.checked_add(self.bytes).is_some_and(|bytes| self.fits(bytes.max(self.whole(own))))
+        {
             self.start(frame.positions.len(), self.whole(own).max(own + self.bytes))?;
         }
         match &mut self.table {
@@ -118,7 +120,11 @@ impl<'a> Sink<'a> {
         }
         let (folder, need) = (folder(), bytes / 3 * WITH_NORMALS);
         if let Some(free) = free_space(&folder).filter(|free| *free < need) {
-            let what = format!("{} of scratch space are needed, and {} are free (TMPDIR sets another folder)", bytes_text(need), bytes_text(free));
+            let what = format!(
+                "{} of scratch space are needed, and {} are free (TMPDIR sets another folder)",
+                bytes_text(need),
+                bytes_text(free)
+            );
             return Err(IoError::unsupported(folder, what));
         }
         let scratch: Arc<dyn Scratch> = Arc::new(ScratchFiles { buffer });
@@ -137,8 +143,7 @@ impl<'a> Sink<'a> {
     pub fn finish(mut self) -> Result<Vec<RawFrame>, IoError> {
         HELD.fetch_add(self.bytes, Ordering::Relaxed);
         if let Some(Storing { scratch, writer, vertices, stored }) = self.table {
-            let source: Arc<dyn Frames> =
-                Arc::new(StoredFrames::new(writer.finish(), scratch, stored.len(), vertices));
+            let source: Arc<dyn Frames> = Arc::new(StoredFrames::new(writer.finish(), scratch, stored.len(), vertices));
             for (at, (t, unsound)) in stored.into_iter().enumerate() {
                 self.frames[t].stored = Some(StoredFrame { source: source.clone(), frame: at as u32, unsound });
             }

@@ -194,7 +194,7 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
     ply += "property float z\nelement face 2\nproperty list uchar int vertex_indices\nend_header\n";
     let n = sequence.vertex_count();
     pc2.extend([n as u32, 0, 1f32.to_bits(), 1].iter().flat_map(|word| word.to_le_bytes()));
-    for p in sequence.frame(0) {
+    for p in sequence.frame(0).iter() {
         obj += &format!("v {} {} {}\nvt {} {}\n", p.x, p.y, p.z, p.x, p.y);
         ply += &format!("{} {} {}\n", p.x, p.y, p.z);
         pc2.extend(p.to_array().iter().flat_map(|x| x.to_le_bytes()));

@@ -133,7 +133,7 @@ fn pieces_that_appear_later_come_back() {
         let sequence = MeshSequence::try_from(appearing(&WALL, hidden)).unwrap();
         let rig = fit(&sequence, &FitParams::default(), &mut Silent).unwrap().rig;
         let off = |posed: &[Vec3], t: usize| {
-            posed.iter().zip(sequence.frame(t)).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max)
+            posed.iter().zip(sequence.frame(t).iter()).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max)
         };
         // Float32 is coarser far away.
         let tolerance = if hidden == Hidden::FarAway { 3e-4 } else { 2e-5 };

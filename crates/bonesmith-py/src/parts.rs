@@ -131,15 +131,13 @@ impl Handle {
     /// [N, 3] positions of a frame of an animation: a view.
     fn frame<'py>(slf: &Bound<'py, Self>, t: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
         match &*slf.get().model {
-            Model::Sequence(sequence) if t < sequence.frame_count() => {
-                match sequence.frame(t) {
-                    Cow::Borrowed(frame) => view(slf, bytemuck::cast_slice(frame), frame.len(), 3),
-                    Cow::Owned(frame) => {
-                        let numbers: Vec<f32> = frame.iter().flat_map(|p| p.to_array()).collect();
-                        numbers.into_pyarray(slf.py()).reshape([frame.len(), 3])
-                    }
+            Model::Sequence(sequence) if t < sequence.frame_count() => match sequence.frame(t) {
+                Cow::Borrowed(frame) => view(slf, bytemuck::cast_slice(frame), frame.len(), 3),
+                Cow::Owned(frame) => {
+                    let numbers: Vec<f32> = frame.iter().flat_map(|p| p.to_array()).collect();
+                    numbers.into_pyarray(slf.py()).reshape([frame.len(), 3])
                 }
-            }
+            },
             other => Err(PyIndexError::new_err(format!("{} has no frame {t}", other.view().kind().text()))),
         }
     }

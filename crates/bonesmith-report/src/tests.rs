@@ -160,7 +160,7 @@ fn every_kind_of_model_comes_back_as_the_core_poses_it() {
             let expected = &subject.positions(&[t])[0];
             let off = farthest(&read.posed(model, t), expected);
             assert!(off < 1e-4 * size, "{} frame {t}: {off}", kinds[at]);
-            assert!(farthest(&read.positions(&read.json["original"], t), sequence.frame(t)) < 1e-4 * size);
+            assert!(farthest(&read.positions(&read.json["original"], t), &sequence.frame(t)) < 1e-4 * size);
             moved = moved.max(farthest(expected, sequence.rest()));
         }
         let bones = model["bones"].as_array().unwrap().len();

@@ -33,7 +33,8 @@ fn positions_that_do_not_fit_are_read_in_blocks() {
     assert!(bytes > 28_000_000, "{bytes}");
     std::fs::write(dir.path().join("rest.obj"), obj(&raw, 0)).unwrap();
     let points = raw.frames.iter().map(|frame| frame.positions.iter().map(|p| p.to_array()).collect());
-    std::fs::write(dir.path().join("walk.pc2"), pc2(&points.collect::<Vec<_>>(), raw.frames[0].positions.len())).unwrap();
+    std::fs::write(dir.path().join("walk.pc2"), pc2(&points.collect::<Vec<_>>(), raw.frames[0].positions.len()))
+        .unwrap();
     write_npz(raw, &dir.path().join("walk.npz"));
     let run = |line: &str| {
         let words = line.split_whitespace();
@@ -42,7 +43,8 @@ fn positions_that_do_not_fit_are_read_in_blocks() {
         assert_eq!(names(scratch.path()), [""; 0], "{line}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let peak = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["peak_memory_bytes"].as_u64().unwrap();
+    let peak =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["peak_memory_bytes"].as_u64().unwrap();
     let fit = "--bones 6 --effort fast -q --json -";
     for input in ["walk.npz", "walk.pc2 rest.obj"] {
         let whole = peak(&run(&format!("fit {input} {fit} -o whole.glb")));
@@ -74,7 +76,8 @@ fn a_scratch_file_that_cannot_be_written_is_an_error() {
     let raw = posed_rig(3, &PosedRigParams { detail: 14, frames: 200, ..PosedRigParams::default() }).sequence;
     write_npz(raw, &dir.path().join("walk.npz"));
     // In blocks of 1024 bytes.
-    let line = format!("ulimit -f 4000; exec {} fit walk.npz --memory 70M -q -o x.glb", env!("CARGO_BIN_EXE_bonesmith"));
+    let line =
+        format!("ulimit -f 4000; exec {} fit walk.npz --memory 70M -q -o x.glb", env!("CARGO_BIN_EXE_bonesmith"));
     let output = std::process::Command::new("bash").current_dir(dir.path()).args(["-c", &line]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");

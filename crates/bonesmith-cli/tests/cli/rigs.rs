@@ -333,7 +333,7 @@ fn a_cache_with_split_vertices_is_matched() {
         bonesmith_core::RawFrame::from(split)
     };
     let raw = bonesmith_core::RawSequence {
-        frames: (0..walk.frame_count()).map(|t| frame(walk.frame(t))).collect(),
+        frames: (0..walk.frame_count()).map(|t| frame(&walk.frame(t))).collect(),
         times_secs: walk.times_secs().to_vec(),
         surface: bonesmith_core::Surface { topology, ..Default::default() },
         ..Default::default()

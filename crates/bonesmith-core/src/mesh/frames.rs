@@ -154,7 +154,8 @@ impl FrameList {
         let mut run: (usize, Option<&Arc<dyn Frames>>, Vec<u32>) = (0, None, Vec::new());
         for (at, &t) in frames.iter().enumerate() {
             let entry = &self.0[t as usize];
-            let source = if let FramePositions::Stored { source, frame } = entry { Some((source, *frame)) } else { None };
+            let source =
+                if let FramePositions::Stored { source, frame } = entry { Some((source, *frame)) } else { None };
             if let (Some(last), Some((source, frame))) = (run.1, source)
                 && Arc::ptr_eq(last, source)
             {
@@ -176,15 +177,12 @@ impl FrameList {
 
     /// Replaces each source by what `wrap` makes of it, frames of one source by frames of one, and frames in memory by what `change` makes
     /// of them.
-    fn map(
-        &self,
-        wrap: impl Fn(Arc<dyn Frames>) -> Arc<dyn Frames>,
-        change: impl Fn(&[Vec3]) -> Vec<Vec3>,
-    ) -> Self {
+    fn map(&self, wrap: impl Fn(Arc<dyn Frames>) -> Arc<dyn Frames>, change: impl Fn(&[Vec3]) -> Vec<Vec3>) -> Self {
         let mut wrapped: Vec<(Arc<dyn Frames>, Arc<dyn Frames>)> = Vec::new();
         let map = |entry: &FramePositions| match entry {
             FramePositions::Stored { source, frame } => {
-                let known = wrapped.iter().find(|(inner, _)| Arc::ptr_eq(inner, source)).map(|(_, outer)| outer.clone());
+                let known =
+                    wrapped.iter().find(|(inner, _)| Arc::ptr_eq(inner, source)).map(|(_, outer)| outer.clone());
                 let source = known.unwrap_or_else(|| {
                     wrapped.push((source.clone(), wrap(source.clone())));
                     wrapped[wrapped.len() - 1].1.clone()

@@ -71,7 +71,8 @@ impl NormalRows {
         let (frames, source) = (sequence.frame_count(), sequence.frames());
         let find = |_: usize, positions: &[Vec3]| find(positions).into_iter().map(encode).collect::<Vec<_>>();
         if let Some(scratch) = source.scratch() {
-            let (mut writer, mut known, mut cells) = (scratch.table(points, frames, 1), vec![false; points], Vec::new());
+            let (mut writer, mut known, mut cells) =
+                (scratch.table(points, frames, 1), vec![false; points], Vec::new());
             for first in (0..frames).step_by(FRAME_BLOCK) {
                 for codes in by_frame(&*source, first..frames.min(first + FRAME_BLOCK), find) {
                     known.iter_mut().zip(&codes).for_each(|(known, code)| *known |= *code != NONE);

@@ -458,7 +458,11 @@ mod tests {
         RawSequence {
             name: "tet".into(),
             frames: (0..frames)
-                .map(|t| RawFrame { label: format!("tet_{t}.obj"), positions: positions.clone(), ..RawFrame::default() })
+                .map(|t| RawFrame {
+                    label: format!("tet_{t}.obj"),
+                    positions: positions.clone(),
+                    ..RawFrame::default()
+                })
                 .collect(),
             fps: 10.0,
             surface: Surface::bare(topology),

@@ -78,11 +78,11 @@ impl Frames for StoredFrames {
             let follows = |k: &usize| frames[*k] > frames[*k - 1] && (frames[*k] as usize) < first + most;
             let end = at + 1 + (at + 1..frames.len()).take_while(follows).count();
             self.table.read(first..frames[end - 1] as usize + 1, vertices.clone(), &mut cells);
-            for k in at..end {
-                let row = (frames[k] as usize - first) * 3 * n;
+            for (k, &t) in frames[at..end].iter().enumerate() {
+                let row = (t as usize - first) * 3 * n;
                 positions.clear();
                 positions.extend(cells[row..row + 3 * n].as_chunks::<3>().0.iter().map(position));
-                visit(k, &positions);
+                visit(at + k, &positions);
             }
             at = end;
         }

@@ -88,7 +88,7 @@ mod tests {
         let sequence = MeshSequence::try_from(posed_rig(5, &PosedRigParams::default()).sequence).unwrap();
         let topology = &sequence.surface().topology;
         let mut random = Random::new(9);
-        let truth = sequence.frame(2);
+        let truth = &*sequence.frame(2);
         let posed: Vec<Vec3> = truth.iter().map(|p| *p + random.vector().as_vec3() * 0.02).collect();
         let (found, count) = Edges::new(topology, truth.len()).deviation(truth, &posed);
         let (mut sum, mut with_edges) = (0.0, 0);

@@ -60,7 +60,8 @@ fn stored(mut raw: RawSequence, here: usize) -> RawSequence {
     for (t, frame) in raw.frames.iter_mut().enumerate().filter(|(t, _)| t % here != here - 1) {
         let unsound = first_unsound(&frame.positions);
         let stored = Some(StoredFrame { source: source.clone(), frame: t as u32, unsound });
-        *frame = RawFrame { label: frame.label.clone(), topology: frame.topology.clone(), stored, ..RawFrame::default() };
+        *frame =
+            RawFrame { label: frame.label.clone(), topology: frame.topology.clone(), stored, ..RawFrame::default() };
     }
     raw
 }

@@ -130,7 +130,7 @@ fn what_we_write_we_read_back() {
     let sequence = crate::common::sequence(5);
     let back = through(&sequence);
     for t in 0..5 {
-        assert_eq!(back.frames[t].positions, sequence.frame(t));
+        assert_eq!(back.frames[t].positions, *sequence.frame(t));
         assert!((back.times_secs[t] - sequence.times_secs()[t]).abs() < 1e-7);
     }
     let (a, b) = (sequence.surface(), &back.surface);

@@ -153,7 +153,7 @@ fn sequences_come_back_as_morph_targets() {
         assert!((a - b).abs() < 1e-7, "{a} {b}");
     }
     for t in 0..7 {
-        let worst = back.frame(t).iter().zip(sequence.frame(t)).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max);
+        let worst = back.frame(t).iter().zip(sequence.frame(t).iter()).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max);
         assert!(worst < 1e-6, "frame {t}: {worst}");
     }
 }

@@ -166,7 +166,7 @@ fn for_the_judges(name: &str, mut rig: Rig, sequence: &MeshSequence) {
     // Blender counts frames from time 0.
     let frame = |t: usize| {
         let at = (rig.clips[0].times_secs[t] * 24.0).round() as i64;
-        json!({ "frame": at, "positions": list(sequence.frame(t)) })
+        json!({ "frame": at, "positions": list(&sequence.frame(t)) })
     };
     let frames = [0, sequence.frame_count() / 2, sequence.frame_count() - 1].map(frame);
     let reference = json!({

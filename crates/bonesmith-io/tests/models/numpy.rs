@@ -36,7 +36,7 @@ fn numpy_agrees() {
     let foreign = load("foreign.npz");
     assert_eq!((foreign.name.as_str(), foreign.fps, foreign.frames.len()), ("foreign", 50.0, posed.frame_count()));
     for (t, frame) in foreign.frames.iter().enumerate() {
-        assert_eq!(frame.positions, posed.frame(t));
+        assert_eq!(frame.positions, *posed.frame(t));
     }
     assert_eq!(foreign.surface.topology.corners(), posed.surface().topology.vertex_triangles().as_flattened());
 }

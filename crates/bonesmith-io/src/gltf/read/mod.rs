@@ -311,7 +311,7 @@ fn turn_back(document: &Document, sequence: &mut RawSequence) {
     let Some((space, turn)) = own_space(document) else { return };
     sequence.surface.space = space;
     if turn != DAffine3::IDENTITY {
-        for rest in &mut sequence.rest {
+        if let Some(rest) = &mut sequence.rest {
             rest.positions = moved(std::mem::take(&mut rest.positions), &turn);
         }
         sequence.surface.place(turn);

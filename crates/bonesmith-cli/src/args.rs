@@ -426,7 +426,9 @@ Each row is a run of `bonesmith fit` in a process of its own. Without sequences 
 
 Examples:
   bonesmith bench fit --only horse
-  bonesmith bench fit --only affine --method fsd --threads 1")]
+  bonesmith bench fit --only affine --method fsd --threads 1
+  bonesmith bench fit --json plain.json
+  bonesmith bench fit --against plain.json -- --norm max")]
 pub struct BenchFitArgs {
     /// Folder of .npz sequences [default: $BONESMITH_DATA/sequences, else ../shared/data/sequences]
     #[arg(long, value_name = "DIR")]
@@ -446,6 +448,12 @@ pub struct BenchFitArgs {
     /// Stop when a round lowers the error by less than this fraction
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
+    /// The JSON of an earlier run: mean ratios of this run's figures to those are added
+    #[arg(long, value_name = "FILE.json")]
+    pub against: Option<PathBuf>,
+    /// More options of `bonesmith fit`, for all rows
+    #[arg(last = true, value_name = "OPTION")]
+    pub options: Vec<String>,
     #[command(flatten)]
     pub json: JsonArgs,
 }

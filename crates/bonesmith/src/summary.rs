@@ -148,6 +148,8 @@ pub struct Summary {
     pub bones: usize,
     /// Maximum number of influences of a vertex.
     pub influences: usize,
+    /// Influences of a vertex in the mean; `None` where there are no weights.
+    pub mean_influences: Option<f64>,
     /// Kind of the bones.
     pub bone_kind: BoneKind,
     /// Of the model against the animation; `None` where nothing moves.
@@ -263,6 +265,7 @@ impl Summary {
                 (model.bone_count(), influences, model.rig().map_or(BoneKind::Affine, |rig| rig.kind))
             }
         };
+        let mean_influences = model.weights().map(|weights| weights.mean_influences());
         Self {
             command: "eval",
             name: model.name().to_owned(),
@@ -271,6 +274,7 @@ impl Summary {
             frames: 0,
             bones,
             influences,
+            mean_influences,
             bone_kind,
             metrics: None,
             before: None,
@@ -324,6 +328,7 @@ impl Summary {
             "bones": self.bones,
             "bone_kind": self.bone_kind,
             "influences": self.influences,
+            "mean_influences": self.mean_influences,
             "against": self.against,
             "e_rms": of(|m| json!(m.e_rms)),
             "max_error": of(|m| json!(m.max_error)),

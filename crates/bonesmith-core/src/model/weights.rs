@@ -206,6 +206,12 @@ impl SparseWeights {
         (0..self.vertex_count()).map(|i| self.of(i).count()).max().unwrap_or(0)
     }
 
+    /// Slots that a vertex uses, in the mean.
+    pub fn mean_influences(&self) -> f64 {
+        let all: usize = (0..self.vertex_count()).map(|i| self.of(i).count()).sum();
+        all as f64 / self.vertex_count().max(1) as f64
+    }
+
     /// [B] number of vertices each bone moves.
     pub fn usage(&self, bones: usize) -> Vec<usize> {
         let mut usage = vec![0; bones];

@@ -43,6 +43,7 @@ type Job = (Row, PathBuf);
 
 pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) -> anyhow::Result<Outcome> {
     let json = settings::json(args.json.clone())?;
+    let earlier = args.against.as_deref().map(table::Earlier::read).transpose()?;
     if !bonesmith_core::fit::Method::from(args.method).makes_rigs() {
         return Err(Usage::new("bench fit measures rigs").hint("bench kavan2 has the methods that make none").into());
     }
@@ -62,7 +63,11 @@ pub fn run(args: BenchFitArgs, threads: Option<usize>, session: &mut Session) ->
         let summary = json!({ "version": env!("CARGO_PKG_VERSION"), "remark": remark, "rows": rows });
         write_json(target, &summary)?;
     }
-    report::show(vec![table::sheet(&rows, &remark)], json.as_ref(), session)?;
+    let mut sheet = table::sheet(&rows, &remark);
+    if let Some(earlier) = earlier {
+        sheet.notes += &earlier.ratios(&rows);
+    }
+    report::show(vec![sheet], json.as_ref(), session)?;
     Ok(Outcome::Done)
 }
 
@@ -82,7 +87,13 @@ fn find_jobs(args: &BenchFitArgs, scratch: &Path) -> anyhow::Result<(Vec<Job>, S
         |row: &Row| Some(folder.as_ref()?.join(row.sequence).with_extension("npz")).filter(|path| path.is_file());
     let there: Vec<Job> = ROWS.iter().filter_map(|row| Some((*row, file(row)?))).collect();
     let (there, remark) = match there.is_empty() {
-        false => (there, format!("Version {}, at most 4 influences per vertex.", env!("CARGO_PKG_VERSION"))),
+        false => {
+            let options = match args.options.is_empty() {
+                true => String::new(),
+                false => format!(" With `{}`.", args.options.join(" ")),
+            };
+            (there, format!("Version {}, at most 4 influences per vertex.{options}", env!("CARGO_PKG_VERSION")))
+        }
         true => {
             let path = scratch.join("demo.npz");
             bonesmith_io::save_sequence(&MeshSequence::try_from(synthetic::clownfish())?, &path)?;
@@ -134,6 +145,7 @@ fn fit_in_child(
     option("--effort", effort);
     option("--tolerance", args.tolerance.map(|t| t.to_string()));
     option("--threads", threads.map(|n| n.to_string()));
+    child.args(&args.options);
     let output = child.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
     match output.status.code() {
         Some(0) => serde_json::from_slice(&output.stdout).with_context(|| format!("{}: bad summary", row.label())),

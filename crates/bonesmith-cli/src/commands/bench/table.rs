@@ -1,5 +1,7 @@
 //! Bench rows as a Markdown table, with geometric means.
 
+use std::path::Path;
+
 use anyhow::Context;
 use serde_json::{Value, json};
 
@@ -53,6 +55,7 @@ impl Measured {
             or_dash(self.number("/max_error").map(figure)),
             or_dash(self.number("/velocity_error").map(figure)),
             or_dash(self.number("/sted/total").map(figure)),
+            or_dash(self.number("/mean_influences").map(|n| format!("{n:.2}"))),
             or_dash(self.number("/iterations").map(|n| n.to_string())),
             secs("load"),
             secs("prepare"),
@@ -63,7 +66,7 @@ impl Measured {
     }
 }
 
-const HEADER: [&str; 18] = [
+const HEADER: [&str; 19] = [
     "sequence",
     "bones",
     "kind",
@@ -76,6 +79,7 @@ const HEADER: [&str; 18] = [
     "max",
     "popping",
     "STED",
+    "influences",
     "iterations",
     "load s",
     "prepare s",
@@ -92,7 +96,8 @@ pub fn sheet(rows: &[Measured], remark: &str) -> Sheet {
     text += "Published: the lowest figure for this sequence, number and kind of bones; ratio: ours to it.\n";
     text +=
         "Normals: recomputed from posed positions; skinned: stored ones deformed as three.js and most engines do.\n";
-    text += "99.9 %, max: distances in thousandths of the radius; popping: E_RMS of the steps between frames; STED: edge lengths.\n";
+    text += "99.9 %, max: distances in thousandths of the radius; popping: E_RMS of the steps between frames; STED: edge lengths;\n\
+             influences: of a vertex, in the mean.\n";
     text += "Peak memory: resident high-water mark of the process after the fit, and over the size of the positions;\n";
     text +=
         "without program: less the pages of the program file and its libraries, which the system can drop and share.\n";
@@ -123,6 +128,62 @@ fn means(rows: &[Measured]) -> String {
     }
 }
 
+/// Figures of an earlier run, to compare with.
+pub struct Earlier {
+    rows: Vec<Value>,
+}
+
+/// What is compared with an earlier run: name, and where it is in a summary.
+const COMPARED: [(&str, &str); 9] = [
+    ("E_RMS", "/e_rms"),
+    ("normals", "/normal_degrees"),
+    ("skinned normals", "/skinned_normals/degrees"),
+    ("99.9 %", "/p999_error"),
+    ("max", "/max_error"),
+    ("popping", "/velocity_error"),
+    ("influences", "/mean_influences"),
+    ("fit s", "/seconds/fit"),
+    ("peak memory", "/peak_memory_bytes"),
+];
+
+impl Earlier {
+    /// From what `bench fit --json` wrote.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("--against {}", path.display()))?;
+        let mut value: Value =
+            serde_json::from_str(&text).with_context(|| format!("--against {}: no JSON", path.display()))?;
+        match value["rows"].take() {
+            Value::Array(rows) => Ok(Self { rows }),
+            _ => anyhow::bail!("--against {}: no rows; it has to be the JSON of a bench fit", path.display()),
+        }
+    }
+
+    /// Geometric means of the ratios of `rows` to the same rows of the earlier run, and the range of each.
+    pub fn ratios(&self, rows: &[Measured]) -> String {
+        let same = |measured: &Measured| {
+            let of = |row: &Value, key: &str| row["summary"][key].clone();
+            self.rows.iter().find(|row| {
+                row["sequence"] == measured.row.sequence
+                    && of(row, "bones") == measured.summary["bones"]
+                    && of(row, "bone_kind") == measured.summary["bone_kind"]
+            })
+        };
+        let pairs: Vec<(&Measured, &Value)> = rows.iter().filter_map(|row| Some((row, same(row)?))).collect();
+        let mut text =
+            format!("\nGeometric mean (least, most) of the ratios to the earlier run, {} rows\n\n", pairs.len());
+        for (name, pointer) in COMPARED {
+            let before = |row: &Value| row["summary"].pointer(pointer).and_then(Value::as_f64).filter(|x| *x > 0.0);
+            let ratio = |(now, row): &(&Measured, &Value)| Some(now.number(pointer)? / before(row)?);
+            let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
+            if let Some(mean) = geometric_mean(&ratios) {
+                let (least, most) = ratios.iter().fold((f64::MAX, 0f64), |(a, b), r| (a.min(*r), b.max(*r)));
+                text += &format!("- {name}: {mean:.3} ({least:.3}, {most:.3})\n");
+            }
+        }
+        text
+    }
+}
+
 /// `None` for no ratios. An exact fit (0) counts as 1e-6, so that the mean stays a number.
 fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     let log_sum: f64 = ratios.iter().map(|r| r.max(1e-6).ln()).sum();
@@ -138,6 +199,17 @@ mod tests {
     fn geometric_means() {
         assert_eq!(geometric_mean(&[]), None);
         assert!((geometric_mean(&[0.5, 2.0]).unwrap() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn ratios_to_an_earlier_run() {
+        let row = *ROWS.iter().find(|r| r.label() == "horse-gallop 30 affine").unwrap();
+        let summary = |e: f64| json!({ "e_rms": e, "max_error": 2.0 * e, "bones": 30, "bone_kind": "affine" });
+        let now = [Measured::new(row, &summary(0.5)).unwrap()];
+        let other = json!({ "sequence": "samba", "summary": summary(9.0) });
+        let same = json!({ "sequence": "horse-gallop", "summary": summary(2.0) });
+        let text = Earlier { rows: vec![other, same] }.ratios(&now);
+        assert!(text.contains("1 rows") && text.contains("- E_RMS: 0.250 (0.250, 0.250)\n- max: 0.250"), "{text}");
     }
 
     #[test]

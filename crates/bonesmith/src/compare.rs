@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::input::fitting_clip;
+use crate::matching::in_order_of;
 use crate::summary::add_measures;
 use crate::text::{bytes, count, figure, file_name};
 
@@ -57,6 +58,8 @@ impl Compared {
     /// Measures the clip of a model that has as many frames as the animation, else its first.
     pub fn new(path: PathBuf, model: Model, sequence: &MeshSequence) -> Result<Self, Error> {
         let started = Instant::now();
+        // What was matched is seen in the figures: it adds no warning.
+        let model = in_order_of(model, sequence, &path)?.value;
         let clip = fitting_clip(&model, sequence)?;
         let metrics = metrics::evaluate(&model, clip, sequence);
         let metrics = metrics.map_err(|source| Error::Metrics { file: path.clone(), source })?;

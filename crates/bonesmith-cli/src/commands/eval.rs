@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bonesmith::text::file_name;
-use bonesmith::{Error, ModelRef, Summary, measured_clips};
+use bonesmith::{Error, Model, Summary, in_order_of, measured_clips};
 use bonesmith_core::Stage;
 
 use crate::args::EvalArgs;
@@ -29,12 +29,13 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let path = &rig_input.paths[0];
     let model = session.take(rig_input.rigged()?);
-    let model = model.view();
     // Bones driven by shapes are measured against shapes, which are no animation.
-    let sequence = match model {
-        ModelRef::ShapeBones(_) if args.clip.is_none() => session.take(input.face()?).shapes,
+    let sequence = match &model {
+        Model::ShapeBones(_) if args.clip.is_none() => session.take(input.face()?).shapes,
         _ => session.take(input.animation()?),
     };
+    let model = session.take(in_order_of(model, &sequence, path)?);
+    let model = model.view();
     let clips = measured_clips(model, args.clip.as_deref(), &sequence)?;
     let load_secs = started.elapsed().as_secs_f64();
 

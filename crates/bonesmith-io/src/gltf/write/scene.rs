@@ -114,7 +114,7 @@ fn write_part(
         surface: &surface,
         weights: still.is_none().then_some((&weights, rig.bone_count())),
         virtual_weights: None,
-        order: None,
+        first: vertices.start,
         targets: shapes
             .iter()
             .map(|shape| (Target::Offsets(&shape.offsets[vertices.clone()]), shape.name.clone()))

@@ -53,6 +53,7 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
         table.row("written", format!("{}, {}", output.path.display(), bytes(output.bytes)));
         if let Some(compact) = &output.compact {
             table.row("compact", compact.text());
+            compact.details().iter().filter(|_| verbose).for_each(|line| table.row("", line));
         }
     }
     for subject in &summary.subjects {

@@ -45,12 +45,13 @@ mod warning;
 pub use atomic::{Transaction, place_of, remove_tagged, remove_temporaries, tag_temporaries, write as write_whole};
 pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
-pub use compact::Compact;
+pub use compact::{Compact, CompactFile};
 pub use curves::{Curves, load_curves};
 pub use detect::{Format, detect};
 pub use error::IoError;
 pub use faces::{Between, RawFace, load_face};
 pub use formats::{FORMATS, FormatInfo, Frames, Needs, markdown_table};
+pub use gltf::by_part as bytes_by_part;
 pub use gltf::{LodMesh, StoredSkins, StoredWeights, save_lods, stored_skins};
 pub use inputs::named_files;
 pub use load::{

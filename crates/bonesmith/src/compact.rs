@@ -3,6 +3,7 @@
 //! The writer chooses keys and steps within a bound on how far posed vertices move. Here the file is read back, posed and compared with the
 //! animation like every other file; where it exceeds the bound, it is written again with a smaller one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
@@ -15,6 +16,7 @@ use glam::Vec3;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::matching::renumbered;
 use crate::saved::{Layout, Saved, influence_warning};
 use crate::warning::Noted;
 
@@ -45,11 +47,13 @@ pub struct CompactOptions {
     pub allowed: Option<Allowed>,
     /// Whether arrays are compressed too (`EXT_meshopt_compression`), which some readers do not know.
     pub compressed: bool,
+    /// Whether a compressed file names the model's vertices: it changes their order.
+    pub numbered: bool,
 }
 
 impl Default for CompactOptions {
     fn default() -> Self {
-        Self { allowed: None, compressed: true }
+        Self { allowed: None, compressed: true, numbered: true }
     }
 }
 
@@ -84,23 +88,66 @@ pub struct CompactPart {
     pub e_rms: f64,
     /// The bound on it.
     pub bound: f64,
+    /// Maximum error of the file that forgets nothing, in the unit of E_RMS.
+    pub max_before: f64,
+    /// Maximum error.
+    pub max: f64,
+    /// Contacts of the file that forgets nothing.
+    pub contacts_before: Contacts,
+    /// Contacts.
+    pub contacts: Contacts,
+    /// Bytes of the parts of the file that forgets nothing.
+    pub parts_before: BTreeMap<String, u64>,
+    /// Bytes of its parts.
+    pub parts: BTreeMap<String, u64>,
+    /// Share of the additional error, squared, that each part has, as estimated.
+    pub shares: BTreeMap<String, f64>,
     /// Whether arrays are compressed.
     pub compressed: bool,
     /// Seconds of all tries.
     pub seconds: f64,
 }
 
+/// Vertices that rest from one frame to the next: feet on the ground.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Contacts {
+    /// Pairs of a vertex and a frame that it rests until.
+    pub count: usize,
+    /// How far they slide nevertheless: root mean square per coordinate, in the unit of E_RMS.
+    pub slide: f64,
+}
+
 impl CompactPart {
+    /// Bytes before and after and shares of the error, a line for each part.
+    pub fn details(&self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.parts_before.keys().chain(self.parts.keys()).collect();
+        let line = |name: &String| {
+            let bytes = |parts: &BTreeMap<String, u64>| parts.get(name).copied().unwrap_or(0);
+            let share =
+                self.shares.get(name).map_or(String::new(), |share| format!(", {:.0} % of the error", 100.0 * share));
+            format!("{name}: {} of {} bytes{share}", bytes(&self.parts), bytes(&self.parts_before))
+        };
+        names.into_iter().map(line).collect()
+    }
+
     /// In one line.
     pub fn text(&self) -> String {
         let kilobytes = |bytes: u64| bytes as f64 / 1e3;
         format!(
-            "small file: {:.1} kB instead of {:.1} kB, E_RMS {:.4} instead of {:.4} (bound {:.4})",
+            "small file: {:.1} kB instead of {:.1} kB, E_RMS {:.4} instead of {:.4} (bound {:.4}), maximum {:.2} instead of {:.2}{}",
             kilobytes(self.bytes),
             kilobytes(self.bytes_before),
             self.e_rms,
             self.e_rms_before,
-            self.bound
+            self.bound,
+            self.max,
+            self.max_before,
+            match self.contacts.count {
+                0 => String::new(),
+                _ =>
+                    format!(", contacts slide {:.4} instead of {:.4}", self.contacts.slide, self.contacts_before.slide),
+            }
         )
     }
 }
@@ -138,8 +185,8 @@ impl Judge<'_> {
         unit_radius(rest)
     }
 
-    /// E_RMS of a model.
-    fn e_rms(&self, read: ModelRef<'_>) -> Result<f64, Error> {
+    /// Figures of a model.
+    fn measure(&self, read: ModelRef<'_>) -> Result<Figures, Error> {
         let lengths: Vec<usize> = read.clips().iter().map(|clip| clip.frame_count()).collect();
         let clips = match self {
             Self::Animation(against) => against.clips.clone(),
@@ -155,20 +202,27 @@ impl Judge<'_> {
             let what = format!("{} frames of {} vertices", places.len(), read.vertex_count());
             return Err(Error::ReadBack(Box::new(Error::Unsupported(what))));
         }
+        let unit = 1000.0 / self.radius();
+        let mut sums = Sums { rests: RESTS / unit, ..Sums::default() };
         if places.is_empty() {
-            let square = squares(read.rest(), self.rest());
-            return Ok(self.scaled(square, read.vertex_count()));
+            sums.add(read.rest(), self.rest());
         }
-        let (mut sum, mut poser, mut own) = (0.0, Poser::new(read), self.model().map(Poser::new));
+        let (mut poser, mut own) = (Poser::new(read), self.model().map(Poser::new));
+        let mut last: Option<(usize, Vec<Vec3>, Vec<Vec3>)> = None;
         for (at, &(clip, t)) in places.iter().enumerate() {
             let posed = poser.posed(clip, t);
-            sum += match (&mut own, self) {
-                (Some(own), _) => squares(&posed, &own.posed(clip, t)),
-                (None, Self::Animation(against)) => squares(&posed, &against.sequence.frame(at)),
-                (None, Self::Model(_)) => 0.0,
+            let truth = match (&mut own, self) {
+                (Some(own), _) => own.posed(clip, t),
+                (None, Self::Animation(against)) => against.sequence.frame(at).to_vec(),
+                (None, Self::Model(_)) => posed.clone(),
             };
+            sums.add(&posed, &truth);
+            if let Some((_, before, still)) = last.filter(|(of, ..)| *of == clip) {
+                sums.add_contacts([&before, &posed], [&still, &truth]);
+            }
+            last = Some((clip, posed, truth));
         }
-        Ok(self.scaled(sum, places.len() * read.vertex_count()))
+        Ok(sums.figures(unit))
     }
 
     fn model(&self) -> Option<ModelRef<'_>> {
@@ -185,14 +239,57 @@ impl Judge<'_> {
     fn vertices(&self) -> usize {
         self.rest().len()
     }
-
-    fn scaled(&self, square: f64, count: usize) -> f64 {
-        1000.0 * (square / (3 * count.max(1)) as f64).sqrt() / self.radius()
-    }
 }
 
-fn squares(a: &[Vec3], b: &[Vec3]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a.as_dvec3() - b.as_dvec3()).length_squared()).sum()
+/// Movement of the original from one frame to the next, in the unit of E_RMS, below which a vertex rests.
+const RESTS: f64 = 0.1;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    e_rms: f64,
+    max: f64,
+    contacts: Contacts,
+}
+
+#[derive(Default)]
+struct Sums {
+    square: f64,
+    count: usize,
+    largest: f64,
+    rests: f64,
+    slides: f64,
+    contacts: usize,
+}
+
+impl Sums {
+    fn add(&mut self, posed: &[Vec3], truth: &[Vec3]) {
+        for (a, b) in posed.iter().zip(truth) {
+            let square = (a.as_dvec3() - b.as_dvec3()).length_squared();
+            self.square += square;
+            self.largest = self.largest.max(square);
+        }
+        self.count += posed.len();
+    }
+
+    /// Two frames of the file and of the original.
+    fn add_contacts(&mut self, [before, after]: [&[Vec3]; 2], [still, truth]: [&[Vec3]; 2]) {
+        for i in 0..before.len() {
+            let moved = truth[i].as_dvec3() - still[i].as_dvec3();
+            if moved.length() < self.rests {
+                self.contacts += 1;
+                self.slides += (after[i].as_dvec3() - before[i].as_dvec3() - moved).length_squared();
+            }
+        }
+    }
+
+    fn figures(&self, unit: f64) -> Figures {
+        let rms = |square: f64, count: usize| unit * (square / (3 * count.max(1)) as f64).sqrt();
+        Figures {
+            e_rms: rms(self.square, self.count),
+            max: unit * self.largest.sqrt(),
+            contacts: Contacts { count: self.contacts, slide: rms(self.slides, self.contacts) },
+        }
+    }
 }
 
 impl Saved {
@@ -210,7 +307,8 @@ impl Saved {
         let whole = Self::write(model, path, Layout::Skin, observer)?;
         let started = Instant::now();
         let judge = against.map_or(Judge::Model(model), Judge::Animation);
-        let before = judge.e_rms(whole.model.view())?;
+        let plain = judge.measure(whole.model.view())?;
+        let before = plain.e_rms;
         let additional = match options.allowed {
             Some(Allowed::ERms(e_rms)) => e_rms,
             Some(Allowed::Share(share)) => share * before,
@@ -218,52 +316,84 @@ impl Saved {
             None => DEFAULT_SHARE * before,
         };
         let bound = before + additional;
-        let mut best: Option<(Compact, Saved, f64)> = None;
-        let mut last = None;
         // What is forgotten is as good as independent of the error that is there: squares add up.
         let mut rms = (bound * bound - before * before).sqrt();
+        // From frame to frame it is another.
+        let slides = (plain.contacts.slide.powi(2) + 2.0 * rms * rms).sqrt();
+        let parts_before = bonesmith_io::bytes_by_part(path);
+        let mut best: Option<(Compact, Small, Figures)> = None;
+        let mut last = None;
         for _ in 0..TRIES {
             Error::unless_cancelled(observer, Stage::Writing)?;
-            let compact = Compact { rms: rms / 1000.0 * judge.radius(), compressed: options.compressed };
+            let compact = Compact {
+                rms: rms / 1000.0 * judge.radius(),
+                compressed: options.compressed,
+                numbered: options.numbered,
+            };
             let written = Self::small(model, path, &compact)?;
             last = Some(compact);
-            let reached = judge.e_rms(written.model.view())?;
-            if reached <= bound {
-                let smaller = best.as_ref().is_none_or(|(_, best, _)| written.file_bytes < best.file_bytes);
+            let found = judge.measure(written.saved.model.view())?;
+            if found.e_rms <= bound && found.contacts.slide <= slides {
+                let bytes = written.saved.file_bytes;
+                let smaller = best.as_ref().is_none_or(|(_, best, _)| bytes < best.saved.file_bytes);
+                let used = found.e_rms - before >= USED * additional;
                 if smaller {
-                    best = Some((compact, written, reached));
+                    best = Some((compact, written, found));
                 }
-                if !smaller || reached - before >= USED * additional {
+                if !smaller || used {
                     break;
                 }
             }
-            let used = (reached * reached - before * before).max(0.0) / (bound * bound - before * before);
-            rms *= (0.95 / used.sqrt().max(0.3)).clamp(0.3, 2.0);
+            let used = (found.e_rms.powi(2) - before * before).max(0.0) / (bound * bound - before * before);
+            let slid = (found.contacts.slide / slides.max(f64::MIN_POSITIVE)).powi(2);
+            rms *= (0.95 / used.max(slid).sqrt().max(0.3)).clamp(0.3, 2.0);
         }
-        let best = best.filter(|(_, small, _)| small.file_bytes < whole.file_bytes);
-        let (mut saved, e_rms) = match best {
-            Some((compact, small, e_rms)) if Some(compact) == last => (small, e_rms),
+        let best = best.filter(|(_, small, _)| small.saved.file_bytes < whole.file_bytes);
+        let (small, found) = match best {
+            Some((compact, small, found)) if Some(compact) == last => (small, found),
             // Another one was written after it.
-            Some((compact, _, e_rms)) => (Self::small(model, path, &compact)?, e_rms),
-            None => (Self::write(model, path, Layout::Skin, observer)?, before),
+            Some((compact, _, found)) => (Self::small(model, path, &compact)?, found),
+            None => {
+                (Small { saved: Self::write(model, path, Layout::Skin, observer)?, shares: BTreeMap::new() }, plain)
+            }
         };
+        let mut saved = small.saved;
         saved.compact = Some(CompactPart {
             bytes_before: whole.file_bytes,
             bytes: saved.file_bytes,
             e_rms_before: before,
-            e_rms,
+            e_rms: found.e_rms,
             bound,
+            max_before: plain.max,
+            max: found.max,
+            contacts_before: plain.contacts,
+            contacts: found.contacts,
+            parts_before,
+            parts: bonesmith_io::bytes_by_part(path),
+            shares: small.shares,
             compressed: options.compressed && saved.file_bytes < whole.file_bytes,
             seconds: started.elapsed().as_secs_f64(),
         });
         Ok(saved)
     }
 
-    fn small(model: ModelRef<'_>, path: &Path, compact: &Compact) -> Result<Self, Error> {
+    fn small(model: ModelRef<'_>, path: &Path, compact: &Compact) -> Result<Small, Error> {
         let started = Instant::now();
-        let mut done = Noted::collect(|| bonesmith_io::save_compact(model, path, compact))?;
-        done.warnings.extend(model.rig().and_then(|rig| influence_warning(rig, path)));
-        done.warnings.dedup();
-        Self::read(model, path, done.warnings, started.elapsed().as_secs_f64())
+        let Noted { value: written, mut warnings } =
+            Noted::collect(|| bonesmith_io::save_compact(model, path, compact))?;
+        warnings.extend(model.rig().and_then(|rig| influence_warning(rig, path)));
+        warnings.dedup();
+        let mut saved = Self::read(model, path, warnings, started.elapsed().as_secs_f64())?;
+        if let Some(order) = written.order.filter(|order| order.len() == saved.model.view().vertex_count()) {
+            saved.model = renumbered(saved.model, &order);
+        }
+        let shares = written.shares.into_iter().map(|(name, share)| (name.to_owned(), share)).collect();
+        Ok(Small { saved, shares })
     }
+}
+
+/// A small file that was written.
+struct Small {
+    saved: Saved,
+    shares: BTreeMap<String, f64>,
 }

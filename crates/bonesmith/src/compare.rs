@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::input::measured_clips;
+use crate::matching::in_order_of;
 use crate::summary::add_measures;
 use crate::text::{bytes, count, figure, file_name};
 
@@ -57,6 +58,8 @@ impl Compared {
     /// Measures the clips of a model that the animation shows ([`measured_clips`]).
     pub fn new(path: PathBuf, model: Model, sequence: &MeshSequence) -> Result<Self, Error> {
         let started = Instant::now();
+        // What was matched is seen in the figures: it adds no warning.
+        let model = in_order_of(model, sequence, &path)?.value;
         let clips = measured_clips(&model, None, sequence)?;
         let metrics = metrics::evaluate_clips(&model, &clips, sequence);
         let metrics = metrics.map_err(|source| Error::Metrics { file: path.clone(), source })?;
@@ -174,7 +177,7 @@ pub fn comparison_scene<'a>(models: &'a [Compared], sequence: &'a MeshSequence) 
     let columns = COLUMNS.map(column).into();
     let rows = models.iter().map(Compared::cells).collect();
     let face = models.iter().find_map(|entry| match &entry.model {
-        Model::ShapeBones(face) if entry.clip == 0 => Some(face),
+        Model::ShapeBones(face) if entry.clips == [0] => Some(face),
         _ => None,
     });
     let unit = if face.is_some() { "shape" } else { "frame" };

@@ -4,25 +4,32 @@ use std::str::FromStr;
 
 use bonesmith::{Allowed, CompactOptions};
 
-/// What was typed behind `--compact=`: an error, `plain`, or both.
+/// What was typed behind `--compact=`: an error, `plain`, `unnumbered`, or several of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompactArg(pub CompactOptions);
 
 impl FromStr for CompactArg {
     type Err = String;
 
-    /// Nothing, `plain`, `0.05` (E_RMS), `5%` (of the model's own), `plain,0.05`.
+    /// Nothing, `plain`, `unnumbered`, `0.05` (E_RMS), `5%` (of the model's own), `plain,0.05`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut options = CompactOptions::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            if part == "plain" {
-                options.compressed = false;
-                continue;
+            match part {
+                "plain" => {
+                    options.compressed = false;
+                    continue;
+                }
+                "unnumbered" => {
+                    options.numbered = false;
+                    continue;
+                }
+                _ => {}
             }
             let (number, share) = part.strip_suffix('%').map_or((part, false), |number| (number, true));
             let number: f64 = number.trim().parse().map_err(|_| {
                 format!(
-                    "{part} is neither plain nor an additional error, such as 0.05 (E_RMS) or 5% (of the model's own)"
+                    "{part} is neither plain nor unnumbered nor an additional error, such as 0.05 (E_RMS) or 5% (of the model's own)"
                 )
             })?;
             options.allowed = Some(if share { Allowed::Share(number / 100.0) } else { Allowed::ERms(number) });

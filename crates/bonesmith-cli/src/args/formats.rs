@@ -61,7 +61,7 @@ pub fn max_joints() -> String {
 /// Of `--compact`.
 pub fn compact() -> String {
     "Write a small file (.glb, .gltf): fewer keys, quantised arrays, EXT_meshopt_compression. E: additional E_RMS of the file, such as 0.05, or 5% of \
-     the model's own [default: 2%; convert: 0.02]. plain: without EXT_meshopt_compression. Both: --compact=plain,0.05"
+     the model's own [default: 2%; convert: 0.02]. plain: without EXT_meshopt_compression. unnumbered: without the input's numbers of vertices, which are written in another order. Several: --compact=plain,0.05"
         .into()
 }
 

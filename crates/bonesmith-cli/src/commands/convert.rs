@@ -93,6 +93,9 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         print(&crate::tables::motion_lines(&moved.part))?;
         if let Some(part) = small.and_then(|saved| saved.compact) {
             print(&format!("{}\n", part.text()))?;
+            if session.verbose {
+                part.details().iter().try_for_each(|line| print(&format!("  {line}\n")))?;
+            }
         }
     }
     Ok(Outcome::Done)

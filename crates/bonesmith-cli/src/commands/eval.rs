@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bonesmith::text::file_name;
-use bonesmith::{Error, Summary, measured_clips};
+use bonesmith::{Error, Summary, in_order_of, measured_clips};
 use bonesmith_core::Stage;
 
 use crate::args::EvalArgs;
@@ -30,8 +30,9 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let path = &rig_input.paths[0];
     let model = session.take(rig_input.rigged()?);
+    let sequence = session.take(input.reference(model.view(), args.clip.as_deref())?);
+    let model = session.take(in_order_of(model, &sequence, path)?);
     let model = model.view();
-    let sequence = session.take(input.reference(model, args.clip.as_deref())?);
     let clips = measured_clips(model, args.clip.as_deref(), &sequence)?;
     let load_secs = started.elapsed().as_secs_f64();
 

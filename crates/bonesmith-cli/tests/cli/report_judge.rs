@@ -157,7 +157,8 @@ fn faces() {
         set.iter().for_each(|(s, w)| weights[*s] = *w);
         let mut original: Vec<Vec3> = truth.rest().to_vec();
         for (s, weight) in face.driven(&weights).into_iter().enumerate() {
-            let offsets = truth.frame(s).iter().zip(truth.rest()).map(|(p, rest)| *p - *rest);
+            let frame = truth.frame(s);
+            let offsets = frame.iter().zip(truth.rest()).map(|(p, rest)| *p - *rest);
             original.iter_mut().zip(offsets).for_each(|(p, offset)| *p += weight as f32 * offset);
         }
         json!({ "weights": weights, "model": flat(&face.posed(&weights)), "original": flat(&original) })

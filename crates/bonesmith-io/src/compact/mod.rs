@@ -22,11 +22,9 @@ use bonesmith_core::Rig;
 use bonesmith_core::deform::lbs;
 use glam::{DAffine3, Vec3};
 
-use self::order::Order;
 pub use self::realise::{Curve, Curves, Stored, rate};
 pub use self::tables::Kind;
 use self::tables::{Picked, Tables};
-use crate::gltf::meshopt::{attributes, indices};
 use crate::joints::Joints;
 
 /// How small a file may become.
@@ -36,6 +34,18 @@ pub struct Compact {
     pub rms: f64,
     /// Whether arrays are compressed (`EXT_meshopt_compression`); otherwise they are quantised only.
     pub compressed: bool,
+    /// Whether a compressed file names the model's vertices, whose order it changes.
+    pub numbered: bool,
+}
+
+/// What became of a small file.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CompactFile {
+    /// The model's vertex of each vertex of the file, where the file has them in another order and does not say in which.
+    pub order: Option<Vec<u32>>,
+    /// Share of the additional error, squared, of each part, as estimated.
+    pub shares: Vec<(&'static str, f64)>,
 }
 
 /// Choices for one file.
@@ -54,6 +64,8 @@ pub struct Choice {
     pub curves: Curves,
     /// Root mean square that was found, in model units.
     pub reached: f64,
+    /// Share of the squared error of each part.
+    pub shares: Vec<(&'static str, f64)>,
 }
 
 /// Frames in which a choice is posed and measured.
@@ -61,9 +73,9 @@ const MAX_POSED: usize = 240;
 /// Times that the bound is corrected.
 const CORRECTIONS: usize = 6;
 
-/// Chooses for a rig whose bones are these nodes.
-pub fn choose(rig: &Rig, plan: &Joints, compact: &Compact) -> Choice {
-    let tables = Tables::new(rig, plan, compact);
+/// Chooses for a rig whose bones are these nodes and whose vertices are written in this order.
+pub fn choose(rig: &Rig, plan: &Joints, order: &[u32], compact: &Compact) -> Choice {
+    let tables = Tables::new(rig, plan, order, compact);
     let tried = [8, 16].into_iter().filter_map(|bits| within(rig, plan, &tables, compact, bits));
     let smallest = tried.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(choice, _)| choice);
     smallest.unwrap_or_else(|| made(rig, plan, &tables, &tables.pick(0.0, 16), compact, true))
@@ -91,38 +103,19 @@ fn within(rig: &Rig, plan: &Joints, tables: &Tables, compact: &Compact, bits: u3
 }
 
 fn made(rig: &Rig, plan: &Joints, tables: &Tables, picked: &Picked, compact: &Compact, finest: bool) -> Choice {
-    let whole = tables.whole(picked.weight_bits);
+    let whole: Vec<&weights::WholeRow> = (0..rig.vertex_count()).map(|i| tables.weights_of(picked, i)).collect();
     let mut choice = Choice {
-        positions: picked.positions.filter(|_| compact.compressed && !finest),
+        positions: (compact.compressed && !finest).then_some(picked.positions.level),
         weight_bits: picked.weight_bits,
-        weights: whole.rows.clone(),
-        rest: whole.rest.clone(),
+        weights: whole.iter().map(|own| own.row.clone()).collect(),
+        rest: whole.iter().map(|own| own.rest).collect(),
         compressed: compact.compressed,
         curves: realise::realise(rig, plan, tables, picked, compact.compressed),
         reached: 0.0,
+        shares: tables.shares(picked),
     };
     choice.reached = posed_rms(rig, plan, &choice);
     choice
-}
-
-/// Another order of faces and vertices, if indices and positions are shorter in it together with the list of the vertices.
-pub fn shorter_order(rig: &Rig) -> Option<Order> {
-    let order = Order::new(&rig.surface, rig.vertex_count());
-    let topology = &rig.surface.topology;
-    let fans = topology.faces().flat_map(|face| (1..face.len() - 1).map(|c| [face[0], face[c], face[c + 1]]));
-    let before = indices::encode_triangles(&fans.collect::<Vec<_>>()).len();
-    let after = indices::encode_triangles(&order.triangles(topology)).len();
-    let largest = rig.rest.iter().map(|p| p.abs().max_element()).fold(0.0, f32::max);
-    let step = (f64::from(largest) / 1024.0).max(f64::MIN_POSITIVE).log2().round() as i32;
-    let positions = |vertices: &mut dyn Iterator<Item = usize>| {
-        let all: Vec<[f64; 3]> = vertices.map(|v| rig.rest[v].as_dvec3().to_array()).collect();
-        tables::vector_bytes(&all, step.clamp(-100, 100))
-    };
-    let list: Vec<u8> = order.vertices.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let list = attributes::encoded_len(&list, 4);
-    let before = before as f64 + positions(&mut (0..rig.vertex_count()));
-    let after = (after + list) as f64 + positions(&mut order.vertices.iter().map(|&v| v as usize));
-    (after < before).then_some(order)
 }
 
 /// Root mean square per coordinate between the rig and what is stored of it, in frames spread over all clips.

@@ -1,204 +1,188 @@
-//! Faces and vertices in an order that is short to write: neighbours follow each other.
+//! Faces in an order that is short to write: neighbours follow each other.
 //!
-//! A walk over the faces: the next one shares an edge with a recent one, if any does, with a third vertex that is recent or new, and
-//! with a vertex that few faces are left of, so that no single faces remain behind. Vertices are numbered as the faces use them.
+//! A walk over the faces with the state of the codec: the next face is behind an edge that can be named in one byte, where there is one. Among those, a
+//! score prefers recent edges and vertices that have few faces left. Its numbers were found by trial on five meshes (docs/compact.md). Vertices are
+//! numbered as the faces use them.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use crate::gltf::meshopt::indices::{EDGES, State, THIRD};
 
-use bonesmith_core::mesh::surface::CornerAttribute;
-use bonesmith_core::{BlendShape, Rig, SparseWeights, Surface, Topology};
+/// What a face loses for every edge that is more recent than its own.
+const AGE: f32 = 0.2;
+/// What it loses for a new vertex.
+const NEW: f32 = 0.5;
+/// What it loses for a vertex that takes bytes of its own.
+const FAR: f32 = 0.15;
+/// What it gains for a vertex with so many faces left, its own included: a vertex is finished rather than left behind.
+const GAINS: [f32; 13] = [0.0, 1.0, 0.785, 0.681, 0.616, 0.569, 0.534, 0.506, 0.483, 0.463, 0.447, 0.432, 0.419];
 
-/// Recent edges and vertices that the codec of triangles can name in one byte.
-const RECENT_EDGES: usize = 14;
-const RECENT_VERTICES: u32 = 16;
-
-/// A new order.
-pub struct Order {
-    /// [faces] which face is written there.
-    faces: Vec<usize>,
-    /// [N] which vertex is written there.
-    pub vertices: Vec<u32>,
+/// Which face is written first, second, and so on.
+pub fn of_faces(faces: &[Vec<u32>], vertices: usize) -> Vec<usize> {
+    Walk::new(faces, &Around::new(faces, vertices), vertices).run()
 }
 
-impl Order {
-    /// Faces stay grouped by material and by number of corners, in which they are written.
-    pub fn new(surface: &Surface, vertices: usize) -> Self {
-        let topology = &surface.topology;
-        let group = |f: usize| (surface.face_materials.get(f).copied().unwrap_or(0), topology.face(f).len());
-        let mut faces: Vec<usize> = (0..topology.face_count()).collect();
-        faces.sort_by_key(|&f| group(f));
-        let mut order = Vec::with_capacity(faces.len());
-        for own in faces.chunk_by(|a, b| group(*a) == group(*b)) {
-            Walk::new(topology, own, vertices).run(&mut order);
+/// Faces of each vertex.
+struct Around {
+    starts: Vec<u32>,
+    faces: Vec<u32>,
+}
+
+impl Around {
+    fn new(faces: &[Vec<u32>], vertices: usize) -> Self {
+        let mut starts = vec![0u32; vertices + 1];
+        faces.iter().flatten().for_each(|&v| starts[v as usize + 1] += 1);
+        for v in 0..vertices {
+            starts[v + 1] += starts[v];
         }
-        let mut used = vec![false; vertices];
-        let mut numbered = Vec::with_capacity(vertices);
-        for v in order.iter().flat_map(|&f| topology.face(f)).copied().chain(0..vertices as u32) {
-            if !std::mem::replace(&mut used[v as usize], true) {
-                numbered.push(v);
+        let mut next = starts.clone();
+        let mut own = vec![0; faces.iter().map(Vec::len).sum()];
+        for (f, face) in faces.iter().enumerate() {
+            for &v in face {
+                own[next[v as usize] as usize] = f as u32;
+                next[v as usize] += 1;
             }
         }
-        Self { faces: order, vertices: numbered }
+        Self { starts, faces: own }
     }
 
-    /// Triangles in the new order.
-    pub fn triangles(&self, topology: &Topology) -> Vec<[u32; 3]> {
-        let new = self.new_of_old();
-        let fan = |&f: &usize| {
-            let face = topology.face(f);
-            (1..face.len() - 1).map(|c| [face[0], face[c], face[c + 1]].map(|v| new[v as usize])).collect::<Vec<_>>()
-        };
-        self.faces.iter().flat_map(fan).collect()
-    }
-
-    fn new_of_old(&self) -> Vec<u32> {
-        let mut new = vec![0; self.vertices.len()];
-        self.vertices.iter().enumerate().for_each(|(at, &v)| new[v as usize] = at as u32);
-        new
-    }
-
-    /// The rig in the new order.
-    pub fn of_rig(&self, rig: &Rig) -> Rig {
-        let mut weights = SparseWeights::new(rig.vertex_count(), rig.weights.slots());
-        for (at, &v) in self.vertices.iter().enumerate() {
-            let row: Vec<(usize, f64)> = rig.weights.of(v as usize).map(|(j, w)| (j, f64::from(w))).collect();
-            weights.set(at, &row);
-        }
-        Rig {
-            rest: self.vertices.iter().map(|&v| rig.rest[v as usize]).collect(),
-            weights,
-            surface: Arc::new(self.of_surface(&rig.surface)),
-            ..rig.clone()
-        }
-    }
-
-    /// Shapes in the new order.
-    pub fn of_shapes(&self, shapes: &[BlendShape]) -> Vec<BlendShape> {
-        let placed = |shape: &BlendShape| BlendShape {
-            offsets: self.vertices.iter().map(|&v| shape.offsets[v as usize]).collect(),
-            ..shape.clone()
-        };
-        shapes.iter().map(placed).collect()
-    }
-
-    fn of_surface(&self, surface: &Surface) -> Surface {
-        let (topology, new) = (&surface.topology, self.new_of_old());
-        let counts: Vec<u32> = self.faces.iter().map(|&f| topology.face(f).len() as u32).collect();
-        let corners: Vec<usize> = self.faces.iter().flat_map(|&f| topology.corner_range(f)).collect();
-        let vertices = corners.iter().map(|&c| new[topology.corners()[c] as usize]).collect();
-        Surface {
-            topology: Topology::from_counts(&counts, vertices),
-            uv_sets: surface.uv_sets.iter().map(|uv| placed(uv, &corners)).collect(),
-            normals: surface.normals.as_ref().map(|own| placed(own, &corners)),
-            tangents: surface.tangents.as_ref().map(|own| placed(own, &corners)),
-            colors: surface.colors.as_ref().map(|own| placed(own, &corners)),
-            face_materials: match surface.face_materials.is_empty() {
-                true => Vec::new(),
-                false => self.faces.iter().map(|&f| surface.face_materials[f]).collect(),
-            },
-            ..surface.clone()
-        }
+    fn of(&self, v: u32) -> &[u32] {
+        &self.faces[self.starts[v as usize] as usize..self.starts[v as usize + 1] as usize]
     }
 }
 
-fn placed<const D: usize>(attribute: &CornerAttribute<D>, corners: &[usize]) -> CornerAttribute<D> {
-    CornerAttribute { indices: corners.iter().map(|&c| attribute.indices[c]).collect(), ..attribute.clone() }
-}
+const UNUSED: u32 = u32::MAX;
 
-/// A walk over some faces of a mesh.
 struct Walk<'a> {
-    topology: &'a Topology,
-    faces: &'a [usize],
-    /// Places in `faces` by directed edge.
-    by_edge: HashMap<(u32, u32), Vec<u32>>,
+    faces: &'a [Vec<u32>],
+    around: &'a Around,
     done: Vec<bool>,
-    /// Edges whose other side may be free, latest last.
-    edges: Vec<(u32, u32)>,
     /// [N] faces that are not written yet.
     left: Vec<u32>,
-    /// [N] when a vertex was first used, from 1 on.
+    /// [N] number of a vertex that was used.
+    number: Vec<u32>,
+    /// Vertices by number.
     used: Vec<u32>,
-    clock: u32,
+    state: State,
 }
 
 impl<'a> Walk<'a> {
-    fn new(topology: &'a Topology, faces: &'a [usize], vertices: usize) -> Self {
-        let mut by_edge: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-        let mut left = vec![0; vertices];
-        for (place, &f) in faces.iter().enumerate() {
-            sides(topology.face(f)).for_each(|side| by_edge.entry(side).or_default().push(place as u32));
-            topology.face(f).iter().for_each(|&v| left[v as usize] += 1);
+    fn new(faces: &'a [Vec<u32>], around: &'a Around, vertices: usize) -> Self {
+        Self {
+            faces,
+            around,
+            done: vec![false; faces.len()],
+            left: (0..vertices as u32).map(|v| around.of(v).len() as u32).collect(),
+            number: vec![UNUSED; vertices],
+            used: Vec::with_capacity(vertices),
+            state: State::new(),
         }
-        let done = vec![false; faces.len()];
-        Self { topology, faces, by_edge, done, edges: Vec::new(), left, used: vec![0; vertices], clock: 0 }
     }
 
-    fn run(mut self, order: &mut Vec<usize>) {
-        let mut first = 0;
-        loop {
-            while first < self.faces.len() && self.done[first] {
-                first += 1;
-            }
-            let Some(place) = self.near().or_else(|| self.behind()).or((first < self.faces.len()).then_some(first))
-            else {
-                return;
-            };
-            self.done[place] = true;
-            order.push(self.faces[place]);
-            let face = self.topology.face(self.faces[place]);
-            for &v in face {
-                self.left[v as usize] -= 1;
-                if self.used[v as usize] == 0 {
-                    self.clock += 1;
-                    self.used[v as usize] = self.clock;
+    fn run(mut self) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.faces.len());
+        let (mut first, mut open) = (0, 0);
+        while order.len() < self.faces.len() {
+            let near = self.behind_edge().or_else(|| self.at_recent_vertex());
+            let next = near.or_else(|| self.at_used_vertex(&mut open)).unwrap_or_else(|| {
+                first += self.done[first..].iter().position(|done| !done).unwrap_or(0);
+                first
+            });
+            self.write(next);
+            order.push(next);
+        }
+        order
+    }
+
+    fn write(&mut self, f: usize) {
+        self.done[f] = true;
+        let face = &self.faces[f];
+        for &v in face {
+            self.left[v as usize] -= 1;
+        }
+        for c in 1..face.len().saturating_sub(1) {
+            let triangle = [face[0], face[c], face[c + 1]];
+            for v in triangle {
+                if self.number[v as usize] == UNUSED {
+                    self.number[v as usize] = self.used.len() as u32;
+                    self.used.push(v);
                 }
             }
-            self.edges.extend(sides(face).map(|(a, b)| (b, a)));
+            self.state.push(triangle.map(|v| self.number[v as usize]));
         }
     }
 
-    fn free(&self, edge: &(u32, u32)) -> impl Iterator<Item = usize> + '_ {
-        let places = self.by_edge.get(edge).map_or(&[][..], Vec::as_slice);
-        places.iter().map(|&place| place as usize).filter(|&place| !self.done[place])
+    /// Faces that are left at a vertex.
+    fn free(&self, v: u32) -> impl Iterator<Item = usize> + '_ {
+        self.around.of(v).iter().map(|&f| f as usize).filter(|&f| !self.done[f])
     }
 
-    /// The best face at a recent edge.
-    fn near(&self) -> Option<usize> {
-        let recent = self.edges.iter().rev().take(RECENT_EDGES).enumerate();
-        let places = recent.flat_map(|(age, edge)| self.free(edge).map(move |place| (age, place)));
-        places.min_by_key(|&(age, place)| (self.strangeness(place), self.left(place), age)).map(|(_, place)| place)
-    }
-
-    /// A face at the latest edge that has one.
-    fn behind(&mut self) -> Option<usize> {
-        while let Some(edge) = self.edges.last().copied() {
-            if let Some(place) = self.free(&edge).next() {
-                return Some(place);
+    /// The best face behind a recent edge.
+    fn behind_edge(&self) -> Option<usize> {
+        let mut best: Option<(f32, usize)> = None;
+        for age in 0..EDGES {
+            let (a, b) = self.state.recent.edge(age);
+            let (Some(&a), Some(&b)) = (self.used.get(a as usize), self.used.get(b as usize)) else { continue };
+            if self.left[a as usize] == 0 || self.left[b as usize] == 0 {
+                continue;
             }
-            self.edges.pop();
+            for f in self.free(a).filter(|&f| has_side(&self.faces[f], a, b)) {
+                let score = self.score(f, a, b) - AGE * age as f32;
+                if best.is_none_or(|(most, _)| score > most) {
+                    best = Some((score, f));
+                }
+            }
         }
-        None
+        best.map(|(_, f)| f)
     }
 
-    /// Vertices that are neither new nor recent.
-    fn strangeness(&self, place: usize) -> usize {
-        let old = |v: &&u32| {
-            let used = self.used[**v as usize];
-            used > 0 && self.clock - used > RECENT_VERTICES
+    /// How good it is to write a face now, behind the edge (a, b): before its vertices are no longer recent.
+    fn score(&self, f: usize, a: u32, b: u32) -> f32 {
+        let of = |&v: &u32| {
+            let gain = GAINS[(self.left[v as usize] as usize).min(GAINS.len() - 1)];
+            if self.number[v as usize] == UNUSED {
+                gain - NEW
+            } else if v != a && v != b && !self.is_short(v) {
+                gain - FAR
+            } else {
+                gain
+            }
         };
-        self.topology.face(self.faces[place]).iter().filter(old).count()
+        self.faces[f].iter().map(of).sum()
     }
 
-    /// Faces that are left at the vertex that has the fewest.
-    fn left(&self, place: usize) -> u32 {
-        let face = self.topology.face(self.faces[place]);
-        face.iter().map(|&v| self.left[v as usize]).min().unwrap_or(0)
+    /// Whether a vertex takes no bytes of its own behind an edge.
+    fn is_short(&self, v: u32) -> bool {
+        let number = self.number[v as usize];
+        number == UNUSED
+            || THIRD.clone().any(|age| self.state.recent.vertex(age) == number)
+            || number.abs_diff(self.state.last) == 1
+    }
+
+    /// A face with many recent vertices.
+    fn at_recent_vertex(&self) -> Option<usize> {
+        let mut best: Option<(usize, usize)> = None;
+        for age in THIRD {
+            let Some(&v) = self.used.get(self.state.recent.vertex(age) as usize) else { continue };
+            for f in self.free(v) {
+                let far = self.faces[f].iter().filter(|&&v| !self.is_short(v)).count();
+                if best.is_none_or(|(least, _)| far < least) {
+                    best = Some((far, f));
+                }
+            }
+        }
+        best.map(|(_, f)| f)
+    }
+
+    /// A face at the first vertex that has one.
+    fn at_used_vertex(&self, open: &mut usize) -> Option<usize> {
+        while *open < self.used.len() && self.left[self.used[*open] as usize] == 0 {
+            *open += 1;
+        }
+        self.used.get(*open).and_then(|&v| self.free(v).next())
     }
 }
 
-fn sides(face: &[u32]) -> impl Iterator<Item = (u32, u32)> + '_ {
-    (0..face.len()).map(|c| (face[c], face[(c + 1) % face.len()]))
+fn has_side(face: &[u32], a: u32, b: u32) -> bool {
+    (0..face.len()).any(|c| face[c] == a && face[(c + 1) % face.len()] == b)
 }
 
 #[cfg(test)]
@@ -207,41 +191,50 @@ mod tests {
     use crate::gltf::meshopt::indices;
 
     /// A grid whose vertices and faces are in no order.
-    fn shuffled_grid(side: u32) -> (Surface, usize) {
+    fn shuffled_grid(side: u32) -> (Vec<Vec<u32>>, usize) {
         let count = (side + 1) * (side + 1);
         let scattered = |v: u32| (v * 7919) % count;
-        let mut triangles = Vec::new();
+        let mut faces = Vec::new();
         for y in 0..side {
             for x in 0..side {
                 let a = y * (side + 1) + x;
-                triangles.push([a, a + 1, a + side + 2].map(scattered));
-                triangles.push([a, a + side + 2, a + side + 1].map(scattered));
+                faces.push([a, a + 1, a + side + 2].map(scattered).to_vec());
+                faces.push([a, a + side + 2, a + side + 1].map(scattered).to_vec());
             }
         }
-        triangles.sort();
-        (Surface { topology: Topology::from_triangles(&triangles), ..Surface::default() }, count as usize)
+        faces.sort();
+        (faces, count as usize)
     }
 
     #[test]
-    fn every_face_and_vertex_is_there_once() {
-        let (surface, vertices) = shuffled_grid(20);
-        let order = Order::new(&surface, vertices);
-        let sorted = |mut all: Vec<usize>| {
-            all.sort_unstable();
-            all
-        };
-        assert_eq!(sorted(order.faces.clone()), (0..surface.topology.face_count()).collect::<Vec<_>>());
-        let seen = order.vertices.iter().map(|&v| v as usize).collect();
-        assert_eq!(sorted(seen), (0..vertices).collect::<Vec<_>>());
+    fn every_face_is_there_once() {
+        let (mut faces, vertices) = shuffled_grid(20);
+        faces.push(vec![5, 5, 5]);
+        faces.push(vec![0, 7, 2, 9]);
+        let mut order = of_faces(&faces, vertices);
+        order.sort_unstable();
+        assert_eq!(order, (0..faces.len()).collect::<Vec<_>>());
+        assert!(of_faces(&[], 0).is_empty());
     }
 
     #[test]
     fn neighbours_follow_each_other() {
-        let (surface, vertices) = shuffled_grid(40);
-        let bytes = |triangles: &[[u32; 3]]| indices::encode_triangles(triangles).len() as f64 / triangles.len() as f64;
-        let order = Order::new(&surface, vertices);
-        let before: Vec<[u32; 3]> = surface.topology.corners().as_chunks::<3>().0.to_vec();
-        let (before, after) = (bytes(&before), bytes(&order.triangles(&surface.topology)));
-        assert!(after < 1.5 && before > 3.0, "{before} {after}");
+        let (faces, vertices) = shuffled_grid(40);
+        let bytes = |order: &[usize]| {
+            let mut number = vec![UNUSED; vertices];
+            let mut next = 0;
+            let mut of = |v: u32| {
+                let own = &mut number[v as usize];
+                if *own == UNUSED {
+                    *own = next;
+                    next += 1;
+                }
+                *own
+            };
+            let triangles: Vec<[u32; 3]> = order.iter().map(|&f| [0, 1, 2].map(|c| of(faces[f][c]))).collect();
+            indices::encode_triangles(&triangles).len() as f64 / triangles.len() as f64
+        };
+        let (before, after) = (bytes(&(0..faces.len()).collect::<Vec<_>>()), bytes(&of_faces(&faces, vertices)));
+        assert!(after < 1.15 && before > 2.0, "{before} {after}");
     }
 }

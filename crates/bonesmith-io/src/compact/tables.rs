@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::Compact;
 use super::curve::{fit, key_frames, sample, sample_rotations};
-use super::weights::{Whole, whole_rows};
+use super::weights::{Grid, WholeRow, whole_rows};
 use crate::gltf::meshopt::{attributes, filters};
 use crate::joints::{Joints, NodeMotion};
 
@@ -16,6 +16,11 @@ const STRIDES: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 const BITS: std::ops::RangeInclusive<i32> = 6..=16;
 /// Steps of translations and scales that are tried: so many halvings of the coarsest.
 const HALVINGS: i32 = 13;
+
+/// Bytes of a vertex with weights of 16 bits in coarse steps beyond those of 8 bits.
+const COARSE_BYTES: f64 = 0.6;
+/// Bytes of an influence in fine steps beyond those in coarse ones.
+const FINE_BYTES: f64 = 1.2;
 
 /// What a curve moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,17 +84,24 @@ pub fn nodes(plan: &Joints) -> Vec<Node<'_>> {
 pub struct Tables {
     pub curves: Vec<Table>,
     positions: Vec<Offer>,
-    weights: Vec<Offer>,
-    /// Weights of 8 and 16 bits.
-    whole: [Whole; 2],
+    /// [N] weights of 8 bits, and of 16 bits in coarse and in fine steps.
+    bytes: Vec<WholeRow>,
+    coarse: Vec<WholeRow>,
+    fine: Vec<WholeRow>,
+    /// Frames.
+    frames: f64,
     /// Coordinates of all frames.
     count: f64,
 }
 
 /// One of each.
 pub struct Picked {
-    pub positions: Option<i32>,
+    pub positions: Offer,
     pub weight_bits: u32,
+    /// [N] of 16 bits: whether a vertex has fine steps.
+    pub fine: Vec<bool>,
+    /// Cost of the weights.
+    pub weights: f64,
     /// [curves].
     pub curves: Vec<Offer>,
     /// Of everything that is chosen.
@@ -97,9 +109,8 @@ pub struct Picked {
 }
 
 impl Tables {
-    pub fn new(rig: &Rig, plan: &Joints, compact: &Compact) -> Self {
+    pub fn new(rig: &Rig, plan: &Joints, order: &[u32], compact: &Compact) -> Self {
         let frames: usize = rig.clips.iter().map(Clip::frame_count).sum();
-        let whole = [whole_rows(rig, 255), whole_rows(rig, 65535)];
         let nodes = nodes(plan);
         let moments = moments(rig, plan, &nodes);
         let mut wanted = Vec::new();
@@ -124,24 +135,49 @@ impl Tables {
         });
         Self {
             curves: curves.collect(),
-            positions: position_offers(rig, frames.max(1), compact),
-            weights: weight_offers(rig, frames.max(1), [whole[0].square, whole[1].square]),
-            whole,
+            positions: position_offers(rig, order, frames.max(1), compact),
+            bytes: whole_rows(rig, Grid::Bytes),
+            coarse: whole_rows(rig, Grid::Coarse),
+            fine: whole_rows(rig, Grid::Fine),
+            frames: frames.max(1) as f64,
             count: (3 * rig.vertex_count() * frames.max(1)) as f64,
         }
     }
 
-    /// Weights of 8 or 16 bits.
-    pub fn whole(&self, bits: u32) -> &Whole {
-        &self.whole[usize::from(bits > 8)]
+    /// Weights of a vertex as they were picked.
+    pub fn weights_of(&self, picked: &Picked, i: usize) -> &WholeRow {
+        match picked.weight_bits {
+            8 => &self.bytes[i],
+            _ if picked.fine[i] => &self.fine[i],
+            _ => &self.coarse[i],
+        }
+    }
+
+    /// Bytes and cost of the weights at a price of error, and which vertices have fine steps.
+    fn weights(&self, lambda: f64, bits: u32) -> (f64, f64, Vec<bool>) {
+        let cost = |rows: &[WholeRow], i: usize| rows[i].square * self.frames;
+        if bits == 8 {
+            return (0.0, (0..self.bytes.len()).map(|i| cost(&self.bytes, i)).sum(), Vec::new());
+        }
+        let (mut bytes, mut total) = (COARSE_BYTES * self.bytes.len() as f64, 0.0);
+        let mut chosen = Vec::with_capacity(self.bytes.len());
+        for i in 0..self.bytes.len() {
+            let (coarse, fine) = (cost(&self.coarse, i), cost(&self.fine, i));
+            let own = FINE_BYTES * self.fine[i].row.len() as f64;
+            let is_fine = lambda * (coarse - fine) > own;
+            bytes += if is_fine { own } else { 0.0 };
+            total += if is_fine { fine } else { coarse };
+            chosen.push(is_fine);
+        }
+        (bytes, total, chosen)
     }
 
     /// The smallest file within `rms` whose weights have so many bits.
     pub fn pick(&self, rms: f64, bits: u32) -> Picked {
-        let weights = &self.weights[usize::from(bits > 8)];
         let budget = rms * rms * self.count;
         let all = || self.curves.iter().map(|table| &table.offers).chain([&self.positions]);
-        let cost = |lambda: f64| weights.cost + all().map(|offers| best(offers, lambda).cost).sum::<f64>();
+        let cost =
+            |lambda: f64| self.weights(lambda, bits).1 + all().map(|offers| best(offers, lambda).cost).sum::<f64>();
         // Bytes per squared length, over all scales of models.
         let (mut low, mut high) = (-60.0f64, 120.0f64);
         for _ in 0..60 {
@@ -151,8 +187,26 @@ impl Tables {
         let lambda = high.exp2();
         let curves: Vec<Offer> = self.curves.iter().map(|table| best(&table.offers, lambda)).collect();
         let positions = best(&self.positions, lambda);
-        let bytes = positions.bytes + weights.bytes + curves.iter().map(|offer| offer.bytes).sum::<f64>();
-        Picked { positions: Some(positions.level), weight_bits: bits, curves, bytes }
+        let (weight_bytes, weights, fine) = self.weights(lambda, bits);
+        let bytes = positions.bytes + weight_bytes + curves.iter().map(|offer| offer.bytes).sum::<f64>();
+        Picked { positions, weight_bits: bits, fine, weights, curves, bytes }
+    }
+
+    /// Share of the cost of each part of what was picked.
+    pub fn shares(&self, picked: &Picked) -> Vec<(&'static str, f64)> {
+        let of = |kind: Kind| {
+            let own = self.curves.iter().zip(&picked.curves).filter(|(table, _)| table.kind == kind);
+            own.map(|(_, offer)| offer.cost).sum::<f64>()
+        };
+        let costs = [
+            ("positions", picked.positions.cost),
+            ("weights", picked.weights),
+            ("translations", of(Kind::Translation)),
+            ("rotations", of(Kind::Rotation)),
+            ("scales", of(Kind::Scale)),
+        ];
+        let all: f64 = costs.iter().map(|(_, cost)| cost).sum();
+        costs.into_iter().filter(|(_, cost)| *cost > 0.0).map(|(name, cost)| (name, cost / all)).collect()
     }
 }
 
@@ -340,26 +394,17 @@ pub fn vector_bytes(keyed: &[[f64; 3]], e: i32) -> f64 {
     attributes::encoded_len(&bytes, 12) as f64
 }
 
-fn position_offers(rig: &Rig, frames: usize, compact: &Compact) -> Vec<Offer> {
+fn position_offers(rig: &Rig, order: &[u32], frames: usize, compact: &Compact) -> Vec<Offer> {
     let largest = rig.rest.iter().map(|p| f64::from(p.abs().max_element())).fold(0.0, f64::max);
     let size = if largest > 0.0 { largest.log2().ceil() as i32 } else { 0 };
-    let every: Vec<[f64; 3]> = rig.rest.iter().map(|p| p.as_dvec3().to_array()).collect();
+    let every: Vec<[f64; 3]> = order.iter().map(|&v| rig.rest[v as usize].as_dvec3().to_array()).collect();
     let coarsest = size - 6;
     let offers = (0..14).map(|halved| {
         let level = filters::exponent_for(largest, coarsest - halved);
         let bytes = if compact.compressed { vector_bytes(&every, level) } else { 0.0 };
-        let cost = if compact.compressed { 3.0 * 4f64.powi(level) / 12.0 * (every.len() * frames) as f64 } else { 0.0 };
+        let cost =
+            if compact.compressed { 3.0 * 4f64.powi(level) / 12.0 * (rig.vertex_count() * frames) as f64 } else { 0.0 };
         Offer { stride: 1, level, bytes, cost }
     });
     offers.collect()
-}
-
-/// 8 and 16 bits: what rounding does to vertices.
-fn weight_offers(rig: &Rig, frames: usize, squares: [f64; 2]) -> Vec<Offer> {
-    let bytes = rig.vertex_count() as f64 * 4.0;
-    let cost = |square: f64| square * frames as f64;
-    vec![
-        Offer { stride: 1, level: 8, bytes: 0.0, cost: cost(squares[0]) },
-        Offer { stride: 1, level: 16, bytes, cost: cost(squares[1]) },
-    ]
 }

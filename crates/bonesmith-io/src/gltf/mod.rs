@@ -11,6 +11,7 @@
 //! | texture coordinates, origin lower left | origin upper left: v turned into 1 - v |
 //! | polygons | triangles (fans), with the polygons' sizes in extras |
 
+mod bytes;
 mod container;
 mod extras;
 pub(crate) mod meshopt;
@@ -20,6 +21,7 @@ mod write;
 /// Ending of the name of a node that marks where a leaf bone ends.
 const TIP: &str = "_tip";
 
+pub use bytes::by_part;
 pub use read::{StoredSkins, StoredWeights, list_meshes, load, load_face, load_sequence, stored_skins};
 pub use write::{
     LodMesh, MAX_INFLUENCES, save_corrective, save_ddm, save_lods, save_pieces, save_rig, save_sequence,

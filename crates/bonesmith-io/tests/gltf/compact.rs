@@ -1,9 +1,8 @@
-//! Small files: within their bound, in the source's order of vertices, and no larger the second time.
+//! Small files: within their bound, with or without the numbers of the source's vertices.
 
-use bonesmith_core::BoneKind;
-use bonesmith_core::Rig;
 use bonesmith_core::deform::lbs;
-use bonesmith_io::{Compact, file_bytes, load_rig, save_compact, save_rig};
+use bonesmith_core::{BoneKind, Rig, SparseWeights};
+use bonesmith_io::{Compact, CompactFile, bytes_by_part, file_bytes, load_rig, save_compact, save_rig};
 
 use crate::rigs::Recipe;
 
@@ -23,6 +22,24 @@ fn rms(a: &Rig, b: &Rig) -> f64 {
     (sum / count as f64).sqrt()
 }
 
+/// A rig in the order of a file that was written from it.
+fn in_file_order(rig: &Rig, file: &CompactFile) -> Rig {
+    let Some(order) = &file.order else { return rig.clone() };
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..rig.vertex_count() as u32).collect::<Vec<_>>());
+    let mut weights = SparseWeights::new(rig.vertex_count(), rig.weights.slots());
+    for (at, &v) in order.iter().enumerate() {
+        let row: Vec<(usize, f64)> = rig.weights.of(v as usize).map(|(j, w)| (j, f64::from(w))).collect();
+        weights.set(at, &row);
+    }
+    Rig { rest: order.iter().map(|&v| rig.rest[v as usize]).collect(), weights, ..rig.clone() }
+}
+
+fn small(rms: f64, compressed: bool) -> Compact {
+    Compact { rms, compressed, numbered: false }
+}
+
 fn recipes() -> Vec<Rig> {
     let plain = [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine].map(|kind| Recipe::new("plain", kind).build());
     let seams = Recipe { seams: true, ..Recipe::new("seams", BoneKind::Rigid) }.build();
@@ -40,10 +57,10 @@ fn the_bound_holds_on_the_file_and_the_file_is_smaller() {
         for compressed in [true, false] {
             let mut last = u64::MAX;
             for share in [1e-5, 1e-3, 1e-2] {
-                let compact = Compact { rms: share * f64::from(size), compressed };
-                save_compact(&rig, &path, &compact).unwrap();
+                let compact = small(share * f64::from(size), compressed);
+                let file = save_compact(&rig, &path, &compact).unwrap();
                 let back = load_rig(&path).unwrap();
-                let found = rms(&rig, &back);
+                let found = rms(&in_file_order(&rig, &file), &back);
                 let bytes = file_bytes(&path);
                 let what = format!("{} {:?} {share} {compressed}: {found:e}, {bytes} bytes", rig.name, rig.kind);
                 assert!(found <= 1.02 * compact.rms, "{what}");
@@ -60,7 +77,7 @@ fn weights_sum_to_one_as_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.glb");
     let rig = Recipe::new("weights", BoneKind::Rigid).build();
-    save_compact(&rig, &path, &Compact { rms: 1e-2, compressed: true }).unwrap();
+    save_compact(&rig, &path, &small(1e-2, true)).unwrap();
     let back = load_rig(&path).unwrap();
     for i in 0..back.vertex_count() {
         let sum: f64 = back.weights.of(i).map(|(_, w)| f64::from(w)).sum();
@@ -80,11 +97,42 @@ fn a_pose_without_motion_and_a_bound_of_nothing() {
     }
     for compressed in [true, false] {
         for rms in [0.0, 1e-3, 1e6] {
-            save_compact(&rig, &path, &Compact { rms, compressed }).unwrap();
+            save_compact(&rig, &path, &small(rms, compressed)).unwrap();
             assert_eq!(load_rig(&path).unwrap().vertex_count(), rig.vertex_count());
         }
     }
     rig.clips.clear();
-    save_compact(&rig, &path, &Compact { rms: 1e-3, compressed: true }).unwrap();
+    save_compact(&rig, &path, &small(1e-3, true)).unwrap();
     assert_eq!(load_rig(&path).unwrap().clips.len(), 0);
+}
+
+#[test]
+fn numbers_keep_the_order_of_vertices() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.glb");
+    for rig in recipes() {
+        let compact = Compact { numbered: true, ..small(1e-3, true) };
+        assert_eq!(save_compact(&rig, &path, &compact).unwrap().order, None);
+        let numbered = file_bytes(&path);
+        assert!(rms(&rig, &load_rig(&path).unwrap()) <= 1.02 * compact.rms);
+        save_compact(&rig, &path, &small(1e-3, true)).unwrap();
+        assert!(file_bytes(&path) <= numbered);
+    }
+}
+
+#[test]
+fn bytes_are_counted_by_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.glb");
+    let rig = Recipe::new("parts", BoneKind::Rigid).build();
+    save_rig(&rig, &path).unwrap();
+    let whole = bytes_by_part(&path);
+    assert_eq!(whole["positions"], 12 * rig.vertex_count() as u64);
+    // Beside the parts: headers of the container, and padding.
+    let all: u64 = whole.values().sum();
+    assert!(file_bytes(&path).abs_diff(all) < 64, "{all} of {}", file_bytes(&path));
+    let file = save_compact(&rig, &path, &small(1e-2, true)).unwrap();
+    let parts = bytes_by_part(&path);
+    assert!(parts["positions"] < whole["positions"] && parts["weights"] < whole["weights"]);
+    assert!((file.shares.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
 }

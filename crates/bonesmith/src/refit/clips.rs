@@ -12,6 +12,7 @@ use glam::DAffine3;
 use super::{RefitOptions, RigMismatch, SubjectInput, align};
 use crate::error::Error;
 use crate::input::Input;
+use crate::matching::same_mesh;
 use crate::motion::Moved;
 use crate::warning::{Noted, Warning};
 
@@ -363,39 +364,4 @@ fn in_rig_order(
     let (input, rig) = (label.to_owned(), rig.vertex_count());
     warnings.push(Warning::MatchedVertices { input, found, rig, unused: how.unused });
     if given.keeps_space() { Ok(matched) } else { placed(matched, to_rig.inverse()) }
-}
-
-/// Vertices, and faces where both have them, must be the same.
-fn same_mesh(rig: &Rig, sequence: &MeshSequence, label: &str) -> Result<(), Error> {
-    let (n, own) = (rig.vertex_count(), sequence.vertex_count());
-    if n != own {
-        return Err(RigMismatch::VertexCount { input: label.to_owned(), found: own, rig: n }.into());
-    }
-    let (rig_faces, faces) = (rig.surface.topology.vertex_triangles(), sequence.surface().topology.vertex_triangles());
-    if rig_faces.is_empty() || faces.is_empty() {
-        return Ok(());
-    }
-    // Exporters reorder faces; only what they join must be the same.
-    let key = |mut triangles: Vec<[u32; 3]>| {
-        triangles.iter_mut().for_each(|corners| corners.sort_unstable());
-        triangles.sort_unstable();
-        triangles
-    };
-    match rig_faces.len() == faces.len() && key(rig_faces.clone()) == key(faces.clone()) {
-        true => Ok(()),
-        // Quads may be split along the other diagonal: only another number of edges is another mesh.
-        false if shares_edges(&rig_faces, &faces) => Ok(()),
-        false => Err(RigMismatch::Faces { input: label.to_owned() }.into()),
-    }
-}
-
-/// Whether most edges of the smaller are edges of the other.
-fn shares_edges(a: &[[u32; 3]], b: &[[u32; 3]]) -> bool {
-    let edges = |triangles: &[[u32; 3]]| -> std::collections::BTreeSet<(u32, u32)> {
-        let of = |t: &[u32; 3]| [(t[0], t[1]), (t[1], t[2]), (t[2], t[0])].map(|(p, q)| (p.min(q), p.max(q)));
-        triangles.iter().flat_map(of).collect()
-    };
-    let (a, b) = (edges(a), edges(b));
-    let common = a.intersection(&b).count();
-    2 * common > a.len().min(b.len())
 }

@@ -6,10 +6,14 @@
 const TRIANGLES: u8 = 0xe1;
 const INDICES: u8 = 0xd1;
 const TABLE: usize = 16;
+/// Recent edges that a triangle can be behind.
+pub const EDGES: usize = 15;
+/// Ages of recent vertices that the third one can be.
+pub const THIRD: std::ops::Range<usize> = 1..13;
 const CUT: &str = "the stream ends too early";
 
 /// Edges and vertices that were used last, latest first.
-struct Recent {
+pub struct Recent {
     edges: [(u32, u32); 16],
     vertices: [u32; 16],
     edge: usize,
@@ -31,11 +35,13 @@ impl Recent {
         self.vertex = (self.vertex + 1) % 16;
     }
 
-    fn edge(&self, age: usize) -> (u32, u32) {
+    /// An edge as a triangle behind it has it.
+    pub fn edge(&self, age: usize) -> (u32, u32) {
         self.edges[(self.edge + 15 - age) % 16]
     }
 
-    fn vertex(&self, age: usize) -> u32 {
+    /// A vertex.
+    pub fn vertex(&self, age: usize) -> u32 {
         self.vertices[(self.vertex + 15 - age) % 16]
     }
 }
@@ -71,15 +77,25 @@ fn zigzag(v: u32) -> u32 {
 }
 
 /// State of a stream of triangles.
-struct State {
-    recent: Recent,
-    next: u32,
-    last: u32,
+pub struct State {
+    /// What the next triangle can refer to in one byte.
+    pub recent: Recent,
+    /// The lowest vertex that was not used yet.
+    pub next: u32,
+    /// The last vertex that was written as a number.
+    pub last: u32,
 }
 
 impl State {
-    fn new() -> Self {
+    /// Nothing was written.
+    pub fn new() -> Self {
         Self { recent: Recent::new(), next: 0, last: 0 }
+    }
+
+    /// Continues with a triangle; returns its bytes.
+    pub fn push(&mut self, triangle: [u32; 3]) -> usize {
+        let Coded { aux, data, .. } = encode_one(self, triangle);
+        1 + usize::from(aux.is_some()) + data.len()
     }
 
     fn take_next(&mut self) -> u32 {
@@ -242,7 +258,7 @@ fn common_kinds(coded: &[Coded]) -> Vec<u8> {
 
 fn encode_one(state: &mut State, [a, b, c]: [u32; 3]) -> Coded {
     let turned = [[a, b, c], [b, c, a], [c, a, b]];
-    for age in 0..15 {
+    for age in 0..EDGES {
         let edge = state.recent.edge(age);
         if let Some(&triangle) = turned.iter().find(|[a, b, _]| (*a, *b) == edge) {
             return encode_behind(state, age, triangle);
@@ -254,7 +270,7 @@ fn encode_one(state: &mut State, [a, b, c]: [u32; 3]) -> Coded {
 }
 
 fn encode_behind(state: &mut State, age: usize, [a, b, c]: [u32; 3]) -> Coded {
-    let recent = (1..13).find(|&age| state.recent.vertex(age) == c);
+    let recent = THIRD.clone().find(|&age| state.recent.vertex(age) == c);
     let mut data = Vec::new();
     let kind = if c == state.next {
         state.take_next();

@@ -16,8 +16,12 @@ pub struct Builder {
     pub bin: Vec<u8>,
     /// What a small file forgets; `None`: nothing.
     pub compact: Option<Choice>,
-    /// [N] the source's vertex of each, where they are written in another order.
-    pub order: Option<Vec<u32>>,
+    /// Whether faces and vertices are written in an order that is short to compress.
+    pub reordered: bool,
+    /// Whether files of meshes in another order name the source's vertices.
+    pub numbered: bool,
+    /// The source's vertex of each vertex of the file, of all meshes that do not name them.
+    pub order: Vec<u32>,
     /// [views] how each is compressed, where the file is.
     pub codings: Vec<Option<Coding>>,
     /// Length of the buffer that compressed views are decoded into.
@@ -57,7 +61,9 @@ impl Builder {
             root: Root { asset, ..Root::default() },
             bin: Vec::new(),
             compact: None,
-            order: None,
+            reordered: false,
+            numbered: true,
+            order: Vec::new(),
             codings: Vec::new(),
             placeholder: None,
         }

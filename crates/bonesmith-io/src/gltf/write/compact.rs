@@ -14,7 +14,10 @@
 //! Positions stay floats, so that inverse bind matrices need no scale (Blender poses those wrongly); their stream is as short as that of
 //! integers would be.
 
+use std::collections::HashSet;
+
 use bonesmith_core::SparseWeights;
+use glam::Vec3;
 use gltf_json::accessor::{Accessor, ComponentType, Type};
 use gltf_json::animation::Property;
 use gltf_json::buffer::View;
@@ -24,8 +27,9 @@ use serde_json::json;
 
 use super::animation::AnimationBuilder;
 use super::buffer::{Builder, Elements, Purpose, bounds};
-use super::split::SplitVertex;
-use crate::compact::{Curve, Kind, Stored};
+use super::mesh::MeshSource;
+use super::split::{Part, SplitVertex};
+use crate::compact::{Curve, Kind, Stored, rounded};
 use crate::gltf::meshopt::{EXTENSIONS, Filter, Mode, attributes, filters, indices};
 
 /// Steps of texture coordinates: a pixel of a picture of 4096.
@@ -177,6 +181,41 @@ impl Builder {
         self.push_coded(elements, Coding::elements(size), true, None)
     }
 
+    /// Whether a mesh in another order has to name the source's vertices. Without names a reader numbers them as they come, and merges those that
+    /// agree in place and influences; the order that it gets is kept for the caller.
+    pub fn needs_numbers(&mut self, source: &MeshSource, parts: &[Part]) -> bool {
+        let count = source.rest.len();
+        let is_split = parts.iter().map(|part| part.vertices.len()).sum::<usize>() > count || parts.len() > 1;
+        let own = source.first as u32;
+        if self.numbered || (is_split && self.distinct_vertices(source) < count) {
+            self.order.extend(own..own + count as u32);
+            return true;
+        }
+        let mut seen = vec![false; count];
+        let all = parts.iter().flat_map(|part| &part.vertices).map(|v| v.vertex);
+        self.order.extend(all.filter(|&v| !std::mem::replace(&mut seen[v as usize], true)).map(|v| own + v));
+        false
+    }
+
+    /// Vertices that a reader can tell apart.
+    fn distinct_vertices(&self, source: &MeshSource) -> usize {
+        let Some(choice) = &self.compact else { return source.rest.len() };
+        let key = |i: usize| {
+            let p = source.rest[i] + Vec3::ZERO;
+            let p = choice.positions.map_or(p, |e| rounded(p, e)).to_array().map(f32::to_bits);
+            let mut row: Vec<(usize, u32)> = match source.weights {
+                Some((weights, _)) => {
+                    weights.of(i).map(|(j, _)| j).zip(choice.weights[source.first + i].clone()).collect()
+                }
+                None => Vec::new(),
+            };
+            row.retain(|(_, w)| *w > 0);
+            row.sort_unstable();
+            (p, row)
+        };
+        (0..source.rest.len()).map(key).collect::<HashSet<_>>().len()
+    }
+
     /// Names an extension that readers must know.
     fn require(&mut self, name: &str) {
         for list in [&mut self.root.extensions_used, &mut self.root.extensions_required] {
@@ -241,11 +280,10 @@ pub fn write_influences(
     weights: &SparseWeights,
     bones: usize,
     vertices: &[SplitVertex],
-    bits: u32,
+    first: usize,
 ) -> Vec<(Index<Accessor>, Index<Accessor>)> {
-    let Some(whole) = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.weights)) else {
-        return Vec::new();
-    };
+    let Some(choice) = &builder.compact else { return Vec::new() };
+    let (whole, bits) = (&choice.weights[first..], choice.weight_bits);
     let sets = weights.max_influences().div_ceil(4).max(1);
     let mut last = [0u16; 8];
     let mut row = |v: &SplitVertex| {
@@ -260,9 +298,6 @@ pub fn write_influences(
         placed
     };
     let rows: Vec<[(u16, u32); 8]> = vertices.iter().map(&mut row).collect();
-    if let Some(choice) = &mut builder.compact {
-        choice.weights = whole.clone();
-    }
     (0..sets)
         .map(|set| {
             let slots = [4 * set, 4 * set + 1, 4 * set + 2, 4 * set + 3];

@@ -62,7 +62,7 @@ pub fn save_lods(rig: &Rig, levels: &[LodMesh], path: &Path) -> Result<(), IoErr
             weights: Some((weights, rig.bone_count())),
             virtual_weights: None,
             targets: Vec::new(),
-            order: None,
+            first: 0,
         };
         let mesh = write_mesh(&mut builder, &source);
         let skin = *skin.get_or_insert_with(|| write_skin(&mut builder, rig, &plan, &tree, None));

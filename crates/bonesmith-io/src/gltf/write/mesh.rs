@@ -32,8 +32,8 @@ pub struct MeshSource<'a> {
     pub virtual_weights: Option<&'a SparseWeights>,
     /// Morph targets and their names.
     pub targets: Vec<(Target<'a>, String)>,
-    /// [N] the source's vertex of each, where they are in another order.
-    pub order: Option<&'a [u32]>,
+    /// Its first vertex among those of the rig.
+    pub first: usize,
 }
 
 /// A morph target.
@@ -50,18 +50,17 @@ pub fn write_mesh(builder: &mut Builder, source: &MeshSource) -> Index<Mesh> {
     if builder.root.materials.is_empty() {
         write_materials(builder, surface);
     }
-    let parts = split(surface, source.rest.len(), source.order.is_some());
+    let parts = split(surface, source.rest.len(), builder.reordered);
     let computed_normals = surface.normals.is_none() && surface.topology.face_count() > 0;
     let smooth = if computed_normals { smooth_normals(source.rest, &surface.topology) } else { Vec::new() };
-    let identity = source.order.is_none()
-        && parts.len() == 1
-        && parts[0].vertices.iter().enumerate().all(|(at, v)| at == v.vertex as usize);
-    let primitives = parts.iter().map(|part| write_part(builder, source, part, &smooth, identity)).collect();
+    let identity = parts.len() == 1 && parts[0].vertices.iter().enumerate().all(|(at, v)| at == v.vertex as usize);
+    let numbered = if builder.reordered { builder.needs_numbers(source, &parts) } else { !identity };
+    let primitives = parts.iter().map(|part| write_part(builder, source, part, &smooth, numbered)).collect();
     let names: Vec<String> = source.targets.iter().map(|(_, name)| name.clone()).collect();
     let mesh_extras = MeshExtras {
         vertices: source.rest.len() as u32,
         computed_normals,
-        face_primitives: face_primitives(surface),
+        face_primitives: if builder.reordered { Vec::new() } else { face_primitives(surface) },
         space: (surface.space != Space::GLTF).then_some(surface.space),
     };
     builder.root.push(Mesh {
@@ -88,7 +87,7 @@ fn write_part(
     source: &MeshSource,
     part: &Part,
     smooth: &[[f32; 3]],
-    identity: bool,
+    numbered: bool,
 ) -> Primitive {
     let surface = source.surface;
     let vertices = &part.vertices;
@@ -117,7 +116,8 @@ fn write_part(
         insert(Semantic::Colors(0), builder.colors(&gather(colors, vertices)));
     }
     if let Some((weights, bones)) = source.weights {
-        for (set, (joints, weights)) in write_influences(builder, weights, bones, vertices).into_iter().enumerate() {
+        let sets = write_influences(builder, weights, bones, vertices, source.first);
+        for (set, (joints, weights)) in sets.into_iter().enumerate() {
             insert(Semantic::Joints(set as u32), joints);
             insert(Semantic::Weights(set as u32), weights);
         }
@@ -133,10 +133,8 @@ fn write_part(
             insert(Semantic::Extras(names[1].into()), values);
         }
     }
-    if !identity {
-        let original = |v: u32| source.order.map_or(v, |order| order[v as usize]);
-        let halves = vertices.iter().map(|v| original(v.vertex)).map(|v| [v as u16, (v >> 16) as u16]);
-        let halves: Vec<[u16; 2]> = halves.collect();
+    if numbered {
+        let halves: Vec<[u16; 2]> = vertices.iter().map(|v| [v.vertex as u16, (v.vertex >> 16) as u16]).collect();
         insert(Semantic::Extras(VERTEX_ATTRIBUTE.into()), builder.shorts(&halves));
     }
     let points = part.indices.is_empty();
@@ -165,9 +163,10 @@ fn write_influences(
     weights: &SparseWeights,
     bones: usize,
     vertices: &[SplitVertex],
+    first: usize,
 ) -> Vec<(Index<Accessor>, Index<Accessor>)> {
-    if let Some(bits) = builder.compact.as_ref().map(|choice| choice.weight_bits) {
-        return compact::write_influences(builder, weights, bones, vertices, bits);
+    if builder.compact.is_some() {
+        return compact::write_influences(builder, weights, bones, vertices, first);
     }
     let sets = weights.max_influences().div_ceil(4).max(1);
     let bits = whole_bits(weights);

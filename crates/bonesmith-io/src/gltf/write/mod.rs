@@ -37,12 +37,13 @@ use self::animation::AnimationBuilder;
 use self::buffer::{Builder, Purpose};
 use self::material::name;
 use self::mesh::{MeshSource, Target, write_mesh};
+use self::split::split;
 use super::extras::{
     self, DDM_EXTENSION, DdmExtension, SHAPE_BONES_EXTENSION, ShapeBonesExtension, ShapeExtension, SkinExtras,
     TWO_LAYER_EXTENSION, TwoLayerExtension,
 };
 use super::{TIP, container, meshopt};
-use crate::compact::{Compact, choose, shorter_order};
+use crate::compact::{Compact, CompactFile, choose};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
@@ -59,12 +60,16 @@ pub use self::skins::save_skins;
 pub const MAX_INFLUENCES: usize = 8;
 
 /// Writes a rig as a skinned mesh with one animation per clip.
-pub fn save_rig(rig: &Rig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
+pub fn save_rig(rig: &Rig, path: &Path, compact: Option<&Compact>) -> Result<CompactFile, IoError> {
     save(rig, Layers::None, &[], path, compact)
 }
 
 /// Writes a rig as a skinned mesh with morph targets, which every clip weighs.
-pub fn save_corrective(corrective: &CorrectiveRig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
+pub fn save_corrective(
+    corrective: &CorrectiveRig,
+    path: &Path,
+    compact: Option<&Compact>,
+) -> Result<CompactFile, IoError> {
     corrective.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     let mut shapes = within_unit_weights(&corrective.shapes);
     let turn = Space::GLTF.from_source(&corrective.rig.surface.space).matrix3;
@@ -75,13 +80,13 @@ pub fn save_corrective(corrective: &CorrectiveRig, path: &Path, compact: Option<
 }
 
 /// Writes both layers: master bones as joints, single-layer weights for everybody, and the layers in an extension.
-pub fn save_two_layer(two: &TwoLayerRig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
+pub fn save_two_layer(two: &TwoLayerRig, path: &Path, compact: Option<&Compact>) -> Result<CompactFile, IoError> {
     two.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     save(&two.master, Layers::Two(two), &[], path, compact)
 }
 
 /// Writes multi-weights in an extension, with plain weights for everybody.
-pub fn save_ddm(ddm: &DdmRig, path: &Path, compact: Option<&Compact>) -> Result<(), IoError> {
+pub fn save_ddm(ddm: &DdmRig, path: &Path, compact: Option<&Compact>) -> Result<CompactFile, IoError> {
     ddm.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     save(&ddm.rig, Layers::Ddm(ddm), &[], path, compact)
 }
@@ -89,7 +94,7 @@ pub fn save_ddm(ddm: &DdmRig, path: &Path, compact: Option<&Compact>) -> Result<
 /// Writes the numbers of shapes in an extension, and a clip with each shape in a frame of its own for everybody.
 pub fn save_shape_bones(face: &ShapeBones, path: &Path) -> Result<(), IoError> {
     face.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
-    save(&face.rig, Layers::Shapes(face), &[], path, None)
+    save(&face.rig, Layers::Shapes(face), &[], path, None).map(|_| ())
 }
 
 /// What a skin has beside plain weights.
@@ -113,19 +118,19 @@ impl<'a> Layers<'a> {
 
 /// `shapes` are in glTF's axes already.
 fn save(
-    rig: &Rig,
+    source: &Rig,
     layers: Layers<'_>,
     shapes: &[BlendShape],
     path: &Path,
     compact: Option<&Compact>,
-) -> Result<(), IoError> {
+) -> Result<CompactFile, IoError> {
     let unsupported = |what: String| IoError::Unsupported { path: path.to_owned(), what };
-    rig.check().map_err(|e| unsupported(e.to_string()))?;
-    if rig.rest.is_empty() {
+    source.check().map_err(|e| unsupported(e.to_string()))?;
+    if source.rest.is_empty() {
         return Err(unsupported("the rig has no vertices".into()));
     }
-    texture::warn_of_unwritable(&rig.surface, path);
-    let rig = &*placed(rig);
+    texture::warn_of_unwritable(&source.surface, path);
+    let rig = &*placed(source);
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
@@ -134,16 +139,14 @@ fn save(
     if !is_scene && !rig.surface.parts.is_empty() {
         warning::left_out(path, "the meshes of the scene: a rig with layers is written as one mesh");
     }
-    // Layers and multi-weights have tables by vertex, the meshes of a scene are ranges of vertices: those stay in their order.
-    let reordered = compact.filter(|compact| compact.compressed && matches!(layers, Layers::None) && !is_scene);
-    let order = reordered.and_then(|_| shorter_order(rig));
-    let (own, own_shapes) = match &order {
-        Some(order) => (Cow::Owned(order.of_rig(rig)), Cow::Owned(order.of_shapes(shapes))),
-        None => (Cow::Borrowed(rig), Cow::Borrowed(shapes)),
-    };
-    let (rig, shapes) = (&*own, &*own_shapes);
-    builder.order = order.map(|order| order.vertices);
-    builder.compact = compact.map(|compact| choose(rig, &joints::plan(rig), compact));
+    // Layers and multi-weights have tables by vertex.
+    builder.reordered = compact.is_some_and(|compact| compact.compressed) && matches!(layers, Layers::None);
+    builder.numbered = compact.is_none_or(|compact| compact.numbered);
+    builder.compact = compact.map(|compact| {
+        let parts = split(&rig.surface, rig.vertex_count(), builder.reordered);
+        let order: Vec<u32> = parts.iter().flat_map(|part| &part.vertices).map(|v| v.vertex).collect();
+        choose(rig, &joints::plan(rig), &order, compact)
+    });
     // Rounded weights have a rest pose of their own.
     let rest = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.rest));
     let own = rest.map_or(Cow::Borrowed(rig), |rest| Cow::Owned(Rig { rest, ..rig.clone() }));
@@ -166,7 +169,16 @@ fn save(
         }
         animation.finish(&mut builder);
     }
-    write_files(builder, path)
+    let order = std::mem::take(&mut builder.order);
+    if builder.reordered && order.len() != rig.vertex_count() {
+        // Two nodes show one mesh.
+        let numbered = compact.map(|compact| Compact { numbered: true, ..*compact });
+        return save(source, layers, shapes, path, numbered.as_ref());
+    }
+    let is_changed = order.iter().enumerate().any(|(at, v)| at != *v as usize);
+    let shares = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.shares)).unwrap_or_default();
+    write_files(builder, path)?;
+    Ok(CompactFile { order: is_changed.then_some(order), shares })
 }
 
 fn check_influences(influences: usize) -> Result<(), String> {
@@ -197,7 +209,6 @@ fn write_skinned(
     shapes: &[BlendShape],
     origin: Option<DVec3>,
 ) -> Result<Skinned, String> {
-    let order = builder.order.take();
     let virtual_influences = layers.virtual_weights().map_or(0, SparseWeights::max_influences);
     check_influences(rig.weights.max_influences().max(virtual_influences))?;
     let mesh = write_mesh(
@@ -209,7 +220,7 @@ fn write_skinned(
             weights: Some((&rig.weights, rig.bone_count())),
             virtual_weights: layers.virtual_weights(),
             targets: shapes.iter().map(|shape| (Target::Offsets(&shape.offsets), shape.name.clone())).collect(),
-            order: order.as_deref(),
+            first: 0,
         },
     );
     let plan = joints::plan(rig);

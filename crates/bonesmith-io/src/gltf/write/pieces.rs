@@ -44,7 +44,7 @@ pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
             weights: None,
             virtual_weights: None,
             targets: Vec::new(),
-            order: None,
+            first: 0,
         };
         let mesh = write_mesh(&mut builder, &source);
         builder.root.nodes[tree.joints[j].value()].mesh = Some(mesh);

@@ -127,7 +127,7 @@ fn write_part(
         surface: &surface,
         weights: still.is_none().then_some((&weights, joints)),
         virtual_weights: None,
-        order: None,
+        first: vertices.start,
         targets: shapes
             .iter()
             .map(|shape| (Target::Offsets(&shape.offsets[vertices.clone()]), shape.name.clone()))

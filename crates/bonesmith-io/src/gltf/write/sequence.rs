@@ -86,7 +86,7 @@ fn write_one(builder: &mut Builder, sequence: &MeshSequence) -> Index<Node> {
         weights: None,
         virtual_weights: None,
         targets: (0..sequence.frame_count()).map(target).collect(),
-        order: None,
+        first: 0,
     };
     let mesh = write_mesh(builder, &source);
     let node = builder.root.push(Node { mesh: Some(mesh), name: name(sequence.name()), ..Node::default() });
@@ -129,7 +129,7 @@ fn write_meshes(builder: &mut Builder, sequence: &MeshSequence) -> Vec<Index<Nod
                 weights: None,
                 virtual_weights: None,
                 targets: (0..frames).map(target).collect(),
-                order: None,
+                first: 0,
             };
             write_mesh(builder, &source)
         });

@@ -49,7 +49,7 @@ pub fn save_skins(rig: &Rig, path: &Path, max_joints: usize) -> Result<Vec<u32>,
             weights: Some((&weights, group.bones.len())),
             virtual_weights: None,
             targets: Vec::new(),
-            order: None,
+            first: 0,
         };
         let mesh = write_mesh(&mut builder, &source);
         let skin = write_skin(&mut builder, rig, &plan, &tree, Some(&group.bones));

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use bonesmith_core::Surface;
 use bonesmith_core::mesh::surface::CornerAttribute;
+use bonesmith_core::{Surface, Topology};
 
 use crate::classes::{intern, refine};
+use crate::compact::order;
 use crate::gltf::extras::{Runs, to_runs};
 
 /// One primitive: the faces of one material.
@@ -21,7 +22,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Numbers vertices as triangles use them.
+    /// Numbers vertices as triangles use them, which is shorter to compress.
     fn number_as_used(&mut self) {
         let mut place = vec![u32::MAX; self.vertices.len()];
         let mut order = Vec::with_capacity(self.vertices.len());
@@ -46,9 +47,9 @@ pub struct SplitVertex {
 }
 
 /// Splits a mesh of `vertices` into primitives; corners with equal values share a vertex. Vertices without faces go
-/// to the first primitive: they must be found again, though no renderer shows them. Vertices are in the order of the originals, or as faces use
-/// them, which is shorter to compress.
-pub fn split(surface: &Surface, vertices: usize, as_used: bool) -> Vec<Part> {
+/// to the first primitive: they must be found again, though no renderer shows them. Faces and vertices are in the order of the originals, or in
+/// one that is short to compress.
+pub fn split(surface: &Surface, vertices: usize, reordered: bool) -> Vec<Part> {
     let seams = seam_classes(surface);
     let mut used = vec![false; vertices];
     surface.topology.corners().iter().for_each(|&v| used[v as usize] = true);
@@ -57,11 +58,8 @@ pub fn split(surface: &Surface, vertices: usize, as_used: bool) -> Vec<Part> {
     let mut corner_vertex = vec![0u32; seams.len()];
     let mut parts: Vec<Part> = Vec::new();
     for (material, faces) in faces_by_material(surface) {
-        let mut own = part(surface, &seams, material, &faces, std::mem::take(&mut loose), &mut corner_vertex);
-        if as_used {
-            own.number_as_used();
-        }
-        parts.push(own);
+        let loose = std::mem::take(&mut loose);
+        parts.push(part(surface, &seams, material, faces, loose, &mut corner_vertex, reordered));
     }
     if parts.is_empty() {
         parts.push(Part { material: None, vertices: loose, indices: Vec::new(), polygons: Vec::new() });
@@ -88,9 +86,10 @@ fn part(
     surface: &Surface,
     seams: &[u32],
     material: Option<u32>,
-    faces: &[usize],
+    mut faces: Vec<usize>,
     loose: Vec<SplitVertex>,
     corner_vertex: &mut [u32],
+    reordered: bool,
 ) -> Part {
     let topology = &surface.topology;
     let mut of_class: HashMap<u32, u32> = HashMap::new();
@@ -108,16 +107,37 @@ fn part(
     order.sort_by_key(|&v| (vertices[v as usize].vertex, v));
     let mut place = vec![0u32; vertices.len()];
     order.iter().enumerate().for_each(|(to, &from)| place[from as usize] = to as u32);
+    if reordered {
+        faces = shortest(topology, &faces, vertices.len(), |corner| place[corner_vertex[corner] as usize]);
+    }
     let indices = faces.iter().flat_map(|&f| {
         let range = topology.corner_range(f);
         (range.start + 1..range.end - 1).flat_map(move |c| [range.start, c, c + 1])
     });
-    Part {
+    let mut part = Part {
         material,
         indices: indices.map(|corner| place[corner_vertex[corner] as usize]).collect(),
         vertices: order.iter().map(|&v| vertices[v as usize]).collect(),
         polygons: to_runs(faces.iter().map(|&f| topology.face(f).len() as u32)),
+    };
+    if reordered {
+        part.number_as_used();
     }
+    part
+}
+
+/// Faces in an order that is short to compress, those with equally many corners together.
+fn shortest(topology: &Topology, faces: &[usize], vertices: usize, of: impl Fn(usize) -> u32) -> Vec<usize> {
+    let mut sizes: Vec<usize> = faces.iter().map(|&f| topology.face(f).len()).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut all = Vec::with_capacity(faces.len());
+    for size in sizes {
+        let own: Vec<usize> = faces.iter().copied().filter(|&f| topology.face(f).len() == size).collect();
+        let corners: Vec<Vec<u32>> = own.iter().map(|&f| topology.corner_range(f).map(&of).collect()).collect();
+        all.extend(order::of_faces(&corners, vertices).into_iter().map(|at| own[at]));
+    }
+    all
 }
 
 /// [corners] class of each corner: equal where vertex and all attribute values are equal.

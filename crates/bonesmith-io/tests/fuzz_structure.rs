@@ -188,7 +188,7 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
     }
     // Quantised and compressed buffers.
     files.push(folder.join("small.glb"));
-    save_compact(&posed.rig, files.last().unwrap(), &Compact { rms: 1e-3, compressed: true }).unwrap();
+    save_compact(&posed.rig, files.last().unwrap(), &Compact { rms: 1e-3, compressed: true, numbered: true }).unwrap();
     let (mut obj, mut pc2) = (String::from("mtllib a.mtl\no thing\n"), b"POINTCACHE2\0\x01\0\0\0".to_vec());
     let mut ply = String::from("ply\nformat ascii 1.0\nelement vertex 8\nproperty float x\nproperty float y\n");
     ply += "property float z\nelement face 2\nproperty list uchar int vertex_indices\nend_header\n";

@@ -280,7 +280,8 @@ impl Fit {
             return Err(others("they are not written as small files"));
         }
         let reference = self.reference(sequence)?;
-        Saved::write_compact(&self.model, path, options, Some(Against::new(&reference, 0..1)), observer)
+        let clips = fitted_clips(self.model.view(), sequence).len();
+        Saved::write_compact(&self.model, path, options, Some(Against::new(&reference, 0..clips)), observer)
     }
 
     /// Measures the file against the animation: everything there is to know about the fit, as data.

@@ -78,7 +78,9 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let small = match &compact {
         Some(options) => {
             settings::one_skin(layout)?;
-            Some(Saved::write_compact(&model, &output, options, None, session)?)
+            let saved = Saved::write_compact(&model, &output, options, None, session)?;
+            saved.warnings.iter().for_each(|warning| session.warn_of(warning));
+            Some(saved)
         }
         None => {
             session.take(bonesmith::save_as(&model, &output, layout)?);

@@ -62,7 +62,7 @@ fn target_error_reached_is_0_and_missed_is_1() {
     let line = "fit walk.npz --target-error 1e-9 --bone-kind affine --max-iterations 5 -o missed.npz --json -";
     let missed = bonesmith(dir.path(), line);
     assert_eq!(missed.code, Some(1), "{}", missed.stderr);
-    assert!(missed.stderr.contains("warning: E_RMS"), "{}", missed.stderr);
+    assert!(missed.stderr.contains("warning: target missed: an E_RMS"), "{}", missed.stderr);
     assert_eq!(missed.json()["warnings"].as_array().unwrap().last().unwrap()["kind"], "target-missed");
     assert!(dir.path().join("missed.npz").exists(), "the best there is was written");
 }

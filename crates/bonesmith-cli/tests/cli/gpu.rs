@@ -52,9 +52,11 @@ fn bench_measures_every_model() {
     assert!(value["bandwidth"]["copy"].as_f64().unwrap() > 0.0 && value["adapter"].is_string());
     let rows = value["rows"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["model"].as_str().unwrap()).collect();
-    assert_eq!((names.len(), names[0], names[1], names[8]), (10, "LBS", "two-layer", "DDM compressed"));
+    assert_eq!((names.len(), names[0], names[1], names[8]), (11, "LBS", "two-layer", "DDM compressed"));
+    assert!(names.contains(&"LBS, bones from shape weights"), "{names:?}");
     // Bones of this rig turn and move, so matrices are measured for comparison.
-    assert_eq!((value["bone_form"].as_str().unwrap(), names[9]), ("similar", "LBS, bones as matrices"));
+    assert_eq!(value["bone_form"], "similar");
+    assert!(names.contains(&"LBS, bones as matrices"), "{names:?}");
     for row in rows {
         assert!(
             row["speed"]["ns_per_vertex"].as_f64().unwrap() > 0.0 && row["over_lbs"].as_f64().unwrap() > 0.0,

@@ -56,7 +56,7 @@ fn every_message_says_what_and_where() {
         (&[folder.join("b*.obj")], &["no file matches this pattern"]),
         (&[folder.join("b[.obj")], &["not a valid pattern"]),
         (std::slice::from_ref(&empty), &["no .obj or .ply files"]),
-        (&[a.clone(), cut.clone()], &["cut.npz is npz, while", "a1.obj is OBJ"]),
+        (&[a.clone(), cut.clone()], &["cut.npz is npz and is not of the same kind as", "a1.obj, which is OBJ"]),
         (&[cache, a.clone()], &["the rest pose (a1.obj) has 4 vertices, but the first frame has 5"]),
         (std::slice::from_ref(&alembic), &["a.abc", "cut off"]),
         (std::slice::from_ref(&hdf5), &["HDF5", "Ogawa"]),

@@ -169,10 +169,10 @@ fn rigid_pieces_have_bones_of_their_own() {
         let row: Vec<_> = model.rig.weights.of(i).collect();
         assert!(row.len() == 1 && row[0].0 >= 8, "{row:?}");
     }
-    for s in 0..names.len() {
+    for (s, name) in names.iter().enumerate() {
         let posed = posed((&model.rig).into(), 0, s);
         let off = (eyes..posed.len()).map(|i| posed[i].distance(shapes.frame(s)[i])).fold(0.0, f32::max);
-        assert!(off < 2e-5, "{}: {off}", names[s]);
+        assert!(off < 2e-5, "{name}: {off}");
     }
     // Without numbers to spare they are fitted like the rest.
     let few = ShapesParams { numbers: Numbers::Count(5), ..params };

@@ -221,7 +221,7 @@ def _run_on_ray(
     if address is not None or not ray.is_initialized():
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=30)
     # Lost nodes and killed processes of Ray are tried again, on another node; what a job answers is an answer.
-    remote = ray.remote(_run_job).options(max_retries=max(3, plan.retries), retry_exceptions=False)
+    remote = ray.remote(max_retries=max(3, plan.retries), retry_exceptions=False)(_run_job)
     selected = (at for at in range(len(plan)) if shard is None or at % shard[1] == shard[0] - 1)
     todo: Iterator[int] = (at for at in selected if not (resume and plan.is_done(at)))
     limit = max(8, int(_TASKS_PER_CPU * ray.cluster_resources().get("CPU", 1)))

@@ -167,7 +167,7 @@ def test_files(verts: Floats, faces: Faces, tmp_path: Path) -> None:
         rig.save(tmp_path / "rig.xyz")
     with pytest.raises(bonesmith.ParameterError, match="shape"):
         rig.save(tmp_path / "rig.glb", shape="round")
-    with pytest.raises(bonesmith.UnsupportedError, match="is an animation, and a rig is needed"):
+    with pytest.raises(bonesmith.UnsupportedError, match="holds no rig, but an animation"):
         bonesmith.Animation(verts, faces).save(tmp_path / "frames.npz")
         bonesmith.load_rig(tmp_path / "frames.npz")
     closed = open(tmp_path / "frames.npz", "rb")

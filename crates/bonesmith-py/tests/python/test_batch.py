@@ -21,8 +21,10 @@ COUNT = 18
 @pytest.fixture
 def shots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of small animations, which is the current one."""
+    quads = grid(16, 16).astype(np.int32)
+    triangles = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
     for n in range(COUNT):
-        np.savez(tmp_path / f"shot_{n:02}.npz", verts=cloth(seed=n), faces=grid(16, 16).astype(np.int32))
+        np.savez(tmp_path / f"shot_{n:02}.npz", verts=cloth(seed=n), faces=triangles)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -71,7 +73,7 @@ def cluster() -> Iterator[Any]:
     small = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 1})
     yield made
-    ray.shutdown()
+    ray.shutdown()  # type: ignore[no-untyped-call]
     made.shutdown()
 
 

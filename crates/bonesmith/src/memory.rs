@@ -40,7 +40,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (1.0..1e18).contains(&value).then_some(value as u64)
 }
 
-/// What a process may use where nobody has set a limit: a share of what is free. `None` where the system does not report that.
+/// What a process may use where no limit is set: a share of what is free. `None` where the system does not report that.
 pub fn default_limit() -> Option<u64> {
     free_memory().map(|free| (free as f64 * DEFAULT_SHARE) as u64)
 }

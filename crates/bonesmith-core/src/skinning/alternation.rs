@@ -31,7 +31,7 @@ const WHOLE_EVERY: usize = 8;
 const STEPS: usize = 8;
 
 /// Vertices times bones that are solved between two reports.
-const BETWEEN_REPORTS: usize = 1 << 20;
+const BETWEEN_REPORTS: usize = 1 << 17;
 
 /// The bones, those of a rig first, then new ones.
 pub(crate) struct Bones {
@@ -287,7 +287,7 @@ impl Alternation {
 /// [`weights::solve`] in blocks, with reports between.
 fn solve_blocks(subjects: &[Subject], skin: &mut Skin, task: &Task, run: &mut Run<'_>) -> Result<Vec<f64>, Cancelled> {
     let n = skin.rest.len();
-    let block = (BETWEEN_REPORTS / subjects.first().map_or(1, |s| s.bones())).max(1024);
+    let block = (BETWEEN_REPORTS / subjects.first().map_or(1, |s| s.bones())).max(256);
     let mut errors = Vec::with_capacity(n);
     for start in (0..n).step_by(block) {
         let range = start..n.min(start + block);

@@ -97,7 +97,7 @@ def read_rest(context, existing):
         for start in range(0, len(points), CHUNK):
             for vertex in mesh.vertices[start : start + CHUNK]:
                 rows.append([(groups[g.group], g.weight) for g in vertex.groups if g.group in groups and g.weight > 0])
-            yield Progress("weights", first - len(points) + start, first)
+            yield Progress("reading weights", first - len(points) + start, first)
     existing.positions, existing.parts = np.concatenate(positions), parts
     slots = max(1, max(len(row) for row in rows))
     existing.indices = np.zeros((len(rows), slots), dtype=np.int64)

@@ -149,7 +149,9 @@ export async function layouts({ page, report }) {
     const wanted = { side: sources, overlay: 1, split: 2, single: 1 }[layout];
     must(panes === wanted, `${layout} has ${panes} panes instead of ${wanted}`);
   });
-  must(digests.size === 4, `only ${digests.size} of 4 layouts differ`);
+  // Where nothing is to be seen of the error, one over the other looks like one alone.
+  const invisible = report.models[0]?.verdict && !report.models[0].verdict.places.length;
+  must(digests.size >= (invisible ? 3 : 4), `only ${digests.size} of 4 layouts differ`);
   await set(page, { layout: "split", split: 0.5 });
   const line = await page.locator(".split").boundingBox();
   await page.mouse.move(line.x + line.width / 2, line.y + 60);

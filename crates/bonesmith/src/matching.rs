@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bonesmith_core::deform::lbs;
 use bonesmith_core::mesh::sphere::unit_radius;
 use bonesmith_core::refit::correspondence;
 use bonesmith_core::{Clip, MeshSequence, Model, Rig, SparseWeights, Surface, Topology};
@@ -26,12 +27,17 @@ pub fn in_order_of(model: Model, sequence: &MeshSequence, file: &Path) -> Result
     };
     let count = rig.vertex_count();
     let input = file.display().to_string();
-    if count != sequence.vertex_count() || (same_mesh(rig, sequence, &input).is_ok() && !is_elsewhere(rig, sequence)) {
+    let is_same = same_mesh(rig, sequence, &input).is_ok();
+    if count != sequence.vertex_count() || (is_same && !is_elsewhere(rig, sequence)) {
         return kept(model);
     }
     let clips: Vec<&Clip> = rig.clips.iter().collect();
     let own_rest = *sequence.rest() != *sequence.frame(0);
     let Some((_, found)) = correspondence::in_rig_order(rig, &clips, sequence, own_rest) else {
+        if is_same {
+            // Nothing says that the order is another one: the motion is.
+            return kept(model);
+        }
         return Err(Error::unsupported(format!(
             "{input}: its vertices are in another order than the animation's, and no pose shows which is which; write small files with \
              their numbers to keep the order"
@@ -81,12 +87,21 @@ fn renumbered_rig(rig: Rig, numbers: &[u32]) -> Rig {
     Rig { rest: in_place(&rig.rest, numbers), weights, surface: Arc::new(surface), ..rig }
 }
 
-/// Whether most vertices rest elsewhere, where there are no faces to compare.
+/// Whether most vertices are elsewhere in the first frame, where there are no faces to compare. The rest pose of a rig need not be one of the
+/// animation's.
 fn is_elsewhere(rig: &Rig, sequence: &MeshSequence) -> bool {
     let faces = [&rig.surface.topology, &sequence.surface().topology].map(|topology| topology.face_count());
+    if !faces.contains(&0) {
+        return false;
+    }
     let limit = MOVED * unit_radius(&rig.rest);
-    let far = rig.rest.iter().zip(sequence.rest()).filter(|(a, b)| f64::from(a.distance(**b)) > limit);
-    faces.contains(&0) && 2 * far.count() > rig.vertex_count()
+    let apart = |posed: &[Vec3], frame: &[Vec3]| {
+        2 * posed.iter().zip(frame).filter(|(a, b)| f64::from(a.distance(**b)) > limit).count() > rig.vertex_count()
+    };
+    match rig.clips.first().filter(|clip| clip.frame_count() > 0) {
+        Some(clip) => apart(&lbs(&rig.rest, &rig.weights, clip.frame(0)), &sequence.frame(0)),
+        None => apart(&rig.rest, sequence.rest()),
+    }
 }
 
 /// Vertices, and faces where both have them, must be the same.

@@ -73,8 +73,8 @@ def cluster() -> Iterator[Any]:
     small = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 1})
     yield made
-    ray.shutdown()  # type: ignore[no-untyped-call]
-    made.shutdown()
+    ray.shutdown()
+    made.shutdown()  # type: ignore[no-untyped-call]
 
 
 def test_a_node_of_the_cluster_is_lost(shots: Path, cluster: Any) -> None:

@@ -44,7 +44,7 @@ use crate::skinning::loss::{self, Loss};
 use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::near::MANY_BONES;
-use crate::skinning::norm;
+use crate::skinning::norm::{self, Lowered};
 use crate::skinning::normals::Normals;
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
 use crate::skinning::pass;
@@ -195,15 +195,43 @@ impl<'a> Fit<'a> {
             Goal::Error { target, limit } => self.error(target, limit, run)?,
         };
         if self.params.norm != Norm::default() && !run.is_over() {
-            let vertices = VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
-            let cost = norm::lower(&refined.problem, &mut state, self.params.norm, vertices, run)?;
-            refined.problem = refined.problem.with_loss(cost.unwrap_or_else(|| refined.problem.loss.clone()));
-            refined.e_rms = self.e_rms(&refined, &state);
+            self.lower_norm(&mut state, &mut refined, run)?;
         }
         self.prune(goal, &mut state, &mut refined, run)?;
         refined.e_rms = self.e_rms(&refined, &state);
         self.hold_limits(goal, &mut state, &mut refined);
         Ok((state, refined))
+    }
+
+    /// Lowers another norm than the mean square, twice: from the fit by mean squares, then from a fit in which vertices count by the weights that
+    /// the first one ended with. So bones are also searched where the largest distances are. The lower one is kept.
+    fn lower_norm(&self, state: &mut State, refined: &mut Refined, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        let norm = self.params.norm;
+        let vertices = |state: &State| VertexParams { slots: state.skin.slots, ..self.plan.vertices(state.bones()) };
+        let allowed = norm::allowed(&refined.problem, state, norm);
+        let lower = |state: &mut State, refined: &Refined, run: &mut Run<'_>| {
+            norm::lower(&refined.problem, state, norm, allowed, vertices(state), run)
+        };
+        let Lowered { reached, cost: Some(cost) } = lower(state, refined, run)? else { return Ok(()) };
+        refined.problem = refined.problem.with_loss(cost);
+        if !run.is_over() {
+            // Half-way between all alike and the weights at the end, which are those of a few vertices.
+            let root = |i: usize| (self.problem.loss.of(i) * refined.problem.loss.of(i)).sqrt();
+            let roots: Vec<f64> = (0..self.problem.vertices()).map(root).collect();
+            let mean = roots.iter().sum::<f64>() / roots.len() as f64;
+            let loss = Loss::of_vertices(roots.iter().map(|root| (root / mean) as f32).collect());
+            let problem = self.problem.with_loss(loss);
+            let fit = Fit { problem: &problem, normals: self.normals.clone(), plan: self.plan.clone(), ..*self };
+            let (mut other, mut found) = fit.count(state.bones(), run)?;
+            found.problem = found.problem.with_loss(self.problem.loss.clone());
+            let lowered = lower(&mut other, &found, run)?;
+            if lowered.reached < reached {
+                found.problem = found.problem.with_loss(lowered.cost.unwrap_or_else(|| self.problem.loss.clone()));
+                (*state, *refined) = (other, found);
+            }
+        }
+        refined.e_rms = self.e_rms(refined, state);
+        Ok(())
     }
 
     /// Brings affine bones within their limits; where that costs more than it may, they stay beyond them, which is said.

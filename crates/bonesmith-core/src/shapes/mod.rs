@@ -176,7 +176,8 @@ fn fit_vertices(
     let mut rounds = Rounds::new(&fitted, &mut state, vertex_params(params, bones), params.kind, mirror);
     reduce_numbers(&mut rounds, &fitted, &mut state, params, run)?;
     if params.norm != Norm::default() && !run.is_over() {
-        norm::lower_with(&fitted, &mut state, params.norm, NORM, run, |weighted, state, count, run| {
+        let allowed = norm::allowed(&fitted, &state, params.norm);
+        norm::lower_with(&fitted, &mut state, params.norm, allowed, NORM, run, |weighted, state, count, run| {
             rounds.rounds(weighted, state, count, run).map(drop)
         })?;
     }

@@ -9,7 +9,7 @@
 //!
 //! Weights are found again after every few rounds, and `p` is raised in steps. For large `p` the weighted solution overshoots, so a least weight
 //! is added and the state of lowest norm is kept. The maximum is the limit of large `p`: the state of smallest maximum distance is kept
-//! whose E_RMS is at most [`RISE`] times that of the start.
+//! whose E_RMS is at most [`RISE`] times that of a fit by mean squares.
 
 use crate::observer::{Cancelled, Stage};
 use crate::skinning::descent::{Descent, State};
@@ -120,18 +120,35 @@ impl Distances {
     }
 }
 
-/// Lowers a norm from a state that is good in the mean. Returns the cost that the last rounds lowered, where one was better than the start.
+/// How a norm was lowered.
+pub(crate) struct Lowered {
+    /// The norm that was reached; infinite where no state was within the allowed squared error.
+    pub reached: f64,
+    /// The cost that the rounds to this state lowered; none where the start was the best.
+    pub cost: Option<Loss>,
+}
+
+/// The squared error that a norm may end with: anything, but for the maximum.
+pub(crate) fn allowed(problem: &Problem, state: &State, norm: Norm) -> f64 {
+    match norm {
+        Norm::Max => RISE * RISE * Distances::new(problem, state, 2.0, 2.0).squared_sum,
+        Norm::P(_) => f64::INFINITY,
+    }
+}
+
+/// Lowers a norm from a state that is good in the mean, within an allowed squared error.
 pub(crate) fn lower(
     problem: &Problem,
     state: &mut State,
     norm: Norm,
+    allowed: f64,
     vertices: VertexParams,
     run: &mut Run<'_>,
-) -> Result<Option<Loss>, Cancelled> {
+) -> Result<Lowered, Cancelled> {
     let rounds = |weighted: &Problem, state: &mut State, count: usize, run: &mut Run<'_>| {
         Descent::new(weighted, vertices).rounds(state, count, run)
     };
-    lower_with(problem, state, norm, OF_FIT, run, rounds)
+    lower_with(problem, state, norm, allowed, OF_FIT, run, rounds)
 }
 
 /// As [`lower`], with other rounds: `rounds` makes some of them on a problem whose residuals are weighted.
@@ -139,10 +156,11 @@ pub(crate) fn lower_with(
     problem: &Problem,
     state: &mut State,
     norm: Norm,
+    allowed: f64,
     schedule: Schedule,
     run: &mut Run<'_>,
     mut rounds: impl FnMut(&Problem, &mut State, usize, &mut Run<'_>) -> Result<(), Cancelled>,
-) -> Result<Option<Loss>, Cancelled> {
+) -> Result<Lowered, Cancelled> {
     let last = match norm {
         Norm::P(p) => p,
         Norm::Max => EXPONENTS[EXPONENTS.len() - 1],
@@ -151,8 +169,8 @@ pub(crate) fn lower_with(
     let exponents: Vec<f64> = rising.chain(std::iter::repeat_n(last, schedule.repeats)).collect();
     run.stage(Stage::OtherNorm, Some(schedule.rounds * exponents.len()))?;
     let start = Distances::new(problem, state, exponents[0], last);
-    let limit = if norm == Norm::Max { RISE * RISE * start.squared_sum } else { f64::INFINITY };
-    let mut best = (start.measure(norm), state.clone(), None);
+    let measure = |at: &Distances| if at.squared_sum <= allowed { at.measure(norm) } else { f64::INFINITY };
+    let mut best = (measure(&start), state.clone(), None);
     let mut present = start;
     for (at, &exponent) in exponents.iter().enumerate() {
         if present.largest <= 0.0 || run.is_over() {
@@ -162,10 +180,10 @@ pub(crate) fn lower_with(
         rounds(&weighted, state, schedule.rounds, run)?;
         let next = exponents.get(at + 1).copied().unwrap_or(last);
         present = Distances::new(problem, state, next, last);
-        if present.measure(norm) < best.0 && present.squared_sum <= limit {
-            best = (present.measure(norm), state.clone(), Some(weighted.loss));
+        if measure(&present) < best.0 {
+            best = (measure(&present), state.clone(), Some(weighted.loss));
         }
     }
     *state = best.1;
-    Ok(best.2)
+    Ok(Lowered { reached: best.0, cost: best.2 })
 }

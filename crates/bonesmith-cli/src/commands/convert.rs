@@ -14,6 +14,7 @@ use crate::settings;
 
 pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let mut paths = args.paths;
+    settings::value_of_compact(&paths, args.compact.as_ref())?;
     let output = paths.pop().ok_or_else(|| Usage::new("nothing to convert"))?;
     let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
     let input = settings::input(paths, args.input)?;
@@ -31,6 +32,10 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         settings::imports(target, &output)?;
     }
     let compact = settings::compact(args.compact, layout, &output)?;
+    if args.curves.is_some() && args.clip.is_some() {
+        let message = "--clip has no effect with --curves: the curves are the clip";
+        return Err(Usage::new(message).into());
+    }
     let files: Vec<_> = input.files().into_iter().chain(args.curves.clone()).collect();
     session.claim(&files, std::slice::from_ref(&output), None, None)?;
     // Other formats hold all frames while they are written.

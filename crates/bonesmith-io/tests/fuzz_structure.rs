@@ -93,6 +93,18 @@ fn written(model: &Model, folder: &Path) {
             panic!("what was written as {} cannot be read: {error}", format.ending());
         }
     }
+    // A small file too.
+    if let Model::Rig(rig) = model
+        && is_small(rig)
+    {
+        let out = folder.join("out_small.glb");
+        let compact = Compact { rms: 1e-3, compressed: true, numbered: true };
+        if save_compact(rig, &out, &compact).is_ok()
+            && let Err(error) = load_model(&[out], &LoadOptions::default())
+        {
+            panic!("what was written as a small file cannot be read: {error}");
+        }
+    }
 }
 
 /// Reads a file, as `info` does. Positions that were put into a scratch file are the same as in memory.

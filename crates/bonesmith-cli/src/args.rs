@@ -27,7 +27,7 @@ use clap::{Args, Parser, Subcommand};
 pub use batch::{BatchArgs, EngineArg};
 pub use bench::{BenchTableArgs, TableArgs};
 pub use check::{CheckArgs, TargetArgs};
-pub use compact::CompactArg;
+pub use compact::{CompactArg, hint};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
 pub use help::command;

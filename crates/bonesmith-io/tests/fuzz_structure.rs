@@ -270,10 +270,10 @@ struct Tally {
     sound: u64,
     /// Most bytes that reading held.
     most: usize,
-    /// Processor seconds of the slowest execution, where one took long enough to be looked at.
+    /// Seconds of the slowest execution; a busy machine makes them more.
     slowest: f64,
-    /// Seconds of all executions.
-    seconds: f64,
+    /// Processor seconds of all executions, with the changes and the files that they are written to.
+    processor_secs: f64,
 }
 
 /// One file of the corpus, its changed copies and what came of them.
@@ -327,14 +327,10 @@ impl Subject {
         } else {
             in_memory()
         }
-        let (clock, before) = (Instant::now(), processor_secs());
+        let clock = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| target(&self.path, self.path.parent().unwrap())));
-        let seconds = clock.elapsed().as_secs_f64();
         self.tally.executions += 1;
-        self.tally.seconds += seconds;
-        if seconds > 0.05 {
-            self.tally.slowest = self.tally.slowest.max(processor_secs() - before);
-        }
+        self.tally.slowest = self.tally.slowest.max(clock.elapsed().as_secs_f64());
         let failure = match outcome {
             Ok((read, held)) => {
                 self.tally.sound += u64::from(read);
@@ -371,7 +367,9 @@ fn campaign(times: u64, bytewise: bool, target: Target) {
     let (mut failures, started) = (Vec::new(), Instant::now());
     for seed in first.. {
         for subject in &mut subjects {
+            let before = processor_secs();
             failures.extend((0..times).filter_map(|n| subject.execute(seed, n, bytewise, target).err()));
+            subject.tally.processor_secs += processor_secs() - before;
         }
         if started.elapsed() >= duration || failures.len() > 20 {
             break;
@@ -380,11 +378,11 @@ fn campaign(times: u64, bytewise: bool, target: Target) {
     in_memory();
     RUNS.store(0, Ordering::Relaxed);
     let mut total = 0;
-    for Subject { name, tally: Tally { executions, sound, most, slowest, seconds }, .. } in &subjects {
+    for Subject { name, tally: Tally { executions, sound, most, slowest, processor_secs }, .. } in &subjects {
         total += executions;
-        let rate = *executions as f64 / seconds;
+        let rate = *executions as f64 / processor_secs.max(0.01);
         println!(
-            "{name}: {executions} changed copies, {sound} still read, {rate:.0} per second, at most {most} bytes held, {slowest:.1} s"
+            "{name}: {executions} changed copies, {sound} still read, {rate:.0} per processor second, at most {most} bytes held, {slowest:.1} s"
         );
     }
     println!("{total} executions in {:.0} s, seeds from {first}", started.elapsed().as_secs_f64());

@@ -14,7 +14,6 @@ use crate::settings;
 
 pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let mut paths = args.paths;
-    settings::value_of_compact(&paths, args.compact.as_ref())?;
     let output = paths.pop().ok_or_else(|| Usage::new("nothing to convert"))?;
     let changes_frames = args.input.rest.is_some() || args.input.frames.is_some();
     let input = settings::input(paths, args.input)?;

@@ -194,8 +194,10 @@ fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::
         solve,
         influences: match solver.influences {
             Some(InfluencesArg::AtMost(k)) => Some(k),
-            Some(InfluencesArg::All) => return Err(Usage::new("--influences all has no meaning with --rig").into()),
-            None => None,
+            Some(InfluencesArg::All) if rig.rig.is_some() => {
+                return Err(Usage::new("--influences all has no meaning with --rig").into());
+            }
+            _ => None,
         },
         bone_kind: solver.bone_kind.map(BoneKind::from),
         smooth: fit.smooth,

@@ -311,3 +311,50 @@ impl Moved {
         part
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+    use bonesmith_core::{Part, PartNode, Parts};
+
+    use super::*;
+
+    /// A rig of one mesh that is marked as still.
+    fn still() -> Rig {
+        let mut rig = posed_rig(3, &PosedRigParams { bones: 2, frames: 4, detail: 1, ..PosedRigParams::default() }).rig;
+        let (vertices, faces) = (rig.vertex_count(), rig.surface.topology.face_count());
+        let node = PartNode { name: "floor".into(), parent: None, world_from_node: DAffine3::IDENTITY };
+        let mesh = Part {
+            node: 0,
+            mesh: "floor".into(),
+            vertices,
+            faces,
+            uv_sets: Vec::new(),
+            colors: false,
+            still: true,
+            instance_of: None,
+        };
+        Arc::make_mut(&mut rig.surface).parts = Parts { nodes: vec![node], meshes: vec![mesh], skeleton: None };
+        rig
+    }
+
+    #[test]
+    fn in_place_no_mesh_is_still() {
+        let is_still = |model: &Model| model.view().surface().parts.meshes[0].still;
+        for in_place in [false, true] {
+            let mut model = Model::from(still());
+            let options = MotionOptions { root: RootMotion::Full, in_place, ..MotionOptions::default() };
+            move_clips(&mut model, &options, None).unwrap();
+            assert_eq!(is_still(&model), !in_place);
+        }
+    }
+
+    #[test]
+    fn clips_that_should_loop_are_there() {
+        let options = MotionOptions { close: true, loop_clips: vec!["run".into()], ..MotionOptions::default() };
+        options.check_clips(["walk", "run"].into_iter()).unwrap();
+        let error = options.check_clips(["walk", "sit"].into_iter()).unwrap_err();
+        assert_eq!(error.option(), Some("loop_clips"));
+        assert_eq!(error.to_string(), "loop_clips run: there is no clip of this name; there are walk, sit");
+    }
+}

@@ -39,11 +39,9 @@ impl Target {
 
     /// Refuses an animation whose rig the target will not take, whatever a fit makes of it: its clips, its faces.
     pub fn check_animation(&self, topology: &Topology, clips: usize) -> Result<(), Error> {
-        let limits = self.limits.iter().filter(|limit| limit.severity == Severity::Limit);
-        limits
-            .map(|limit| of_animation(limit.rule, topology, clips))
-            .collect::<Result<(), String>>()
-            .map_err(|what| self.refused(&what))
+        let mut limits = self.limits.iter().filter(|limit| limit.severity == Severity::Limit);
+        let refused = |what: String| self.refused(&what);
+        limits.try_for_each(|limit| of_animation(limit.rule, topology, clips)).map_err(refused)
     }
 
     /// Refuses more bones than one skin may have, in a format that does not hold several.

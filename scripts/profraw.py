@@ -62,9 +62,20 @@ def functions(path):
 
 
 def module(name):
-    """Lengths and disambiguators of the mangled name left out: "bonesmith_io::usd::layer"."""
-    parts = re.findall(r"(?<![0-9])([1-9][0-9]*)_?([A-Za-z_][A-Za-z0-9_]*)", name)
-    return "::".join(word[: int(length)] for length, word in parts)
+    """The path of a mangled name (RFC 2603): "bonesmith_io::usd::layer". Disambiguators, references back and constants are left out."""
+    parts, at = [], 0
+    while at < len(name):
+        if skipped := re.compile(r"(?:s|B|K[a-z])[0-9A-Za-z]*_").match(name, at):
+            at = skipped.end()
+            continue
+        found = re.compile(r"([1-9][0-9]*)_?").match(name, at)
+        word = name[found.end() : found.end() + int(found[1])] if found else ""
+        if found and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word):
+            parts.append(word)
+            at = found.end() + len(word)
+        else:
+            at += 1
+    return "::".join(parts)
 
 
 def main():

@@ -160,7 +160,7 @@ def _build(context, control, recording, rig, metrics, made, parent, label):
         made.objects.append(thing)
         results.append(thing)
         collection.objects.link(thing)
-        yield from dress(thing, mesh, original, rig, part, plan, armature, names)
+        yield from set_up_object(thing, mesh, original, rig, part, plan, armature, names)
         thing["bonesmith_source"] = original
     curves = building.Curves(armature, f"{armature.name} action")
     made.actions.append(curves.action)
@@ -179,7 +179,7 @@ def _build(context, control, recording, rig, metrics, made, parent, label):
     return armature
 
 
-def dress(thing, mesh, original, rig, part, plan, armature, names):
+def set_up_object(thing, mesh, original, rig, part, plan, armature, names):
     """A generator: positions, normals, materials, weights and armature of one object."""
     for slot, old in zip(thing.material_slots, original.material_slots):
         if old.link == "OBJECT":

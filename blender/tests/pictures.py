@@ -59,7 +59,7 @@ def colour_by_bones(thing, names):
     attribute.data.foreach_set("color", colours.reshape(-1))
 
 
-def dress(thing, one):
+def set_material(thing, one):
     thing.data.materials.clear()
     thing.data.materials.append(one)
 
@@ -124,10 +124,10 @@ def picture(name, folder, cache):
     bones = [bone.name for bone in armature.data.bones]
     grey, coloured = material("original", (0.35, 0.36, 0.4)), material("result")
     for thing in objects:
-        dress(thing, grey)
+        set_material(thing, grey)
     for thing in made:
         colour_by_bones(thing, bones)
-        dress(thing, coloured)
+        set_material(thing, coloured)
     for other in bpy.data.objects:
         if other.type == "MESH" and other not in objects and other not in made:
             other.hide_render = True

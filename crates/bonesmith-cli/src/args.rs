@@ -27,7 +27,7 @@ use clap::{Args, Parser, Subcommand};
 pub use batch::{BatchArgs, EngineArg};
 pub use bench::{BenchTableArgs, TableArgs};
 pub use check::{CheckArgs, TargetArgs};
-pub use compact::CompactArg;
+pub use compact::{CompactArg, hint};
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
 pub use help::command;
@@ -146,7 +146,10 @@ impl FromStr for SizeArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        bonesmith::parse_bytes(text).map(Self).ok_or_else(|| "it must be a size such as 500M, 4G or 1.5GiB".to_owned())
+        bonesmith::parse_bytes(text).map(Self).ok_or_else(|| match text.trim().parse::<f64>() {
+            Ok(number) => format!("it must be a size with a unit: {number}M or {number}G, or {number}B for bytes"),
+            Err(_) => "it must be a size such as 500M, 4G or 1.5GiB".to_owned(),
+        })
     }
 }
 
@@ -176,14 +179,14 @@ pub struct SolverArgs {
     pub area: bool,
     #[arg(long)]
     pub keep_rest: bool,
-    #[arg(long, value_enum, default_value_t)]
-    pub method: MethodArg,
+    #[arg(long, value_enum)]
+    pub method: Option<MethodArg>,
     #[arg(long, value_name = "H", allow_negative_numbers = true)]
     pub bandwidth: Option<f64>,
-    #[arg(long, value_enum, default_value_t)]
-    pub effort: EffortArg,
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub seed: u64,
+    #[arg(long, value_enum)]
+    pub effort: Option<EffortArg>,
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub max_seconds: Option<f64>,
     #[arg(long, value_name = "N")]

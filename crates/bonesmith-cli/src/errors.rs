@@ -118,6 +118,9 @@ pub fn warning_text(warning: &Warning) -> String {
     let more = match warning {
         Warning::ManyInfluences { common, .. } => format!("; use --influences {common} for them"),
         Warning::ForeignRest { .. } => "; --rest first leaves it out".to_owned(),
+        Warning::ReportTooLarge { needed, .. } => {
+            format!("; --report-max-mb {} is enough for one frame", (*needed as f64 / 1e6).ceil())
+        }
         Warning::OneBonePerVertex => "; --solve both fits weights too".to_owned(),
         _ => String::new(),
     };
@@ -171,6 +174,7 @@ fn of_pick(pick: &PickError) -> Option<String> {
     const SHOWN: usize = 60;
     match pick {
         PickError::Clip { available, .. } => Some(format!("it has: {}", available.join(", "))),
+        PickError::OfAnimation { .. } => Some("--clip picks one of its animations (eval, view, convert)".to_owned()),
         PickError::Bone { available, .. } => {
             let shown = available.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
             let more = match available.len().checked_sub(SHOWN).filter(|more| *more > 0) {
@@ -209,7 +213,7 @@ fn of_mismatch(mismatch: &RigMismatch) -> Option<String> {
                 false => Some(format!("{} corrects it; {auto}", flags.join(" "))),
             }
         }
-        RigMismatch::Hopeless { .. } => Some(
+        RigMismatch::Unrelated { .. } => Some(
             "is it the same mesh in the same vertex order, and the right animation (--rig-clip)? --rig-clip none leaves \
              the rig's animation out, --align off goes on as it is"
                 .to_owned(),

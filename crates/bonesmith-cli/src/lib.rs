@@ -29,12 +29,16 @@ static PROGRAM: OnceLock<Vec<OsString>> = OnceLock::new();
 /// Runs the command line: `arguments` begin with the name of the program. `program` starts the same program in another process: an
 /// executable and its first arguments; empty for this executable. Ctrl-C is handled from here on. Returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, program: Vec<OsString>) -> u8 {
-    let parsed = args::command().try_get_matches_from(arguments);
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = args::command().try_get_matches_from(&arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // Help and versions are no failures. A closed pipe is no reason to fail.
         Err(shown) => {
             let _ = shown.print();
+            if shown.use_stderr() {
+                args::hint(&arguments).iter().for_each(|hint| output::emit(&format!("hint: {hint}")));
+            }
             return u8::try_from(shown.exit_code()).unwrap_or(2);
         }
     };

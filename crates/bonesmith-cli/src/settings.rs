@@ -260,7 +260,7 @@ pub fn report_bytes(megabytes: f64) -> Result<u64, Usage> {
 
 /// Parameters of the fit, checked as far as they can be without the animation.
 pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
-    let method: Method = args.method.into();
+    let method: Method = args.method.unwrap_or_default().into();
     let defaults = FitParams::of_method(method);
     let params = FitParams {
         bones: bones(args)?,
@@ -278,11 +278,11 @@ pub fn solver(args: &SolverArgs) -> anyhow::Result<FitParams> {
         area: args.area,
         // Found when the animation is there.
         importance: None,
-        effort: args.effort.into(),
+        effort: args.effort.unwrap_or_default().into(),
         max_iterations: args.max_iterations.or(defaults.max_iterations),
         tolerance: args.tolerance,
         max_seconds: args.max_seconds,
-        seed: args.seed,
+        seed: args.seed.unwrap_or_default(),
         method,
         bandwidth: args.bandwidth,
     };
@@ -326,17 +326,39 @@ pub fn plain_errors(args: &SolverArgs, with: &str) -> Result<(), Usage> {
 }
 
 /// What the file of a fit holds.
-pub fn fit_needs(options: &FitOptions, layout: Layout) -> Needs {
-    let params = &options.params;
-    match (params.method.makes_rigs(), options.eigenskin) {
+fn fit_needs(options: &FitOptions, layout: Layout) -> Needs {
+    let influences = most_influences(&options.params);
+    match (options.params.method.makes_rigs(), options.eigenskin) {
         (false, _) => Needs::of(ModelKind::Basis),
-        (true, Some(_)) => Needs::of(ModelKind::Corrective).influences(params.influences),
-        (true, None) if layout == Layout::Nodes => Needs::of(ModelKind::Rig).nodes(),
+        (true, Some(_)) => Needs::of(ModelKind::Corrective).influences(influences),
+        (true, None) if layout == Layout::Nodes => Needs::of(ModelKind::Rig).nodes().influences(influences),
         (true, None) if matches!(layout, Layout::Skins { .. }) => {
-            Needs::of(ModelKind::Rig).skins().influences(params.influences)
+            Needs::of(ModelKind::Rig).skins().influences(influences)
         }
-        (true, None) => Needs::of(ModelKind::Rig).influences(params.influences),
+        (true, None) => Needs::of(ModelKind::Rig).influences(influences),
     }
+}
+
+/// The file of a fit: its format holds as many influences as the fit may give.
+pub fn fit_output(path: PathBuf, options: &FitOptions, layout: Layout) -> Result<PathBuf, Usage> {
+    let path = output(path, fit_needs(options, layout))?;
+    let limit = Format::from_extension(&path).and_then(|format| format.info().max_influences);
+    match limit.filter(|_| options.params.method.makes_rigs() && most_influences(&options.params).is_none()) {
+        Some(limit) => Err(Usage::new(format!(
+            "{}: at most {limit} influences per vertex are written there, and the fit may give more",
+            path.display()
+        ))
+        .hint(format!("use --influences {limit} or fewer, or write .npz"))),
+        None => Ok(path),
+    }
+}
+
+/// Influences per vertex at most, where that is known before the fit.
+fn most_influences(params: &FitParams) -> Option<usize> {
+    params.influences.or(match params.bones {
+        BoneCount::Exact(bones) => Some(bones),
+        _ => None,
+    })
 }
 
 /// How many corrective shapes.
@@ -358,12 +380,12 @@ pub fn engine(args: &TargetArgs, output: &Path, solver: &mut SolverArgs) -> Resu
                 solver.influences =
                     Some(InfluencesArg::AtMost(most.min(FitParams::default().influences.unwrap_or(most))))
             }
-            Some(InfluencesArg::AtMost(k)) if k <= most => {}
-            _ => {
-                let message = format!("{} takes at most {most} influences per vertex", target.title);
-                return Err(Usage::new(message).hint(format!("use --influences {most}, or leave it out")));
-            }
+            Some(InfluencesArg::AtMost(k)) => influences_for(target, Some(k))?,
+            Some(InfluencesArg::All) => influences_for(target, None)?,
         }
+    }
+    if let Some(BonesArg::Exact(bones)) = solver.bones {
+        target.check_bones(bones, output).map_err(|error| Usage::new(error.to_string()))?;
     }
     if target.limits.iter().any(|limit| limit.rule == Rule::NoScale) {
         match solver.bone_kind {
@@ -375,6 +397,15 @@ pub fn engine(args: &TargetArgs, output: &Path, solver: &mut SolverArgs) -> Resu
         }
     }
     Ok(Some(target))
+}
+
+/// Refuses more influences than an engine takes with any of its settings; `None`: any number. Beyond its defaults there is advice (`check`).
+pub fn influences_for(target: &Target, influences: Option<usize>) -> Result<(), Usage> {
+    match target.influence_limit().filter(|most| influences.is_none_or(|k| k > *most)) {
+        Some(most) => Err(Usage::new(format!("{} takes at most {most} influences per vertex", target.title))
+            .hint(format!("use --influences {most}, or leave it out"))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a format that an engine does not import.
@@ -420,6 +451,31 @@ pub fn one_skin(layout: Layout) -> Result<(), Usage> {
         _ => Err(Usage::new(
             "--compact writes one skin: not with --pieces nodes, nor where joints are divided into several skins",
         )),
+    }
+}
+
+/// Refuses bones that an engine takes in several skins only, where one is written.
+pub fn one_skin_for(target: &Target, bones: usize, why: &str) -> Result<(), Usage> {
+    match target.max_joints().filter(|most| bones > *most) {
+        Some(most) => {
+            let message =
+                format!("{} takes {most} joints per skin, and {bones} bones are asked for: {why}", target.title);
+            Err(Usage::new(message).hint(format!("use --bones {most} or fewer")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A word that is no file behind `--compact` is its value, which is written with `=`.
+pub fn value_of_compact(paths: &[PathBuf], compact: Option<&CompactArg>) -> Result<(), Usage> {
+    let is_value = |path: &&PathBuf| {
+        let word = path.to_string_lossy();
+        !word.is_empty() && !path.exists() && word.parse::<CompactArg>().is_ok()
+    };
+    match compact.and_then(|_| paths.iter().find(is_value)) {
+        Some(path) => Err(Usage::new(format!("{}: no such file or folder", path.display()))
+            .hint(format!("a value of --compact is written with =: --compact={}", path.display()))),
+        None => Ok(()),
     }
 }
 
@@ -531,13 +587,13 @@ mod tests {
         };
         assert!(solver(&both).unwrap_err().to_string().contains("exclude"));
         let rigid_fsd =
-            SolverArgs { method: MethodArg::Fsd, bone_kind: Some(BoneKindArg::Rigid), ..SolverArgs::default() };
+            SolverArgs { method: Some(MethodArg::Fsd), bone_kind: Some(BoneKindArg::Rigid), ..SolverArgs::default() };
         assert!(solver(&rigid_fsd).unwrap_err().to_string().contains("affine bones only"));
     }
 
     #[test]
     fn the_published_method_has_its_own_defaults() {
-        let params = solver(&SolverArgs { method: MethodArg::Fsd, ..SolverArgs::default() }).unwrap();
+        let params = solver(&SolverArgs { method: Some(MethodArg::Fsd), ..SolverArgs::default() }).unwrap();
         assert_eq!((params.bone_kind, params.max_iterations, params.tolerance), (BoneKind::Affine, Some(15), None));
         assert_eq!(solver(&SolverArgs::default()).unwrap(), FitParams::default());
     }

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tempfile::TempPath;
 
 use crate::IoError;
+use crate::scratch::Failure;
 
 /// Links that are followed before they count as a circle; as many as Linux follows.
 const MAX_LINKS: usize = 40;
@@ -37,6 +38,8 @@ struct Pending {
     read: Vec<PathBuf>,
     /// Files that are to appear, in order.
     written: Vec<Prepared>,
+    /// Of scratch files: after one of them what is to appear is not sound.
+    failures: Vec<Failure>,
 }
 
 /// A file that is written, but not in its place.
@@ -69,7 +72,8 @@ impl Transaction {
 
     /// Puts all files into their places; more may follow.
     pub fn commit(&self) -> Result<(), IoError> {
-        crate::scratch::check_scratch()?;
+        let failures = OPEN.with_borrow(|open| open.as_ref().map(|open| open.failures.clone()).unwrap_or_default());
+        failures.iter().try_for_each(Failure::check)?;
         let written = OPEN.with_borrow_mut(|open| open.as_mut().map(|open| std::mem::take(&mut open.written)));
         written.unwrap_or_default().into_iter().try_for_each(Prepared::put)
     }
@@ -85,6 +89,11 @@ impl Transaction {
         let read = OPEN.with_borrow(|open| open.as_ref().map(|open| open.read.clone()).unwrap_or_default());
         read.into_iter().filter(|path| !is_temporary(path)).collect()
     }
+}
+
+/// The transaction of this thread commits nothing after this failure.
+pub(crate) fn depend_on(failure: Failure) {
+    OPEN.with_borrow_mut(|open| open.iter_mut().for_each(|open| open.failures.push(failure.clone())));
 }
 
 impl Drop for Transaction {

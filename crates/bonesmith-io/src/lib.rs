@@ -65,6 +65,5 @@ pub use others::{only_meshes, with_others};
 pub use picture::save as save_picture;
 pub use pieces::piece_order;
 pub use save::{save_compact, save_model, save_pieces, save_rig, save_sequence, save_skins};
-pub use scratch::check_scratch;
 pub use sink::{Beyond, bytes_text, limit_positions};
 pub use warning::{Warning, with_warnings};

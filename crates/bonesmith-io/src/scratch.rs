@@ -26,19 +26,22 @@ const MAX_GROUP: usize = 256;
 /// Least bytes of a buffer.
 const MIN_BUFFER: u64 = 1 << 20;
 
-/// Why a file could not be written or read, the first time.
-static FAILURE: OnceLock<String> = OnceLock::new();
+/// Why a file of some tables could not be written or read, the first time. Tables read as zeros after that.
+#[derive(Clone, Default)]
+pub(crate) struct Failure(Arc<OnceLock<String>>);
 
-/// Fails if a table could not be written or read so far: what was made of it is not to be used.
-pub fn check_scratch() -> Result<(), IoError> {
-    match FAILURE.get() {
-        Some(why) => Err(IoError::os(folder(), std::io::Error::other(format!("scratch file: {why}")))),
-        None => Ok(()),
+impl Failure {
+    /// Fails if a table could not be written or read so far: what was made of it is not to be used.
+    pub fn check(&self) -> Result<(), IoError> {
+        match self.0.get() {
+            Some(why) => Err(IoError::os(folder(), std::io::Error::other(format!("scratch file: {why}")))),
+            None => Ok(()),
+        }
     }
-}
 
-fn report(error: &std::io::Error) {
-    _ = FAILURE.set(error.to_string());
+    fn note(&self, error: &std::io::Error) {
+        _ = self.0.set(error.to_string());
+    }
 }
 
 /// Where files are made: `TMPDIR`, else `/var/tmp`, which is on a disk where `/tmp` may be in memory.
@@ -63,15 +66,31 @@ pub fn free_space(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// Files without a name.
-pub struct ScratchFiles {
+/// Files without a name, for what belongs to one sequence.
+pub(crate) struct ScratchFiles {
     /// Bytes of a buffer while a file is written.
-    pub buffer: u64,
+    buffer: u64,
+    /// Of any of the files.
+    failure: Failure,
+}
+
+impl ScratchFiles {
+    /// The transaction of this thread, if there is one, commits nothing after a failure of these files.
+    pub fn new(buffer: u64) -> Self {
+        let failure = Failure::default();
+        crate::atomic::depend_on(failure.clone());
+        Self { buffer, failure }
+    }
+
+    /// Fails if a file could not be written or read so far.
+    pub fn check(&self) -> Result<(), IoError> {
+        self.failure.check()
+    }
 }
 
 impl Scratch for ScratchFiles {
     fn table(&self, points: usize, frames: usize, words: usize) -> Box<dyn TableWriter> {
-        Box::new(Writer::new(self.buffer, points, frames, words))
+        Box::new(Writer::new(self.buffer, self.failure.clone(), points, frames, words))
     }
 }
 
@@ -108,22 +127,23 @@ struct Writer {
     buffer: Vec<u32>,
     /// Frames in the buffer.
     held: usize,
+    failure: Failure,
 }
 
 impl Writer {
-    fn new(buffer: u64, points: usize, frames: usize, words: usize) -> Self {
+    fn new(buffer: u64, failure: Failure, points: usize, frames: usize, words: usize) -> Self {
         let of_frame = (4 * points.next_multiple_of(TILE) * words).max(1) as u64;
         let group = (buffer.max(MIN_BUFFER) / of_frame).clamp(1, MAX_GROUP as u64) as usize;
         let layout = Layout { points, words, group: group.min(frames.max(1)) };
-        let file = tempfile::tempfile_in(folder()).inspect_err(report).ok();
-        Self { file, layout, buffer: vec![0; layout.group_words()], held: 0 }
+        let file = tempfile::tempfile_in(folder()).inspect_err(|error| failure.note(error)).ok();
+        Self { file, layout, buffer: vec![0; layout.group_words()], held: 0, failure }
     }
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file
             && let Err(error) = file.write_all(bytemuck::cast_slice(&self.buffer))
         {
-            report(&error);
+            self.failure.note(&error);
             self.file = None;
         }
         self.held = 0;
@@ -148,7 +168,7 @@ impl TableWriter for Writer {
         if self.held > 0 {
             self.flush();
         }
-        Arc::new(Stored { file: self.file, layout: self.layout })
+        Arc::new(Stored { file: self.file, layout: self.layout, failure: self.failure })
     }
 }
 
@@ -156,6 +176,7 @@ impl TableWriter for Writer {
 struct Stored {
     file: Option<File>,
     layout: Layout,
+    failure: Failure,
 }
 
 impl Stored {
@@ -166,7 +187,7 @@ impl Stored {
             None => return,
         };
         if let Err(error) = read {
-            report(&error);
+            self.failure.note(&error);
             words.fill(0);
         }
     }
@@ -232,7 +253,8 @@ mod tests {
             (a, b, c, d) in (0usize..300, 0usize..300, 0usize..40, 0usize..40),
         ) {
             let cell = |t: usize, i: usize, w: usize| (t * 1_000_000 + i * 10 + w) as u32;
-            let mut writer = Writer::new(0, points, frames, words);
+            let failure = Failure::default();
+            let mut writer = Writer::new(0, failure.clone(), points, frames, words);
             writer.layout.group = (group as usize).min(frames);
             writer.buffer = vec![0; writer.layout.group_words()];
             let mut writer: Box<dyn TableWriter> = Box::new(writer);
@@ -250,8 +272,30 @@ mod tests {
                 expected.extend(points.clone().flat_map(|i| (0..words).map(move |w| cell(t, i, w))));
             }
             prop_assert_eq!(cells, expected);
-            prop_assert!(check_scratch().is_ok());
+            prop_assert!(failure.check().is_ok());
         }
+    }
+
+    /// A failure is that of its own files and of the transaction that they were made in.
+    #[test]
+    fn a_failure_ends_with_its_transaction() {
+        let first = crate::Transaction::begin();
+        let scratch = ScratchFiles::new(0);
+        let mut writer = Writer::new(0, scratch.failure.clone(), 64, 2, 3);
+        writer.push(&[7; 192]);
+        let table = Box::new(writer).finish();
+        let mut cells = Vec::new();
+        table.read(0..1, 0..64, &mut cells);
+        assert_eq!(cells, vec![7; 192]);
+        first.commit().unwrap();
+        // Frames that the file does not have.
+        table.read(4..5, 0..64, &mut cells);
+        assert_eq!(cells, vec![0; 192]);
+        let refused = first.commit().unwrap_err().to_string();
+        assert!(refused.contains("scratch file"), "{refused}");
+        assert!(scratch.check().is_err() && ScratchFiles::new(0).check().is_ok());
+        drop(first);
+        crate::Transaction::begin().commit().unwrap();
     }
 
     #[test]
@@ -259,7 +303,7 @@ mod tests {
     fn files_have_no_name() {
         let names = || std::fs::read_dir(folder()).unwrap().flatten().map(|e| e.file_name()).collect::<Vec<_>>();
         let before = names();
-        let writer = Writer::new(0, 100, 10, 3);
+        let writer = Writer::new(0, Failure::default(), 100, 10, 3);
         assert!(writer.file.is_some());
         assert!(names().iter().all(|name| before.contains(name) || !name.to_string_lossy().contains("bonesmith")));
         assert!(free_space(&folder()).is_some_and(|free| free > 0));

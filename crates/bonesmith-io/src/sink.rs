@@ -16,7 +16,7 @@ use glam::Vec3;
 use crate::IoError;
 use crate::scratch::{ScratchFiles, folder, free_space};
 
-/// Bytes of memory that positions may take, how many of them were taken, and bytes of a buffer while a table is written; 0: positions that need
+/// Bytes of memory that positions may take, how many were taken since the limit was set, and bytes of a buffer while a table is written; 0: positions that need
 /// more are refused.
 static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
 static HELD: AtomicU64 = AtomicU64::new(0);
@@ -37,9 +37,11 @@ pub enum Beyond {
     },
 }
 
-/// From now on positions that are read may take so many bytes of memory, all of them together.
+/// From now on positions that are read may take so many bytes of memory, all of them together. Those that were read before do not count: a run begins
+/// with its limit.
 pub fn limit_positions(bytes: u64, beyond: Beyond) {
     LIMIT.store(bytes, Ordering::Relaxed);
+    HELD.store(0, Ordering::Relaxed);
     let buffer = if let Beyond::Store { buffer } = beyond { buffer.max(1) } else { 0 };
     BUFFER.store(buffer, Ordering::Relaxed);
 }
@@ -57,7 +59,7 @@ pub(crate) struct Sink<'a> {
 
 /// A table that is being written, and what is in it.
 struct Storing {
-    scratch: Arc<dyn Scratch>,
+    scratch: Arc<ScratchFiles>,
     writer: Box<dyn TableWriter>,
     vertices: usize,
     /// Number in the sequence, and what is wrong with it, of each frame.
@@ -127,7 +129,7 @@ impl<'a> Sink<'a> {
             );
             return Err(IoError::unsupported(folder, what));
         }
-        let scratch: Arc<dyn Scratch> = Arc::new(ScratchFiles { buffer });
+        let scratch = Arc::new(ScratchFiles::new(buffer));
         let frames = if self.expected > 0 { self.expected } else { usize::MAX };
         let writer = scratch.table(vertices, frames, 3);
         let mut table = Storing { scratch, writer, vertices, stored: Vec::new() };
@@ -143,11 +145,12 @@ impl<'a> Sink<'a> {
     pub fn finish(mut self) -> Result<Vec<RawFrame>, IoError> {
         HELD.fetch_add(self.bytes, Ordering::Relaxed);
         if let Some(Storing { scratch, writer, vertices, stored }) = self.table {
-            let source: Arc<dyn Frames> = Arc::new(StoredFrames::new(writer.finish(), scratch, stored.len(), vertices));
+            let (table, of_sequence) = (writer.finish(), scratch.clone());
+            let source: Arc<dyn Frames> = Arc::new(StoredFrames::new(table, of_sequence, stored.len(), vertices));
             for (at, (t, unsound)) in stored.into_iter().enumerate() {
                 self.frames[t].stored = Some(StoredFrame { source: source.clone(), frame: at as u32, unsound });
             }
-            crate::scratch::check_scratch()?;
+            scratch.check()?;
         }
         Ok(self.frames)
     }

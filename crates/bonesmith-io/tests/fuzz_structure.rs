@@ -32,7 +32,8 @@ use bonesmith_core::shapes::{self, ShapesParams};
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
 use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelKind, Rig, ShapeBones, Silent};
 use bonesmith_io::{
-    Compact, Format, IoError, LoadOptions, list_meshes, load_model, load_rig_normalised, save_compact, save_model,
+    Beyond, Compact, Format, IoError, LoadOptions, limit_positions, list_meshes, load_model, load_rig_normalised,
+    save_compact, save_model,
 };
 use glam::Vec3;
 
@@ -92,19 +93,50 @@ fn written(model: &Model, folder: &Path) {
             panic!("what was written as {} cannot be read: {error}", format.ending());
         }
     }
+    // A small file too.
+    if let Model::Rig(rig) = model
+        && is_small(rig)
+    {
+        let out = folder.join("out_small.glb");
+        let compact = Compact { rms: 1e-3, compressed: true, numbered: true };
+        if save_compact(rig, &out, &compact).is_ok()
+            && let Err(error) = load_model(&[out], &LoadOptions::default())
+        {
+            panic!("what was written as a small file cannot be read: {error}");
+        }
+    }
 }
 
-/// Reads a file, as `info` does.
+/// Reads a file, as `info` does. Positions that were put into a scratch file are the same as in memory.
 fn read_only(path: &Path, _: &Path) -> (bool, usize) {
-    let (model, held) = counted::most_during(|| load_model(&[path.to_owned()], &LoadOptions::default()));
-    match model {
-        Ok(model) => model.view().check().expect("a reader gives sound models"),
+    let read = || load_model(&[path.to_owned()], &LoadOptions::default());
+    let (model, held) = counted::most_during(read);
+    let model = match model {
+        Ok(model) => model,
         Err(error) => {
             assert_is_one_line(&error);
             return (false, held);
         }
+    };
+    model.view().check().expect("a reader gives sound models");
+    if let Model::Sequence(stored) = &model
+        && stored.is_stored()
+    {
+        in_memory();
+        let Ok(Model::Sequence(whole)) = read() else { panic!("read in blocks, and not in memory") };
+        assert_eq!(stored.frame_count(), whole.frame_count());
+        assert!((0..whole.frame_count()).all(|t| stored.frame(t) == whole.frame(t)), "positions differ");
     }
     (true, held)
+}
+
+fn in_memory() {
+    limit_positions(u64::MAX, Beyond::Refuse);
+}
+
+/// Positions that are read from now on are put into scratch files.
+fn in_scratch_files() {
+    limit_positions(0, Beyond::Store { buffer: 1 });
 }
 
 fn assert_is_one_line(error: &IoError) {
@@ -163,6 +195,15 @@ fn face() -> ShapeBones {
     face
 }
 
+/// Draco streams of each method, with their numbers of quads.
+const DRACO: [(&str, &[u8], usize); 5] = [
+    ("standard", include_bytes!("gltf/draco/torus_speed5_edgebreaker_14bits.drc"), 14 * 11),
+    ("valence", include_bytes!("gltf/draco/torus_speed0_edgebreaker_14bits.drc"), 14 * 11),
+    ("floats", include_bytes!("gltf/draco/torus_speed7_edgebreaker_floats.drc"), 14 * 11),
+    ("sequential", include_bytes!("gltf/draco/torus_speed0_sequential_14bits.drc"), 14 * 11),
+    ("holes", include_bytes!("gltf/draco/open_speed2_edgebreaker_14bits.drc"), 20 * 16),
+];
+
 /// One of each kind of model in every format that holds it, and the formats that we only read.
 fn corpus(folder: &Path) -> Vec<PathBuf> {
     let posed = posed_rig(2, &PosedRigParams { bones: 5, influences: 5, frames: 4, detail: 1, ..Default::default() });
@@ -186,9 +227,20 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
             save_model(model, files.last().unwrap()).unwrap();
         }
     }
-    // Quantised and compressed buffers.
-    files.push(folder.join("small.glb"));
-    save_compact(&posed.rig, files.last().unwrap(), &Compact { rms: 1e-3, compressed: true, numbered: true }).unwrap();
+    // Quantised buffers, compressed ones too.
+    for (name, rig, compressed) in [
+        ("small.glb", &posed.rig, true),
+        ("small_scene.gltf", &common::scene(), true),
+        ("quantised.glb", &posed.rig, false),
+    ] {
+        files.push(folder.join(name));
+        save_compact(rig, files.last().unwrap(), &Compact { rms: 1e-3, compressed, numbered: true }).unwrap();
+    }
+    // Streams of Google's encoder.
+    for (name, stream, quads) in DRACO {
+        files.push(folder.join(format!("draco_{name}.glb")));
+        std::fs::write(files.last().unwrap(), common::draco::glb(stream, 6 * quads)).unwrap();
+    }
     let (mut obj, mut pc2) = (String::from("mtllib a.mtl\no thing\n"), b"POINTCACHE2\0\x01\0\0\0".to_vec());
     let mut ply = String::from("ply\nformat ascii 1.0\nelement vertex 8\nproperty float x\nproperty float y\n");
     ply += "property float z\nelement face 2\nproperty list uchar int vertex_indices\nend_header\n";
@@ -218,10 +270,10 @@ struct Tally {
     sound: u64,
     /// Most bytes that reading held.
     most: usize,
-    /// Processor seconds of the slowest execution, where one took long enough to be looked at.
+    /// Seconds of the slowest execution; a busy machine makes them more.
     slowest: f64,
-    /// Seconds of all executions.
-    seconds: f64,
+    /// Processor seconds of all executions, with the changes and the files that they are written to.
+    processor_secs: f64,
 }
 
 /// One file of the corpus, its changed copies and what came of them.
@@ -231,16 +283,19 @@ struct Subject {
     bytes: Vec<u8>,
     /// The changed copy.
     path: PathBuf,
+    /// Whether positions are put into a scratch file.
+    stored: bool,
     tally: Tally,
 }
 
 impl Subject {
-    fn new(file: &Path, folder: &Path) -> Self {
-        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    fn new(file: &Path, folder: &Path, stored: bool) -> Self {
+        let mut name = file.file_name().unwrap().to_string_lossy().into_owned();
         let ending = file.extension().unwrap().to_str().unwrap().to_owned();
         // A folder for each, with the buffer of a .gltf and the mesh of a cache as they were.
-        let own = folder.join(&name);
+        let own = folder.join(if stored { format!("stored_{name}") } else { name.clone() });
         std::fs::create_dir(&own).unwrap();
+        let path = own.join(&name);
         let beside = match ending.as_str() {
             "gltf" => Some(file.with_extension("bin")),
             "pc2" | "mdd" => Some(file.with_extension("obj")),
@@ -249,7 +304,10 @@ impl Subject {
         if let Some(beside) = beside {
             std::fs::copy(&beside, own.join(beside.file_name().unwrap())).unwrap();
         }
-        Self { bytes: std::fs::read(file).unwrap(), path: own.join(&name), ending, name, tally: Tally::default() }
+        if stored {
+            name = format!("stored_{name}");
+        }
+        Self { bytes: std::fs::read(file).unwrap(), path, ending, name, stored, tally: Tally::default() }
     }
 
     /// Executes `target` on one changed copy. An error names the change, which is kept.
@@ -264,14 +322,15 @@ impl Subject {
         let what = format!("{}, seed {seed}, change {n}", self.name);
         what.clone_into(&mut NOW.lock().unwrap());
         RUNS.fetch_add(1, Ordering::Relaxed);
-        let (clock, before) = (Instant::now(), processor_secs());
-        let outcome = catch_unwind(AssertUnwindSafe(|| target(&self.path, self.path.parent().unwrap())));
-        let seconds = clock.elapsed().as_secs_f64();
-        self.tally.executions += 1;
-        self.tally.seconds += seconds;
-        if seconds > 0.05 {
-            self.tally.slowest = self.tally.slowest.max(processor_secs() - before);
+        if self.stored {
+            in_scratch_files()
+        } else {
+            in_memory()
         }
+        let clock = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| target(&self.path, self.path.parent().unwrap())));
+        self.tally.executions += 1;
+        self.tally.slowest = self.tally.slowest.max(clock.elapsed().as_secs_f64());
         let failure = match outcome {
             Ok((read, held)) => {
                 self.tally.sound += u64::from(read);
@@ -299,23 +358,31 @@ fn campaign(times: u64, bytewise: bool, target: Target) {
     let (times, first) = (variable("BONESMITH_FUZZ", times), variable("BONESMITH_FUZZ_SEED", 1));
     let duration = Duration::from_secs(variable("BONESMITH_FUZZ_SECONDS", 0));
     let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut subjects: Vec<Subject> = corpus(own.path()).iter().map(|file| Subject::new(file, folder.path())).collect();
+    in_memory();
+    let files = corpus(own.path());
+    let mut subjects: Vec<Subject> = files.iter().map(|file| Subject::new(file, folder.path(), false)).collect();
+    // Animations once more, through scratch files.
+    let moving = files.iter().filter(|file| file.file_stem().is_some_and(|name| name == "sequence" || name == "a"));
+    subjects.extend(moving.map(|file| Subject::new(file, folder.path(), true)));
     let (mut failures, started) = (Vec::new(), Instant::now());
     for seed in first.. {
         for subject in &mut subjects {
+            let before = processor_secs();
             failures.extend((0..times).filter_map(|n| subject.execute(seed, n, bytewise, target).err()));
+            subject.tally.processor_secs += processor_secs() - before;
         }
         if started.elapsed() >= duration || failures.len() > 20 {
             break;
         }
     }
+    in_memory();
     RUNS.store(0, Ordering::Relaxed);
     let mut total = 0;
-    for Subject { name, tally: Tally { executions, sound, most, slowest, seconds }, .. } in &subjects {
+    for Subject { name, tally: Tally { executions, sound, most, slowest, processor_secs }, .. } in &subjects {
         total += executions;
-        let rate = *executions as f64 / seconds;
+        let rate = *executions as f64 / processor_secs.max(0.01);
         println!(
-            "{name}: {executions} changed copies, {sound} still read, {rate:.0} per second, at most {most} bytes held, {slowest:.1} s"
+            "{name}: {executions} changed copies, {sound} still read, {rate:.0} per processor second, at most {most} bytes held, {slowest:.1} s"
         );
     }
     println!("{total} executions in {:.0} s, seeds from {first}", started.elapsed().as_secs_f64());
@@ -338,6 +405,7 @@ fn files_that_are_wrong_inside() {
 #[test]
 fn files_that_once_failed() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    in_memory();
     let folder = tempfile::tempdir().unwrap();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz_findings");
     let mut count = 0;

@@ -7,7 +7,9 @@ mod counted;
 use std::path::{Path, PathBuf};
 
 use bonesmith_core::{MeshSequence, RawFrame, RawSequence, Surface, Topology};
-use bonesmith_io::{Beyond, LoadOptions, PartInput, limit_positions, load_parts, load_sequence, save_model};
+use bonesmith_io::{
+    Beyond, LoadOptions, PartInput, Transaction, limit_positions, load_parts, load_sequence, save_model,
+};
 use glam::Vec3;
 
 use counted::most_during;
@@ -49,6 +51,7 @@ fn obj(sequence: &MeshSequence, t: usize) -> String {
 
 #[test]
 fn all_formats_are_read_within_the_limit() {
+    let transaction = Transaction::begin();
     let folder = tempfile::tempdir().unwrap();
     let sequence = animation();
     let own = sequence.position_bytes();
@@ -98,5 +101,12 @@ fn all_formats_are_read_within_the_limit() {
     assert!(scene.frames[7].stored.is_some());
     let both = [expected[0].frames[7].positions.clone(), expected[1].frames[7].positions.clone()].concat();
     assert_eq!(*scene.frames[7].all_positions(), *both);
-    bonesmith_io::check_scratch().unwrap();
+    transaction.commit().unwrap();
+    // Positions count together, from the limit on.
+    limit_positions(own as u64 * 3 / 2, Beyond::Refuse);
+    load(&inputs[0].1).unwrap();
+    let error = load(&inputs[0].1).unwrap_err().to_string();
+    assert!(error.contains("positions need"), "{error}");
+    limit_positions(own as u64 * 3 / 2, Beyond::Refuse);
+    load(&inputs[0].1).unwrap();
 }

@@ -149,13 +149,8 @@ fn named(model: Model, name: String) -> Model {
             basis.into()
         }
         mut model => {
-            match &mut model {
-                Model::Rig(rig) => rig.name = name,
-                Model::TwoLayer(two) => two.master.name = name,
-                Model::Ddm(ddm) => ddm.rig.name = name,
-                Model::Corrective(corrective) => corrective.rig.name = name,
-                Model::ShapeBones(face) => face.rig.name = name,
-                _ => {}
+            if let Some(rig) = model.rig_mut() {
+                rig.name = name;
             }
             model
         }

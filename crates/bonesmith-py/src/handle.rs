@@ -142,7 +142,7 @@ impl Handle {
     }
 
     /// Drops the animation that it is measured against.
-    pub fn forget(&self) {
+    pub fn drop_reference(&self) {
         self.against.lock().unwrap_or_else(PoisonError::into_inner).reference = None;
     }
 }

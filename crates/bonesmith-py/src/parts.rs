@@ -284,8 +284,8 @@ impl Handle {
     }
 
     /// Drops the animation that it is measured against.
-    fn forget_animation(&self) {
-        self.forget();
+    fn drop_animation(&self) {
+        self.drop_reference();
     }
 
     /// All clips, or one, as an animation.

@@ -29,7 +29,7 @@ const TRIES: usize = 6;
 /// More of the bound than this need not be used.
 const USED: f64 = 0.8;
 
-/// What a small file may forget.
+/// What a small file may leave out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Allowed {
@@ -78,25 +78,25 @@ impl CompactOptions {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CompactPart {
-    /// Bytes of the file that forgets nothing.
+    /// Bytes of the file that leaves nothing out.
     pub bytes_before: u64,
     /// Bytes.
     pub bytes: u64,
-    /// E_RMS of the file that forgets nothing; 0 where the model is compared with itself.
+    /// E_RMS of the file that leaves nothing out; 0 where the model is compared with itself.
     pub e_rms_before: f64,
     /// E_RMS.
     pub e_rms: f64,
     /// The bound on it.
     pub bound: f64,
-    /// Maximum error of the file that forgets nothing, in the unit of E_RMS.
+    /// Maximum error of the file that leaves nothing out, in the unit of E_RMS.
     pub max_before: f64,
     /// Maximum error.
     pub max: f64,
-    /// Contacts of the file that forgets nothing.
+    /// Contacts of the file that leaves nothing out.
     pub contacts_before: Contacts,
     /// Contacts.
     pub contacts: Contacts,
-    /// Bytes of the parts of the file that forgets nothing.
+    /// Bytes of the parts of the file that leaves nothing out.
     pub parts_before: BTreeMap<String, u64>,
     /// Bytes of its parts.
     pub parts: BTreeMap<String, u64>,
@@ -294,7 +294,7 @@ impl Sums {
 
 impl Saved {
     /// Writes a small file and reads it back. Its error is measured against an animation, or against the model itself. Where no small
-    /// file keeps the bound, the file forgets nothing.
+    /// file keeps the bound, the file leaves nothing out.
     pub fn write_compact<'a>(
         model: impl Into<ModelRef<'a>>,
         path: impl AsRef<Path>,
@@ -316,7 +316,7 @@ impl Saved {
             None => DEFAULT_SHARE * before,
         };
         let bound = before + additional;
-        // What is forgotten is as good as independent of the error that is there: squares add up.
+        // What is left out is as good as independent of the error that is there: squares add up.
         let mut rms = (bound * bound - before * before).sqrt();
         // From frame to frame it is another.
         let slides = (plain.contacts.slide.powi(2) + 2.0 * rms * rms).sqrt();

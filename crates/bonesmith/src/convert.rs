@@ -44,7 +44,7 @@ impl Input {
             (Model::Basis(_), _) => self.baked(&model, only),
             _ if bake => self.baked(&model, only),
             (other, Some(only)) => {
-                keep_clip(other, only);
+                other.keep_clips(&[only]);
                 Ok(model)
             }
             (_, None) => Ok(model),
@@ -62,32 +62,6 @@ impl Input {
         let raw = model.view().baked(only).unwrap_or_else(still);
         Ok(self.picked(raw)?.into())
     }
-}
-
-/// Leaves one clip of a rig of any kind.
-fn keep_clip(model: &mut Model, only: usize) {
-    let clips = match model {
-        Model::Rig(rig) => &mut rig.clips,
-        Model::TwoLayer(two) => &mut two.master.clips,
-        Model::Ddm(ddm) => &mut ddm.rig.clips,
-        Model::Corrective(corrective) => {
-            for shape in &mut corrective.shapes {
-                let weights = shape.weights.swap_remove(only);
-                shape.weights = vec![weights];
-            }
-            &mut corrective.rig.clips
-        }
-        // Its first clip follows from the shapes: one clip of its bones is a plain rig.
-        Model::ShapeBones(face) => {
-            let mut rig = face.rig.clone();
-            rig.clips = vec![rig.clips.swap_remove(only)];
-            *model = rig.into();
-            return;
-        }
-        _ => return,
-    };
-    let clip = clips.swap_remove(only);
-    *clips = vec![clip];
 }
 
 /// The model in a form that the format can hold: two layers as one, a rig without its shapes, reported as a warning.

@@ -115,6 +115,14 @@ pub enum PickError {
     Clips { name: String, available: Vec<String> },
     #[error("clip {name}: the animations of a rig have names, and {} is no rig", path.display())]
     NoClips { name: String, path: PathBuf },
+    #[error("loop_clips {name}: there is no clip of this name; there are {}", available.join(", "))]
+    LoopClips { name: String, available: Vec<String> },
+    #[error("{option} is for animations, and {} is a rig", path.display())]
+    OfAnimation { option: &'static str, path: PathBuf },
+    #[error("{option} has no effect here: the rig of {} is read whole", path.display())]
+    WholeRig { option: &'static str, path: PathBuf },
+    #[error("clips: the frames of bones driven by shapes are their shapes, and all of them are kept")]
+    ClipsOfShapes,
     #[error("lock_bones {name}: no bone of the rig has this name")]
     Bone { name: String, available: Vec<String> },
     #[error("lock_bones {pattern}: {why}")]
@@ -155,6 +163,7 @@ impl Error {
             Self::Fit(FitError::OutOfRange { name, .. })
             | Self::Refit(RefitError::Fit(FitError::OutOfRange { name, .. })) => Some(name),
             Self::EigenSkin(EigenSkinError::Rank { .. }) => Some("eigenskin"),
+            Self::Lod(LodError::Skeleton { .. }) => Some("refit_motion"),
             Self::Pick(pick) => pick.option(),
             Self::Mismatch(mismatch) => mismatch.option(),
             _ => None,
@@ -178,6 +187,9 @@ impl PickError {
     fn option(&self) -> Option<&'static str> {
         match self {
             Self::Frames { .. } => Some("frames"),
+            Self::LoopClips { .. } => Some("loop_clips"),
+            Self::OfAnimation { option, .. } | Self::WholeRig { option, .. } => Some(option),
+            Self::ClipsOfShapes => Some("clips"),
             Self::RestFrame { .. } | Self::NoSymmetry => Some("rest"),
             Self::Clip { .. } | Self::NoClips { .. } => Some("clip"),
             Self::Clips { .. } => Some("clips"),

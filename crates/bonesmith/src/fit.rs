@@ -18,7 +18,7 @@ use crate::mask::VertexMask;
 use crate::memory::Memory;
 use crate::motion::{MotionOptions, Moved, move_clips};
 use crate::saved::{Layout, Saved};
-use crate::split::{forget_still, keep_still, split_clips};
+use crate::split::{keep_still, split_clips};
 use crate::summary::{FitPart, SkeletonPart, Summary};
 use crate::warning::{Noted, Warning};
 
@@ -147,6 +147,7 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
     if !options.params.method.makes_rigs() {
         return represent(sequence, options, observer, started);
     }
+    options.motion.check_clips(clip_names(sequence))?;
     let params = options.weighed(sequence)?;
     let (Fitted { mut rig, info }, skeleton) = match &options.skeleton {
         None => (methods::fit(sequence, &params, observer)?, None),
@@ -167,10 +168,14 @@ pub fn fit(sequence: &MeshSequence, options: &FitOptions, observer: &mut dyn Obs
     };
     split_clips(&mut model, sequence);
     let moved = move_clips(&mut model, &options.motion, Some(sequence))?;
-    if options.motion.in_place {
-        forget_still(&mut model);
-    }
     Ok(Fit { moved, ..Fit::new(model, info, skeleton, options, started) })
+}
+
+/// Names of the clips of a fit.
+fn clip_names(sequence: &MeshSequence) -> impl Iterator<Item = &str> + Clone {
+    let clips = sequence.clips();
+    let own = clips.is_empty().then(|| sequence.name());
+    clips.iter().map(|clip| clip.name.as_str()).chain(own)
 }
 
 /// An error about the meshes that were not picked.

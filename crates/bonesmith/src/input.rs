@@ -148,8 +148,18 @@ impl Input {
     }
 
     /// Reads whatever is there, opened and parsed once: a rig of any kind, a basis, else an animation. Frames and rest pose are picked of an
-    /// animation only.
+    /// animation; with a rig they are refused.
     pub fn model(&self) -> Result<Noted<Model>, Error> {
+        let read = self.model_to_compare()?;
+        let given = [("frames", self.frames.is_some()), ("rest", self.rest.is_some())];
+        match given.into_iter().find(|(_, given)| *given && read.value.view().rig().is_some()) {
+            Some((option, _)) => Err(PickError::OfAnimation { option, path: self.first_path().to_owned() }.into()),
+            None => Ok(read),
+        }
+    }
+
+    /// As [`Input::model`] for a model that is compared with the same frames of an animation: a rig is read whole.
+    pub fn model_to_compare(&self) -> Result<Noted<Model>, Error> {
         Noted::collect(|| {
             let read = |raw| self.picked(raw);
             let mut model = bonesmith_io::load_model_with(&self.paths, &self.load_options(), read)?;
@@ -160,17 +170,30 @@ impl Input {
 
     /// Reads a rig of any kind, or a basis; other files are refused.
     pub fn rigged(&self) -> Result<Noted<Model>, Error> {
+        self.refuse_choices()?;
         Noted::collect(|| Ok(bonesmith_io::load_rigged(self.first_path())?))
     }
 
     /// Reads a plain rig; see [`bonesmith_io::load_rig`] for what becomes of other kinds.
     pub fn rig(&self) -> Result<Noted<Rig>, Error> {
+        self.refuse_choices()?;
         Noted::collect(|| Ok(bonesmith_io::load_rig(self.first_path())?))
     }
 
     /// As [`Input::rig`]; negative weights become 0, and the weights of each vertex are scaled to 1.
     pub fn rig_normalised(&self) -> Result<Noted<Rig>, Error> {
+        self.refuse_choices()?;
         Noted::collect(|| Ok(bonesmith_io::load_rig_normalised(self.first_path())?))
+    }
+
+    /// Fails if a part of the file is chosen: the whole rig is read.
+    fn refuse_choices(&self) -> Result<(), Error> {
+        let given = [("rest", self.rest.is_some()), ("frames", self.frames.is_some())];
+        let given = given.into_iter().chain([("mesh", self.mesh.is_some()), ("clips", !self.clips.is_empty())]);
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(PickError::WholeRig { option, path: self.first_path().to_owned() }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Picks frames and rest pose, and checks the result.
@@ -243,20 +266,10 @@ impl Input {
         if self.clips.is_empty() || model.view().rig().is_none() {
             return Ok(());
         }
-        let numbers = self.chosen(&names)?;
-        let rig = match model {
-            Model::Rig(rig) => rig,
-            Model::TwoLayer(two) => &mut two.master,
-            Model::Ddm(ddm) => &mut ddm.rig,
-            Model::Corrective(corrective) => {
-                for shape in &mut corrective.shapes {
-                    shape.weights = numbers.iter().map(|&c| shape.weights[c].clone()).collect();
-                }
-                &mut corrective.rig
-            }
-            _ => return Ok(()),
-        };
-        rig.clips = numbers.iter().map(|&c| rig.clips[c].clone()).collect();
+        if let Model::ShapeBones(_) = model {
+            return Err(PickError::ClipsOfShapes.into());
+        }
+        model.keep_clips(&self.chosen(&names)?);
         Ok(())
     }
 

@@ -17,12 +17,16 @@ pub struct Memory {
 /// Share of the free memory that is used where nobody has set a limit.
 pub const DEFAULT_SHARE: f64 = 0.7;
 
-/// A number of bytes as people write it: 500M, 4G, 1.5GiB, 2000000. Prefixes are decimal, with `i` binary.
+/// A number of bytes as people write it: 500M, 4G, 1.5GiB, 2000000B. Prefixes are decimal, with `i` binary. A number without a unit is none: 4 may be meant
+/// as 4G.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim().to_ascii_lowercase();
+    if unit.is_empty() {
+        return None;
+    }
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
     let (prefix, base) = match unit.strip_suffix('i') {
         Some(prefix) => (prefix, 1024.0f64),
@@ -121,10 +125,11 @@ mod tests {
 
     #[test]
     fn sizes_are_written_as_people_do() {
-        let parsed = ["4G", "500M", "1.5GiB", "2kB", " 7 ", "3 tb", "0", "-1", "4X", "G", "", "1.2.3", "i", "9e9"]
-            .map(parse_bytes);
+        let parsed =
+            ["4G", "500M", "1.5GiB", "2kB", " 7 b ", "3 tb", "7", "0", "-1", "4X", "G", "", "1.2.3", "i", "9e9"]
+                .map(parse_bytes);
         let expected = [4e9, 5e8, 1.5 * 1024f64.powi(3), 2e3, 7.0, 3e12];
-        let expected = expected.map(|bytes| Some(bytes as u64)).into_iter().chain([None; 8]).collect::<Vec<_>>();
+        let expected = expected.map(|bytes| Some(bytes as u64)).into_iter().chain([None; 9]).collect::<Vec<_>>();
         assert_eq!(parsed.to_vec(), expected);
     }
 

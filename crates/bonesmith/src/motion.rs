@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bonesmith_core::clips::{self, RootMotion, Seam};
 use bonesmith_core::metrics;
-use bonesmith_core::{MeshSequence, Model, RawSequence, Rig, Surface, UpAxis};
+use bonesmith_core::{MeshSequence, Model, ModelKind, RawSequence, Rig, Surface, UpAxis};
 use glam::{DAffine3, DQuat, Vec3};
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::{Error, PickError};
 use crate::warning::Warning;
 
 /// What is done to the clips. `Default`: nothing.
@@ -32,6 +33,15 @@ impl MotionOptions {
     /// Whether nothing is done.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Fails if a clip that should loop is not there: names can be known before a fit.
+    pub(crate) fn check_clips<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Result<(), Error> {
+        let Some(name) = self.loop_clips.iter().find(|name| !names.clone().any(|own| own == name.as_str())) else {
+            return Ok(());
+        };
+        let available = names.map(str::to_owned).collect();
+        Err(PickError::LoopClips { name: name.clone(), available }.into())
     }
 
     /// Checks combinations.
@@ -132,17 +142,12 @@ pub fn move_clips(
         true => reference.map(|sequence| of_clips(model, sequence)).transpose()?,
         false => None,
     };
-    let kind = model.view().kind().text();
-    let Some(rig) = rig_of(model) else {
-        return Err(Error::unsupported(format!("root_motion and loop are for rigs, and this is {kind}")));
+    let kind = model.view().kind();
+    // The frames of bones driven by shapes follow from the shapes.
+    let Some(rig) = model.rig_mut().filter(|_| kind != ModelKind::ShapeBones) else {
+        return Err(Error::unsupported(format!("root_motion and loop are for rigs, and this is {}", kind.text())));
     };
-    if let Some(name) = options.loop_clips.iter().find(|name| !rig.clips.iter().any(|clip| clip.name == **name)) {
-        let clips: Vec<&str> = rig.clips.iter().map(|clip| clip.name.as_str()).collect();
-        return Err(Error::unsupported(format!(
-            "loop_clips: no clip is named {name:?}; there are {}",
-            clips.join(", ")
-        )));
-    }
+    options.check_clips(rig.clips.iter().map(|clip| clip.name.as_str()))?;
     let mut moved = Moved { closed: vec![false; rig.clips.len()], ..Moved::default() };
     let up = options.up.or(rig.surface.space.up).unwrap_or(UpAxis::Y);
     let root = clips::root_motion(rig, options.root, up);
@@ -163,6 +168,7 @@ pub fn move_clips(
             rig.clips.iter().map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)[root.bone]).collect()).collect();
         if options.in_place {
             clips::stand_still(rig, root.bone);
+            clear_still(rig);
         }
         moved.in_place = options.in_place;
         moved.part.root = Some(RootPart {
@@ -189,6 +195,13 @@ pub fn move_clips(
     Ok(moved)
 }
 
+/// Clips in place move what stood still: no mesh is marked as still any more.
+fn clear_still(rig: &mut Rig) {
+    if rig.surface.parts.meshes.iter().any(|part| part.still) {
+        Arc::make_mut(&mut rig.surface).parts.meshes.iter_mut().for_each(|part| part.still = false);
+    }
+}
+
 /// E_RMS of the first clips, whose frames are those of the animation.
 fn of_clips(model: &Model, sequence: &MeshSequence) -> Result<Vec<f64>, Error> {
     let mut frames = 0;
@@ -205,17 +218,6 @@ fn of_clips(model: &Model, sequence: &MeshSequence) -> Result<Vec<f64>, Error> {
         (own.iter().map(|e| e * e).sum::<f64>() / own.len().max(1) as f64).sqrt()
     };
     Ok(clips.into_iter().map(of).collect())
-}
-
-/// The rig that has the clips.
-fn rig_of(model: &mut Model) -> Option<&mut Rig> {
-    match model {
-        Model::Rig(rig) => Some(rig),
-        Model::TwoLayer(two) => Some(&mut two.master),
-        Model::Ddm(ddm) => Some(&mut ddm.rig),
-        Model::Corrective(corrective) => Some(&mut corrective.rig),
-        _ => None,
-    }
 }
 
 impl RootClip {
@@ -307,5 +309,52 @@ impl Moved {
             }
         }
         part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
+    use bonesmith_core::{Part, PartNode, Parts};
+
+    use super::*;
+
+    /// A rig of one mesh that is marked as still.
+    fn still() -> Rig {
+        let mut rig = posed_rig(3, &PosedRigParams { bones: 2, frames: 4, detail: 1, ..PosedRigParams::default() }).rig;
+        let (vertices, faces) = (rig.vertex_count(), rig.surface.topology.face_count());
+        let node = PartNode { name: "floor".into(), parent: None, world_from_node: DAffine3::IDENTITY };
+        let mesh = Part {
+            node: 0,
+            mesh: "floor".into(),
+            vertices,
+            faces,
+            uv_sets: Vec::new(),
+            colors: false,
+            still: true,
+            instance_of: None,
+        };
+        Arc::make_mut(&mut rig.surface).parts = Parts { nodes: vec![node], meshes: vec![mesh], skeleton: None };
+        rig
+    }
+
+    #[test]
+    fn in_place_no_mesh_is_still() {
+        let is_still = |model: &Model| model.view().surface().parts.meshes[0].still;
+        for in_place in [false, true] {
+            let mut model = Model::from(still());
+            let options = MotionOptions { root: RootMotion::Full, in_place, ..MotionOptions::default() };
+            move_clips(&mut model, &options, None).unwrap();
+            assert_eq!(is_still(&model), !in_place);
+        }
+    }
+
+    #[test]
+    fn clips_that_should_loop_are_there() {
+        let options = MotionOptions { close: true, loop_clips: vec!["run".into()], ..MotionOptions::default() };
+        options.check_clips(["walk", "run"].into_iter()).unwrap();
+        let error = options.check_clips(["walk", "sit"].into_iter()).unwrap_err();
+        assert_eq!(error.option(), Some("loop_clips"));
+        assert_eq!(error.to_string(), "loop_clips run: there is no clip of this name; there are walk, sit");
     }
 }

@@ -49,7 +49,7 @@ pub struct Saved {
     pub export_secs: f64,
     /// Seconds that reading back took.
     pub read_secs: f64,
-    /// What a small file forgot; `None` for a file that forgets nothing.
+    /// What a small file leaves out; `None` for a file that leaves nothing out.
     pub compact: Option<CompactPart>,
     /// Positions of the file, where its vertices are not the rig's.
     nodes: Option<Nodes>,
@@ -70,7 +70,7 @@ pub fn save<'a>(model: impl Into<ModelRef<'a>>, path: impl AsRef<Path>) -> Resul
     Ok(done)
 }
 
-/// As [`save`] in another layout, which is for plain rigs. Returns the rig's vertex of each vertex of the file where they are not the
+/// As [`save`] in another layout, which is for plain rigs. A rig without rigid pieces has no nodes: it is written as a skin, with a warning. Returns the rig's vertex of each vertex of the file where they are not the
 /// same.
 pub fn save_as<'a>(
     model: impl Into<ModelRef<'a>>,
@@ -79,6 +79,11 @@ pub fn save_as<'a>(
 ) -> Result<Noted<Option<Vec<u32>>>, Error> {
     let (model, path) = (model.into(), path.as_ref());
     let rig = match (layout, model) {
+        (Layout::Nodes, ModelRef::Rig(rig)) if bonesmith_io::piece_order(rig).is_none() => {
+            let Noted { value: (), mut warnings } = save(model, path)?;
+            warnings.push(Warning::NoPieces);
+            return Ok(Noted { value: None, warnings });
+        }
         (Layout::Skin, _) => {
             let Noted { value: (), warnings } = save(model, path)?;
             return Ok(Noted { value: None, warnings });

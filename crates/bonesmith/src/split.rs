@@ -10,19 +10,15 @@ use glam::{DAffine3, DMat3};
 /// Splits the one clip of a fit into the clips of the animation.
 pub(crate) fn split_clips(model: &mut Model, sequence: &MeshSequence) {
     let spans = sequence.clips();
-    let rig = match model {
-        Model::Rig(rig) => rig,
-        Model::Corrective(corrective) => {
-            for shape in corrective.shapes.iter_mut().filter(|_| !spans.is_empty()) {
-                if let [whole] = shape.weights.as_slice() {
-                    let part = |frames: &Range<usize>| whole[frames.clone()].to_vec();
-                    shape.weights = spans.iter().map(|span| part(&span.frames)).collect();
-                }
+    if let Model::Corrective(corrective) = model {
+        for shape in corrective.shapes.iter_mut().filter(|_| !spans.is_empty()) {
+            if let [whole] = shape.weights.as_slice() {
+                let part = |frames: &Range<usize>| whole[frames.clone()].to_vec();
+                shape.weights = spans.iter().map(|span| part(&span.frames)).collect();
             }
-            &mut corrective.rig
         }
-        _ => return,
-    };
+    }
+    let Some(rig) = model.rig_mut() else { return };
     if let [whole] = rig.clips.as_slice()
         && let Some(clips) = whole.split(spans)
         && !clips.is_empty()
@@ -53,18 +49,6 @@ pub(crate) fn keep_still(rig: &mut Rig, sequence: &MeshSequence) {
         let corners: Vec<usize> = corners.collect();
         keep(&mut surface.normals, source.normals.as_ref(), &corners);
         keep(&mut surface.tangents, source.tangents.as_ref(), &corners);
-    }
-}
-
-/// Clips in place move what stood still: no mesh is known to rest.
-pub(crate) fn forget_still(model: &mut Model) {
-    let rig = match model {
-        Model::Rig(rig) => rig,
-        Model::Corrective(corrective) => &mut corrective.rig,
-        _ => return,
-    };
-    if rig.surface.parts.meshes.iter().any(|part| part.still) {
-        Arc::make_mut(&mut rig.surface).parts.meshes.iter_mut().for_each(|part| part.still = false);
     }
 }
 

@@ -126,7 +126,7 @@ pub struct OutputPart {
     pub path: PathBuf,
     /// Its size, with files that belong to it.
     pub bytes: u64,
-    /// What a small file forgot.
+    /// What a small file leaves out.
     pub compact: Option<CompactPart>,
 }
 

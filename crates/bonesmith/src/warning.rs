@@ -94,6 +94,17 @@ pub enum Warning {
         /// The largest distance of any pose from the first one, as E_RMS.
         range: f64,
     },
+    /// Rigid pieces were to be written as nodes, and there are none: the rig is written as a skin.
+    NoPieces,
+    /// A report was not written: with a single frame it is larger than allowed.
+    ReportTooLarge {
+        /// Its file.
+        path: std::path::PathBuf,
+        /// Bytes with a single frame.
+        needed: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
     /// A fit.
     #[serde(untagged)]
     Fit(bonesmith_core::fit::Warning),
@@ -150,6 +161,11 @@ impl std::fmt::Display for Warning {
                 figure(*before),
                 figure(*range)
             ),
+            Self::NoPieces => write!(f, "no part of the rig is a rigid piece: it is written as a skin, not as nodes"),
+            Self::ReportTooLarge { path, needed, limit } => {
+                let source = bonesmith_report::ReportError::TooLarge { needed: *needed, limit: *limit };
+                write!(f, "{} is not written: {source}", path.display())
+            }
             Self::Fit(warning) => warning.fmt(f),
             Self::File(warning) => warning.fmt(f),
         }

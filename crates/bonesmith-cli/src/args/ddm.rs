@@ -46,7 +46,7 @@ pub struct DdmArgs {
     #[arg(long)]
     pub no_weld: bool,
     /// Classic Delta Mush instead: writes the animation, smoothed frame by frame
-    #[arg(long, conflicts_with_all = ["compress", "variant", "shape"])]
+    #[arg(long, conflicts_with_all = ["compress", "variant", "shape", "compact", "translation_smooth", "alpha", "threshold", "max_influences"])]
     pub delta_mush: bool,
     /// What is written [default: runtime]
     #[arg(long, value_enum, help_heading = "Output")]

@@ -1,5 +1,8 @@
 //! `bonesmith check`: what engines object to in a file.
 
+use std::path::Path;
+
+use bonesmith::io::Format;
 use bonesmith::targets::{self, Finding, Remedy, Severity, TARGETS, Target};
 use bonesmith_core::Stage;
 use serde_json::json;
@@ -36,13 +39,13 @@ pub fn run(args: CheckArgs, session: &mut Session) -> anyhow::Result<Outcome> {
         write_json(target, &session.with_losses(value))?;
     }
     if json_target != Some(JsonTarget::Stdout) {
-        print(&table(&findings, &chosen))?;
+        print(&table(&findings, &chosen, &args.file))?;
     }
     Ok(if exceeded { Outcome::QualityMissed } else { Outcome::Done })
 }
 
 /// One block for each engine.
-fn table(findings: &[Finding], chosen: &[&'static Target]) -> String {
+fn table(findings: &[Finding], chosen: &[&'static Target], file: &Path) -> String {
     let mut text = String::new();
     for target in chosen {
         let own: Vec<&Finding> = findings.iter().filter(|finding| finding.target == target.name).collect();
@@ -56,7 +59,7 @@ fn table(findings: &[Finding], chosen: &[&'static Target]) -> String {
             let at = if finding.at.is_empty() { String::new() } else { format!(" ({})", finding.at) };
             text += &format!("  {word}  {}: {}{at}\n          {}\n", finding.limit, finding.value, finding.effect);
             if let Some(help) = &finding.help {
-                text += &format!("          helps: {}\n", in_words(help));
+                text += &format!("          helps: {}\n", command(help, target, file));
             }
             let source = if finding.url.is_empty() { "convention" } else { finding.url };
             text += &format!("          source: {}, {source}\n", finding.source);
@@ -65,10 +68,22 @@ fn table(findings: &[Finding], chosen: &[&'static Target]) -> String {
     text
 }
 
-/// A remedy as it is typed.
-fn in_words(help: &Remedy) -> String {
-    match help.option {
-        "output" => format!("bonesmith {} to .{}", help.command, help.value),
-        option => format!("bonesmith {} --{option} {}", help.command, help.value),
+/// A remedy as a command that can be run: it writes another file, named after the engine, in a format that the engine imports.
+fn command(help: &Remedy, target: &Target, file: &Path) -> String {
+    let (own, kinds) = (Format::from_extension(file), target.files());
+    let divides = help.option == "max-joints";
+    let possible = |format: &Format| kinds.contains(format) && (!divides || Format::writing_skins().contains(format));
+    let format = own.filter(possible).or_else(|| kinds.iter().copied().find(possible)).or(own);
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = format.map_or("glb", Format::ending);
+    let output = file.with_file_name(format!("{stem}_{}.{ending}", target.name)).display().to_string();
+    let mut words = vec![help.command.to_owned(), file.display().to_string()];
+    match help.command {
+        "convert" => words.push(output),
+        _ => words.extend(["-o".to_owned(), output]),
     }
+    if help.option != "output" {
+        words.extend([format!("--{}", help.option), help.value.clone()]);
+    }
+    super::quoted_line(words.into_iter())
 }

@@ -21,7 +21,7 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     session.stage(Stage::Reading)?;
     let mut read = Vec::new();
     for path in files.paths {
-        let model = session.take(settings::with_paths(&input, vec![path.clone()]).model()?);
+        let model = session.take(settings::with_paths(&input, vec![path.clone()]).model_to_compare()?);
         read.push((path, model));
     }
     let sequence = match read.iter().map(|(_, model)| model.view()).find(|model| model.kind() == ModelKind::ShapeBones)
@@ -34,6 +34,10 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         session.stage(Stage::Measuring)?;
         models.push(Compared::new(path, model, &sequence)?);
     }
+    let page = match &report {
+        Some(target) => super::write_page(&comparison_scene(&models, &sequence), target, session)?,
+        None => None,
+    };
     session.finish_progress();
     if let Some(target) = &json {
         write_json(target, &session.with_losses(comparison_json(&models, &sequence)))?;
@@ -42,9 +46,9 @@ pub fn run(args: CompareArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         let header = COLUMNS.map(|(name, ..)| name);
         let rows: Vec<Vec<String>> = models.iter().map(Compared::shown).collect();
         print(&lines(&header, &rows))?;
-    }
-    if let Some(target) = &report {
-        super::write_page_and_print(&comparison_scene(&models, &sequence), target, json.as_ref(), session)?;
+        if let Some(written) = page.filter(|_| !session.quiet) {
+            print(&format!("  written  {written}\n"))?;
+        }
     }
     Ok(Outcome::Done)
 }

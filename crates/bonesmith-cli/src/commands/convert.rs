@@ -31,6 +31,10 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         settings::imports(target, &output)?;
     }
     let compact = settings::compact(args.compact, layout, &output)?;
+    if args.curves.is_some() && args.clip.is_some() {
+        let message = "--clip has no effect with --curves: the curves are the clip";
+        return Err(Usage::new(message).into());
+    }
     let files: Vec<_> = input.files().into_iter().chain(args.curves.clone()).collect();
     session.claim(&files, std::slice::from_ref(&output), None, None)?;
     // Other formats hold all frames while they are written.

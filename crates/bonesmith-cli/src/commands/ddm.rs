@@ -130,7 +130,7 @@ fn delta_mush(
     summary.seconds.add_load(load_secs);
     let text = format!("Classic Delta Mush of every frame of {}.", rig.name);
     let scene = bonesmith::frames_scene("ddm", &saved, rig, text);
-    let page = target.report.as_ref().map(|target| super::write_page(&scene, target, session)).transpose()?;
+    let page = target.report.as_ref().map(|target| super::write_page(&scene, target, session)).transpose()?.flatten();
     session.finish_progress();
     summary.warnings.iter().for_each(|warning| session.warn_of(warning));
     if let Some(json) = &target.json {

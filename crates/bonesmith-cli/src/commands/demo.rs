@@ -20,7 +20,7 @@ pub fn run(args: DemoArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let options = settings::fit_options(&args.solver)?;
     let folder = args.output;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let rig_path = settings::output(folder.join("demo.glb"), settings::fit_needs(&options, Layout::Skin))?;
+    let rig_path = settings::fit_output(folder.join("demo.glb"), &options, Layout::Skin)?;
     let sequence_path = settings::output(folder.join("demo.npz"), Needs::of(ModelKind::Sequence))?;
     let page = settings::report_path(folder.join("report.html"))?;
     let json = settings::json(args.json)?;

@@ -56,11 +56,14 @@ pub fn run(args: EvalArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     summary.seconds.evaluate = started.elapsed().as_secs_f64();
     summary.seconds.total = summary.seconds.evaluate;
     summary.seconds.add_load(load_secs);
+    let page = match &report {
+        Some(target) => {
+            let scene = summary.scene(&file_name(path), model, clips, &sequence);
+            super::write_page(&scene, target, session)?.filter(|_| !session.quiet)
+        }
+        None => None,
+    };
     // The table is the result: --quiet only silences the progress.
-    super::report(&summary, &[], json.as_ref(), true, session)?;
-    if let Some(target) = &report {
-        let scene = summary.scene(&file_name(path), model, clips, &sequence);
-        super::write_page_and_print(&scene, target, json.as_ref(), session)?;
-    }
+    super::report(&summary, page.as_slice(), json.as_ref(), true, session)?;
     Ok(Outcome::Done)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bonesmith::targets::Target as Engine;
-use bonesmith::{CompactOptions, FitOptions, Input, Layout, MeshSequence, Summary};
+use bonesmith::{BoneCount, CompactOptions, FitOptions, Input, Layout, MeshSequence, Summary};
 use bonesmith_core::Stage;
 
 use super::refit;
@@ -27,6 +27,7 @@ pub struct Target {
 }
 
 pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
+    settings::value_of_compact(&args.inputs, args.compact.as_ref())?;
     if args.rig.is_used() || refit::are_several_clips(&args.inputs)? {
         if args.skeleton.skeleton {
             let message =
@@ -70,8 +71,12 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
         let message = "--root-motion and --loop are for bones: not with --pieces nodes";
         return Err(Usage::new(message).into());
     }
+    if let Some(target) = engine.filter(|_| options.eigenskin.is_some()) {
+        let message = format!("{} takes plain rigs: not with --eigenskin", target.title);
+        return Err(Usage::new(message).into());
+    }
     let layout = settings::layout(args.pieces, args.max_joints, &options)?;
-    let output = settings::output(args.output, settings::fit_needs(&options, layout));
+    let output = settings::fit_output(args.output, &options, layout);
     let output = output.map_err(|usage| match (makes_rigs, options.eigenskin, layout) {
         (false, ..) => usage.because(&format!("--method {} makes no rig", method.name())),
         (true, Some(_), _) => usage.because("--eigenskin"),
@@ -82,6 +87,9 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let compact = settings::compact(args.compact, layout, &output)?;
     if compact.is_some() && !makes_rigs {
         return Err(Usage::new(format!("--compact writes rigs; --method {} makes none", method.name())).into());
+    }
+    if let (Some(_), Some(target), BoneCount::Exact(bones)) = (&compact, engine, options.params.bones) {
+        settings::one_skin_for(target, bones, "--compact writes one skin")?;
     }
     let json = settings::json(args.json)?;
     let report = settings::report(&args.report)?;
@@ -97,6 +105,9 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
+    if let Some(target) = engine {
+        target.check_animation(&sequence.surface().topology, sequence.clips().len().max(1))?;
+    }
     let others = (args.others == OthersArg::Keep).then_some(input);
     let target = Target { output, others, layout, engine, compact, picture, report, json };
     Ok(super::outcome(&fit_and_write("fit", &sequence, load_secs, &options, &target, session)?))
@@ -131,17 +142,12 @@ pub fn fit_and_write(
     let sequence = &*fit.reference(sequence)?;
     summary.command = command;
     summary.seconds.add_load(load_secs);
-    let scene = |summary: &Summary, session: &mut Session| {
-        let target = target.report.as_ref()?;
-        Some(super::write_page(&summary.saved_scene(&saved, sequence), target, session))
+    let notes = match &target.report {
+        Some(target) => super::write_page(&summary.saved_scene(&saved, sequence), target, session)?,
+        None => None,
     };
-    // Should the page fail, the fit is shown all the same.
-    let (notes, failed) = match scene(&summary, session).transpose() {
-        Ok(written) => (written.into_iter().collect::<Vec<_>>(), None),
-        Err(error) => (Vec::new(), Some(error)),
-    };
-    super::report(&summary, &notes, target.json.as_ref(), !session.quiet, session)?;
-    failed.map_or(Ok(summary), Err)
+    super::report(&summary, notes.as_slice(), target.json.as_ref(), !session.quiet, session)?;
+    Ok(summary)
 }
 
 fn save_picture(rig: &bonesmith::Rig, path: &Path) -> anyhow::Result<()> {

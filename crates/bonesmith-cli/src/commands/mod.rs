@@ -21,9 +21,9 @@ mod simplify;
 pub mod sweep;
 pub mod view;
 
-use bonesmith::report::Scene;
+use bonesmith::report::{ReportError, Scene};
 use bonesmith::targets::{Target, suited};
-use bonesmith::{Layout, Model, Summary};
+use bonesmith::{Error, Layout, Model, Noted, Summary, Warning};
 use bonesmith_core::Stage;
 
 use crate::errors::Outcome;
@@ -59,17 +59,25 @@ pub fn report(
     }
 }
 
-/// Writes the page; returns in words what was written.
-pub fn write_page(scene: &Scene, target: &ReportTarget, session: &mut Session) -> anyhow::Result<String> {
+/// Writes the page; returns in words what was written. A page that is too large is not: a warning says so, and the results of the command stay.
+pub fn write_page(scene: &Scene, target: &ReportTarget, session: &mut Session) -> anyhow::Result<Option<String>> {
     session.stage(Stage::WritingTheReport)?;
     let scene = &Scene { command_line: Some(command_line()), ..scene.clone() };
-    let page = bonesmith::write_report(scene, &target.path, target.max_bytes)?;
+    let page = match bonesmith::write_report(scene, &target.path, target.max_bytes) {
+        Err(Error::Report { path, source: ReportError::TooLarge { needed, limit } }) => {
+            session.finish_progress();
+            let warnings = vec![Warning::ReportTooLarge { path, needed, limit }];
+            session.take(Noted { value: (), warnings });
+            return Ok(None);
+        }
+        written => written?,
+    };
     session.finish_progress();
     let left_out = match page.kept_every {
         1 => String::new(),
         every => format!(", one frame in {every}"),
     };
-    Ok(format!("{}, {}{left_out}", target.path.display(), bytes(page.html.len() as u64)))
+    Ok(Some(format!("{}, {}{left_out}", target.path.display(), bytes(page.html.len() as u64))))
 }
 
 /// The command as it was typed, its words quoted where a shell needs that.
@@ -85,20 +93,6 @@ fn quoted_line(words: impl Iterator<Item = String>) -> String {
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
     std::iter::once("bonesmith".to_owned()).chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
-}
-
-/// Writes the page and prints what was written, unless stdout belongs to the JSON.
-pub fn write_page_and_print(
-    scene: &Scene,
-    target: &ReportTarget,
-    json: Option<&JsonTarget>,
-    session: &mut Session,
-) -> anyhow::Result<()> {
-    let written = write_page(scene, target, session)?;
-    match session.quiet || json == Some(&JsonTarget::Stdout) {
-        true => Ok(()),
-        false => print(&format!("  written  {written}\n")),
-    }
 }
 
 /// Changes a model so that the target accepts it, and says what was changed. Returns the layout: that of the user, or what the target needs.

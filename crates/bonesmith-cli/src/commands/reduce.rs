@@ -25,10 +25,7 @@ pub fn run(args: ReduceArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let engine = args.target.target();
     if let Some(target) = engine {
         settings::imports(target, &args.output)?;
-        if let Some(most) = target.max_influences().filter(|most| params.influences > *most) {
-            let message = format!("{} takes at most {most} influences per vertex", target.title);
-            return Err(Usage::new(message).hint(format!("use --influences {most}")).into());
-        }
+        settings::influences_for(target, Some(params.influences))?;
     }
     let json = settings::json(args.json)?;
     let output = settings::output(args.output, Needs::of(ModelKind::Rig).influences(Some(params.influences)))?;

@@ -35,6 +35,11 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let subjects = subjects(&plan, session)?;
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
+    for subject in &subjects {
+        if let (Some(target), [first, ..]) = (plan.engine, subject.clips.as_slice()) {
+            target.check_animation(&first.sequence.surface().topology, subject.clips.len())?;
+        }
+    }
     let mut fit = match &rig {
         Some(rig) => bonesmith::refit::refit(rig, subjects, &plan.refit, session)?,
         None => fit_clips(subjects, &plan.fit, session)?,
@@ -58,18 +63,15 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     session.worker.as_ref().map(|worker| worker.draw(saved[0].model.view())).transpose()?;
     let mut summaries = fit.summaries(&saved)?;
     summaries[0].seconds.add_load(load_secs);
-    // A page for each subject, named as its rig. Should one fail, the fit is shown all the same.
-    let (mut notes, mut failed) = (Vec::new(), None);
+    // A page for each subject, named as its rig.
+    let mut notes = Vec::new();
     for (((summary, saved), body), target) in summaries.iter().zip(&saved).zip(&fit.bodies).zip(reports) {
         let Some(target) = target else { continue };
-        match super::write_page(&summary.saved_scene(saved, &body.sequence), &target, session) {
-            Ok(written) => notes.push(written),
-            Err(error) => failed = failed.or(Some(error)),
-        }
+        notes.extend(super::write_page(&summary.saved_scene(saved, &body.sequence), &target, session)?);
     }
     let summary = &summaries[0];
     super::report(summary, &notes, json.as_ref(), !session.quiet, session)?;
-    failed.map_or(Ok(super::outcome(summary)), Err)
+    Ok(super::outcome(summary))
 }
 
 /// The rig's own body first, then the others.

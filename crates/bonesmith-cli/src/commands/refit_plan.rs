@@ -6,9 +6,9 @@ use bonesmith::core::refit::{RefitParams, Solve};
 use bonesmith::io::Needs;
 use bonesmith::refit::{Align, MAX_FRAME_OFFSET, RefitOptions};
 use bonesmith::targets::Target;
-use bonesmith::{BoneCount, BoneKind, CompactOptions, Error, FitOptions, FitParams, Input, Layout, Method, ModelKind};
+use bonesmith::{BoneCount, BoneKind, CompactOptions, Error, FitOptions, FitParams, Input, Layout, ModelKind};
 
-use crate::args::{AlignArg, EffortArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
+use crate::args::{AlignArg, FitArgs, InfluencesArg, RigArgs, SolverArgs, SubjectArg};
 use crate::errors::Usage;
 use crate::settings::{self, JsonTarget, ReportTarget};
 
@@ -64,8 +64,13 @@ impl Plan {
             let message = "--rest has no meaning with --rig: the rest pose is the rig's, that of subjects their own";
             return Err(Usage::new(message).into());
         }
-        let influences = if given.is_some() { refit.params.influences } else { fit.params.influences };
-        let output = settings::output(output, Needs::of(ModelKind::Rig).influences(influences))?;
+        let output = match given.is_some() {
+            true => settings::output(output, Needs::of(ModelKind::Rig).influences(refit.params.influences))?,
+            false => settings::fit_output(output, &fit, Layout::Skin)?,
+        };
+        if let (Some(target), BoneCount::Exact(bones)) = (engine, fit.params.bones) {
+            settings::one_skin_for(target, bones, "several clips are written as one skin")?;
+        }
         let compact = settings::compact(compact, Layout::Skin, &output)?;
         let json = settings::json(json)?;
         let report = settings::report(&report)?;
@@ -150,10 +155,10 @@ fn refit_options(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow:
 /// Options that mean something only when bones are looked for are refused beside a rig.
 fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::Result<RefitParams> {
     if rig.rig.is_some() {
-        let clash = match fit {
-            FitParams { method, .. } if *method != Method::Bonesmith => Some("--method"),
+        let clash = match () {
+            _ if solver.method.is_some() => Some("--method"),
             _ if solver.target_error.is_some() => Some("--target-error"),
-            FitParams { bones: BoneCount::Exact(_), .. } => Some("--bones"),
+            _ if solver.bones.is_some() => Some("--bones"),
             _ => None,
         };
         if let Some(option) = clash {
@@ -165,8 +170,8 @@ fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::
             SolverArgs { shading: Some(_), .. } => Some("--shading"),
             SolverArgs { keep_rest: true, .. } => Some("--keep-rest"),
             SolverArgs { bandwidth: Some(_), .. } => Some("--bandwidth"),
-            SolverArgs { effort, .. } if *effort != EffortArg::default() => Some("--effort"),
-            SolverArgs { seed: 1.., .. } => Some("--seed"),
+            SolverArgs { effort: Some(_), .. } => Some("--effort"),
+            SolverArgs { seed: Some(_), .. } => Some("--seed"),
             _ => None,
         };
         if let Some(option) = unused {
@@ -189,8 +194,10 @@ fn refit_params(solver: &SolverArgs, rig: &RigArgs, fit: &FitParams) -> anyhow::
         solve,
         influences: match solver.influences {
             Some(InfluencesArg::AtMost(k)) => Some(k),
-            Some(InfluencesArg::All) => return Err(Usage::new("--influences all has no meaning with --rig").into()),
-            None => None,
+            Some(InfluencesArg::All) if rig.rig.is_some() => {
+                return Err(Usage::new("--influences all has no meaning with --rig").into());
+            }
+            _ => None,
         },
         bone_kind: solver.bone_kind.map(BoneKind::from),
         smooth: fit.smooth,

@@ -33,15 +33,12 @@ pub fn run(args: ShapesArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let saved = fit.save(&output, session)?;
     let mut summary = fit.summary(&saved, &face)?;
     summary.seconds.add_load(load_secs);
-    let page = report.as_ref();
-    let page = page.map(|target| super::write_page(&summary.saved_scene(&saved, &face.shapes), target, session));
-    // Should the page fail, the fit is shown all the same.
-    let (notes, failed) = match page.transpose() {
-        Ok(written) => (written.into_iter().collect::<Vec<_>>(), None),
-        Err(error) => (Vec::new(), Some(error)),
+    let notes = match &report {
+        Some(target) => super::write_page(&summary.saved_scene(&saved, &face.shapes), target, session)?,
+        None => None,
     };
-    super::report(&summary, &notes, json.as_ref(), !session.quiet, session)?;
-    failed.map_or(Ok(super::outcome(&summary)), Err)
+    super::report(&summary, notes.as_slice(), json.as_ref(), !session.quiet, session)?;
+    Ok(super::outcome(&summary))
 }
 
 fn options(args: &ShapesArgs) -> anyhow::Result<ShapesOptions> {

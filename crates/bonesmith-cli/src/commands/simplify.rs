@@ -61,12 +61,10 @@ pub fn finish(
     };
     let mut summary = made.summary(&saved, source)?;
     summary.seconds.add_load(load_secs);
-    let page = target.report.as_ref();
-    let page = page.map(|target| super::write_page(&made.scene(&summary, &saved, source), target, session)).transpose();
-    let (notes, failed) = match page {
-        Ok(written) => (written.into_iter().collect::<Vec<_>>(), None),
-        Err(error) => (Vec::new(), Some(error)),
+    let notes = match &target.report {
+        Some(target) => super::write_page(&made.scene(&summary, &saved, source), target, session)?,
+        None => None,
     };
-    super::report(&summary, &notes, target.json.as_ref(), !session.quiet, session)?;
-    failed.map_or(Ok(super::outcome(&summary)), Err)
+    super::report(&summary, notes.as_slice(), target.json.as_ref(), !session.quiet, session)?;
+    Ok(super::outcome(&summary))
 }

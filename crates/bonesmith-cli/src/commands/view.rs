@@ -10,7 +10,7 @@ use bonesmith::{Error, find_clip, measured_clips, model_scene, write_report};
 use bonesmith_core::Stage;
 
 use crate::args::ViewArgs;
-use crate::errors::{Outcome, Usage};
+use crate::errors::Outcome;
 use crate::output::print;
 use crate::session::Session;
 use crate::settings;
@@ -25,12 +25,9 @@ pub fn run(args: ViewArgs, session: &mut Session) -> anyhow::Result<Outcome> {
 
     session.stage(Stage::Reading)?;
     let path = &file.paths[0];
-    let model = session.take(settings::with_paths(&against, vec![path.clone()]).model()?);
+    let shown = settings::with_paths(&against, vec![path.clone()]);
+    let model = session.take(if against.paths.is_empty() { shown.model()? } else { shown.model_to_compare()? });
     let model = model.view();
-    if against.paths.is_empty() && (against.frames.is_some() || against.rest.is_some()) && model.rig().is_some() {
-        let message = format!("--frames and --rest pick from an animation, and {} is a rig", path.display());
-        return Err(Usage::new(message).hint("--clip picks one of its animations").into());
-    }
     let sequence = match against.paths.is_empty() {
         true => None,
         false => Some(session.take(against.reference(model, args.clip.as_deref())?)),

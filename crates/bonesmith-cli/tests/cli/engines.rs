@@ -165,7 +165,11 @@ fn check_finds_each_limit() {
     assert!(findings.iter().all(|f| !f["effect"].as_str().unwrap().is_empty() && f["source"].is_string()));
     let table = bonesmith(dir.path(), "check much.npz --target bevy,three");
     assert_eq!(table.code, Some(1));
-    assert!(table.stdout.contains("helps: bonesmith reduce --influences 4"), "{}", table.stdout);
+    assert!(
+        table.stdout.contains("helps: bonesmith reduce much.npz -o much_bevy.glb --influences 4"),
+        "{}",
+        table.stdout
+    );
     assert!(table.stdout.contains("https://docs.rs/bevy_pbr"), "{}", table.stdout);
     bonesmith(dir.path(), "check no.glb").refused(&["no.glb"]);
 }

@@ -17,6 +17,7 @@ mod memory;
 mod methods;
 mod outputs;
 mod pieces;
+mod refusals;
 mod report;
 mod report_judge;
 mod rigs;

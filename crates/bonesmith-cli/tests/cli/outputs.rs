@@ -160,7 +160,6 @@ fn what_fails_after_the_fit_leaves_the_old_files() {
         std::fs::write(at.join(name), "old").unwrap();
     }
     let all = "-o out.gltf --json out.json --report out.html";
-    keeps(at, &format!("fit -q walk.npz --bones 3 {all} --report-max-mb 0.001"), &["out.html", "limit"]);
     // Standard output is full: the summary has nowhere to go.
     if Path::new("/dev/full").exists() {
         let before = contents(at);

@@ -98,12 +98,17 @@ fn what_has_no_meaning_is_refused() {
     refused("walk.npz walk.npz --bones 4 --max-joints 8 -o x.glb", &["--max-joints", "several"]);
     refused("walk.npz --bones 12 --max-joints 4 -o x.glb", &["face", "joints"]);
     refused("wall.npz --pieces nodes --eigenskin 2 -o x.glb", &["--eigenskin"]);
-    refused("walk.npz --bones 4 --pieces nodes -o x.glb", &["vertex", "influences"]);
     refused("walk.npz walk.npz --bones 4 --pieces nodes -o x.glb", &["--pieces nodes", "several"]);
     refused("walk.npz --prune 1.5 -o x.glb", &["--prune is 1.5", "0 to 1"]);
     refused("walk.npz --prune -0.1 -o x.glb", &["--prune is -0.1"]);
     refused("wall.npz --bones 577 -o x.glb", &["577 bones", "576 vertices"]);
     assert_eq!(names(dir.path()), ["walk.npz", "wall.npz"]);
+    // Whether there are pieces is known after the fit: without any it is written as a skin.
+    let run = bonesmith(dir.path(), "fit walk.npz --bones 4 --pieces nodes -o x.glb --json x.json").fine();
+    assert!(run.stderr.contains("written as a skin"), "{}", run.stderr);
+    bonesmith(dir.path(), "fit -q walk.npz --bones 4 -o skin.glb").fine();
+    let bytes = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    assert!(bytes("x.glb") == bytes("skin.glb"));
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn clip(row: &Value) -> (&str, u64, u64) {
 }
 
 #[test]
-fn a_small_limit_leaves_frames_out_and_a_tiny_one_is_refused() {
+fn a_small_limit_leaves_frames_out_and_a_tiny_one_the_report() {
     let dir = folder();
     walk(dir.path());
     bonesmith(dir.path(), "fit -q walk.npz --bones 4 -o a.glb --report whole.html").fine();
@@ -141,19 +141,29 @@ fn a_small_limit_leaves_frames_out_and_a_tiny_one_is_refused() {
     assert!(indices.len() < 12 && indices.first() == Some(&0) && indices.last() == Some(&11), "{indices:?}");
     // Errors are over all frames all the same.
     assert_eq!(json["models"][0]["error"]["per_frame"]["max"].as_array().unwrap().len(), 12);
-    // The figures are printed nevertheless: nobody wants to fit again for them.
-    for line in
-        ["eval -q a.glb walk.npz", "fit walk.npz --bones 3 -o b.glb", "fit walk.npz some.npz --bones 3 -o c.glb"]
-    {
-        bonesmith(dir.path(), "convert -q walk.npz some.npz --frames 0..6").fine();
-        let run = bonesmith(dir.path(), &format!("{line} --report none.html --report-max-mb 0.0001"));
-        assert_eq!(run.code, Some(2), "{line}");
-        assert!(run.stdout.contains("E_RMS"), "{line}: {}", run.stdout);
-        let why = run.stderr.lines().find(|text| text.starts_with("error: ")).unwrap_or_default();
-        assert!(["none.html", "single frame", "limit of 0.0001 MB"].iter().all(|w| why.contains(w)), "{line}: {why}");
-        assert!(run.stderr.contains("hint: --report-max-mb"), "{}", run.stderr);
+    // Everything else is written nevertheless: nobody wants to fit again for it.
+    bonesmith(dir.path(), "convert -q walk.npz some.npz --frames 0..6").fine();
+    for (line, output) in [
+        ("eval a.glb walk.npz --json e.json", "e.json"),
+        ("compare a.glb --against walk.npz --json f.json", "f.json"),
+        ("fit walk.npz --bones 3 -o b.glb", "b.glb"),
+        ("fit walk.npz some.npz --bones 3 -o c.glb", "c.glb"),
+        ("reduce a.glb --influences 1 -o d.glb", "d.glb"),
+    ] {
+        let run = bonesmith(dir.path(), &format!("{line} --report none.html --report-max-mb 0.0001")).fine();
+        assert!(run.stdout.contains("E_RMS") && !run.stdout.contains("none.html"), "{line}: {}", run.stdout);
+        let why = run.stderr.lines().find(|text| text.starts_with("warning: none.html")).unwrap_or_default();
+        let words = ["single frame", "limit of 0.0001 MB", "--report-max-mb 1 is enough"];
+        assert!(words.iter().all(|word| why.contains(word)), "{line}: {}", run.stderr);
+        assert!(dir.path().join(output).exists(), "{line}");
     }
+    let json =
+        bonesmith(dir.path(), "eval a.glb walk.npz --report none.html --report-max-mb 0.0001 --json -").fine().json();
+    assert_eq!(json["warnings"][0]["kind"], "report-too-large");
     assert!(!dir.path().join("none.html").exists());
+    // The page is all that `view` writes.
+    bonesmith(dir.path(), "view -q a.glb --no-open -o none.html --report-max-mb 0.0001")
+        .refused(&["none.html", "single frame"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn character(folder: &Path) -> (Rig, MeshSequence) {
 }
 
 /// Writes the rig with every vertex on its first bone.
-fn forget_weights(rig: &Rig, path: &Path) {
+fn save_without_weights(rig: &Rig, path: &Path) {
     let mut weights = SparseWeights::new(rig.vertex_count(), 1);
     (0..rig.vertex_count()).for_each(|i| weights.set(i, &[(0, 1.0)]));
     save_rig(&Rig { weights, ..rig.clone() }, path).unwrap();
@@ -44,7 +44,7 @@ fn e_rms(folder: &Path, line: &str) -> f64 {
 fn weights_motion_and_both_through_the_binary() {
     let dir = folder();
     let (rig, _) = character(dir.path());
-    forget_weights(&rig, &dir.path().join("bare.glb"));
+    save_without_weights(&rig, &dir.path().join("bare.glb"));
     save_rig(&Rig { clips: Vec::new(), ..rig.clone() }, &dir.path().join("still.npz")).ok();
     for (given, solve, out) in
         [("bare.glb", "weights", "w.glb"), ("rig.glb", "motion", "m.npz"), ("bare.glb", "both", "b.glb")]
@@ -90,7 +90,7 @@ fn locked_bones_stay_to_the_bit_and_helpers_come_on_top() {
 fn masks_come_from_npz_and_from_colours() {
     let dir = folder();
     let (rig, sequence) = character(dir.path());
-    forget_weights(&rig, &dir.path().join("bare.npz"));
+    save_without_weights(&rig, &dir.path().join("bare.npz"));
     // A PLY with red and black vertices.
     let mut ply = format!("ply\nformat ascii 1.0\nelement vertex {}\n", rig.vertex_count());
     for property in ["float x", "float y", "float z", "uchar red", "uchar green", "uchar blue"] {
@@ -323,7 +323,7 @@ fn what_has_no_meaning_with_a_rig_is_refused() {
 fn a_cache_with_split_vertices_is_matched() {
     let dir = folder();
     let (rig, walk) = character(dir.path());
-    forget_weights(&rig, &dir.path().join("bare.glb"));
+    save_without_weights(&rig, &dir.path().join("bare.glb"));
     let corners: Vec<u32> = rig.surface.topology.vertex_triangles().into_iter().rev().flatten().collect();
     let mut topology = bonesmith_core::Topology::empty();
     (0..corners.len() as u32 / 3).for_each(|t| topology.push_face(&[3 * t, 3 * t + 1, 3 * t + 2]));

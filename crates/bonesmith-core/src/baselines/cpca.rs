@@ -52,8 +52,8 @@ impl<'a> Space<'a> {
             let (nearest, errors) = run.timed("clusters", || self.assign(&components));
             let e_rms = self.input.problem.e_rms(errors.iter().sum::<f64>() + self.subspace.squared_error);
             run.round(count, e_rms)?;
-            let settled = (nearest == last).then_some(StopReason::Converged);
-            if let Some(stop) = rule.after(e_rms, run).or(settled) {
+            let unchanged = (nearest == last).then_some(StopReason::Converged);
+            if let Some(stop) = rule.after(e_rms, run).or(unchanged) {
                 let result = self.mixed(&components, nearest);
                 return Ok(Attempt { result, bones: count, stop, rounds: rule.count, e_rms });
             }

@@ -11,7 +11,7 @@
 //! share, scaled to sum 1; distances are straight lines in the rest pose (along the surface legs that touch would not
 //! share bones, and errors on dancers would be a third of the published ones). Deviation: normal equations by Cholesky
 //! (`skinning::bone_step`) instead of LSQR. Affine bones as in the comparison of 2010; rigid and trs ones are swept over until
-//! they settle.
+//! they converge.
 
 use glam::DVec3;
 

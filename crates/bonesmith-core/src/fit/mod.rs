@@ -512,7 +512,7 @@ impl<'a> Fit<'a> {
         loop {
             descent.round(state, run)?;
             if let Some(stop) = rule.after_round(problem.e_rms(descent.objective()), descent.e_rms(), run) {
-                descent.settle(state);
+                descent.step_back(state);
                 return Ok(stop);
             }
         }

@@ -20,7 +20,7 @@ mod params;
 
 use glam::{DAffine3, DVec3, Vec3};
 
-use crate::mesh::MeshSequence;
+use crate::mesh::{MeshSequence, unit_radius};
 use crate::model::{Bone, Rig, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::bone_step::{self, BoneModel};
@@ -40,6 +40,8 @@ const BLOCK: usize = 4096;
 const NEWCOMERS: usize = 2;
 /// Sweeps over the bones in a round.
 const SWEEPS: usize = 4;
+/// A joint within this share of the radius only rotates; rotations within it are the same.
+const MAX_GAP: f64 = 1e-3;
 /// Rounds stop when none of the levels gains more than this share.
 const TOLERANCE: f64 = 2e-3;
 
@@ -103,6 +105,9 @@ pub fn lod(
         let usage = rig.weights.usage(rig.bone_count());
         (0..rig.bone_count()).filter(|&j| usage[j] > 0).collect()
     };
+    if params.refit_motion {
+        refuse_joints(rig, &used)?;
+    }
     let poses = Poses::whole(rig, examples)?;
     let fit = FitParams::default();
     let mut run = Run::new(&fit, observer);
@@ -116,6 +121,22 @@ pub fn lod(
         work.refit(params.rounds, &mut run)?;
     }
     Ok(work.finish(rig, &poses, params.refit_motion))
+}
+
+/// Fails if a bone only rotates at its joint to a bone that moves vertices: a motion of free bones would pull them apart. A root that moves no vertex
+/// has no joints that could be seen, and bones that do not move against each other have none.
+fn refuse_joints(rig: &Rig, used: &[usize]) -> Result<(), LodError> {
+    let max_gap = MAX_GAP * unit_radius(&rig.rest);
+    let poses = || rig.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)));
+    for &j in used {
+        let Some(parent) = rig.bones[j].parent.filter(|parent| used.binary_search(parent).is_ok()) else { continue };
+        let moves = poses().any(|pose| !pose[j].matrix3.abs_diff_eq(pose[parent].matrix3, MAX_GAP));
+        if moves && rig.only_rotates(j, max_gap) {
+            let name = |bone: usize| rig.bones[bone].name.clone();
+            return Err(LodError::Skeleton { bone: name(j), parent: name(parent) });
+        }
+    }
+    Ok(())
 }
 
 /// Some bones of a rig, ascending; parents are the nearest that stay. Weights are left alone.
@@ -448,6 +469,31 @@ mod tests {
         );
         let found = measured(&rig, &moved.level_rig(2));
         assert!((found - moved.levels[2].e_rms).abs() < 0.02 * found + 1e-2, "{found} {}", moved.levels[2].e_rms);
+    }
+
+    #[test]
+    fn bones_with_joints_keep_their_motion() {
+        let (mut rig, _) = levels(false);
+        // A chain: each bone rotates about its own place, which its parent carries along.
+        for j in 0..rig.bone_count() {
+            rig.bones[j].parent = j.checked_sub(1);
+        }
+        for clip in &mut rig.clips {
+            for (t, pose) in clip.posed_from_rest.chunks_exact_mut(rig.bones.len()).enumerate() {
+                let mut above = DAffine3::IDENTITY;
+                for (bone, posed) in rig.bones.iter().zip(pose) {
+                    let joint = bone.world_from_bind.translation;
+                    let turn = DAffine3::from_axis_angle(DVec3::Z, 0.05 * t as f64);
+                    above *= DAffine3::from_translation(joint) * turn * DAffine3::from_translation(-joint);
+                    *posed = above;
+                }
+            }
+        }
+        let params = LodParams { levels: vec![(12, 4), (4, 1)], refit_motion: true, ..LodParams::default() };
+        let error = lod(&rig, None, &params, &mut Silent).unwrap_err();
+        assert!(matches!(&error, LodError::Skeleton { .. }), "{error}");
+        assert!(error.to_string().contains(&rig.bones[0].name), "{error}");
+        lod(&rig, None, &LodParams { refit_motion: false, ..params }, &mut Silent).unwrap();
     }
 
     #[test]

@@ -64,6 +64,10 @@ pub enum LodError {
     Params(#[from] FitError),
     #[error(transparent)]
     Poses(#[from] PoseError),
+    #[error(
+        "refit_motion is for free bones: bone {bone:?} only rotates at its joint to {parent:?}, and would leave it"
+    )]
+    Skeleton { bone: String, parent: String },
     #[error("cancelled")]
     Cancelled(#[from] Cancelled),
 }

@@ -98,6 +98,39 @@ kinds! {
     ShapeBones: ShapeBones, Basis: Basis
 }
 
+impl Model {
+    /// The bones, their motion, and weights for linear blend skinning; `None` for a model without bones.
+    pub fn rig_mut(&mut self) -> Option<&mut Rig> {
+        match self {
+            Self::Sequence(_) | Self::Basis(_) => None,
+            Self::Rig(rig) => Some(rig),
+            Self::TwoLayer(two) => Some(&mut two.master),
+            Self::Ddm(ddm) => Some(&mut ddm.rig),
+            Self::Corrective(corrective) => Some(&mut corrective.rig),
+            Self::ShapeBones(face) => Some(&mut face.rig),
+        }
+    }
+
+    /// Keeps these clips of a model with bones, in this order. The first clip of bones driven by shapes follows from the shapes: some of its clips are a
+    /// plain rig.
+    ///
+    /// # Panics
+    /// If there is no such clip.
+    pub fn keep_clips(&mut self, numbers: &[usize]) {
+        if let Self::ShapeBones(face) = self {
+            *self = Self::Rig(face.rig.clone());
+        }
+        if let Self::Corrective(corrective) = self {
+            for shape in &mut corrective.shapes {
+                shape.weights = numbers.iter().map(|&c| shape.weights[c].clone()).collect();
+            }
+        }
+        if let Some(rig) = self.rig_mut() {
+            rig.clips = numbers.iter().map(|&c| rig.clips[c].clone()).collect();
+        }
+    }
+}
+
 /// The kind of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

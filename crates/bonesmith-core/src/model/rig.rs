@@ -155,6 +155,15 @@ impl Rig {
         self.bones.len()
     }
 
+    /// Whether a bone has a parent and stays at its joint to it in every frame, within `max_gap` model units: it only rotates there.
+    pub fn only_rotates(&self, bone: usize, max_gap: f64) -> bool {
+        let Some(parent) = self.bones[bone].parent else { return false };
+        let joint = self.bones[bone].world_from_bind.translation;
+        let gap = |pose: &[DAffine3]| pose[bone].transform_point3(joint).distance(pose[parent].transform_point3(joint));
+        let mut frames = self.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)));
+        frames.all(|pose| gap(pose) <= max_gap)
+    }
+
     /// The same deformation with virtual bones as bones: [M] rest places, and their transforms for [B] of this rig.
     pub(crate) fn baked(
         &self,

@@ -1,6 +1,6 @@
 //! What is fitted, from rig, subjects, locks and parameters; and the rounds over it.
 
-use glam::{DAffine3, DVec3};
+use glam::DVec3;
 
 use crate::mesh::{Adjacency, Sphere};
 use crate::model::{BoneKind, Rig};
@@ -72,13 +72,8 @@ pub(super) fn start(rig: &Rig, subjects: &[Subject], locks: &Locks, params: &Ref
 fn joints(rig: &Rig, subject: &Subject, problem: &Problem) -> Vec<Option<DVec3>> {
     let Sphere { center, radius } = problem.space.sphere;
     let joint = |j: usize| {
-        let parent = rig.bones[j].parent?;
-        let own = rig.bones[j].world_from_bind.translation;
-        let apart = |pose: &[DAffine3]| pose[j].transform_point3(own).distance(pose[parent].transform_point3(own));
-        let frames = rig.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)));
-        let rotates = frames.map(apart).all(|distance| distance <= MAX_GAP * radius);
-        let place = subject.binds.map_or(own, |binds| binds[j].translation);
-        rotates.then(|| (place - center) / radius)
+        let place = subject.binds.map_or(rig.bones[j].world_from_bind, |binds| binds[j]).translation;
+        rig.only_rotates(j, MAX_GAP * radius).then(|| (place - center) / radius)
     };
     (0..rig.bone_count()).map(joint).collect()
 }

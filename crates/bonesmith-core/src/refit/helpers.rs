@@ -14,7 +14,7 @@ use crate::skinning::{Motion, Run, SecondMoments, StopReason, plant};
 const PORTIONS: usize = 4;
 
 /// Rounds after each portion.
-const SETTLE: usize = 4;
+const ROUNDS_AFTER: usize = 4;
 
 /// Rounds at the end when no number is given.
 const ROUNDS: usize = 24;
@@ -38,18 +38,18 @@ pub(super) fn add(
     let first = fitting.bones.count();
     let portion = count.div_ceil(PORTIONS);
     let rounds = params.max_iterations.unwrap_or(ROUNDS);
-    run.stage(Stage::HelperBones, Some(SETTLE * count.div_ceil(portion) + rounds))?;
+    run.stage(Stage::HelperBones, Some(ROUNDS_AFTER * count.div_ceil(portion) + rounds))?;
     while fitting.bones.count() < first + count && !run.is_over() {
         fitting.solve_weights(Search::Whole, run)?;
         let present = fitting.bones.count();
         let planted: Vec<usize> = (present..(present + portion).min(first + count)).collect();
         fitting.grow(planted.len());
         plant(fitting, &planted);
-        fitting.rounds(SETTLE, 0.0, run)?;
+        fitting.rounds(ROUNDS_AFTER, 0.0, run)?;
         let useless = useless(fitting, first);
         if !useless.is_empty() {
             plant(fitting, &useless);
-            fitting.rounds(SETTLE, 0.0, run)?;
+            fitting.rounds(ROUNDS_AFTER, 0.0, run)?;
         }
     }
     fitting.rounds(rounds, params.tolerance, run)

@@ -49,11 +49,11 @@ impl<'a> SkeletonDescent<'a> {
                 break;
             }
         }
-        self.settle(body);
+        self.step_back(body);
         Ok(())
     }
 
-    /// One round; [`SkeletonDescent::settle`] takes the look ahead back.
+    /// One round; [`SkeletonDescent::step_back`] takes the look ahead back.
     pub fn round(&mut self, body: &mut SkinnedPose, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let mut motion = body.pose.to_motion();
         run.timed("vertices", || self.solve_vertices(&motion, &mut body.skin));
@@ -74,13 +74,13 @@ impl<'a> SkeletonDescent<'a> {
     }
 
     /// Takes the look ahead back, so that `body` is what the last error belongs to.
-    pub fn settle(&mut self, body: &mut SkinnedPose) {
+    pub fn step_back(&mut self, body: &mut SkinnedPose) {
         self.momentum.step_back(&mut body.pose);
     }
 
-    /// Forgets the error after the tree was changed.
+    /// Discards the error after the tree was changed.
     pub fn restart(&mut self) {
         self.squared_error = f64::INFINITY;
-        self.momentum.forget();
+        self.momentum.reset();
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::observer::{Cancelled, Stage};
 use crate::skeleton::parts::{apart, nearest_set, pieces};
-use crate::skeleton::tree_search::{SETTLE, TreeSearch};
+use crate::skeleton::tree_search::{ROUNDS_AFTER, TreeSearch};
 use crate::skinning::{Run, SecondMoments, pass, plant};
 
 /// Bones planted in a round, as a share of the present ones.
@@ -36,7 +36,7 @@ impl TreeSearch<'_> {
             let extra = ((count as f64 * EXTRA).ceil() as usize).min(room);
             run.timed("plant", || self.plant_small(extra));
             self.descent.restart();
-            self.settle(SETTLE, run)?;
+            self.descend(ROUNDS_AFTER, run)?;
             self.regraft(run)?;
             self.weed(count..self.bones(), detail, run)?;
             if self.bones() <= count {
@@ -70,7 +70,7 @@ impl TreeSearch<'_> {
         }
         self.join_planted(&motion);
         self.descent.restart();
-        self.settle(SETTLE, run)
+        self.descend(ROUNDS_AFTER, run)
     }
 
     /// Gives the weights of bone `j` to other bones; `to` [N], `None` where it keeps them.

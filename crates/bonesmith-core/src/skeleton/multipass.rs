@@ -18,7 +18,7 @@ use crate::skeleton::layout::nearest_bone;
 use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
-use crate::skeleton::tree_search::{KeepRule, SETTLE, TreeSearch};
+use crate::skeleton::tree_search::{KeepRule, ROUNDS_AFTER, TreeSearch};
 use crate::skeleton::{Input, Skeleton, bounds, free_bones, links, small_parts, soft_joints};
 use crate::skinning::{BoneModel, Effort, Problem, Run, Skin, Smoothness, State, StopRule, pass};
 
@@ -193,9 +193,9 @@ pub(super) fn first_tree<'a>(
     let body = joined(input.coarse, state, Gap::Stiffness, run)?;
     let descent = SkeletonDescent::new(input.coarse, input.local, None);
     let mut search = TreeSearch { descent, body, info, max_bones, keep, near: input.near };
-    search.settle(1, run)?;
+    search.descend(1, run)?;
     search.info.joined_e_rms = Some(search.descent.e_rms());
-    search.settle(SETTLE, run)?;
+    search.descend(ROUNDS_AFTER, run)?;
     search.regraft(run)?;
     search.prune(run)?;
     search.regraft(run)?;
@@ -263,7 +263,7 @@ fn finish(input: &Input, mut body: SkinnedPose, info: SkeletonInfo, run: &mut Ru
             break stop;
         }
     };
-    descent.settle(&mut body);
+    descent.step_back(&mut body);
     bounds::draw_in(&mut descent, &mut body, run)?;
     Ok(Skeleton { body, info, stop })
 }

@@ -14,7 +14,7 @@ use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
 use crate::skeleton::multipass::first_tree;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
-use crate::skeleton::tree_search::{SETTLE, TreeSearch, subtree};
+use crate::skeleton::tree_search::{ROUNDS_AFTER, TreeSearch, subtree};
 use crate::skeleton::{Input, Prepared, SkeletonParams};
 use crate::skinning::{BoneCount, FitParams, Motion, Problem, Run, Skin, pass};
 
@@ -92,7 +92,7 @@ pub(super) fn search(
         all.iter_mut().for_each(|other| other.part.bone = numbers[other.part.bone]);
     }
     let mut descent = SkeletonDescent::new(&whole, input.local, None);
-    descent.rounds(&mut body, SETTLE, run)?;
+    descent.rounds(&mut body, ROUNDS_AFTER, run)?;
     Ok(Some(body))
 }
 

@@ -21,7 +21,7 @@ use crate::skeleton::tree::{Edge, Tree};
 use crate::skinning::{Motion, Run, pass, plant};
 
 /// Rounds after a change of the tree.
-pub(crate) const SETTLE: usize = 4;
+pub(crate) const ROUNDS_AFTER: usize = 4;
 
 /// Joints whose strain is below this share of the error are left alone.
 const MIN_STRAIN: f64 = 0.01;
@@ -98,7 +98,7 @@ impl<'a> TreeSearch<'a> {
     }
 
     /// Rounds of descent.
-    pub fn settle(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
+    pub fn descend(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         self.descent.rounds(&mut self.body, rounds, run)
     }
 
@@ -136,7 +136,7 @@ impl<'a> TreeSearch<'a> {
     pub(super) fn restore(&mut self, body: SkinnedPose, run: &mut Run<'_>) -> Result<(), Cancelled> {
         self.body = body;
         self.descent.restart();
-        self.settle(1, run)
+        self.descend(1, run)
     }
 
     /// Removes the least useful bones, a share of the excess at a time, until `max_bones` are left.
@@ -181,7 +181,7 @@ impl<'a> TreeSearch<'a> {
 
     pub(super) fn remove(&mut self, gone: &[usize], run: &mut Run<'_>) -> Result<(), Cancelled> {
         self.without(gone);
-        self.settle(SETTLE, run)
+        self.descend(ROUNDS_AFTER, run)
     }
 
     /// Takes bones out, without a round of descent.
@@ -195,7 +195,7 @@ impl<'a> TreeSearch<'a> {
     fn plant(&mut self, extra: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         run.timed("plant", || self.plant_bones(extra));
         self.descent.restart();
-        self.settle(SETTLE, run)
+        self.descend(ROUNDS_AFTER, run)
     }
 
     fn plant_bones(&mut self, extra: usize) {
@@ -229,14 +229,14 @@ impl<'a> TreeSearch<'a> {
         *pose = Pose { places, ..Pose::from_motion(tree, motion) };
     }
 
-    /// Moves subtrees to other parents where that lowers the error, then settles.
+    /// Moves subtrees to other parents where that lowers the error, then descends.
     pub fn regraft(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let changed = run.observed("regraft", |run| self.try_regrafts(run))?;
         if changed > 0 {
             self.descent.restart();
         }
         self.info.regrafted += changed;
-        self.settle(SETTLE, run)
+        self.descend(ROUNDS_AFTER, run)
     }
 
     /// How many subtrees were moved.

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::observer::Cancelled;
 use crate::skeleton::parts::{Part, apart};
-use crate::skeleton::tree_search::{SETTLE, TreeSearch};
+use crate::skeleton::tree_search::{ROUNDS_AFTER, TreeSearch};
 use crate::skinning::Run;
 
 /// Largest error of a part that its bone is not needed for, as a share of the part's size.
@@ -51,7 +51,7 @@ impl TreeSearch<'_> {
             let at = numbers.iter().position(|&k| k == j).filter(|&at| body.pose.tree.parents[at].is_some());
             let Some(at) = at else { continue };
             let errors = self.descent.moments.per_vertex.clone();
-            let trial = self.trial(at, &errors, SETTLE, run)?;
+            let trial = self.trial(at, &errors, ROUNDS_AFTER, run)?;
             if trial.e_rms > self.keep.limit(e_rms, 1) || trial.local > limit || trial.divided {
                 self.restore(body, run)?;
                 failures += 1;
@@ -89,7 +89,7 @@ impl TreeSearch<'_> {
         let part = Part::all(&self.body.skin, self.bones()).swap_remove(j);
         let apart_before = apart(&self.body.skin, self.near).len();
         self.without(&[j]);
-        self.settle(rounds, run)?;
+        self.descend(rounds, run)?;
         let after = &self.descent.moments.per_vertex;
         let rise = |part: &Part| (part.error(after, frames) - part.error(errors, frames)).max(0.0);
         let local = part.map_or(0.0, |part| rise(&part).sqrt() / part.size);

@@ -124,7 +124,7 @@ fn best(round: &Round<'_>, scratch: &mut Scratch, seen: Seen<'_>) -> Guess {
     find_y(round.pairs, &top, seen.along, &mut scratch.y);
     let error_of = VertexError { pairs: round.pairs, y: &scratch.y };
     let least_gain = STEPS.1 * seen.error;
-    error_of.settle(&mut top, Patience { steps: STEPS.0, least_gain, rival: f64::INFINITY });
+    error_of.minimise(&mut top, Patience { steps: STEPS.0, least_gain, rival: f64::INFINITY });
     for near in round.neighbours(i).into_iter().flatten() {
         consider(error_of, &mut top, round.guess_of(near, i), least_gain);
     }
@@ -142,7 +142,7 @@ fn best(round: &Round<'_>, scratch: &mut Scratch, seen: Seen<'_>) -> Guess {
 #[inline(always)]
 fn consider(error_of: VertexError<'_>, top: &mut Guess, mut guess: Guess, least_gain: f64) {
     error_of.find_weights(&mut guess);
-    error_of.settle(&mut guess, Patience { steps: STEPS.0, least_gain, rival: top.value });
+    error_of.minimise(&mut guess, Patience { steps: STEPS.0, least_gain, rival: top.value });
     if guess.value < top.value {
         *top = guess;
     }

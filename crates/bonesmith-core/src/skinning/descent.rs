@@ -125,11 +125,11 @@ impl<'a> Descent<'a> {
                 break;
             }
         }
-        self.settle(state);
+        self.step_back(state);
         Ok(())
     }
 
-    /// One round: vertices, then bones, then a step ahead, which [`Descent::settle`] takes back.
+    /// One round: vertices, then bones, then a step ahead, which [`Descent::step_back`] takes back.
     pub fn round(&mut self, state: &mut State, run: &mut Run<'_>) -> Result<(), Cancelled> {
         self.count += 1;
         // Not needed any more, and as large as the new ones.
@@ -138,7 +138,7 @@ impl<'a> Descent<'a> {
         let mut penalty = run.timed("vertices", || self.solve_vertices(state));
         if self.is_ahead() && self.moments.squared_error + penalty > self.objective() {
             run.report()?;
-            self.settle(state);
+            self.step_back(state);
             if let Some(before) = before {
                 state.skin = before;
             }
@@ -208,17 +208,17 @@ impl<'a> Descent<'a> {
     }
 
     /// Takes the step ahead back, so that `state` is what the last error belongs to.
-    pub fn settle(&mut self, state: &mut State) {
+    pub fn step_back(&mut self, state: &mut State) {
         if let Acceleration::Momentum(momentum) = &mut self.acceleration {
             momentum.step_back(&mut state.motion);
         }
     }
 
-    /// Forgets the error after bones were added or removed.
+    /// Discards the error after bones were added or removed.
     pub fn restart(&mut self) {
         self.squared_error = f64::INFINITY;
         if let Acceleration::Momentum(momentum) = &mut self.acceleration {
-            momentum.forget();
+            momentum.reset();
         }
     }
 }

@@ -149,7 +149,7 @@ impl VertexError<'_> {
 
     /// Moves weights and rest position together while it pays; sets `value`.
     #[inline(always)]
-    pub fn settle(&self, guess: &mut Guess, patience: Patience) {
+    pub fn minimise(&self, guess: &mut Guess, patience: Patience) {
         let mut damping = DAMPING.0;
         let mut terms = self.terms(guess);
         for _ in 0..patience.steps {

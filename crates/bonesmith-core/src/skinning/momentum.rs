@@ -46,12 +46,12 @@ impl<T: Clone> Momentum<T> {
         if let Some(last) = self.last.take().filter(|_| ahead) {
             *unknowns = last;
         }
-        self.forget();
+        self.reset();
         ahead
     }
 
     /// Starts again from wherever the unknowns are.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         *self = Self::new(self.most);
     }
 }

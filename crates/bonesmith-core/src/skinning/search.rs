@@ -33,7 +33,7 @@ pub(crate) struct SearchPlan {
     /// Times that bones are planted and removed again.
     pub cycles: usize,
     /// Rounds after planting, and after removing.
-    pub settle: usize,
+    pub rounds: usize,
     /// Bones planted in a cycle, as a share of those wanted.
     pub extra: f64,
 }
@@ -45,7 +45,7 @@ impl SearchPlan {
             Effort::Balanced => 8,
             Effort::Best => 10,
         };
-        Self { warm_up: 1, cycles, settle: 2, extra: 0.2 }
+        Self { warm_up: 1, cycles, rounds: 2, extra: 0.2 }
     }
 
     /// The plan of independent search number `start`: the same work, spent differently, so that the searches end in different places.
@@ -128,11 +128,11 @@ impl<'a> Explorer<'a> {
         self.descent.e_rms()
     }
 
-    /// Settles, then replants `plan.cycles` times; keeps the best.
+    /// Descends, then replants `plan.cycles` times; keeps the best.
     pub fn search(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let SearchPlan { warm_up, settle, cycles, .. } = self.plan;
+        let SearchPlan { warm_up, rounds, cycles, .. } = self.plan;
         let count = self.state.bones();
-        run.stage(Stage::Search, Some(warm_up + cycles * (2 * settle + 3)))?;
+        run.stage(Stage::Search, Some(warm_up + cycles * (2 * rounds + 3)))?;
         self.descend(warm_up, run)?;
         let mut best = (self.descent.squared_error, self.state.clone());
         for _ in 0..cycles {
@@ -158,7 +158,7 @@ impl<'a> Explorer<'a> {
     /// out what is not needed.
     pub fn search_for_error(&mut self, target: f64, limit: usize, run: &mut Run<'_>) -> Result<Growth, Cancelled> {
         run.stage(Stage::NumberOfBones, None)?;
-        self.descend(self.plan.settle.max(self.plan.warm_up), run)?;
+        self.descend(self.plan.rounds.max(self.plan.warm_up), run)?;
         let growth = self.grow(target, limit, run)?;
         let mut kept = (self.descent.squared_error, self.state.clone());
         while self.e_rms() <= target && self.state.bones() > 1 && !run.is_over() {
@@ -177,7 +177,7 @@ impl<'a> Explorer<'a> {
 
     /// Adds bones until there are `count`, then replants as a search does.
     pub fn grow_to(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        self.descend(self.plan.settle, run)?;
+        self.descend(self.plan.rounds, run)?;
         while self.state.bones() < count && !run.is_over() {
             let bones = self.state.bones();
             self.add((bones / 4).max(1).min(count - bones), run)?;
@@ -227,7 +227,7 @@ impl<'a> Explorer<'a> {
         run.timed("plant", || self.state.plant(problem, &errors, extra, patch));
         run.report()?;
         self.descent.restart();
-        self.descend(self.plan.settle, run)
+        self.descend(self.plan.rounds, run)
     }
 
     /// Errors of vertices as planting sees them: with a seed, each taken more or less seriously.
@@ -254,7 +254,7 @@ impl<'a> Explorer<'a> {
             run.report()?;
             self.descent.restart();
             let last = self.state.bones() == count;
-            self.descend(if last { self.plan.settle } else { 1 }, run)?;
+            self.descend(if last { self.plan.rounds } else { 1 }, run)?;
         }
         Ok(())
     }

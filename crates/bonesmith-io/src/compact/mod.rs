@@ -1,4 +1,4 @@
-//! What a small file may forget: steps of positions and weights, keys and steps of every curve, so that the *posed vertices* are within
+//! What a small file may leave out: steps of positions and weights, keys and steps of every curve, so that the *posed vertices* are within
 //! a bound of the model's.
 //!
 //! A change of a node's transform dL moves vertex i by w_ij W dL v_i, where v_i is its place in the space of the joint and W the

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod draco;
 pub mod mutate;
 pub mod random;
 pub mod truth;

@@ -116,11 +116,43 @@ fn json(value: &mut Value, random: &mut Random) {
             }
         }
         Value::Number(_) => {
-            let numbers = ["0", "-1", "1", "3", "5", "5126", "1e39", "-1e308", "65536", "4294967295", "1e-300"];
+            let numbers = [
+                "0",
+                "-1",
+                "1",
+                "3",
+                "5",
+                "5126",
+                "1e39",
+                "-1e308",
+                "65536",
+                "4294967295",
+                "1e-300",
+                "4",
+                "8",
+                "12",
+                "16",
+            ];
             *value = serde_json::from_str(numbers[random.below(numbers.len())]).unwrap();
         }
         Value::String(text) => {
-            let texts = ["", "pointer", "rotation", "VEC3", "MAT4", "SCALAR", "a/../b", "data:,", "\u{1b}[2J"];
+            let texts = [
+                "",
+                "pointer",
+                "rotation",
+                "VEC3",
+                "MAT4",
+                "SCALAR",
+                "a/../b",
+                "data:,",
+                "\u{1b}[2J",
+                "ATTRIBUTES",
+                "TRIANGLES",
+                "INDICES",
+                "OCTAHEDRAL",
+                "QUATERNION",
+                "EXPONENTIAL",
+            ];
             *text = texts[random.below(texts.len())].into();
         }
         other => *other = Value::Null,
@@ -137,7 +169,11 @@ fn glb(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let end = 20 + u32_at(bytes, 12).unwrap();
     let mut text = gltf(&bytes[20..end], random);
     text.resize(text.len().next_multiple_of(4), b' ');
-    let rest = if random.below(2) == 0 { bytes[end..].to_vec() } else { words(&bytes[end..], 4, 8, random) };
+    let rest = if random.below(2) == 0 {
+        bytes[end..].to_vec()
+    } else {
+        words(&bytes[end..], [1, 4][random.below(2)], 8, random)
+    };
     let mut out = b"glTF\x02\0\0\0".to_vec();
     out.extend(((20 + text.len() + rest.len()) as u32).to_le_bytes());
     out.extend((text.len() as u32).to_le_bytes());

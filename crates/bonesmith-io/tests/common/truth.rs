@@ -57,7 +57,7 @@ fn affine(m: &[f32; 12]) -> DAffine3 {
 }
 
 /// Weights that say nothing: every vertex on bone 0.
-pub fn forgotten(rig: &Rig) -> Rig {
+pub fn on_one_bone(rig: &Rig) -> Rig {
     let mut weights = SparseWeights::new(rig.vertex_count(), 1);
     (0..rig.vertex_count()).for_each(|i| weights.set(i, &[(0, 1.0)]));
     Rig { weights, ..rig.clone() }

@@ -46,6 +46,23 @@ fn recipes() -> Vec<Rig> {
     plain.into_iter().chain([seams]).collect()
 }
 
+/// Each mesh has the weights of its own vertices.
+#[test]
+fn scenes_of_several_meshes_keep_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.glb");
+    let scene = crate::common::scene();
+    for compressed in [true, false] {
+        for bound in [1e-2, 1e-4] {
+            let file = save_compact(&scene, &path, &Compact { rms: bound, compressed, numbered: true }).unwrap();
+            let read = load_rig(&path).unwrap();
+            let found = rms(&in_file_order(&scene, &file), &read);
+            assert!(found <= bound * 1.01 + 1e-6, "{compressed} {bound}: {found}");
+            assert_eq!(read.surface.parts.meshes.len(), 3);
+        }
+    }
+}
+
 #[test]
 fn the_bound_holds_on_the_file_and_the_file_is_smaller() {
     let folder = tempfile::tempdir().unwrap();

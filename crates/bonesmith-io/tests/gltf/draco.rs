@@ -1,60 +1,49 @@
 //! Draco streams as Google's encoder writes them (tests/clients/draco_streams.mjs), against the arithmetic that made their meshes; damaged streams.
 
-use std::f32::consts::TAU;
+use std::f64::consts::{SQRT_2, TAU};
 use std::path::PathBuf;
 
 use base64::Engine;
 use bonesmith_core::RawSequence;
 use bonesmith_io::{LoadOptions, load_sequence};
-use glam::{Vec2, Vec3};
+use glam::{DVec2, DVec3, Vec2, Vec3};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Name, rows and columns of quads, number of faces, largest error of positions, normals and texture coordinates.
-#[allow(clippy::type_complexity, reason = "a table")]
-const STREAMS: [(&str, &[u8], [usize; 2], [f32; 3]); 8] = [
-    ("standard", include_bytes!("draco/torus_speed5_edgebreaker_14bits.drc"), [14, 11], [4e-4, 5e-3, 1e-4]),
-    ("valence", include_bytes!("draco/torus_speed0_edgebreaker_14bits.drc"), [14, 11], [4e-4, 5e-3, 1e-4]),
-    ("parallelogram", include_bytes!("draco/torus_speed4_edgebreaker_14bits.drc"), [14, 11], [4e-4, 5e-3, 1e-4]),
-    ("floats", include_bytes!("draco/torus_speed7_edgebreaker_floats.drc"), [14, 11], [1e-5, 1e-5, 1e-5]),
-    ("difference", include_bytes!("draco/torus_speed10_edgebreaker_14bits.drc"), [14, 11], [4e-4, 5e-3, 1e-4]),
-    ("sequential", include_bytes!("draco/torus_speed0_sequential_14bits.drc"), [14, 11], [4e-4, 5e-3, 1e-4]),
-    ("sequential floats", include_bytes!("draco/torus_speed10_sequential_floats.drc"), [14, 11], [1e-5, 1e-5, 1e-5]),
-    ("holes", include_bytes!("draco/open_speed2_edgebreaker_14bits.drc"), [20, 16], [4e-4, 5e-3, 1e-4]),
+use crate::common::draco::document;
+
+/// Largest distance of positions, normals and texture coordinates from the exact ones.
+type Bounds = [f64; 3];
+
+/// Rounding of the encoder's and the decoder's arithmetic in float32, on numbers up to 6.
+const ARITHMETIC: f64 = 1e-6;
+
+/// Half a step of the grid along each axis.
+///
+/// Positions: 2^14 - 1 steps over the widest extent, 6, along three axes. Texture coordinates: the same over 1, along two. Normals: points of an
+/// octahedron, |x| + |y| + |z| = 1, with 511 steps for x and for y; z follows, so that half a step of both moves a point by sqrt(6) / 1022, and its direction by
+/// up to sqrt(3) times as much where the octahedron is nearest to its centre.
+const QUANTISED: Bounds = [
+    3.0 / 16383.0 * 1.732_050_807_568_877_2 + ARITHMETIC,
+    3.0 * SQRT_2 / 1022.0 + ARITHMETIC,
+    SQRT_2 / 2.0 / 16383.0 + ARITHMETIC,
 ];
 
-/// A file around a stream, with `indices` stated.
-fn document(stream: &[u8], indices: usize) -> Value {
-    let data = base64::engine::general_purpose::STANDARD.encode(stream);
-    let accessor = |component: u32, kind: &str, normalized: bool| json!({ "componentType": component, "type": kind, "count": 180, "normalized": normalized });
-    let mut indices_accessor = accessor(5125, "SCALAR", false);
-    indices_accessor["count"] = json!(indices);
-    json!({
-        "asset": { "version": "2.0" },
-        "extensionsRequired": ["KHR_draco_mesh_compression"],
-        "extensionsUsed": ["KHR_draco_mesh_compression"],
-        "buffers": [{ "byteLength": stream.len(), "uri": format!("data:application/octet-stream;base64,{data}") }],
-        "bufferViews": [{ "buffer": 0, "byteLength": stream.len() }],
-        "accessors": [
-            indices_accessor,
-            accessor(5126, "VEC3", false),
-            accessor(5126, "VEC3", false),
-            accessor(5126, "VEC2", false),
-            accessor(5121, "VEC4", true),
-        ],
-        "meshes": [{ "name": "torus", "primitives": [{
-            "indices": 0,
-            "attributes": { "POSITION": 1, "NORMAL": 2, "TEXCOORD_0": 3, "COLOR_0": 4 },
-            "extensions": { "KHR_draco_mesh_compression": {
-                "bufferView": 0,
-                "attributes": { "POSITION": 0, "NORMAL": 1, "TEXCOORD_0": 2, "COLOR_0": 3 },
-            } },
-        }] }],
-        "nodes": [{ "name": "torus", "mesh": 0 }],
-        "scenes": [{ "nodes": [0] }],
-        "scene": 0,
-    })
-}
+/// Rounding to float32, half a unit in the last place of each coordinate: 2^-23 of those up to 4, 2^-25 of those up to 1. A texture coordinate is
+/// subtracted from 1 once more.
+const FLOATS: Bounds = [2.0 / (1 << 23) as f64, 2.0 / (1 << 25) as f64, 2.0 / (1 << 24) as f64];
+
+/// Name, rows and columns of quads, bounds of the error.
+const STREAMS: [(&str, &[u8], [usize; 2], Bounds); 8] = [
+    ("standard", include_bytes!("draco/torus_speed5_edgebreaker_14bits.drc"), [14, 11], QUANTISED),
+    ("valence", include_bytes!("draco/torus_speed0_edgebreaker_14bits.drc"), [14, 11], QUANTISED),
+    ("parallelogram", include_bytes!("draco/torus_speed4_edgebreaker_14bits.drc"), [14, 11], QUANTISED),
+    ("floats", include_bytes!("draco/torus_speed7_edgebreaker_floats.drc"), [14, 11], FLOATS),
+    ("difference", include_bytes!("draco/torus_speed10_edgebreaker_14bits.drc"), [14, 11], QUANTISED),
+    ("sequential", include_bytes!("draco/torus_speed0_sequential_14bits.drc"), [14, 11], QUANTISED),
+    ("sequential floats", include_bytes!("draco/torus_speed10_sequential_floats.drc"), [14, 11], FLOATS),
+    ("holes", include_bytes!("draco/open_speed2_edgebreaker_14bits.drc"), [20, 16], QUANTISED),
+];
 
 fn read(json: &Value) -> Result<RawSequence, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -66,7 +55,7 @@ fn read(json: &Value) -> Result<RawSequence, String> {
 /// Every corner of every face is where its colour says, with the normal and texture coordinates of that place.
 #[test]
 fn streams_are_the_meshes_they_were_made_from() {
-    for (name, stream, [rows, columns], [near, turned, apart]) in STREAMS {
+    for (name, stream, [rows, columns], bounds) in STREAMS {
         let quads = rows * columns;
         let found = read(&document(stream, 6 * quads)).unwrap_or_else(|e| panic!("{name}: {e}"));
         let surface = &found.surface;
@@ -81,17 +70,19 @@ fn streams_are_the_meshes_they_were_made_from() {
         let positions = &found.frames[0].positions;
         let vertices = surface.topology.faces().flatten();
         for (corner, &vertex) in vertices.enumerate() {
-            let color = colors.values[colors.indices[corner] as usize].map(|c| (c * 255.0).round());
-            let (i, j) = (color[0] / rows as f32, color[1] / columns as f32);
+            let color = colors.values[colors.indices[corner] as usize].map(|c| f64::from((c * 255.0).round()));
+            let (i, j) = (color[0] / rows as f64, color[1] / columns as f64);
             assert_eq!([color[2], color[3]], [(color[0] * color[1]) % 256.0, 255.0], "{name}, corner {corner}");
             let ((su, cu), (sv, cv)) = ((i * TAU).sin_cos(), (j * TAU).sin_cos());
-            let place = Vec3::new((2.0 + cv) * cu, (2.0 + cv) * su, sv);
-            let off = positions[vertex as usize].distance(place);
-            assert!(off < near, "{name}, corner {corner}: {off}");
-            let normal = Vec3::from_array(normals.values[normals.indices[corner] as usize]);
-            assert!(normal.distance(Vec3::new(cv * cu, cv * su, sv)) < turned, "{name}, corner {corner}: {normal}");
-            let uv = Vec2::from_array(uvs.values[uvs.indices[corner] as usize]);
-            assert!(uv.distance(Vec2::new(i, 1.0 - j)) < apart, "{name}, corner {corner}: {uv}");
+            let place = DVec3::new((2.0 + cv) * cu, (2.0 + cv) * su, sv);
+            let normal = Vec3::from_array(normals.values[normals.indices[corner] as usize]).as_dvec3();
+            let uv = Vec2::from_array(uvs.values[uvs.indices[corner] as usize]).as_dvec2();
+            let off = [
+                positions[vertex as usize].as_dvec3().distance(place),
+                normal.distance(DVec3::new(cv * cu, cv * su, sv)),
+                uv.distance(DVec2::new(i, 1.0 - j)),
+            ];
+            assert!((0..3).all(|k| off[k] <= bounds[k]), "{name}, corner {corner}: {off:?}, allowed {bounds:?}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! glTF in and out: round trips, real files, broken files, and files for the outside judges.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod compact;
 mod draco;
 mod foreign;

@@ -10,7 +10,7 @@ use bonesmith_io::{LoadOptions, load_rig, load_sequence, save_rig};
 use serde_json::json;
 
 use crate::common;
-use crate::common::truth::{forgotten, known};
+use crate::common::truth::{known, on_one_bone};
 
 const CHARACTERS: [&str; 2] = ["gt_cesiumman", "gt_michelle_samba"];
 
@@ -42,7 +42,7 @@ fn true_weights_are_found_from_nothing() {
     let Some(data) = common::data() else { return };
     for name in CHARACTERS {
         let (rig, sequence) = known(&data, name);
-        let found = solve(&forgotten(&rig), &sequence, true, Solve::Weights, &Locks::default());
+        let found = solve(&on_one_bone(&rig), &sequence, true, Solve::Weights, &Locks::default());
         let (e_rms, off) = (evaluate(&found, 0, &sequence).unwrap().e_rms, weight_difference(&rig, &found));
         println!("{name}: E_RMS {e_rms:.5}, weights off by {off:.6}");
         assert!(e_rms < 0.01, "{name}: E_RMS {e_rms}");
@@ -99,11 +99,11 @@ fn locked_bones_of_a_character_keep_every_bit() {
 fn two_clips_are_as_good_as_one() {
     let Some(data) = common::data() else { return };
     let (rig, sequence) = known(&data, "gt_cesiumman");
-    let whole = solve(&forgotten(&rig), &sequence, true, Solve::Weights, &Locks::default());
+    let whole = solve(&on_one_bone(&rig), &sequence, true, Solve::Weights, &Locks::default());
     let cut = [sequence.clone().with_frames(0..20), sequence.clone().with_frames(20..48)];
     let joined = MeshSequence::join(cut.to_vec()).unwrap();
     assert_eq!(joined.spans.len(), 2);
-    let parts = solve(&forgotten(&rig), &joined.sequence, true, Solve::Weights, &Locks::default());
+    let parts = solve(&on_one_bone(&rig), &joined.sequence, true, Solve::Weights, &Locks::default());
     assert_eq!(whole.weights, parts.weights);
 }
 
@@ -139,7 +139,7 @@ fn for_the_judges(name: &str, mut rig: Rig, sequence: &MeshSequence) {
     let motion = rig.clips[0].posed_from_rest.clone();
     let subject = Subject { sequence, motion: Some(&motion), binds: None };
     let params = RefitParams { solve: Solve::Weights, add_bones: 1, max_iterations: Some(3), ..RefitParams::default() };
-    let mut found = refit(&forgotten(&rig), &[subject], &Locks::default(), &params, &mut Silent).unwrap();
+    let mut found = refit(&on_one_bone(&rig), &[subject], &Locks::default(), &params, &mut Silent).unwrap();
     (rig, found.rigs) = (found.rigs.remove(0), Vec::new());
     rig.name = name.into();
     let e_rms = evaluate(&rig, 0, sequence).unwrap().e_rms;

@@ -247,9 +247,9 @@ class Model:
             self._metrics = None if data is None else Metrics(data)
         return self._metrics
 
-    def forget_animation(self) -> None:
+    def drop_animation(self) -> None:
         """Drops the animation that it was made from, and with it an array that was fitted without a copy. Metrics that were read stay."""
-        self._handle.forget_animation()
+        self._handle.drop_animation()
 
     def _clip(self, clip: int | str) -> int:
         clips = self._handle.clips()

@@ -86,6 +86,10 @@ impl JobFile {
     /// Reads and checks a job file: TOML, or JSON where its extension is `.json`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
+        if path.is_dir() || !path.exists() {
+            let found = if path.is_dir() { "a folder" } else { "no such file" };
+            return Err(wrong(path, format!("{found}; a job file is needed, .toml or .json")));
+        }
         let os = |e| Error::from(bonesmith_io::IoError::os(path, e));
         let text = std::fs::read_to_string(path).map_err(os)?;
         let of_line = |line: Option<usize>, what: &str| {
@@ -218,7 +222,12 @@ impl<'a> Table<'a> {
     }
 
     fn size(&mut self, key: &str) -> Result<Option<u64>, Error> {
-        self.taken(key, "a size such as \"500M\" or \"4G\"", |value| match value {
+        self.taken(key, "a size with a unit such as \"500M\" or \"4G\"", |value| value.as_str().and_then(parse_bytes))
+    }
+
+    /// As [`Table::size`], or a number of bytes.
+    fn bytes(&mut self, key: &str) -> Result<Option<u64>, Error> {
+        self.taken(key, "a number of bytes, or a size such as \"500M\" or \"4G\"", |value| match value {
             Value::String(text) => parse_bytes(text),
             other => other.as_u64().filter(|bytes| *bytes > 0),
         })
@@ -229,7 +238,7 @@ impl<'a> Table<'a> {
         let mut table = Table::new(self.path, self.inside("gates"), value)?;
         let mut gates = Gates::default();
         for (name, limit) in gates.fields() {
-            *limit = if name == "max_bytes" { table.size(name)?.map(|b| b as f64) } else { table.number(name)? };
+            *limit = if name == "max_bytes" { table.bytes(name)?.map(|b| b as f64) } else { table.number(name)? };
         }
         let names = Gates::default().fields().map(|(name, _)| name).join(", ");
         table.finish(&names)?;

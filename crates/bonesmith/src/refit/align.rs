@@ -13,7 +13,7 @@ use crate::warning::Warning;
 const POOR: f64 = 30.0;
 
 /// What brings a sequence into the space and frames of the rig: the options, and as far as they allow it what is found.
-pub fn settle(
+pub fn correction(
     options: &RefitOptions,
     rig: &Rig,
     clip: Option<&Clip>,
@@ -47,7 +47,7 @@ pub fn settle(
             Ok(whole)
         }
         (true, _) => Err(RigMismatch::Misaligned { input, finding: found, whole }.into()),
-        (false, _) if found.is_hopeless() => Err(RigMismatch::Hopeless { input, e_rms: found.as_given }.into()),
+        (false, _) if found.is_unrelated() => Err(RigMismatch::Unrelated { input, e_rms: found.as_given }.into()),
         (false, _) => {
             if found.by_motion && found.as_given > POOR {
                 warnings.push(Warning::PoorMotion { input, e_rms: found.as_given });

@@ -121,7 +121,8 @@ pub(super) fn bodies(
 ) -> Result<Vec<Body>, Error> {
     let mut bodies = Vec::new();
     for SubjectInput { rest, mut clips } in subjects {
-        Error::unless_cancelled(observer, Stage::ComparingWithTheRig)?;
+        let stage = if rig.is_some() { Stage::ComparingWithTheRig } else { Stage::Prepare };
+        Error::unless_cancelled(observer, stage)?;
         let Some(rest) = rest else {
             bodies.push(match rig {
                 Some((rig, options)) => with_rig(options, rig, clips, warnings)?,
@@ -200,7 +201,7 @@ fn with_rig(
     let (mut sequences, mut motion, mut times) = (Vec::new(), Some(Vec::new()), Vec::new());
     for (ClipInput { label, sequence, own_rest }, clip) in clips.into_iter().zip(&matched) {
         let sequence = in_rig_order(options, rig, *clip, sequence, own_rest, &label, warnings)?;
-        let correction = align::settle(options, rig, *clip, &sequence, own_rest, &label, warnings)?;
+        let correction = align::correction(options, rig, *clip, &sequence, own_rest, &label, warnings)?;
         let offset = correction.frame_offset;
         let mut sequence = match correction.keeps_space() {
             true => sequence,

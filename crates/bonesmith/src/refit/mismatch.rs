@@ -33,7 +33,7 @@ pub enum RigMismatch {
     )]
     Misaligned { input: String, finding: Finding, whole: Correction },
     #[error("the rig's motion does not explain {input}: E_RMS {} on a sample, and no units, axes or frames help", figure(*e_rms))]
-    Hopeless { input: String, e_rms: f64 },
+    Unrelated { input: String, e_rms: f64 },
 }
 
 impl RigMismatch {

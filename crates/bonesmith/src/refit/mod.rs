@@ -145,6 +145,11 @@ pub fn refit(
     let mut warnings = Vec::new();
     let bodies = clips::bodies(Some((rig, options)), subjects, &mut warnings, observer)?;
     let locks = locks::locks(rig, options)?;
+    for body in &bodies {
+        let kept = rig.clips.iter().filter(|_| !body.own_rest).filter(|clip| is_kept(clip, body));
+        let fitted = body.spans.iter().map(|span| span.name.as_str());
+        options.motion.check_clips(fitted.chain(kept.map(|clip| clip.name.as_str())))?;
+    }
     let started = Instant::now();
     Error::unless_cancelled(observer, Stage::Prepare)?;
     let Refitted { rigs, info } = share(rig, &bodies, &locks, &options.params, observer)?;
@@ -167,6 +172,9 @@ pub fn fit_clips(
         return Err(Error::unsupported("skeletons and corrective shapes are fitted to one animation, not to several"));
     }
     let mut bodies = clips::bodies(None, subjects, &mut Vec::new(), observer)?;
+    for body in &bodies {
+        options.motion.check_clips(body.spans.iter().map(|span| span.name.as_str()))?;
+    }
     let started = Instant::now();
     Error::unless_cancelled(observer, Stage::Prepare)?;
     let several = bodies.len() > 1;
@@ -317,12 +325,17 @@ impl Refit {
     }
 }
 
+/// Whether an animation of the rig is none that was fitted.
+fn is_kept(clip: &Clip, body: &Body) -> bool {
+    clip.frame_count() > 1 && !body.used.contains(&clip.name)
+}
+
 /// Animations of the rig that were not fitted stay, so that the file can replace the old one; new bones follow their
 /// parents there. A single frame is a pose, not an animation.
 fn carry_over(rig: &mut Rig, given: Option<&Rig>, body: &Body) {
     let Some(given) = given else { return };
     let before = given.bone_count();
-    for clip in given.clips.iter().filter(|clip| clip.frame_count() > 1 && !body.used.contains(&clip.name)) {
+    for clip in given.clips.iter().filter(|clip| is_kept(clip, body)) {
         if rig.clips.iter().any(|fitted| fitted.name == clip.name) {
             continue;
         }

@@ -1,7 +1,7 @@
 //! A rig as an engine accepts it: what can be solved without a loss that shows is solved here, the rest is refused with what helps.
 
 use bonesmith_core::clips::single_root;
-use bonesmith_core::{Model, Rig};
+use bonesmith_core::{Model, Rig, Topology};
 
 use super::table::{Rule, Severity, Target};
 use crate::error::Error;
@@ -20,12 +20,44 @@ pub struct Suited {
 }
 
 impl Target {
-    /// Influences of a vertex at most.
+    /// Influences of a vertex at most, with the engine's default settings.
     pub fn max_influences(&self) -> Option<usize> {
-        self.limits.iter().find_map(|limit| match limit.rule {
+        self.influences_of(Severity::Advice)
+    }
+
+    /// Influences of a vertex beyond which the engine refuses a file or shows it wrong, whatever its settings.
+    pub fn influence_limit(&self) -> Option<usize> {
+        self.influences_of(Severity::Limit)
+    }
+
+    fn influences_of(&self, least: Severity) -> Option<usize> {
+        self.limits.iter().filter(|limit| limit.severity >= least).find_map(|limit| match limit.rule {
             Rule::Influences(most) => Some(most),
             _ => None,
         })
+    }
+
+    /// Refuses an animation whose rig the target will not take, whatever a fit makes of it: its clips, its faces.
+    pub fn check_animation(&self, topology: &Topology, clips: usize) -> Result<(), Error> {
+        let mut limits = self.limits.iter().filter(|limit| limit.severity == Severity::Limit);
+        let refused = |what: String| self.refused(&what);
+        limits.try_for_each(|limit| of_animation(limit.rule, topology, clips)).map_err(refused)
+    }
+
+    /// Refuses more bones than one skin may have, in a format that does not hold several.
+    pub fn check_bones(&self, bones: usize, path: &Path) -> Result<(), Error> {
+        let several = Format::from_extension(path).is_some_and(|format| Format::writing_skins().contains(&format));
+        match self.max_joints().filter(|most| bones > *most && !several) {
+            Some(most) => {
+                Err(self
+                    .refused(&format!("{bones} bones, and one skin may have {most}: write .glb, or fit fewer bones")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn refused(&self, what: &str) -> Error {
+        Error::unsupported(format!("target {}: {what}", self.name))
     }
 
     /// Joints of a skin at most.
@@ -53,17 +85,17 @@ impl Target {
 /// Changes a rig so that the target accepts it as `path`: root bone, names, weights that sum to one as the engine stores them, the layout of
 /// skins. Refused where it has more influences, scales or clips than the target takes.
 pub fn suited(model: &mut Model, target: &'static Target, path: &Path) -> Result<Suited, Error> {
-    let refused = |what: String| Error::unsupported(format!("target {}: {what}", target.name));
     let format = Format::from_extension(path);
     if let Some(format) = format.filter(|format| !target.files().contains(format)) {
         let kinds: Vec<&str> = target.files().iter().map(|kind| kind.ending()).collect();
-        return Err(refused(format!("it does not import {}; write {}", format.name(), kinds.join(", "))));
+        return Err(target.refused(&format!("it does not import {}; write {}", format.name(), kinds.join(", "))));
     }
     let kind = model.view().kind().text();
     let Model::Rig(rig) = model else {
-        return Err(refused(format!("it takes plain rigs, and this is {kind}")));
+        return Err(target.refused(&format!("it takes plain rigs, and this is {kind}")));
     };
-    refuse(rig, target).map_err(refused)?;
+    refuse(rig, target).map_err(|what| target.refused(&what))?;
+    target.check_bones(rig.bone_count(), path)?;
     let mut suited = Suited::default();
     if target.has(Rule::OneRoot) || target.has(Rule::FreeRoot) {
         let at_origin = target.has(Rule::RootAtOrigin);
@@ -81,12 +113,6 @@ pub fn suited(model: &mut Model, target: &'static Target, path: &Path) -> Result
         suited.changes.push(format!("weights that sum to one in {bits} bits"));
     }
     if let Some(most) = target.max_joints().filter(|most| rig.bone_count() > *most) {
-        if !format.is_some_and(|format| Format::writing_skins().contains(&format)) {
-            return Err(refused(format!(
-                "{} bones, and one skin may have {most}: write .glb, or fit fewer bones",
-                rig.bone_count()
-            )));
-        }
         suited.layout = Layout::Skins { max_joints: most };
         suited.changes.push(format!("skins of at most {most} joints"));
     }
@@ -107,19 +133,25 @@ fn refuse(rig: &Rig, target: &Target) -> Result<(), String> {
             Rule::NoScale if rig.kind != bonesmith_core::BoneKind::Rigid => {
                 return Err("bones must not scale: bone_kind must be rigid".to_owned());
             }
-            Rule::Clips(most) if rig.clips.len() > most => {
-                return Err(format!("{} animations, at most {most}: choose one clip", rig.clips.len()));
-            }
-            Rule::Triangles(most) => {
-                let triangles: usize = rig.surface.topology.faces().map(|face| face.len().saturating_sub(2)).sum();
-                if triangles > most {
-                    return Err(format!("{triangles} triangles, at most {most}: the mesh must be decimated first"));
-                }
-            }
-            _ => {}
+            rule => of_animation(rule, &rig.surface.topology, rig.clips.len())?,
         }
     }
     Ok(())
+}
+
+/// What cannot be solved here and does not depend on a fit.
+fn of_animation(rule: Rule, topology: &Topology, clips: usize) -> Result<(), String> {
+    match rule {
+        Rule::Clips(most) if clips > most => Err(format!("{clips} animations, at most {most}: choose one clip")),
+        Rule::Triangles(most) => {
+            let triangles: usize = topology.faces().map(|face| face.len().saturating_sub(2)).sum();
+            match triangles > most {
+                true => Err(format!("{triangles} triangles, at most {most}: the mesh must be decimated first")),
+                false => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Names without characters that the target reserves, different in more than case.

@@ -33,11 +33,8 @@ pub fn write(target: &ReportTarget, session: &mut Session) -> anyhow::Result<()>
         ..Scene::default()
     };
     let written = crate::commands::write_page(&scene, target, session)?;
-    match session.quiet {
-        true => Ok(()),
-        false => {
-            crate::output::emit(&format!("written: {written}"));
-            Ok(())
-        }
+    if let Some(written) = written.filter(|_| !session.quiet) {
+        crate::output::emit(&format!("written: {written}"));
     }
+    Ok(())
 }

@@ -40,7 +40,7 @@ const CREDIBLE: f64 = 50.0;
 const TIME_SHARE: f64 = 0.2;
 
 /// Above this E_RMS, a tenth of the radius, a rig does not explain a sequence at all.
-pub const HOPELESS: f64 = 100.0;
+pub const UNRELATED: f64 = 100.0;
 
 /// What brings a sequence into the space and the frames of a rig: `p_rig = scale * axes(p_sequence) + shift`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,8 +90,8 @@ impl Finding {
     }
 
     /// Whether nothing that was tried makes the rig explain the sequence.
-    pub fn is_hopeless(&self) -> bool {
-        self.by_motion && self.corrected > HOPELESS
+    pub fn is_unrelated(&self) -> bool {
+        self.by_motion && self.corrected > UNRELATED
     }
 }
 
@@ -104,7 +104,7 @@ pub fn examine(rig: &Rig, clip: Option<(&Clip, i64)>, sequence: &MeshSequence, o
     let radius = unit_radius(&rig.rest);
     let by_rest = own_rest.then(|| compare_rests(rig, sequence, radius));
     if let Some(finding) = by_rest.filter(Finding::is_mistake) {
-        // Space is settled; the frames are not.
+        // Space is known; the frames are not.
         return match clip {
             Some((clip, offset)) => frames_too(finding, Track::new(rig, clip, sequence, offset)),
             None => finding,

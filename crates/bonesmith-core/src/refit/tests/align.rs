@@ -3,7 +3,7 @@
 use crate::mesh::sequence::MeshSequence;
 use crate::model::rig::{BoneKind, Clip, Rig};
 use crate::refit::align::{Correction, SignedAxes, examine};
-use crate::refit::tests::{forgotten, known};
+use crate::refit::tests::{known, on_one_bone};
 
 /// The sequence as somebody else exported it: what the correction undoes.
 fn misplaced(sequence: &MeshSequence, correction: &Correction) -> MeshSequence {
@@ -29,12 +29,12 @@ fn nothing_is_found_where_nothing_is_wrong() {
     for (rig, clip, own_rest) in [
         (&rig, clip, true),
         (&rig, clip, false),
-        (&forgotten(&rig), clip, false),
+        (&on_one_bone(&rig), clip, false),
         (&rig, None, true),
         (&rig, None, false),
     ] {
         let found = examine(rig, clip, &sequence, own_rest);
-        assert!(!found.is_mistake() && !found.is_hopeless(), "{found:?}");
+        assert!(!found.is_mistake() && !found.is_unrelated(), "{found:?}");
     }
 }
 
@@ -58,7 +58,7 @@ fn units_axes_and_handedness_are_found_by_the_motion_and_by_the_rest_pose() {
 fn weights_that_say_nothing_do_not_hide_a_mistake() {
     let (rig, sequence) = known(3, BoneKind::Rigid);
     for mistake in mistakes() {
-        let found = examine(&forgotten(&rig), Some((&rig.clips[0], 0)), &misplaced(&sequence, &mistake), false);
+        let found = examine(&on_one_bone(&rig), Some((&rig.clips[0], 0)), &misplaced(&sequence, &mistake), false);
         assert_eq!(found.correction.axes, mistake.axes, "{found:?}");
         assert!((found.correction.scale / mistake.scale - 1.0).abs() < 0.3, "{found:?}");
         assert!(found.is_mistake());
@@ -105,7 +105,7 @@ fn a_shift_in_time_is_found_alone_and_with_others() {
 }
 
 #[test]
-fn another_body_in_the_same_place_is_hopeless_not_mistaken() {
+fn another_body_in_the_same_place_is_unrelated_not_mistaken() {
     let (rig, _) = known(6, BoneKind::Rigid);
     let (_, sequence) = known(6, BoneKind::Rigid);
     // Vertices in another order: nothing brings them together.
@@ -121,5 +121,5 @@ fn another_body_in_the_same_place_is_hopeless_not_mistaken() {
     };
     let shuffled = MeshSequence::try_from(raw).unwrap();
     let found = examine(&rig, Some((&rig.clips[0], 0)), &shuffled, false);
-    assert!(found.is_hopeless(), "{found:?}");
+    assert!(found.is_unrelated(), "{found:?}");
 }

@@ -8,7 +8,7 @@ use crate::metrics::evaluate;
 use crate::model::rig::{BoneKind, Rig};
 use crate::model::weights::SparseWeights;
 use crate::observer::Silent;
-use crate::refit::tests::{forgotten, known};
+use crate::refit::tests::{known, on_one_bone};
 use crate::refit::{Locks, RefitParams, Solve, Subject, refit};
 
 #[test]
@@ -35,7 +35,7 @@ fn locked_bones_keep_every_bit() {
 #[test]
 fn masks_hold_or_blend_weights() {
     let (rig, sequence) = known(2, BoneKind::Rigid);
-    let start = forgotten(&rig);
+    let start = on_one_bone(&rig);
     let n = rig.vertex_count();
     let mask: Vec<f32> = (0..n).map(|i| [0.0, 1.0, 0.25][i % 3]).collect();
     let motion = Some(rig.clips[0].posed_from_rest.as_slice());

@@ -18,7 +18,7 @@ fn known(seed: u64, kind: BoneKind) -> (Rig, MeshSequence) {
 }
 
 /// The same rig, every vertex on bone 0.
-fn forgotten(rig: &Rig) -> Rig {
+fn on_one_bone(rig: &Rig) -> Rig {
     let mut weights = SparseWeights::new(rig.vertex_count(), 1);
     (0..rig.vertex_count()).for_each(|i| weights.set(i, &[(0, 1.0)]));
     Rig { weights, ..rig.clone() }

@@ -12,7 +12,7 @@ use crate::metrics::evaluate;
 use crate::model::rig::{BoneKind, Rig};
 use crate::observer::{Cancelled, Observer, Progress, Silent};
 use crate::refit::subjects::transferred_binds;
-use crate::refit::tests::{forgotten, known, weight_difference};
+use crate::refit::tests::{known, on_one_bone, weight_difference};
 use crate::refit::{Locks, RefitError, RefitParams, Solve, Subject, refit};
 use crate::skinning::Warning;
 use crate::synthetic::{PosedRigParams, posed_rig};
@@ -29,7 +29,8 @@ fn weights_are_found_for_known_motion() {
         let (rig, sequence) = known(1, kind);
         let motion = Some(rig.clips[0].posed_from_rest.as_slice());
         let subject = Subject { sequence: &sequence, motion, binds: None };
-        let found = refit(&forgotten(&rig), &[subject], &Locks::default(), &only(Solve::Weights), &mut Silent).unwrap();
+        let found =
+            refit(&on_one_bone(&rig), &[subject], &Locks::default(), &only(Solve::Weights), &mut Silent).unwrap();
         let found = &found.rigs[0];
         assert_eq!(found.check(), Ok(()));
         assert!(evaluate(found, 0, &sequence).unwrap().e_rms < 1e-3);
@@ -119,7 +120,7 @@ fn joints_that_only_rotate_keep_bone_lengths() {
 fn both_start_from_the_rig_and_end_below_it() {
     let (rig, sequence) = known(3, BoneKind::Rigid);
     // Motion that is off, and weights that say nothing: neither alone can be right.
-    let mut off = forgotten(&rig);
+    let mut off = on_one_bone(&rig);
     let nudge = DAffine3::from_translation(DVec3::new(0.1, 0.0, 0.05)) * DAffine3::from_rotation_z(0.1);
     off.clips[0].posed_from_rest.iter_mut().for_each(|m| *m = nudge * *m);
     let motion = Some(off.clips[0].posed_from_rest.as_slice());

@@ -58,14 +58,14 @@ fn present(case: &Case, i: usize) -> Guess {
 
 /// Steps end where no small change of weights and rest position is better, and know the error there.
 #[test]
-fn guesses_settle_in_a_minimum() {
+fn guesses_converge_to_a_minimum() {
     let case = case(3, SIZES, BoneKind::Affine);
     let random = &mut Random::new(8);
     for i in 0..40 {
         let (pairs, y, size) = error_of(&case, i);
         let mut guess = present(&case, i);
         let before = error(&case, i, &guess);
-        VertexError { pairs, y: &y }.settle(&mut guess, PATIENT);
+        VertexError { pairs, y: &y }.minimise(&mut guess, PATIENT);
         let reached = error(&case, i, &guess);
         assert!((guess.value + size - reached).abs() < 1e-9, "{} {reached}", guess.value + size);
         assert!(reached <= before);

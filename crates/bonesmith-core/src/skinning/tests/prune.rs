@@ -13,7 +13,7 @@ use crate::skinning::{motion::Motion, pass, problem::Problem};
 const SIZES: Sizes = Sizes { vertices: 90, bones: 7, frames: 11, slots: 4 };
 
 /// A state that a few rounds have brought near its best.
-fn settled(kind: BoneKind) -> (Case, f64) {
+fn converged(kind: BoneKind) -> (Case, f64) {
     let mut case = case(5, SIZES, kind);
     let (params, mut observer) = (FitParams::default(), Silent);
     let mut descent = Descent::new(&case.problem, usual(4));
@@ -42,7 +42,7 @@ fn influences(skin: &Skin) -> usize {
 
 #[test]
 fn the_rise_stays_within_the_budget_and_uses_it() {
-    let (case, before) = settled(BoneKind::Rigid);
+    let (case, before) = converged(BoneKind::Rigid);
     let mut last = influences(&case.state.skin);
     for share in [0.01, 0.05, 0.2] {
         let mut skin = case.state.skin.clone();
@@ -64,7 +64,7 @@ fn the_rise_stays_within_the_budget_and_uses_it() {
 /// With a budget for one removal the cheapest one is taken: no other, its weights only scaled, costs less.
 #[test]
 fn the_cheapest_goes_first() {
-    let (case, before) = settled(BoneKind::Affine);
+    let (case, before) = converged(BoneKind::Affine);
     let (mut budget, mut skin) = (1e-9 * before, case.state.skin.clone());
     while remove(&case.problem, &case.state.motion, &mut skin, budget).0 == 0 {
         budget *= 1.3;
@@ -84,7 +84,7 @@ fn the_cheapest_goes_first() {
 #[test]
 fn rounds_follow_and_the_limit_holds() {
     for kind in [BoneKind::Rigid, BoneKind::Trs, BoneKind::Affine] {
-        let (mut case, before) = settled(kind);
+        let (mut case, before) = converged(kind);
         let count = influences(&case.state.skin);
         let (params, mut observer) = (FitParams::default(), Silent);
         let mut run = Run::new(&params, &mut observer);
@@ -100,7 +100,7 @@ fn rounds_follow_and_the_limit_holds() {
 /// What a vertex is off now, and what each removal leaves, against posing it.
 #[test]
 fn removals_cost_what_they_say() {
-    let (case, before) = settled(BoneKind::Trs);
+    let (case, before) = converged(BoneKind::Trs);
     let found = pass::removals(&case.problem, &case.state.motion, &case.state.skin, usual(4));
     let squared: f64 = found.iter().map(|removals| removals.position_error).sum();
     assert!((squared / before - 1.0).abs() < 1e-4, "{squared} {before}");

@@ -14,7 +14,7 @@ use crate::skinning::unit::UnitSpace;
 const SIZES: Sizes = Sizes { vertices: 120, bones: 5, frames: 7, slots: 3 };
 
 /// A case whose bones are the best for its vertices, and the moments of the latter.
-fn settled(seed: u64) -> (Case, Moments) {
+fn converged(seed: u64) -> (Case, Moments) {
     let Case { problem, mut state } = case(seed, SIZES, BoneKind::Affine);
     for _ in 0..2 {
         let moments = pass::gather(&problem, &state.motion, &state.skin);
@@ -37,7 +37,7 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
 #[test]
 fn slopes_are_those_of_the_error() {
     for move_rest in [true, false] {
-        let (Case { problem, state }, moments) = settled(5);
+        let (Case { problem, state }, moments) = converged(5);
         let system = System::new(&problem, &state, &moments, 1e-2, move_rest).unwrap();
         let random = &mut Random::new(9);
         for _ in 0..4 {
@@ -54,7 +54,7 @@ fn slopes_are_those_of_the_error() {
 #[test]
 fn curvature_is_what_the_bones_cannot_follow() {
     const H: f64 = 1e-3;
-    let (Case { problem, state }, moments) = settled(6);
+    let (Case { problem, state }, moments) = converged(6);
     let system = System::new(&problem, &state, &moments, 1e-2, true).unwrap();
     let random = &mut Random::new(7);
     for _ in 0..4 {

@@ -131,7 +131,9 @@ fn decode(bytes: &[u8], indices: u64, attributes: usize) -> Result<draco_core::M
         .with_max_decoded_bytes(indices.saturating_mul(VALUE_BYTES * attributes.max(1) as u64).min(MAX_BYTES as u64));
     let mut mesh = draco_core::Mesh::new();
     let mut buffer = DecoderBuffer::new(bytes).with_limits(limits);
-    MeshDecoder::new().decode(&mut buffer, &mut mesh).map_err(|e| e.to_string())?;
+    // Messages of the decoder may have several lines.
+    let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    MeshDecoder::new().decode(&mut buffer, &mut mesh).map_err(|e| one_line(e.to_string()))?;
     let points = mesh.num_points();
     match mesh.faces().iter().flatten().find(|point| point.0 as usize >= points) {
         Some(point) => Err(format!("a face names vertex {}, but there are {points}", point.0)),

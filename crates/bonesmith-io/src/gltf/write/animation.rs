@@ -174,9 +174,10 @@ impl AnimationBuilder {
         self.channel(builder, node, path, &values, still);
     }
 
-    /// Whether no channel has more than one key.
+    /// Whether no channel has more than one key, of a clip with more than one frame; or there is no channel, which is no animation of a glTF.
     pub fn is_still(&self) -> bool {
-        self.secs.len() > 1 && self.times.iter().all(|(frames, _)| frames.len() < 2)
+        let single = self.times.iter().all(|(frames, _)| frames.len() < 2);
+        single && (self.secs.len() > 1 || self.animation.channels.is_empty())
     }
 
     /// Done.

@@ -14,7 +14,7 @@ pub struct Builder {
     pub root: Root,
     /// The one buffer.
     pub bin: Vec<u8>,
-    /// What a small file forgets; `None`: nothing.
+    /// What a small file leaves out; `None`: nothing.
     pub compact: Option<Choice>,
     /// Whether faces and vertices are written in an order that is short to compress.
     pub reordered: bool,

@@ -1,4 +1,4 @@
-//! Small files: quantised attributes, curves with fewer keys, compressed views. What may be forgotten is chosen in `crate::compact`.
+//! Small files: quantised attributes, curves with fewer keys, compressed views. What may be left out is chosen in `crate::compact`.
 //!
 //! | array | compressed | plain |
 //! |---|---|---|

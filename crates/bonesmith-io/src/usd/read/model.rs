@@ -201,7 +201,7 @@ impl<'a> Model<'a> {
         if model.rest.is_empty() {
             return Err(stage.unsupported("its meshes have no points"));
         }
-        model.forget_unfit_extras();
+        model.drop_unfit_extras();
         model.surface = surface.finish(stage, materials);
         warn_of_other_geometry(stage);
         model.surface.space = space(stage);
@@ -302,7 +302,7 @@ impl<'a> Model<'a> {
     }
 
     /// Extras that another program carried along, over weights that name joints which are no bones there.
-    fn forget_unfit_extras(&mut self) {
+    fn drop_unfit_extras(&mut self) {
         for (s, skeleton) in self.skeletons.iter_mut().enumerate() {
             let Some(own) = &skeleton.extras else { continue };
             let mut is_bone = vec![false; skeleton.joints.len()];

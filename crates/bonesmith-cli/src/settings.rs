@@ -13,7 +13,7 @@ use bonesmith::{
 };
 
 use crate::args::{
-    BoneKindArg, BonesArg, CompactArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg,
+    BoneKindArg, BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg,
     ReportArgs, RestArg, RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
 };
 use crate::errors::Usage;
@@ -424,8 +424,8 @@ pub fn one_skin(layout: Layout) -> Result<(), Usage> {
 }
 
 /// Small files are skins in glTF.
-pub fn compact(compact: Option<CompactArg>, layout: Layout, output: &Path) -> Result<Option<CompactOptions>, Usage> {
-    let Some(CompactArg(options)) = compact else { return Ok(None) };
+pub fn compact(compact: Option<CompactOptions>, layout: Layout, output: &Path) -> Result<Option<CompactOptions>, Usage> {
+    let Some(options) = compact else { return Ok(None) };
     one_skin(layout)?;
     match Format::from_extension(output) {
         Some(Format::Glb | Format::Gltf) => Ok(Some(options)),

@@ -10,7 +10,8 @@ use glam::DVec3;
 
 use super::archive::Archive;
 use super::positions;
-use super::rig::{self, BadWeights, read_weights, write_weights};
+use super::rig::{self, read_weights, write_weights};
+use crate::weights::BadWeights;
 use crate::IoError;
 
 const JOINTS: [&str; 2] = ["joint_indices", "joint_weights"];

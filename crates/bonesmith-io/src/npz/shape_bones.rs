@@ -7,7 +7,8 @@ use bonesmith_core::model::shape_bones::{BoneShape, Driver, ShapeKind, ShapeNumb
 use serde::{Deserialize, Serialize};
 
 use super::archive::Archive;
-use super::rig::{self, BadWeights, write_weights};
+use super::rig::{self, write_weights};
+use crate::weights::BadWeights;
 use crate::IoError;
 
 /// The array `shape_bones`, as JSON.

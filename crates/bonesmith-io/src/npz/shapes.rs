@@ -6,7 +6,8 @@ use bonesmith_core::{BlendShape, Clip, CorrectiveRig};
 use glam::Vec3;
 
 use super::archive::Archive;
-use super::rig::{self, BadWeights, write_weights};
+use super::rig::{self, write_weights};
+use crate::weights::BadWeights;
 use crate::IoError;
 
 /// Whether an archive holds a rig with shapes.

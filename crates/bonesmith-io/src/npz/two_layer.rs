@@ -6,7 +6,8 @@ use bonesmith_core::model::two_layer::{Blends, MAX_VIRTUAL_BONES};
 use bonesmith_core::{SparseWeights, TwoLayerRig};
 
 use super::archive::Archive;
-use super::rig::{self, BadWeights, read_weights, write_weights};
+use super::rig::{self, read_weights, write_weights};
+use crate::weights::BadWeights;
 use crate::IoError;
 
 /// Influences of single-layer weights that are made where a file has none.

@@ -13,8 +13,8 @@ use bonesmith::{
 };
 
 use crate::args::{
-    BoneKindArg, BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg,
-    ReportArgs, RestArg, RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
+    BoneKindArg, BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg, ReportArgs, RestArg,
+    RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
 };
 use crate::errors::Usage;
 
@@ -424,7 +424,11 @@ pub fn one_skin(layout: Layout) -> Result<(), Usage> {
 }
 
 /// Small files are skins in glTF.
-pub fn compact(compact: Option<CompactOptions>, layout: Layout, output: &Path) -> Result<Option<CompactOptions>, Usage> {
+pub fn compact(
+    compact: Option<CompactOptions>,
+    layout: Layout,
+    output: &Path,
+) -> Result<Option<CompactOptions>, Usage> {
     let Some(options) = compact else { return Ok(None) };
     one_skin(layout)?;
     match Format::from_extension(output) {

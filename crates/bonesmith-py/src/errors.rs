@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use bonesmith::core::{RigError, SequenceError};
 use bonesmith::core::compress::CompressError;
 use bonesmith::core::ddm::DdmError;
 use bonesmith::core::fit::FitError;
@@ -11,6 +10,7 @@ use bonesmith::core::mesh::topology::TopologyError;
 use bonesmith::core::model::weights::WeightError;
 use bonesmith::core::reduce::ReduceError;
 use bonesmith::core::refit::RefitError;
+use bonesmith::core::{RigError, SequenceError};
 use bonesmith::io::IoError;
 use bonesmith::{Error, PickError, Warning};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError};
@@ -216,9 +216,7 @@ fn of_weights(error: &WeightError) -> Facts {
         WeightError::BadWeight { vertex, weight, .. } => {
             Facts { vertex: Some(*vertex), number: Some(f64::from(*weight)), ..Facts::default() }
         }
-        WeightError::BadSum { vertex, sum } => {
-            Facts { vertex: Some(*vertex), number: Some(*sum), ..Facts::default() }
-        }
+        WeightError::BadSum { vertex, sum } => Facts { vertex: Some(*vertex), number: Some(*sum), ..Facts::default() },
         WeightError::NoSuchBone { vertex, bone, .. } | WeightError::Repeated { vertex, bone } => {
             Facts { vertex: Some(*vertex), number: Some(*bone as f64), ..Facts::default() }
         }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use bonesmith::io::{Format, Transaction};
 use bonesmith::options::COMPACT;
 use bonesmith::{
-    Against, CompactOptions, CompactPart, FrameRange, Input, Layout, Model, ModelKind, Noted, Rest, Saved, Shape, baked, save_as,
+    Against, CompactOptions, CompactPart, FrameRange, Input, Layout, Model, ModelKind, Noted, Rest, Saved, Shape,
+    baked, save_as,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -97,7 +98,12 @@ pub fn save(
     let compact = compact.map(str::parse::<CompactOptions>).transpose().map_err(|error| errors::raise(py, error))?;
     if let Some(options) = compact {
         if layout != Layout::Skin {
-            return Err(errors::parameter(py, "compact", "set", "unset with several skins and with nodes: it writes one skin"));
+            return Err(errors::parameter(
+                py,
+                "compact",
+                "set",
+                "unset with several skins and with nodes: it writes one skin",
+            ));
         }
         return small(py, model, &path, shape, &options, &How::default(), 1).map(drop);
     }
@@ -119,7 +125,8 @@ pub fn compact<'py>(
     given: &Bound<'py, PyDict>,
     how: How,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = CompactOptions::from_values(&values(py, COMPACT, given)?).map_err(|error| errors::raise(py, error))?;
+    let options =
+        CompactOptions::from_values(&values(py, COMPACT, given)?).map_err(|error| errors::raise(py, error))?;
     let part = small(py, model, &path, None, &options, &how, 1)?;
     to_python(py, &serde_json::to_value(&part).unwrap_or_default())
 }

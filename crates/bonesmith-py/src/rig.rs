@@ -53,7 +53,12 @@ pub fn rig(py: Python<'_>, parts: Parts<'_>) -> PyResult<Handle> {
     }
     if let Some(vertex) = rest.iter().position(|p| !p.is_finite()) {
         let value = rest[vertex].to_array().into_iter().find(|x| !x.is_finite()).map_or(f64::NAN, f64::from);
-        return Err(errors::input_at(py, &format!("rest, vertex {vertex}: {value} is not finite"), Some(vertex), value));
+        return Err(errors::input_at(
+            py,
+            &format!("rest, vertex {vertex}: {value} is not finite"),
+            Some(vertex),
+            value,
+        ));
     }
     check_fps(py, parts.fps)?;
     let topology = parts.faces.as_ref().map(|faces| topology(faces)).transpose()?.unwrap_or_default();
@@ -81,14 +86,19 @@ fn bone_count(py: Python<'_>, parts: &Parts<'_>) -> PyResult<usize> {
     let rows = |value: &Option<Bound<'_, PyAny>>| value.as_ref().map(|value| value.len()).transpose();
     let b = if let Some((_, transforms, _)) = parts.clips.first() {
         let array = real(transforms, "bones")?;
-        array.shape().get(1).copied().ok_or_else(|| wrong_shape("bones", &array, "[F, B, 4, 4]"))?
+        let &[_, b, 4, 4] = array.shape() else { return Err(wrong_shape("bones", &array, "[F, B, 4, 4]")) };
+        b
     } else if let Some(weights) = &parts.weights {
         let array = real(weights, "weights")?;
-        array.shape().get(1).copied().ok_or_else(|| wrong_shape("weights", &array, "[N, B]"))?
+        let &[_, b] = array.shape() else { return Err(wrong_shape("weights", &array, "[N, B]")) };
+        b
     } else if let Some(b) = rows(&parts.binds)?.or(rows(&parts.parents)?).or(parts.names.as_ref().map(Vec::len)) {
         b
     } else {
-        return Err(errors::input(py, "nothing gives the number of bones: bones, clips, binds, parents or names are needed"));
+        return Err(errors::input(
+            py,
+            "nothing gives the number of bones: bones, clips, binds, parents or names are needed",
+        ));
     };
     match (1..=1 << 16).contains(&b) {
         true => Ok(b),
@@ -108,12 +118,7 @@ fn doubles<'py>(
     Ok(converted(&array, "float64")?.cast_into::<PyArrayDyn<f64>>()?)
 }
 
-fn checked_shape(
-    array: &Bound<'_, PyUntypedArray>,
-    what: &str,
-    shape: &[Option<usize>],
-    wanted: &str,
-) -> PyResult<()> {
+fn checked_shape(array: &Bound<'_, PyUntypedArray>, what: &str, shape: &[Option<usize>], wanted: &str) -> PyResult<()> {
     let found = array.shape();
     let fits = found.len() == shape.len() && found.iter().zip(shape).all(|(a, b)| b.is_none_or(|b| *a == b));
     if fits { Ok(()) } else { Err(wrong_shape(what, array, wanted)) }

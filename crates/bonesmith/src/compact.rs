@@ -99,7 +99,8 @@ impl CompactOptions {
             Some(text) => Some(text.parse()?),
             None => values.get("error")?.map(Allowed::ERms),
         };
-        let options = Self { allowed, compressed: !values.or("plain", false)?, numbered: !values.or("unnumbered", false)? };
+        let options =
+            Self { allowed, compressed: !values.or("plain", false)?, numbered: !values.or("unnumbered", false)? };
         options.validate()?;
         Ok(options)
     }

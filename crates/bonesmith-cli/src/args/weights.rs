@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use bonesmith::CompactOptions;
 use bonesmith_core::mesh::laplacian::Laplacian;
 use bonesmith_core::reduce::ReduceMethod;
-use bonesmith::CompactOptions;
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, JsonArgs, ReportArgs, TargetArgs, formats};

@@ -11,9 +11,9 @@ use bonesmith_core::{Bone, BoneKind, Clip, Rig, SparseWeights};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use super::archive::{Archive, Writer};
-use crate::weights::{BadWeights, weights_of_rows};
 use super::{positions, stem, surface};
 use crate::IoError;
+use crate::weights::{BadWeights, weights_of_rows};
 
 /// Whether an archive holds a cage.
 pub fn is_cage_archive(archive: &Archive) -> bool {

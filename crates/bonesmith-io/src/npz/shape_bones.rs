@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::archive::Archive;
 use super::rig::{self, write_weights};
-use crate::weights::BadWeights;
 use crate::IoError;
+use crate::weights::BadWeights;
 
 /// The array `shape_bones`, as JSON.
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use glam::Vec3;
 
 use super::archive::Archive;
 use super::rig::{self, write_weights};
-use crate::weights::BadWeights;
 use crate::IoError;
+use crate::weights::BadWeights;
 
 /// Whether an archive holds a rig with shapes.
 pub fn is_corrective(archive: &Archive) -> bool {

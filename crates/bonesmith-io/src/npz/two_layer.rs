@@ -7,8 +7,8 @@ use bonesmith_core::{SparseWeights, TwoLayerRig};
 
 use super::archive::Archive;
 use super::rig::{self, read_weights, write_weights};
-use crate::weights::BadWeights;
 use crate::IoError;
+use crate::weights::BadWeights;
 
 /// Influences of single-layer weights that are made where a file has none.
 const FALLBACK_INFLUENCES: usize = 4;

@@ -141,7 +141,9 @@ def SkelRoot "face" (prepend apiSchemas = ["SkelBindingAPI"]) {
     std::fs::write(&path, text).unwrap();
     check_levels(&path);
     // The same face with a shape of that name twice.
-    let twice = text.replace("[\"blink\"]", "[\"blink\", \"blink\"]").replace("</face/skin/blink>", "[</face/skin/blink>, </face/skin/blink>]");
+    let twice = text
+        .replace("[\"blink\"]", "[\"blink\", \"blink\"]")
+        .replace("</face/skin/blink>", "[</face/skin/blink>, </face/skin/blink>]");
     std::fs::write(&path, twice).unwrap();
     let error = load_face(std::slice::from_ref(&path), &LoadOptions::default()).unwrap_err().to_string();
     assert!(error.contains("face.usda") && error.contains("two shapes are called \"blink\""), "{error}");
@@ -157,7 +159,9 @@ fn in_betweens_of_fbx_are_shapes_that_follow() {
             "Geometry: {number}, \"Geometry::{name}\", \"Shape\" {{\n Version: 100\n Indexes: *2 {{\n a: 2,3\n }}\n Vertices: *6 {{\n a: {offsets}\n }}\n }}\n"
         )
     };
-    let shapes = level(1101, "half", "0.5,0,0.5,0,0,1") + &level(1102, "most", "0,0.5,0.8,0,0,1.5") + &level(1103, "blink", "0,0,1,0,0,2");
+    let shapes = level(1101, "half", "0.5,0,0.5,0,0,1")
+        + &level(1102, "most", "0,0.5,0.8,0,0,1.5")
+        + &level(1103, "blink", "0,0,1,0,0,2");
     let text = format!(
         r#"; FBX 7.4.0 project file
 FBXHeaderExtension:  {{

@@ -53,7 +53,7 @@ def test_the_bytes_are_those_of_the_command_line(tmp_path: Path, run: Callable[.
     # A file that is read has nothing to compare with but itself.
     rigs = tmp_path / "rig.npz"
     _fit(bonesmith.load(source)).save(rigs)
-    run("convert", rigs, "--compact=0.1", "-o", there)
+    run("convert", rigs, there, "--compact=0.1")
     bonesmith.load_rig(rigs).save(here, compact=0.1)
     assert here.read_bytes() == there.read_bytes()
 

@@ -1,7 +1,5 @@
 """Armature, weights and action of a rig, made step by step. All functions with `yield` are generators for a job."""
 
-import os
-import tempfile
 from typing import NamedTuple
 
 import bpy
@@ -48,25 +46,9 @@ class Plan(NamedTuple):
 
 def plan(rig, radius, with_tips=True, with_normals=False):
     """Bones, motion and rest normals of a rig. Takes a while: for a worker."""
-    normals, tips = _from_file(rig) if with_tips or with_normals else (None, None)
-    normals = normals if with_normals else None
     transforms = rig.bones
-    bones, outers = with_outer_bones(bones_of(rig, radius, tips), transforms)
-    return Plan(bones, outers, transforms, normals)
-
-
-def _from_file(rig):
-    """Rest normals by corner and ends of bones, which only the files of a rig hold; `None` where there are none."""
-    with tempfile.TemporaryDirectory(prefix="bonesmith-") as folder:
-        path = os.path.join(folder, "rig.npz")
-        rig.save(path)
-        with np.load(path) as arrays:
-            normals = tips = None
-            if "normal_values" in arrays and "normal_indices" in arrays:
-                normals = arrays["normal_values"][arrays["normal_indices"]]
-            if "joint_tips" in arrays:
-                tips = arrays["joint_tips"]
-    return normals, tips
+    bones, outers = with_outer_bones(bones_of(rig, radius, rig.tips if with_tips else None), transforms)
+    return Plan(bones, outers, transforms, rig.normals if with_normals else None)
 
 
 def bones_of(rig, radius, tips=None):

@@ -4,10 +4,6 @@ Everything is in the space of the armature object, frame by frame: an armature t
 deform are bones of the library's rig; the motion of the others is kept beside them.
 """
 
-import json
-import os
-import tempfile
-
 import bonesmith
 import bpy
 import numpy as np
@@ -112,26 +108,19 @@ def read_rest(context, existing):
 
 
 def library_rig(existing, name, fps):
-    """The rig as the library has it; for a worker. It goes through a temporary file, as any rig of others does."""
-    transforms = existing.transforms[:, existing.deform]
-    corners, sizes = existing.recording.corners_and_sizes()
-    about = {"version": 1, "name": name, "bone_names": [existing.names[j] for j in existing.deform], "clip_names": [name]}
-    with tempfile.TemporaryDirectory(prefix="bonesmith-") as folder:
-        path = os.path.join(folder, "rig.npz")
-        np.savez(
-            path,
-            rest=existing.positions,
-            face_counts=sizes.astype(np.int32),
-            face_indices=corners.astype(np.int32),
-            joint_indices=existing.indices.astype(np.uint16),
-            joint_weights=existing.weights.astype(np.float32),
-            bones=transforms[:, :, :3],
-            parents=existing.tree(),
-            world_from_bind=existing.rests[existing.deform][:, :3],
-            times=np.arange(len(transforms)) / fps,
-            bonesmith=json.dumps(about),
-        )
-        return bonesmith.load_rig(path)
+    """The rig as the library has it; for a worker."""
+    return bonesmith.Rig(
+        existing.positions,
+        existing.recording.faces(),
+        joint_indices=existing.indices,
+        joint_weights=existing.weights,
+        bones=existing.transforms[:, existing.deform],
+        parents=existing.tree(),
+        binds=existing.rests[existing.deform],
+        names=[existing.names[j] for j in existing.deform],
+        fps=fps,
+        name=name,
+    )
 
 
 def read(context, objects, targets, frames):

@@ -36,6 +36,24 @@ async function pose([url, poses]) {
   });
 }
 
+/** For each vertex how far the one of the file is from it in all poses, of the size. The file may have its vertices in another order, and several for one: the first pose, the
+ * neutral, shows which may be meant, and the nearest of them counts. */
+function differences(truth, found, size) {
+  const cell = (list, v, c) => Math.floor(list[3 * v + c] / size / LARGEST);
+  const cells = new Map();
+  for (let v = 0; 3 * v < found[0].length; v++) {
+    const key = [0, 1, 2].map((c) => cell(found[0], v, c)).join(" ");
+    cells.set(key, [...(cells.get(key) ?? []), v]);
+  }
+  const near = [-1, 0, 1].flatMap((x) => [-1, 0, 1].flatMap((y) => [-1, 0, 1].map((z) => [x, y, z])));
+  return Array.from({ length: truth[0].length / 3 }, (_, v) => {
+    const meant = near.flatMap((step) => cells.get(step.map((d, c) => cell(truth[0], v, c) + d).join(" ")) ?? []);
+    if (meant.length === 0) throw new Error(`vertex ${v} is not where the neutral has it`);
+    const off = (own) => Math.max(...truth.flatMap((pose, at) => [0, 1, 2].map((c) => Math.abs(pose[3 * v + c] - found[at][3 * own + c]))));
+    return Math.min(...meant.map(off)) / size;
+  });
+}
+
 function serve() {
   const server = createServer((request, response) => {
     const path = normalize(decodeURIComponent(new URL(request.url, "http://localhost").pathname));
@@ -62,17 +80,7 @@ for (const name of names) {
   try {
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
     const found = await page.evaluate(pose, [`/files/${name}`, poses]);
-    // The first pose is the neutral: the file may have its vertices in another order.
-    const key = (list, v) => [0, 1, 2].map((c) => Math.round((list[3 * v + c] / size) * 1e5)).join(" ");
-    const places = new Map(Array.from({ length: found[0].length / 3 }, (_, v) => [key(found[0], v), v]));
-    let worst = 0;
-    poses.forEach(({ positions }, at) => {
-      for (let v = 0; 3 * v < positions.length; v++) {
-        const own = places.get(key(poses[0].positions, v));
-        if (own === undefined) throw new Error(`vertex ${v} is not where the neutral has it`);
-        for (let c = 0; c < 3; c++) worst = Math.max(worst, Math.abs(positions[3 * v + c] - found[at][3 * own + c]) / size);
-      }
-    });
+    const worst = Math.max(...differences(poses.map(({ positions }) => positions), found, size));
     if (worst > LARGEST) throw new Error(`off by ${worst.toExponential(1)} of the size`);
     console.log(`ok   ${name}: ${poses.length} sets of weights, off by at most ${worst.toExponential(1)} of the size`);
   } catch (problem) {

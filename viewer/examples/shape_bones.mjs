@@ -30,7 +30,8 @@ export class ShapeBones {
     this.joints = joints;
     this.components = components;
     this.numbers = numbers;
-    // A bone stays where it is at rest and moves about its own place.
+    // A bone stays where it is at rest and moves about its own place. The loader has set its place, but not its matrix yet.
+    for (const bone of skeleton.bones) bone.updateMatrix();
     this.rest = skeleton.bones.map((bone) => bone.matrix.clone());
     this.bind = skeleton.boneInverses.map((inverse) => inverse.clone().invert());
     this.parents = skeleton.bones.map((bone) => skeleton.bones.indexOf(bone.parent));

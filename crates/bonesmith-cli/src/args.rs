@@ -22,12 +22,13 @@ mod weights;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use bonesmith::CompactOptions;
 use clap::{Args, Parser, Subcommand};
 
 pub use batch::{BatchArgs, EngineArg};
 pub use bench::{BenchTableArgs, TableArgs};
 pub use check::{CheckArgs, TargetArgs};
-pub use compact::{CompactArg, hint};
+pub use compact::hint;
 pub use ddm::{BenchDdmArgs, DdmArgs, DdmCompressArgs, MapArg};
 pub use gpu::BenchGpuArgs;
 pub use help::command;
@@ -262,7 +263,6 @@ pub struct FitArgs {
     /// each object; all have the same frames
     #[arg(long = "part", value_name = "NAME=FILES", help_heading = "Input", conflicts_with_all = ["inputs", "subject", "rig"])]
     pub parts: Vec<String>,
-    /// With --mesh: what becomes of the other meshes of the file
     #[arg(long, value_enum, default_value_t, requires = "mesh", help_heading = "Input", conflicts_with_all = ["rig", "subject"])]
     pub others: OthersArg,
     #[command(flatten)]
@@ -272,7 +272,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "N", help_heading = "Output", help = formats::max_joints())]
     pub max_joints: Option<usize>,
     #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", help = formats::compact())]
-    pub compact: Option<CompactArg>,
+    pub compact: Option<CompactOptions>,
     #[arg(long, value_name = "R", help_heading = "Fit", help = formats::eigenskin())]
     pub eigenskin: Option<usize>,
     #[command(flatten)]
@@ -376,7 +376,7 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "N", help = formats::max_joints())]
     pub max_joints: Option<usize>,
     #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help = formats::compact())]
-    pub compact: Option<CompactArg>,
+    pub compact: Option<CompactOptions>,
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]

@@ -13,8 +13,8 @@ use bonesmith::{
 };
 
 use crate::args::{
-    BoneKindArg, BonesArg, CompactArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg,
-    ReportArgs, RestArg, RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
+    BoneKindArg, BonesArg, FramesArg, InfluencesArg, InputArgs, JsonArgs, MotionArgs, PiecesArg, ReportArgs, RestArg,
+    RootArg, ShapeArg, SkeletonArgs, SolverArgs, TargetArg, TargetArgs,
 };
 use crate::errors::Usage;
 
@@ -467,10 +467,10 @@ pub fn one_skin_for(target: &Target, bones: usize, why: &str) -> Result<(), Usag
 }
 
 /// A word that is no file behind `--compact` is its value, which is written with `=`.
-pub fn value_of_compact(paths: &[PathBuf], compact: Option<&CompactArg>) -> Result<(), Usage> {
+pub fn value_of_compact(paths: &[PathBuf], compact: Option<&CompactOptions>) -> Result<(), Usage> {
     let is_value = |path: &&PathBuf| {
         let word = path.to_string_lossy();
-        !word.is_empty() && !path.exists() && word.parse::<CompactArg>().is_ok()
+        !word.is_empty() && !path.exists() && word.parse::<CompactOptions>().is_ok()
     };
     match compact.and_then(|_| paths.iter().find(is_value)) {
         Some(path) => Err(Usage::new(format!("{}: no such file or folder", path.display()))
@@ -480,8 +480,12 @@ pub fn value_of_compact(paths: &[PathBuf], compact: Option<&CompactArg>) -> Resu
 }
 
 /// Small files are skins in glTF.
-pub fn compact(compact: Option<CompactArg>, layout: Layout, output: &Path) -> Result<Option<CompactOptions>, Usage> {
-    let Some(CompactArg(options)) = compact else { return Ok(None) };
+pub fn compact(
+    compact: Option<CompactOptions>,
+    layout: Layout,
+    output: &Path,
+) -> Result<Option<CompactOptions>, Usage> {
+    let Some(options) = compact else { return Ok(None) };
     one_skin(layout)?;
     match Format::from_extension(output) {
         Some(Format::Glb | Format::Gltf) => Ok(Some(options)),

@@ -154,6 +154,48 @@ fn mirrored_faces_have_exact_pairs() {
     assert!(refused.contains("not symmetric"), "{refused}");
 }
 
+/// A symmetric shape in the middle needs bones that are their own image: pairs alone have an E_RMS of 3.50 here.
+#[test]
+fn bones_in_the_middle_are_their_own_image() {
+    let (shapes, names, _) = symmetric();
+    let params = ShapesParams {
+        bones: 8,
+        influences: 4,
+        numbers: Numbers::Count(60),
+        mirror: Some(Axis::X),
+        ..ShapesParams::default()
+    };
+    let model = fit(&shapes, &names, &params, &mut Silent).unwrap().model;
+    let in_middle = model.rig.bones.iter().filter(|bone| bone.world_from_bind.translation.x == 0.0).count();
+    let error = e_rms(&model, &shapes);
+    assert!(in_middle > 0 && model.rig.bone_count() <= 8, "{in_middle} of {}", model.rig.bone_count());
+    assert!(error < 3.1, "{error}");
+}
+
+/// A shape that is the neutral stores nothing, whatever is asked for.
+#[test]
+fn a_shape_that_is_the_neutral_has_no_numbers() {
+    let (shapes, mut names, _) = symmetric();
+    let still = shapes.rest().to_vec();
+    let frames = (0..shapes.frame_count()).map(|s| shapes.frame(s).to_vec()).chain([still.clone()]);
+    let raw = RawSequence {
+        rest: Some(still.clone().into()),
+        frames: frames.map(Into::into).collect(),
+        fps: 24.0,
+        surface: Surface::clone(shapes.surface()),
+        ..RawSequence::default()
+    };
+    let shapes = MeshSequence::try_from(raw).unwrap();
+    names.push("neutral".into());
+    for (numbers, mirror) in [(Numbers::All, None), (Numbers::Count(50), None), (Numbers::All, Some(Axis::X))] {
+        let params = ShapesParams { bones: 6, influences: 4, numbers, mirror, ..ShapesParams::default() };
+        let model = fit(&shapes, &names, &params, &mut Silent).unwrap().model;
+        let last = model.shapes.last().unwrap();
+        assert!(last.numbers.is_empty(), "{numbers:?}: {:?}", last.numbers);
+        assert!(model.number_count() > 0);
+    }
+}
+
 #[test]
 fn rigid_pieces_have_bones_of_their_own() {
     let (shapes, names, _) = symmetric();

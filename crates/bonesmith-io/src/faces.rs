@@ -58,9 +58,18 @@ pub fn load_face(inputs: &[PathBuf], options: &LoadOptions) -> Result<RawFace, I
     if face.shapes.frames.is_empty() {
         return Err(IoError::unsupported(path, "there are no shapes: no morph target, no blend shape"));
     }
+    let mut names: Vec<&String> = face.shapes.frames.iter().map(|frame| &frame.label).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(repeated(&path, pair[0]));
+    }
     face.shapes.times_secs.clear();
     face.shapes.fps = bonesmith_core::mesh::sequence::DEFAULT_FPS;
     Ok(face)
+}
+
+fn repeated(path: &Path, name: &str) -> IoError {
+    IoError::malformed(path, format!("two shapes are called {name:?}"))
 }
 
 /// One file for each shape, and one for the neutral.
@@ -93,11 +102,15 @@ pub(crate) struct Collected {
     pub neutral: Vec<Vec3>,
     frames: Vec<RawFrame>,
     betweens: Vec<Between>,
+    /// First vertex of the mesh that was last added to each frame.
+    last: Vec<usize>,
+    /// A name that one mesh has twice.
+    repeated: Option<String>,
 }
 
 impl Collected {
     pub fn new(neutral: Vec<Vec3>) -> Self {
-        Self { neutral, frames: Vec::new(), betweens: Vec::new() }
+        Self { neutral, frames: Vec::new(), betweens: Vec::new(), last: Vec::new(), repeated: None }
     }
 
     /// A shape and its levels below weight 1: (weight, offsets of vertices from `first` on), by rising weight, the last one at 1. Levels at weights
@@ -120,13 +133,22 @@ impl Collected {
         }
     }
 
-    /// Offsets of vertices from `first` on.
+    /// Offsets of the vertices of a mesh, from `first` on.
     pub fn add(&mut self, name: &str, first: usize, offsets: impl Iterator<Item = (usize, Vec3)>) {
-        let at = self.frames.iter().position(|frame| frame.label == name).unwrap_or_else(|| {
-            let positions = self.neutral.clone();
-            self.frames.push(RawFrame { label: name.to_owned(), positions, ..RawFrame::default() });
-            self.frames.len() - 1
-        });
+        let at = match self.frames.iter().position(|frame| frame.label == name) {
+            Some(at) => {
+                if std::mem::replace(&mut self.last[at], first) == first {
+                    self.repeated.get_or_insert_with(|| name.to_owned());
+                }
+                at
+            }
+            None => {
+                let positions = self.neutral.clone();
+                self.frames.push(RawFrame { label: name.to_owned(), positions, ..RawFrame::default() });
+                self.last.push(first);
+                self.frames.len() - 1
+            }
+        };
         let positions = &mut self.frames[at].positions;
         for (i, offset) in offsets {
             if let Some(p) = positions.get_mut(first + i) {
@@ -135,10 +157,13 @@ impl Collected {
         }
     }
 
-    /// The face.
-    pub fn finish(self, name: String, surface: bonesmith_core::Surface) -> RawFace {
+    /// The face, of the file at `path`; an error where one mesh has two shapes of one name.
+    pub fn finish(self, path: &Path, name: String, surface: bonesmith_core::Surface) -> Result<RawFace, IoError> {
+        if let Some(name) = self.repeated {
+            return Err(repeated(path, &name));
+        }
         let rest = Some(self.neutral.into());
         let shapes = RawSequence { name, rest, frames: self.frames, surface, ..RawSequence::default() };
-        RawFace { shapes, betweens: self.betweens }
+        Ok(RawFace { shapes, betweens: self.betweens })
     }
 }

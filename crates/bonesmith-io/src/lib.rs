@@ -41,6 +41,7 @@ mod skins;
 mod texture;
 mod usd;
 mod warning;
+mod weights;
 
 pub use atomic::{Transaction, place_of, remove_tagged, remove_temporaries, tag_temporaries, write as write_whole};
 pub use bonesmith_core::BlendShape;
@@ -64,6 +65,8 @@ pub use opens::{file_bytes, files_of, files_opened};
 pub use others::{only_meshes, with_others};
 pub use picture::save as save_picture;
 pub use pieces::piece_order;
-pub use save::{save_compact, save_model, save_pieces, save_rig, save_sequence, save_skins};
+pub use save::{check_compact, save_compact, save_model, save_pieces, save_rig, save_sequence, save_skins};
 pub use sink::{Beyond, bytes_text, limit_positions};
+pub use skinned::kind_of;
 pub use warning::{Warning, with_warnings};
+pub use weights::{BadWeights, weights_of_rows, weights_of_tables};

@@ -8,7 +8,7 @@ use bonesmith_core::{MeshSequence, Model, ModelKind, RawFrame, RawSequence, Rig,
 
 use crate::gltf::StoredSkins;
 use crate::inputs::{self, Source};
-use crate::npz::BadWeights;
+use crate::weights::BadWeights;
 use crate::{Format, IoError, alembic, detect, fbx, gltf, mesh, npz, pointcache, usd, warning};
 
 /// How a file is read.

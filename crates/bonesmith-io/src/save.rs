@@ -21,11 +21,18 @@ pub fn save_compact<'a>(
     compact: &Compact,
 ) -> Result<CompactFile, IoError> {
     let model = model.into();
+    check_compact(model, path)?;
+    save(model, path, Some(compact))
+}
+
+/// Whether [`save_compact`] writes such a model into such a file.
+pub fn check_compact<'a>(model: impl Into<ModelRef<'a>>, path: &Path) -> Result<(), IoError> {
+    let model = model.into();
     match (Format::to_write(path, model.into())?, model) {
         (
             Format::Glb | Format::Gltf,
             ModelRef::Rig(_) | ModelRef::TwoLayer(_) | ModelRef::Ddm(_) | ModelRef::Corrective(_),
-        ) => save(model, path, Some(compact)),
+        ) => Ok(()),
         (_, model) => {
             let what = format!("{} is not written as a small file; rigs in .glb and .gltf are", model.kind().text());
             Err(IoError::unsupported(path, what))

@@ -47,14 +47,12 @@ pub fn animation(
     name: &str,
     copy: bool,
 ) -> PyResult<Handle> {
-    if let Some(fps) = fps.filter(|fps| !(*fps > 0.0 && *fps <= 100_000.0)) {
-        return Err(errors::parameter(py, "fps", &fps.to_string(), "above 0 and at most 100000"));
-    }
+    check_fps(py, fps)?;
     let verts = real(verts, "verts")?;
     let &[frames, _, 3] = verts.shape() else { return Err(wrong_shape("verts", &verts, "[F, N, 3]")) };
     let raw = RawSequence {
         name: name.to_owned(),
-        rest: rest.map(|rest| rest_pose(rest)).transpose()?,
+        rest: rest.map(|rest| points_of(rest, "rest")).transpose()?.map(RawFrame::from),
         times_secs: times.map(|times| numbers(times, "times")).transpose()?.unwrap_or_default(),
         fps: fps.unwrap_or_default(),
         surface: Surface::bare(faces.map(|faces| topology(faces)).transpose()?.unwrap_or_default()),
@@ -71,6 +69,14 @@ pub fn animation(
     };
     let sequence = sequence.map_err(|error| errors::raise(py, error.into()))?;
     Ok(Handle::of_animation(sequence, is_shared))
+}
+
+/// Refuses frames per second that make no times.
+pub fn check_fps(py: Python<'_>, fps: Option<f64>) -> PyResult<()> {
+    match fps.filter(|fps| !(*fps > 0.0 && *fps <= 100_000.0)) {
+        Some(fps) => Err(errors::parameter(py, "fps", &fps.to_string(), "above 0 and at most 100000")),
+        None => Ok(()),
+    }
 }
 
 /// An array of real numbers; lists become arrays.
@@ -135,22 +141,30 @@ pub fn converted<'py>(array: &Bound<'py, PyUntypedArray>, dtype: &str) -> PyResu
     array.call_method1("astype", (dtype,))
 }
 
-fn rest_pose(value: &Bound<'_, PyAny>) -> PyResult<RawFrame> {
-    let array = real(value, "rest")?;
-    let &[_, 3] = array.shape() else { return Err(wrong_shape("rest", &array, "[N, 3]")) };
+/// [N] points of an array [N, 3] of any real numbers.
+pub fn points_of(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Vec3>> {
+    let array = real(value, what)?;
+    let &[_, 3] = array.shape() else { return Err(wrong_shape(what, &array, "[N, 3]")) };
     let typed = converted(&array, "float32")?.cast_into::<PyArray2<f32>>()?;
-    Ok(points(typed.try_readonly()?.as_array(), |x| x).into())
+    Ok(points(typed.try_readonly()?.as_array(), |x| x))
+}
+
+/// An array of whole numbers; lists become arrays.
+pub fn whole<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let array = value.py().import("numpy")?.call_method1("asarray", (value,))?.cast_into::<PyUntypedArray>()?;
+    of_kind(&array, "iu", what, "whole numbers")?;
+    Ok(array)
 }
 
 /// Real numbers in one row.
-fn numbers(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<f64>> {
+pub fn numbers(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<f64>> {
     let array = real(value, what)?;
     let &[_] = array.shape() else { return Err(wrong_shape(what, &array, "[F]")) };
     Ok(converted(&array, "float64")?.cast_into::<PyArray1<f64>>()?.to_vec()?)
 }
 
 /// Faces: an array [M, corners], or lists of any numbers of corners.
-fn topology(value: &Bound<'_, PyAny>) -> PyResult<Topology> {
+pub fn topology(value: &Bound<'_, PyAny>) -> PyResult<Topology> {
     let py = value.py();
     let mut topology = Topology::empty();
     let mut push = |row: &[i64]| -> PyResult<()> {
@@ -158,7 +172,7 @@ fn topology(value: &Bound<'_, PyAny>) -> PyResult<Topology> {
         for &vertex in row {
             let wrong = || {
                 let text = format!("face {} names vertex {vertex}", topology.face_count());
-                errors::input_at(py, &text, vertex as f64)
+                errors::input_at(py, &text, None, vertex as f64)
             };
             face.push(u32::try_from(vertex).map_err(|_| wrong())?);
         }

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use bonesmith::core::SequenceError;
 use bonesmith::core::compress::CompressError;
 use bonesmith::core::ddm::DdmError;
 use bonesmith::core::fit::FitError;
 use bonesmith::core::mesh::surface::SurfaceError;
 use bonesmith::core::mesh::topology::TopologyError;
+use bonesmith::core::model::weights::WeightError;
 use bonesmith::core::reduce::ReduceError;
 use bonesmith::core::refit::RefitError;
+use bonesmith::core::{RigError, SequenceError};
 use bonesmith::io::IoError;
 use bonesmith::{Error, PickError, Warning};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError};
@@ -90,9 +91,7 @@ fn of_sequence(error: &SequenceError) -> Facts {
         SequenceError::TimesNotRising { frame, secs } => {
             Facts { frame: Some(*frame), number: Some(*secs), ..Facts::default() }
         }
-        SequenceError::Surface(SurfaceError::Topology(TopologyError::IndexOutOfRange { vertex, .. })) => {
-            Facts { vertex: Some(*vertex), number: Some(*vertex as f64), ..Facts::default() }
-        }
+        SequenceError::Surface(error) => of_surface(error),
         _ => Facts::default(),
     }
 }
@@ -185,8 +184,54 @@ pub fn input(py: Python<'_>, text: &str) -> PyErr {
 }
 
 /// An array whose element cannot be used.
-pub fn input_at(py: Python<'_>, text: &str, value: f64) -> PyErr {
-    exception(py, "InputError", text, Facts { number: Some(value), ..Facts::default() })
+pub fn input_at(py: Python<'_>, text: &str, vertex: Option<usize>, value: f64) -> PyErr {
+    exception(py, "InputError", text, Facts { vertex, number: Some(value), ..Facts::default() })
+}
+
+/// An array with a frame that cannot be used.
+pub fn input_in(py: Python<'_>, text: &str, frame: Option<usize>, value: Option<f64>) -> PyErr {
+    exception(py, "InputError", text, Facts { frame, number: value, ..Facts::default() })
+}
+
+/// Arrays that are no rig.
+pub fn raise_rig(py: Python<'_>, error: RigError) -> PyErr {
+    let facts = match &error {
+        RigError::Weights(error) => of_weights(error),
+        RigError::BoneCount { bones } => Facts { number: Some(*bones as f64), ..Facts::default() },
+        RigError::RepeatedName { name } => Facts { value: Some(name.clone()), ..Facts::default() },
+        RigError::BadParent { bone, .. } => Facts { number: Some(*bone as f64), ..Facts::default() },
+        RigError::ClipTime { frame, secs, .. } => {
+            Facts { frame: Some(*frame), number: Some(*secs), ..Facts::default() }
+        }
+        RigError::NotFinite { frame, .. } => Facts { frame: Some(*frame), ..Facts::default() },
+        RigError::RestNotFinite { vertex } => Facts { vertex: Some(*vertex), ..Facts::default() },
+        RigError::Surface(error) => of_surface(error),
+        _ => Facts::default(),
+    };
+    exception(py, "InputError", &error.to_string(), facts)
+}
+
+fn of_weights(error: &WeightError) -> Facts {
+    match error {
+        WeightError::BadWeight { vertex, weight, .. } => {
+            Facts { vertex: Some(*vertex), number: Some(f64::from(*weight)), ..Facts::default() }
+        }
+        WeightError::BadSum { vertex, sum } => Facts { vertex: Some(*vertex), number: Some(*sum), ..Facts::default() },
+        WeightError::NoSuchBone { vertex, bone, .. } | WeightError::Repeated { vertex, bone } => {
+            Facts { vertex: Some(*vertex), number: Some(*bone as f64), ..Facts::default() }
+        }
+        WeightError::NotSorted { vertex } => Facts { vertex: Some(*vertex), ..Facts::default() },
+        _ => Facts::default(),
+    }
+}
+
+fn of_surface(error: &SurfaceError) -> Facts {
+    match error {
+        SurfaceError::Topology(TopologyError::IndexOutOfRange { vertex, .. }) => {
+            Facts { vertex: Some(*vertex), number: Some(*vertex as f64), ..Facts::default() }
+        }
+        _ => Facts::default(),
+    }
 }
 
 /// An array of things that are no numbers.

@@ -3,14 +3,20 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use bonesmith::io::Format;
-use bonesmith::{FrameRange, Input, Layout, Model, ModelKind, Noted, Rest, Shape, baked, save_as};
+use bonesmith::io::{Format, Transaction};
+use bonesmith::options::COMPACT;
+use bonesmith::{
+    Against, CompactOptions, CompactPart, FrameRange, Input, Layout, Model, ModelKind, Noted, Rest, Saved, Shape,
+    baked, save_as,
+};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 
+use crate::arrays::check_fps;
 use crate::errors;
 use crate::handle::Handle;
 use crate::run::{How, run};
+use crate::values::{to_python, values};
 
 /// Which pose is the rest pose.
 #[derive(FromPyObject)]
@@ -33,9 +39,7 @@ pub fn load(
     bake: bool,
     normalise: bool,
 ) -> PyResult<Handle> {
-    if let Some(fps) = fps.filter(|fps| !(*fps > 0.0 && *fps <= 100_000.0)) {
-        return Err(errors::parameter(py, "fps", &fps.to_string(), "above 0 and at most 100000"));
-    }
+    check_fps(py, fps)?;
     let mut input = Input::from_paths(paths);
     (input.fps, input.mesh, input.clips) = (fps, mesh, clips);
     input.frames = frames.map(|(start, end)| FrameRange { start, end });
@@ -55,12 +59,19 @@ pub fn load(
         Ok((warnings, model))
     });
     let (warnings, model) = read?;
+    let picked = [("frames", input.frames.is_some()), ("rest", input.rest.is_some())];
+    if let Some((option, _)) = picked.iter().find(|(_, given)| *given).filter(|_| model.view().rig().is_some()) {
+        let path = input.paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+        let range = format!("unset: it picks from an animation, and {path} is a rig; load_animation reads it as one");
+        return Err(errors::parameter(py, option, "set", &range));
+    }
     // `load` calls `read`.
     errors::warn(py, &warnings, 2)?;
-    Ok(Handle::new(model))
+    Ok(Handle::of_file(model, input))
 }
 
-/// Writes a model; the extension chooses the format. `shape` is "baked", "runtime" or none; `max_joints` and `nodes` choose the layout.
+/// Writes a model; the extension chooses the format. `shape` is "baked", "runtime" or none; `max_joints` and `nodes` choose the layout; `compact`
+/// are the words behind `--compact=` of the command line, for a small file.
 #[pyfunction]
 pub fn save(
     py: Python<'_>,
@@ -69,6 +80,7 @@ pub fn save(
     shape: Option<&str>,
     max_joints: Option<usize>,
     nodes: bool,
+    compact: Option<&str>,
 ) -> PyResult<()> {
     let layout = match (nodes, max_joints) {
         (true, Some(_)) => return Err(errors::parameter(py, "max_joints", "set", "unset where pieces are nodes")),
@@ -83,6 +95,18 @@ pub fn save(
         Some("runtime") => Some(Shape::Runtime),
         Some(other) => return Err(errors::parameter(py, "shape", other, "baked or runtime")),
     };
+    let compact = compact.map(str::parse::<CompactOptions>).transpose().map_err(|error| errors::raise(py, error))?;
+    if let Some(options) = compact {
+        if layout != Layout::Skin {
+            return Err(errors::parameter(
+                py,
+                "compact",
+                "set",
+                "unset with several skins and with nodes: it writes one skin",
+            ));
+        }
+        return small(py, model, &path, shape, &options, &How::default(), 1).map(drop);
+    }
     let noted = run(py, &How::default(), |_| {
         let plain = in_shape(&model.model, &path, shape)?;
         save_as(plain.as_ref().unwrap_or(&model.model), &path, layout)
@@ -90,6 +114,50 @@ pub fn save(
     let mut warnings = noted.warnings;
     warnings.dedup();
     errors::warn(py, &warnings, 1)
+}
+
+/// Writes a small file; returns its figures.
+#[pyfunction]
+pub fn compact<'py>(
+    py: Python<'py>,
+    model: &Handle,
+    path: PathBuf,
+    given: &Bound<'py, PyDict>,
+    how: How,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options =
+        CompactOptions::from_values(&values(py, COMPACT, given)?).map_err(|error| errors::raise(py, error))?;
+    let part = small(py, model, &path, None, &options, &how, 1)?;
+    to_python(py, &serde_json::to_value(&part).unwrap_or_default())
+}
+
+/// Writes a small file, whole or not at all. Its error is measured against the animation that the model was made from, else against the model.
+fn small(
+    py: Python<'_>,
+    model: &Handle,
+    path: &Path,
+    shape: Option<Shape>,
+    options: &CompactOptions,
+    how: &How,
+    level: usize,
+) -> PyResult<Option<CompactPart>> {
+    if model.keeps_others() {
+        let what = "others are not written as small files".to_owned();
+        return Err(errors::raise(py, bonesmith::Error::Unsupported(what)));
+    }
+    let mut saved = run(py, how, |observer| {
+        let original = model.reference_unchanged()?;
+        let plain = in_shape(&model.model, path, shape)?;
+        let transaction = Transaction::begin();
+        // Models are made with the clips of their animation first, in order.
+        let against = original.as_ref().map(|original| Against::new(&original.sequence, 0..original.clips.len()));
+        let saved = Saved::write_compact(plain.as_ref().unwrap_or(&model.model), path, options, against, observer)?;
+        transaction.commit()?;
+        Ok(saved)
+    })?;
+    saved.warnings.dedup();
+    errors::warn(py, &saved.warnings, level)?;
+    Ok(saved.compact)
 }
 
 /// The model that is written in place of this one: two layers as one where that was asked for, or where the file cannot hold them.

@@ -1,9 +1,9 @@
 //! A model, and the animation that it is measured against.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bonesmith::core::metrics::{self, Metrics};
-use bonesmith::{Error, MeshSequence, Model, ModelRef, Rig, Warning};
+use bonesmith::{Error, Input, MeshSequence, Model, ModelRef, Rig, Warning};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use serde_json::Value;
@@ -20,6 +20,8 @@ pub struct Handle {
     against: Mutex<Against>,
     /// How it was made, as JSON; null where that is not known.
     pub record: Value,
+    /// The file that it was read from, and what of it.
+    pub source: Option<Input>,
 }
 
 /// What a model is measured against, and its figures once they are measured.
@@ -42,6 +44,15 @@ pub struct Reference {
     pub clips: Vec<usize>,
     /// Of frames that someone else may change: a checksum at the time of the fit.
     sum: Option<u64>,
+    /// The part of the model that the animation shows, where the model holds other meshes beside it.
+    pub fitted: Option<Arc<Model>>,
+}
+
+impl Reference {
+    /// Whether the frames are those of the time of the fit.
+    fn is_unchanged(&self) -> bool {
+        self.sum.is_none_or(|sum| sum == checksum(&self.sequence))
+    }
 }
 
 impl Handle {
@@ -52,7 +63,13 @@ impl Handle {
 
     /// Of a model that was made, and is measured when that is asked for.
     pub fn made(model: impl Into<Model>, against: Option<Reference>, record: Value) -> Self {
-        Self { model: Arc::new(model.into()), is_shared: false, against: Mutex::new(against.into()), record }
+        let against = Mutex::new(against.into());
+        Self { model: Arc::new(model.into()), is_shared: false, against, record, source: None }
+    }
+
+    /// Of a model that was read from a file.
+    pub fn of_file(model: Model, source: Input) -> Self {
+        Self { source: Some(source), ..Self::new(model) }
     }
 
     /// An animation.
@@ -76,7 +93,8 @@ impl Handle {
 
     /// To be measured against this animation.
     pub fn reference(&self, sequence: &MeshSequence, clips: Vec<usize>) -> Reference {
-        Reference { sequence: sequence.clone(), clips, sum: self.is_shared.then(|| checksum(sequence)) }
+        let sum = self.is_shared.then(|| checksum(sequence));
+        Reference { sequence: sequence.clone(), clips, sum, fitted: None }
     }
 
     /// The plain rig: virtual bones as bones; what a plain rig does not have is reported.
@@ -113,37 +131,49 @@ impl Handle {
 
     /// The figures against the animation that the model was made from; `None` where there is none. Measured once.
     pub fn measured(&self, py: Python<'_>) -> PyResult<Option<Arc<Metrics>>> {
-        let reference = {
-            let against = self.against.lock().unwrap_or_else(PoisonError::into_inner);
-            match (&against.metrics, &against.reference) {
-                (Some(metrics), _) => return Ok(Some(metrics.clone())),
-                (None, None) => return Ok(None),
-                (None, Some(reference)) => reference.clone(),
-            }
+        if let Some(metrics) = &self.against().metrics {
+            return Ok(Some(metrics.clone()));
+        }
+        let measure = || -> Result<Option<Metrics>, Error> {
+            let Some(reference) = self.reference_unchanged()? else { return Ok(None) };
+            let model = reference.fitted.as_ref().unwrap_or(&self.model);
+            Ok(Some(metrics::evaluate_clips(&**model, &reference.clips, &reference.sequence)?))
         };
-        let measure = || -> Result<Metrics, Error> {
-            if reference.sum.is_some_and(|sum| sum != checksum(&reference.sequence)) {
-                let what =
-                    "the array was changed since the fit, so the rig cannot be measured against it: use evaluate";
-                return Err(Error::Unsupported(what.to_owned()));
-            }
-            Ok(metrics::evaluate_clips(&*self.model, &reference.clips, &reference.sequence)?)
-        };
-        let metrics = Arc::new(quickly(py, measure)?);
-        self.against.lock().unwrap_or_else(PoisonError::into_inner).metrics = Some(metrics.clone());
-        Ok(Some(metrics))
+        let metrics = quickly(py, measure)?.map(Arc::new);
+        self.against().metrics.clone_from(&metrics);
+        Ok(metrics)
     }
 
-    /// The animation that it is measured against and the clips that show it, if it is kept and has not changed.
-    pub fn original(&self) -> Option<(MeshSequence, Vec<usize>)> {
-        let Reference { sequence, clips, sum } =
-            self.against.lock().unwrap_or_else(PoisonError::into_inner).reference.clone()?;
-        sum.is_none_or(|sum| sum == checksum(&sequence)).then_some((sequence, clips))
+    /// What it is measured against, if that is kept; an error where it has changed.
+    pub fn reference_unchanged(&self) -> Result<Option<Reference>, Error> {
+        let reference = self.against().reference.clone();
+        match reference.as_ref().is_none_or(Reference::is_unchanged) {
+            true => Ok(reference),
+            false => {
+                let what =
+                    "the array was changed since the fit, so the rig cannot be measured against it: use evaluate";
+                Err(Error::Unsupported(what.to_owned()))
+            }
+        }
+    }
+
+    /// What it is measured against, if that is kept and has not changed.
+    pub fn original(&self) -> Option<Reference> {
+        self.against().reference.clone().filter(Reference::is_unchanged)
+    }
+
+    /// Whether the model holds other meshes beside those that were fitted.
+    pub fn keeps_others(&self) -> bool {
+        self.against().reference.as_ref().is_some_and(|reference| reference.fitted.is_some())
+    }
+
+    fn against(&self) -> MutexGuard<'_, Against> {
+        self.against.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops the animation that it is measured against.
     pub fn drop_reference(&self) {
-        self.against.lock().unwrap_or_else(PoisonError::into_inner).reference = None;
+        self.against().reference = None;
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `run` | work on another thread: progress to a function of the caller, Ctrl-C, cancel, panics |
 //! | `handle` | a model, and what it is measured against |
 //! | `parts` | parts of a model as arrays |
+//! | `rig` | rigs of arrays |
 //! | `stages` | fit, refit, reduce, compress, ddm, sweep |
 //! | `measure` | metrics, comparisons, reports |
 //! | `files` | load, save, pickle, the command line |
@@ -20,6 +21,7 @@ mod files;
 mod handle;
 mod measure;
 mod parts;
+mod rig;
 mod run;
 mod stages;
 mod values;
@@ -34,13 +36,15 @@ mod _native {
     #[pymodule_export]
     use super::batch::BatchPlan;
     #[pymodule_export]
-    use super::files::{command_line, load, pickled, save, unpickled};
+    use super::files::{command_line, compact, load, pickled, save, unpickled};
     #[pymodule_export]
     use super::handle::Handle;
     #[pymodule_export]
     use super::measure::{compare, evaluate, metrics, page, report};
     #[pymodule_export]
     use super::parts::{pose, pose_matrices};
+    #[pymodule_export]
+    use super::rig::rig;
     #[pymodule_export]
     use super::run::panic_for_tests;
     #[pymodule_export]

@@ -94,7 +94,10 @@ fn rendered<T: Send>(
         Some(against) => (Some(against.animation(py)?), None, None),
         None => (None, model.original(), model.measured(py)?),
     };
-    let (view, name) = (model.view(), PathBuf::from(model.view().name()));
+    let name = PathBuf::from(model.view().name());
+    // Beside the animation that it was made from a model shows what of it was fitted.
+    let fitted = made_from.as_ref().and_then(|reference| reference.fitted.clone());
+    let view = fitted.as_ref().map_or(model.view(), |fitted| fitted.view());
     let how = How::default();
     run(py, &how, |_| {
         if let Some(sequence) = &given {
@@ -102,7 +105,7 @@ fn rendered<T: Send>(
             let own = figures::evaluate_clips(view, &clips, sequence)?;
             return make(&model_scene(&name, view, Some(clips), Some(&own), Some(sequence)));
         }
-        let (original, clips) = made_from.map_or((None, None), |(original, clips)| (Some(original), Some(clips)));
+        let (original, clips) = made_from.map_or((None, None), |from| (Some(from.sequence), Some(from.clips)));
         // Figures are those of the frames that are shown.
         let shown = measured.as_deref().filter(|_| original.is_some());
         make(&model_scene(&name, view, clips, shown, original.as_ref()))

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use bonesmith::core::ShapeBones;
 use bonesmith::core::deform;
-use bonesmith::glam::{DAffine3, DMat3, DMat4, DVec3, Vec3};
+use bonesmith::core::mesh::surface::CornerAttribute;
+use bonesmith::glam::{DAffine3, DMat4, DVec3, Vec3};
 use bonesmith::{Model, ModelRef, Rig};
 use numpy::ndarray::Array4;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -15,6 +16,7 @@ use rayon::prelude::*;
 use crate::arrays::{converted, real, view, wrong_shape};
 use crate::errors;
 use crate::handle::Handle;
+use crate::rig::transforms;
 use crate::run::quickly;
 use crate::values::to_python;
 
@@ -53,6 +55,15 @@ fn positions<'py>(py: Python<'py>, poses: Vec<Vec<Vec3>>, n: usize) -> PyResult<
     let mut numbers: Vec<f32> = Vec::with_capacity(3 * k * n);
     poses.iter().for_each(|pose| numbers.extend_from_slice(bytemuck::cast_slice(pose)));
     numbers.into_pyarray(py).reshape([k, n, 3])
+}
+
+/// [C, D] values of all corners.
+fn on_corners<'py, const D: usize>(
+    py: Python<'py>,
+    attribute: &CornerAttribute<D>,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let numbers: Vec<f32> = attribute.indices.iter().flat_map(|&at| attribute.values[at as usize]).collect();
+    numbers.into_pyarray(py).reshape([attribute.indices.len(), D])
 }
 
 #[pymethods]
@@ -155,6 +166,16 @@ impl Handle {
         triangles.as_flattened().to_vec().into_pyarray(py).reshape([triangles.len(), 3])
     }
 
+    /// [C, 3] stored normals of the corners of all faces; `None` where there are none.
+    fn normals<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
+        self.view().surface().normals.as_ref().map(|normals| on_corners(py, normals)).transpose()
+    }
+
+    /// [C, 2] texture coordinates of the corners, of each set.
+    fn uv_sets<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyArray2<f32>>>> {
+        self.view().surface().uv_sets.iter().map(|set| on_corners(py, set)).collect()
+    }
+
     fn names(&self) -> PyResult<Vec<String>> {
         Ok(self.bones()?.bones.iter().map(|bone| bone.name.clone()).collect())
     }
@@ -169,6 +190,13 @@ impl Handle {
     fn binds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<f64>>> {
         let binds: Vec<f64> = self.bones()?.bones.iter().flat_map(|bone| matrix(&bone.world_from_bind)).collect();
         binds.into_pyarray(py).reshape([self.bones()?.bone_count(), 4, 4])
+    }
+
+    /// [B, 3] ends of leaf bones in the rest pose; NaN where a bone has none.
+    fn tips<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rig = self.bones()?;
+        let tips: Vec<f64> = rig.bones.iter().flat_map(|bone| bone.tip.unwrap_or(DVec3::NAN).to_array()).collect();
+        tips.into_pyarray(py).reshape([rig.bone_count(), 3])
     }
 
     /// [F, B, 4, 4] transforms of a clip.
@@ -353,25 +381,11 @@ pub fn pose_matrices<'py>(
     if bones != b {
         return Err(wrong_shape("matrices", &array, &format!("[K, {b}, 4, 4]")));
     }
-    let typed = converted(&array, "float64")?.cast_into::<PyArray4<f64>>()?;
-    let typed = typed.try_readonly()?;
-    let mut poses: Vec<Vec<DAffine3>> = Vec::new();
-    for (k, pose) in typed.as_array().outer_iter().enumerate() {
-        let mut transforms = Vec::with_capacity(b);
-        for (j, m) in pose.outer_iter().enumerate() {
-            let finite = m.iter().all(|x| x.is_finite());
-            if !finite || [m[[3, 0]], m[[3, 1]], m[[3, 2]], m[[3, 3]]] != [0.0, 0.0, 0.0, 1.0] {
-                let text =
-                    format!("matrices[{k}, {j}] is no transform: finite numbers and a last row of 0 0 0 1 are needed");
-                return Err(errors::input(py, &text));
-            }
-            let column = |c: usize| DVec3::new(m[[0, c]], m[[1, c]], m[[2, c]]);
-            transforms
-                .push(DAffine3::from_mat3_translation(DMat3::from_cols(column(0), column(1), column(2)), column(3)));
-        }
-        poses.push(transforms);
-    }
-    let posed = |pose: &Vec<DAffine3>| match view {
+    let typed = converted(&array, "float64")?.cast_into::<PyArrayDyn<f64>>()?;
+    let name = |at: usize| (format!("matrices[{}, {}]", at / b, at % b), None);
+    let transforms = transforms(py, &typed.try_readonly()?.as_array(), name)?;
+    let poses: Vec<&[DAffine3]> = transforms.chunks_exact(b).collect();
+    let posed = |pose: &&[DAffine3]| match view {
         ModelRef::TwoLayer(two) => deform::two_layer(two, pose),
         ModelRef::Ddm(ddm) => deform::ddm_f64(ddm, pose),
         _ => deform::lbs(&rig.rest, &rig.weights, pose),

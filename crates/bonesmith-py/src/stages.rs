@@ -1,10 +1,12 @@
 //! Fit, refit, reduce, compress, Direct Delta Mush and sweep.
 
+use std::sync::Arc;
+
 use bonesmith::core::fit::{FitInfo, SWEEP_COUNTS};
 use bonesmith::options::{COMPRESS, DDM, FIT, LOD, REDUCE, REFIT, SHAPES};
 use bonesmith::refit::{ClipInput, Refit, RefitOptions, SubjectInput};
 use bonesmith::{
-    DdmOptions, Error, Face, FitOptions, MeshSequence, Model, ShapesOptions, Simplified, SourceRig, Warning,
+    DdmOptions, Error, Face, FitOptions, MeshSequence, Model, PickError, ShapesOptions, Simplified, SourceRig, Warning,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -33,15 +35,30 @@ fn record(command: &str, info: &FitInfo, wall_secs: f64) -> Value {
 /// Fits bones, weights and motion to an animation.
 #[pyfunction]
 pub fn fit(py: Python<'_>, animation: &Handle, given: &Bound<'_, PyDict>, how: How) -> PyResult<Handle> {
-    let options = FitOptions::from_values(&values(py, FIT, given)?).map_err(|error| errors::raise(py, error))?;
+    let values = values(py, FIT, given)?;
+    let options = FitOptions::from_values(&values).map_err(|error| errors::raise(py, error))?;
+    let picked = animation.source.as_ref().filter(|input| input.mesh.is_some());
+    let others = match (values.keep_others().map_err(|error| errors::raise(py, error))?, picked) {
+        (false, _) => None,
+        (true, Some(input)) => Some(input),
+        (true, None) => {
+            let what = "they are those of a file: load the animation with mesh".to_owned();
+            return Err(errors::raise(py, PickError::Others { what }.into()));
+        }
+    };
     let sequence = animation.animation(py)?;
-    let (fit, reference) = run(py, &how, |observer| {
+    let (fit, reference, mut found) = run(py, &how, |observer| {
         let clips = if options.params.method.makes_rigs() { sequence.clips().len().max(1) } else { 1 };
-        let fit = bonesmith::fit(&sequence, &options, observer)?;
-        let reference = animation.reference(&*fit.reference(&sequence)?, (0..clips).collect());
-        Ok((fit, reference))
+        let mut fit = bonesmith::fit(&sequence, &options, observer)?;
+        let mut reference = animation.reference(&*fit.reference(&sequence)?, (0..clips).collect());
+        let mut found = Vec::new();
+        if let Some(input) = others {
+            reference.fitted = Some(Arc::new(fit.model.clone()));
+            found = fit.keep_others(input)?;
+        }
+        Ok((fit, reference, found))
     })?;
-    let mut found: Vec<Warning> = fit.info.warnings.iter().cloned().map(Warning::from).collect();
+    found.extend(fit.info.warnings.iter().cloned().map(Warning::from));
     found.extend(fit.moved.warnings.iter().cloned());
     let mut record = record("fit", &fit.info, fit.wall_secs);
     (record["root_motion"], record["loops"]) = (json!(fit.moved.part.root), json!(fit.moved.part.loops));
@@ -113,7 +130,7 @@ pub fn fit_clips(
 ) -> PyResult<Handle> {
     let values = values(py, FIT, given)?;
     let options = FitOptions::from_values(&values).map_err(|error| errors::raise(py, error))?;
-    let one = ["skeleton", "eigenskin", "importance", "norm", "area"];
+    let one = ["skeleton", "eigenskin", "importance", "norm", "area", "others"];
     if let Some(name) = one.iter().find(|name| values.is_given(name)) {
         let what = format!("{name} is an option of a fit of one animation, not of several clips");
         return Err(errors::raise(py, Error::Unsupported(what)));

@@ -94,7 +94,10 @@ pub fn options<'py>(py: Python<'py>, table: &str) -> PyResult<Bound<'py, PyAny>>
         ("compress", tables::COMPRESS),
         ("ddm", tables::DDM),
         ("sweep", tables::SWEEP),
+        ("shapes", tables::SHAPES),
+        ("lod", tables::LOD),
         ("load", tables::LOAD),
+        ("compact", tables::COMPACT),
         ("report", tables::REPORT),
     ];
     let found = all.iter().find(|(name, _)| *name == table);

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bonesmith::options::{COMPRESS, DDM, FIT, LOAD, LOD, MOTION, OptionInfo, REDUCE, REFIT, SHAPES, SWEEP};
+use bonesmith::options::{COMPACT, COMPRESS, DDM, FIT, LOAD, LOD, MOTION, OptionInfo, REDUCE, REFIT, SHAPES, SWEEP};
 
 /// One function of Python.
 struct Function {
@@ -70,7 +70,7 @@ fn without(options: &'static [OptionInfo], names: &[&str]) -> Vec<&'static Optio
 
 fn functions() -> Vec<Function> {
     let of_skeleton = ["skeleton", "detail", "root", "skeleton_method", "skeleton_start", "no_symmetry"];
-    let not_swept = of_skeleton.into_iter().chain(["bones", "target_error", "eigenskin"]);
+    let not_swept = of_skeleton.into_iter().chain(["bones", "target_error", "eigenskin", "others"]);
     let not_swept: Vec<&str> = not_swept.chain(MOTION.iter().map(|option| option.name)).collect();
     let swept = SWEEP.iter().chain(without(FIT, &not_swept)).collect();
     let not_mush = ["variant", "compress", "layer_influences", "master_influences", "range_of_motion"];
@@ -215,6 +215,19 @@ fn functions() -> Vec<Function> {
             more: work,
             returns: ("TwoLayerRig", "The rig with virtual bones."),
             body: "handle = None if examples is None else handle_of(examples)\n    return cast(TwoLayerRig, wrapped(_native.compress(rig_handle(rig), handle, {options}, {how})))",
+            overloads: &[],
+        },
+        Function {
+            name: "compact",
+            about: "Write a small file: fewer keys, quantised arrays, EXT_meshopt_compression, within a bound on the additional error.\n\nThe error is that of the file, read back, against the animation that the rig was made from; against the rig itself where there is none.",
+            positional: &[RIG, ("path", "PathLike", "", "The file: .glb or .gltf.")],
+            options: COMPACT.iter().collect(),
+            more: work,
+            returns: (
+                "dict[str, Any]",
+                "Figures of the file and of one that loses nothing: bytes and bytes_before, e_rms and e_rms_before, bound, max, contacts, parts and more.",
+            ),
+            body: "return _native.compact(rig_handle(rig), file_to_write(path), {options}, {how})",
             overloads: &[],
         },
         Function {
@@ -377,7 +390,7 @@ fn module() -> String {
          from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Sequence, Union, cast, overload\n\n\
          from bonesmith import _native\n\
          from bonesmith._files import clips_of, read\n\
-         from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, ShapeBones, TwoLayerRig, handle_of, rig_handle, wrapped\n\
+         from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, ShapeBones, TwoLayerRig, file_to_write, handle_of, rig_handle, wrapped\n\
          from bonesmith._sweep import Sweep\n\n\
          if TYPE_CHECKING:\n    import os\n    from typing import Mapping\n\n    from numpy.typing import ArrayLike\n\n    \
          PathLike = Union[str, os.PathLike[str]]\n\n\
@@ -414,7 +427,7 @@ fn the_functions_of_python_are_those_of_the_tables() {
 #[test]
 fn every_option_is_in_the_text() {
     let text = module();
-    for option in [FIT, REFIT, SHAPES, REDUCE, COMPRESS, DDM, LOAD, SWEEP].into_iter().flatten() {
+    for option in [FIT, REFIT, SHAPES, REDUCE, COMPRESS, COMPACT, DDM, LOAD, SWEEP].into_iter().flatten() {
         let row = format!("    {}: {} = {},\n", option.name, option.hint, python(option.default));
         assert!(text.contains(&row), "{row}");
         let words: Vec<&str> = option.help.split_whitespace().take(4).collect();

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Instant;
 
 use bonesmith_core::deform::Poser;
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::matching::renumbered;
+use crate::options::Values;
 use crate::saved::{Layout, Saved, influence_warning};
 use crate::warning::Noted;
 
@@ -57,7 +59,52 @@ impl Default for CompactOptions {
     }
 }
 
+impl FromStr for Allowed {
+    type Err = Error;
+
+    /// `0.05` (E_RMS) or `5%` (of the model's own).
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (number, share) = text.strip_suffix('%').map_or((text, false), |number| (number, true));
+        let number: f64 = number.trim().parse().map_err(|_| {
+            Error::unsupported(format!(
+                "{text} is no additional error, such as 0.05 (E_RMS) or 5% (of the model's own), nor plain, nor unnumbered"
+            ))
+        })?;
+        Ok(if share { Self::Share(number / 100.0) } else { Self::ERms(number) })
+    }
+}
+
+impl FromStr for CompactOptions {
+    type Err = Error;
+
+    /// An additional error, `plain`, `unnumbered`, several of them between commas, or nothing.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut options = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            match part {
+                "plain" => options.compressed = false,
+                "unnumbered" => options.numbered = false,
+                error => options.allowed = Some(error.parse()?),
+            }
+        }
+        options.validate()?;
+        Ok(options)
+    }
+}
+
 impl CompactOptions {
+    /// Of the values of [`crate::options::COMPACT`]. Ranges are checked.
+    pub fn from_values(values: &Values) -> Result<Self, Error> {
+        let allowed = match values.text("error") {
+            Some(text) => Some(text.parse()?),
+            None => values.get("error")?.map(Allowed::ERms),
+        };
+        let options =
+            Self { allowed, compressed: !values.or("plain", false)?, numbered: !values.or("unnumbered", false)? };
+        options.validate()?;
+        Ok(options)
+    }
+
     /// Checks the range.
     pub fn validate(&self) -> Result<(), Error> {
         let (value, most) = match self.allowed {
@@ -304,6 +351,7 @@ impl Saved {
     ) -> Result<Self, Error> {
         options.validate()?;
         let (model, path) = (model.into(), path.as_ref());
+        bonesmith_io::check_compact(model, path)?;
         let whole = Self::write(model, path, Layout::Skin, observer)?;
         let started = Instant::now();
         let judge = against.map_or(Judge::Model(model), Judge::Animation);

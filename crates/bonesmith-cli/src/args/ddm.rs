@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use bonesmith::CompactOptions;
 use clap::{Args, ValueEnum};
 
 use super::weights::{LaplacianArg, ShapeArg};
-use super::{CompactArg, JsonArgs, ReportArgs, formats};
+use super::{JsonArgs, ReportArgs, formats};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,7 +23,7 @@ pub struct DdmArgs {
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::ddm_output())]
     pub output: PathBuf,
     #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", help = formats::compact())]
-    pub compact: Option<CompactArg>,
+    pub compact: Option<CompactOptions>,
     #[arg(long)]
     pub rigid_bind: bool,
     #[arg(long, value_name = "0..5", default_value_t = 0)]

@@ -2,6 +2,7 @@
 
 use bonesmith::ModelKind;
 use bonesmith::io::Format;
+use bonesmith::options::COMPACT;
 
 /// "The rig: .glb .gltf ..."
 pub fn rig_input() -> String {
@@ -58,11 +59,16 @@ pub fn max_joints() -> String {
     )
 }
 
-/// Of `--compact`.
+/// Of `--compact`, whose words are the options of [`COMPACT`].
 pub fn compact() -> String {
-    "Write a small file (.glb, .gltf): fewer keys, quantised arrays, EXT_meshopt_compression. E: additional E_RMS of the file, such as 0.05, or 5% of \
-     the model's own [default: 2%; convert: 0.02]. plain: without EXT_meshopt_compression. unnumbered: without the input's numbers of vertices, which are written in another order. Several: --compact=plain,0.05"
-        .into()
+    let mut text =
+        "Write a small file (.glb, .gltf): fewer keys, quantised arrays, EXT_meshopt_compression.".to_owned();
+    for option in COMPACT {
+        let word = if option.name == "error" { "E" } else { option.name };
+        let default = option.default_text().map_or(String::new(), |default| format!(" [default: {default}]"));
+        text += &format!(" {word}: {}{default}.", option.help);
+    }
+    text + " Several: --compact=plain,0.05"
 }
 
 /// Of `--eigenskin`.

@@ -105,7 +105,6 @@ mod tests {
             "shape",
             "target",
             "compact",
-            "others",
         ];
         let inputs = ["examples", "normalise", "delta_mush", "mesh_lod", "separate"];
         for (name, _) in options::COMMANDS {

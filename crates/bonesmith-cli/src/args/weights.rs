@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use bonesmith::CompactOptions;
 use bonesmith_core::mesh::laplacian::Laplacian;
 use bonesmith_core::reduce::ReduceMethod;
 use clap::{Args, ValueEnum};
 
-use super::{CompactArg, InputArgs, JsonArgs, ReportArgs, TargetArgs, formats};
+use super::{InputArgs, JsonArgs, ReportArgs, TargetArgs, formats};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -29,7 +30,7 @@ pub struct ReduceArgs {
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
     #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", help = formats::compact())]
-    pub compact: Option<CompactArg>,
+    pub compact: Option<CompactOptions>,
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub smooth: Option<f64>,
     #[arg(long)]
@@ -73,7 +74,7 @@ pub struct CompressArgs {
     #[arg(short, long, value_name = "OUT", help_heading = "Output", help = formats::rig_output())]
     pub output: PathBuf,
     #[arg(long, value_name = "E|plain", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", help = formats::compact())]
-    pub compact: Option<CompactArg>,
+    pub compact: Option<CompactOptions>,
     /// What is written [default: baked in .glb and .gltf, runtime in .npz]
     #[arg(long, value_enum, help_heading = "Output")]
     pub shape: Option<ShapeArg>,

@@ -6,8 +6,8 @@
 //! w_i'j' = w_ij          x_j's'a = +-x_jsa          o_j' = mirror(o_j)
 //! ```
 //!
-//! with `i'`, `s'` the images of a vertex and a shape, and the sign of component `a` under the mirror. First bones are those of one half. After
-//! every step one side is copied to the other, so that pairs are exact. What has no image is fitted as it is.
+//! with `i'`, `s'` the images of a vertex and a shape, and the sign of component `a` under the mirror. A bone in the middle is its own image. First bones are those
+//! of one half. After every step one side is copied to the other, so that pairs are exact. What has no image is fitted as it is.
 
 use glam::DVec3;
 use rayon::prelude::*;
@@ -172,27 +172,51 @@ impl Mirror {
         (0..offsets.vertices() as u32).filter(is_own).collect()
     }
 
-    /// A state of the whole face from one of a half, as offsets: every bone and its image.
-    pub fn doubled(&mut self, offsets: &Problem, half: &[u32], state: &State) -> State {
+    /// [B] share of each bone's weights that is on the plane; of the bones of a half.
+    pub fn plane_shares(&self, half: &[u32], state: &State) -> Vec<f64> {
+        let mut sums = vec![(0.0, 0.0); state.bones()];
+        for (at, &i) in half.iter().enumerate() {
+            let on_plane = self.vertices[i as usize] == Some(i);
+            for (j, w) in state.skin.of(at) {
+                sums[j].0 += if on_plane { w } else { 0.0 };
+                sums[j].1 += w;
+            }
+        }
+        sums.iter().map(|(on_plane, all)| if *all > 0.0 { on_plane / all } else { 0.0 }).collect()
+    }
+
+    /// A state of the whole face from one of a half, as offsets: every bone and its image. Bones `in_middle` are their own image.
+    pub fn doubled(&mut self, offsets: &Problem, half: &[u32], state: &State, in_middle: &[bool]) -> State {
         let (own, f) = (state.motion.bones, state.motion.frames());
-        self.bones = (0..2 * own).map(|j| (j + own) % (2 * own)).collect();
-        let mut motion = Motion::from_rows(2 * own, 3 * f, vec![0.0; 8 * own * 3 * f]);
+        let mut all = own;
+        self.bones = (0..own).collect();
+        for j in (0..own).filter(|&j| !in_middle[j]) {
+            self.bones[j] = all;
+            self.bones.push(j);
+            all += 1;
+        }
+        let mut motion = Motion::from_rows(all, 3 * f, vec![0.0; 4 * all * 3 * f]);
         for j in 0..own {
             let matrices: Vec<_> = (0..f).map(|s| state.motion.get(j, s)).collect();
-            let image = |s: usize| self.shapes[s].map_or([[0.0; 4]; 3], |u| self.image(&matrices[u]));
-            let images: Vec<_> = (0..f).map(image).collect();
+            let image = |s: usize| self.shapes[s].map(|u| self.image(&matrices[u]));
+            if in_middle[j] {
+                let both = |s: usize| image(s).map_or(matrices[s], |image| mean(&matrices[s], &image));
+                motion.set_bone(j, &(0..f).map(both).collect::<Vec<_>>());
+                continue;
+            }
+            let images: Vec<_> = (0..f).map(|s| image(s).unwrap_or([[0.0; 4]; 3])).collect();
             motion.set_bone(j, &matrices);
-            motion.set_bone(j + own, &images);
+            motion.set_bone(self.bones[j], &images);
         }
         let mut skin = Skin::empty(state.skin.slots, offsets.rest.clone());
         for (at, &i) in half.iter().enumerate() {
             skin.set(i as usize, state.skin.of(at));
             if let Some(k) = self.vertices[i as usize].filter(|k| *k != i) {
-                skin.set(k as usize, state.skin.of(at).map(|(j, w)| (j + own, w)));
+                skin.set(k as usize, state.skin.of(at).map(|(j, w)| (self.bones[j], w)));
             }
         }
         self.skin(&mut skin);
-        State { motion, skin, model: BoneModel::new(state.model.kind, 2 * own, state.model.sweeps) }
+        State { motion, skin, model: BoneModel::new(state.model.kind, all, state.model.sweeps) }
     }
 
     /// Offsets of a bone as its image moves: mirrored points, mirrored offsets.
@@ -215,19 +239,33 @@ impl Mirror {
             if skin.slots < 2 {
                 continue;
             }
-            let mut halves: Vec<(usize, f64)> = Vec::new();
+            // Weights of pairs together, and of bones in the middle.
+            let mut sums: Vec<(usize, f64)> = Vec::new();
             for (j, w) in row {
                 let least = j.min(self.bones[j]);
-                match halves.iter_mut().find(|(other, _)| *other == least) {
-                    Some((_, sum)) => *sum += 0.5 * w,
-                    None => halves.push((least, 0.5 * w)),
+                match sums.iter_mut().find(|(other, _)| *other == least) {
+                    Some((_, sum)) => *sum += w,
+                    None => sums.push((least, w)),
                 }
             }
-            halves.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            halves.truncate(skin.slots / 2);
-            let total: f64 = halves.iter().map(|(_, w)| 2.0 * w).sum();
-            let both = halves.iter().flat_map(|&(j, w)| [(j, w / total), (self.bones[j], w / total)]);
-            skin.set(i, both.collect::<Vec<_>>());
+            sums.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            let mut slots = 0;
+            sums.retain(|(j, _)| {
+                let needed = if self.bones[*j] == *j { 1 } else { 2 };
+                let fits = slots + needed <= skin.slots;
+                slots += if fits { needed } else { 0 };
+                fits
+            });
+            let total: f64 = sums.iter().map(|(_, w)| w).sum();
+            let mut both: Vec<(usize, f64)> = Vec::new();
+            for (j, w) in sums {
+                match self.bones[j] == j {
+                    true => both.push((j, w / total)),
+                    false => both.extend([(j, 0.5 * w / total), (self.bones[j], 0.5 * w / total)]),
+                }
+            }
+            both.sort_by(|a, b| b.1.total_cmp(&a.1));
+            skin.set(i, both);
         }
     }
 
@@ -248,7 +286,11 @@ impl Mirror {
             let mut image: Vec<u32> = support[s].iter().map(|x| self.unknown(*x, q)).collect();
             image.sort_unstable();
             match s == u {
-                true => support[s].retain(|x| image.binary_search(x).is_ok()),
+                // What a symmetric shape does to a bone in the middle has no part that changes its sign.
+                true => support[s].retain(|x| {
+                    let vanishes = self.unknown(*x, q) == *x && self.component_sign(*x as usize % q) < 0.0;
+                    image.binary_search(x).is_ok() && !vanishes
+                }),
                 false => support[u] = image,
             }
         }
@@ -303,6 +345,10 @@ impl Mirror {
     pub fn vertex(&self, i: usize) -> Option<usize> {
         self.vertices[i].map(|k| k as usize)
     }
+}
+
+fn mean(a: &[[f64; 4]; 3], b: &[[f64; 4]; 3]) -> [[f64; 4]; 3] {
+    std::array::from_fn(|r| std::array::from_fn(|c| 0.5 * (a[r][c] + b[r][c])))
 }
 
 /// Numbers between -1 and 1 that follow from `seed` alone.

@@ -9,7 +9,7 @@
 //! 4. other norms: rounds with weighted residuals (`skinning::norm`).
 //!
 //! Rigid parts may have bones of their own first (`locked`); the stages then see the vertices that remain. Bones of a symmetric face may
-//! come in pairs (`mirror`).
+//! come in pairs, or be their own image (`mirror`).
 //!
 //! The model is that of [Kavan2024] with three deviations: numbers are chosen by what they buy instead of by a threshold on their size; they
 //! are moves about the bone's own place instead of the origin, so that one number turns an eye; and each step is exact least squares.
@@ -57,6 +57,10 @@ const STEP_ROUNDS: usize = 3;
 /// Times that numbers are exchanged, and rounds after each time.
 const EXCHANGES: usize = 4;
 const EXCHANGE_ROUNDS: usize = 8;
+
+/// A bone of one half straddles the plane where this share of its weights is on the plane; rounds that compare bones in the middle with pairs.
+const STRADDLES: f64 = 0.1;
+const MIDDLE_ROUNDS: usize = 3;
 
 /// Other norms are lowered longer than in a fit of an animation: faces have few shapes, and large errors are seen.
 const NORM: Schedule = Schedule { rounds: 10, repeats: 8, least: 0.005 };
@@ -152,6 +156,7 @@ fn fit_vertices(
     if !poses.moves() {
         warnings.push(Warning::NoMotion);
     }
+    let still: Vec<bool> = (0..shapes.frame_count()).map(|s| *shapes.frame(s) == *shapes.rest()).collect();
     let (mirror, mut state, fitted) = match params.mirror {
         None => {
             let mut state = first_bones(shapes, &poses, params.bones, params, run)?;
@@ -159,21 +164,16 @@ fn fit_vertices(
             (None, state, problem.clone())
         }
         Some(axis) => {
-            let (mut mirror, warning) = Mirror::find(&problem, names, axis.number())?;
+            let (mirror, warning) = Mirror::find(&problem, names, axis.number())?;
             warnings.extend(warning);
-            let half = mirror.half(&problem);
-            let own = shapes.of_vertices(&half);
-            let own_poses = Problem::in_space(&own, poses.space.clone());
-            let mut state = first_bones(&own, &own_poses, (params.bones / 2).max(1), params, run)?;
-            state.motion = without_identity(&state.motion);
-            let state = mirror.doubled(&problem, &half, &state);
             let fitted = mirror.symmetrised(&problem);
+            let (mirror, state) = first_pairs(shapes, &poses, &fitted, &mirror, &still, params, run)?;
             (Some(mirror), state, fitted)
         }
     };
     drop(poses);
     let bones = state.bones();
-    let mut rounds = Rounds::new(&fitted, &mut state, vertex_params(params, bones), params.kind, mirror);
+    let mut rounds = Rounds::new(&fitted, &mut state, vertex_params(params, bones), params.kind, still, mirror);
     reduce_numbers(&mut rounds, &fitted, &mut state, params, run)?;
     if params.norm != Norm::default() && !run.is_over() {
         let allowed = norm::allowed(&fitted, &state, params.norm);
@@ -233,6 +233,50 @@ fn first_bones(
     run.observed("lift", |run| sample.lift(poses, shapes, explorer.state, &mut || run.report()))
 }
 
+/// First bones of a symmetric face: those of one half and their images. Bones that hold vertices on the plane are tried as one bone, its own image, in place of
+/// two; the start with the lower error after a few rounds is taken.
+fn first_pairs(
+    shapes: &MeshSequence,
+    poses: &Problem,
+    fitted: &Problem,
+    mirror: &Mirror,
+    still: &[bool],
+    params: &ShapesParams,
+    run: &mut Run<'_>,
+) -> Result<(Mirror, State), Cancelled> {
+    let half = mirror.half(fitted);
+    let own = shapes.of_vertices(&half);
+    let own_poses = Problem::in_space(&own, poses.space.clone());
+    let start = |middle: usize, run: &mut Run<'_>| -> Result<(Mirror, State, usize), Cancelled> {
+        let count = ((params.bones + middle) / 2).max(1);
+        let mut state = first_bones(&own, &own_poses, count, params, run)?;
+        state.motion = without_identity(&state.motion);
+        let shares = mirror.plane_shares(&half, &state);
+        let mut order: Vec<usize> = (0..state.bones()).collect();
+        order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]).then(a.cmp(&b)));
+        let in_middle: Vec<bool> = (0..state.bones()).map(|j| order[..middle.min(order.len())].contains(&j)).collect();
+        let straddling = shares.iter().filter(|share| **share > STRADDLES).count();
+        let mut mirror = mirror.clone();
+        let state = mirror.doubled(fitted, &half, &state, &in_middle);
+        Ok((mirror, state, straddling))
+    };
+    let (pairs, state, straddling) = start(0, run)?;
+    if straddling == 0 || params.bones < 2 || run.is_over() {
+        return Ok((pairs, state));
+    }
+    let error = |mirror: &Mirror, state: &State, run: &mut Run<'_>| {
+        let (mut state, still) = (state.clone(), still.to_vec());
+        let vertices = vertex_params(params, state.bones());
+        let rounds = Rounds::new(fitted, &mut state, vertices, params.kind, still, Some(mirror.clone()));
+        rounds.rounds(fitted, &mut state, MIDDLE_ROUNDS, run)
+    };
+    let (middle, with_middle, _) = start(straddling.min(params.bones), run)?;
+    match error(&middle, &with_middle, run)? < error(&pairs, &state, run)? {
+        true => Ok((middle, with_middle)),
+        false => Ok((pairs, state)),
+    }
+}
+
 /// Rounds with all numbers, then with as many as are asked for.
 fn reduce_numbers(
     rounds: &mut Rounds,
@@ -258,6 +302,10 @@ fn reduce_numbers(
     }
     run.stage(Stage::FewerNumbers, Some(STEPS * STEP_ROUNDS + EXCHANGES * EXCHANGE_ROUNDS))?;
     for step in (0..STEPS).rev() {
+        // The last step is needed in any case: it gives the count.
+        if run.is_over() && step > 0 {
+            continue;
+        }
         let share = step as f64 / (STEPS - 1) as f64;
         let now = (count as f64 * FIRST_COUNT.powf(share)).round() as usize;
         rounds.reselect(problem, state, now.min(all), run)?;

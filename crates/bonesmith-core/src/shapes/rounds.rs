@@ -23,22 +23,26 @@ pub(super) struct Rounds {
     /// [B] places of the bones, in the unit space. They stay while the support does.
     pub places: Vec<DVec3>,
     pub support: Support,
+    /// [S] shapes that are the neutral.
+    still: Vec<bool>,
     /// Of a symmetric face: pairs that are kept.
     mirror: Option<Mirror>,
 }
 
 impl Rounds {
-    /// With all numbers.
+    /// With all numbers; `still` are the shapes that are the neutral.
     pub fn new(
         problem: &Problem,
         state: &mut State,
         vertices: VertexParams,
         kind: ShapeKind,
+        still: Vec<bool>,
         mirror: Option<Mirror>,
     ) -> Self {
         let vertices = VertexParams { slots: state.skin.slots, ..vertices };
         let all = (0..(state.bones() * kind.numbers()) as u32).collect();
-        let mut rounds = Self { vertices, kind, places: Vec::new(), support: vec![all; problem.frames()], mirror };
+        let support = vec![all; problem.frames()];
+        let mut rounds = Self { vertices, kind, places: Vec::new(), support, still, mirror };
         let moments = rounds.solve_vertices(problem, state, true);
         rounds.place(&moments);
         rounds
@@ -69,7 +73,7 @@ impl Rounds {
             }
             run.report()?;
             squared_error = run.timed("numbers", || {
-                let system = System::new(&state.motion, &moments, &self.places, self.kind);
+                let system = System::new(&state.motion, &moments, &self.places, self.kind, &self.still);
                 self.solve_numbers(&system, state, &moments)
             });
             run.round(state.bones(), problem.e_rms(squared_error))?;
@@ -116,7 +120,7 @@ impl Rounds {
         run.report()?;
         self.place(&moments);
         run.timed("choice of numbers", || {
-            let system = System::new(&state.motion, &moments, &self.places, self.kind);
+            let system = System::new(&state.motion, &moments, &self.places, self.kind, &self.still);
             let none = Motion::from_rows(state.bones(), state.motion.length, vec![0.0; state.motion.rows().len()]);
             let still = moments.squared_error - gain(&state.motion, &none, &moments);
             self.support = self.selected(&system, budget(still));

@@ -9,7 +9,7 @@
 //!
 //! with rows `r` of the components and the moments `S`, `D` of `skinning::moments`.
 
-use faer::linalg::solvers::Solve;
+use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, Side};
 use glam::{DMat3, DVec3};
 use rayon::prelude::*;
@@ -40,8 +40,8 @@ pub(super) struct System {
 }
 
 impl System {
-    /// From the moments of a motion of offsets.
-    pub fn new(motion: &Motion, moments: &Moments, places: &[DVec3], kind: ShapeKind) -> Self {
+    /// From the moments of a motion of offsets. Shapes that are `still` move nothing: their numbers are 0.
+    pub fn new(motion: &Motion, moments: &Moments, places: &[DVec3], kind: ShapeKind, still: &[bool]) -> Self {
         let (b, shapes, q) = (motion.bones, motion.frames(), kind.numbers());
         let side = b * q;
         let components: Vec<_> =
@@ -60,7 +60,7 @@ impl System {
         conditioned(&mut gram, side);
         let target = target(motion, moments);
         let mut right = vec![0.0; shapes * side];
-        right.par_chunks_mut(side).enumerate().for_each(|(s, row)| {
+        right.par_chunks_mut(side).enumerate().filter(|(s, _)| !still[*s]).for_each(|(s, row)| {
             for (u, entry) in row.iter_mut().enumerate() {
                 let (j, component) = (u / q, &components[u]);
                 for (r, of_row) in component.iter().enumerate() {
@@ -90,14 +90,29 @@ impl System {
 
     /// [S] best numbers on a support.
     pub fn solve(&self, support: &Support) -> Vec<Vec<f64>> {
-        support.par_iter().enumerate().map(|(s, unknowns)| self.solve_shape(s, unknowns)).collect()
+        // Shapes with the same numbers have the same matrix, which is factored once.
+        let same = support.windows(2).all(|pair| pair[0] == pair[1]);
+        let factor = support.first().filter(|_| same).map(|all| self.factor(all));
+        let solve = |(s, unknowns): (usize, &Vec<u32>)| match &factor {
+            Some(factor) => self.solve_with(factor.as_ref(), s, unknowns),
+            None => self.solve_shape(s, unknowns),
+        };
+        support.par_iter().enumerate().map(solve).collect()
     }
 
     /// The best numbers of a shape on some unknowns.
     pub fn solve_shape(&self, shape: usize, unknowns: &[u32]) -> Vec<f64> {
+        self.solve_with(self.factor(unknowns).as_ref(), shape, unknowns)
+    }
+
+    fn factor(&self, unknowns: &[u32]) -> Option<Llt<f64>> {
+        self.part(unknowns).llt(Side::Lower).ok()
+    }
+
+    fn solve_with(&self, factor: Option<&Llt<f64>>, shape: usize, unknowns: &[u32]) -> Vec<f64> {
         let right = &self.right[shape * self.side..][..self.side];
         let right = Mat::from_fn(unknowns.len(), 1, |r, _| right[unknowns[r] as usize]);
-        let solved = self.part(unknowns).llt(Side::Lower).ok().map(|factor| factor.solve(&right));
+        let solved = factor.map(|factor| factor.solve(&right));
         (0..unknowns.len()).map(|r| solved.as_ref().map_or(0.0, |x| x[(r, 0)])).collect()
     }
 

@@ -141,6 +141,10 @@ impl<'a> Explorer<'a> {
             }
             let extra = (count as f64 * self.plan.extra).ceil() as usize;
             self.plant(extra, run)?;
+            // What is best so far has the count of bones; those that were planted have to be removed first.
+            if run.is_over() {
+                break;
+            }
             self.thin_out(count, run)?;
             let before = best.0;
             if self.descent.squared_error < best.0 {

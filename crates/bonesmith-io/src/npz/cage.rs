@@ -11,9 +11,9 @@ use bonesmith_core::{Bone, BoneKind, Clip, Rig, SparseWeights};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use super::archive::{Archive, Writer};
-use super::rig::{BadWeights, check_row};
 use super::{positions, stem, surface};
 use crate::IoError;
+use crate::weights::{BadWeights, weights_of_rows};
 
 /// Whether an archive holds a cage.
 pub fn is_cage_archive(archive: &Archive) -> bool {
@@ -68,23 +68,12 @@ pub fn load(archive: &mut Archive, bad: BadWeights) -> Result<Rig, IoError> {
 fn read_dense(archive: &mut Archive, points: usize, bad: BadWeights) -> Result<SparseWeights, IoError> {
     let path = archive.path().to_owned();
     let array = archive.required("weights")?;
-    let [n, j] = array.shape()?;
+    let [_, j] = array.shape()?;
     if j != points {
         return Err(array.bad(format!("weights for {j} control points, but \"controls\" has {points}")));
     }
     let values = array.f64s()?;
-    let row = |i: usize| -> Vec<(usize, f64)> {
-        values[i * j..(i + 1) * j].iter().copied().enumerate().filter(|(_, w)| *w != 0.0).collect()
-    };
-    let slots = (0..n).map(|i| row(i).len()).max().unwrap_or(1).max(1);
-    let mut weights = SparseWeights::new(n, slots);
-    for i in 0..n {
-        let row = row(i);
-        check_row(i, &row, bad)
-            .map_err(|what| IoError::Weights { path: path.clone(), what: format!("\"weights\": {what}") })?;
-        weights.set(i, &row);
-    }
-    Ok(weights)
+    weights_of_rows(&values, j, bad).map_err(|what| IoError::Weights { path, what: format!("\"weights\": {what}") })
 }
 
 /// Writes the control points of a cage beside what every rig has.

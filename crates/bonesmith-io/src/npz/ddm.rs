@@ -10,8 +10,9 @@ use glam::DVec3;
 
 use super::archive::Archive;
 use super::positions;
-use super::rig::{self, BadWeights, read_weights, write_weights};
+use super::rig::{self, read_weights, write_weights};
 use crate::IoError;
+use crate::weights::BadWeights;
 
 const JOINTS: [&str; 2] = ["joint_indices", "joint_weights"];
 const FALLBACK: [&str; 2] = ["fallback_indices", "fallback_weights"];

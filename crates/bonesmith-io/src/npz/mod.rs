@@ -25,7 +25,6 @@ use archive::{Archive, Array};
 
 pub use basis::save as save_basis;
 pub use ddm::{load_maps as load_ddm_maps, load_ranges, save as save_ddm};
-pub use rig::BadWeights;
 pub use rig::save as save_rig;
 pub use sequence::{load_face, save as save_sequence};
 pub use shape_bones::save as save_shape_bones;

@@ -11,21 +11,11 @@ use glam::{DAffine3, DMat3, DVec3};
 use super::archive::{Archive, Array, Writer};
 use super::meta::Meta;
 use super::{positions, stem, surface};
+use crate::weights::{BadWeights, weights_of_tables};
 use crate::{IoError, atomic};
 
-/// How far the weights of a vertex may be from 1 in files that others wrote; they are scaled to 1 then.
-const SUM_TOLERANCE: f64 = 1e-3;
 /// How far a bone's matrix may be from a rotation to count as rigid when the file does not say.
 const RIGID_TOLERANCE: f64 = 1e-5;
-
-/// What to do about weights that are negative or do not sum to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadWeights {
-    /// Refuse the file, with the vertex and the number.
-    Refuse,
-    /// Negative ones become 0, and each vertex is scaled to 1.
-    Normalise,
-}
 
 /// Whether an archive holds a rig.
 pub fn is_rig(archive: &Archive) -> bool {
@@ -108,37 +98,8 @@ pub fn read_weights(
     }
     let empty = || IoError::malformed(&path, format!("{weight_key:?} has no slots"));
     let stored = SparseWeights::from_tables(k, table, values).ok_or_else(empty)?;
-    if stored.check(bones).is_ok() {
-        return Ok(stored);
-    }
-    tidied(&stored, bad).map_err(|what| IoError::Weights { path, what: format!("{weight_key:?}: {what}") })
-}
-
-/// Weights that others wrote: sorted, repeated bones added up, scaled to 1 where they are nearly that.
-fn tidied(stored: &SparseWeights, bad: BadWeights) -> Result<SparseWeights, String> {
-    let (n, k) = (stored.vertex_count(), stored.slots());
-    let mut tidy = SparseWeights::new(n, k);
-    for i in 0..n {
-        let row = i * k..(i + 1) * k;
-        let (bones, weights) = (&stored.bone_table()[row.clone()], &stored.weight_table()[row]);
-        let pairs: Vec<(usize, f64)> = bones.iter().zip(weights).map(|(&j, &w)| (j.into(), w.into())).collect();
-        check_row(i, &pairs, bad)?;
-        tidy.set(i, &pairs);
-    }
-    Ok(tidy)
-}
-
-/// Whether the weights of vertex `i` can be used, after scaling them to 1.
-pub fn check_row(i: usize, pairs: &[(usize, f64)], bad: BadWeights) -> Result<(), String> {
-    if let Some((j, w)) = pairs.iter().find(|(_, w)| !w.is_finite() || (*w < 0.0 && bad == BadWeights::Refuse)) {
-        return Err(format!("vertex {i}, bone {j}: weight {w}"));
-    }
-    let sum = pairs.iter().fold(0.0, |sum, (_, w)| sum + w.max(0.0));
-    let tolerance = if bad == BadWeights::Refuse { SUM_TOLERANCE } else { f64::INFINITY };
-    if (sum - 1.0).abs() > tolerance || sum <= 0.0 {
-        return Err(format!("the weights of vertex {i} sum to {sum}, not 1"));
-    }
-    Ok(())
+    weights_of_tables(stored, bones, bad)
+        .map_err(|what| IoError::Weights { path, what: format!("{weight_key:?}: {what}") })
 }
 
 fn read_bones(archive: &mut Archive, b: usize, names: Vec<String>) -> Result<Vec<Bone>, IoError> {

@@ -7,8 +7,9 @@ use bonesmith_core::model::shape_bones::{BoneShape, Driver, ShapeKind, ShapeNumb
 use serde::{Deserialize, Serialize};
 
 use super::archive::Archive;
-use super::rig::{self, BadWeights, write_weights};
+use super::rig::{self, write_weights};
 use crate::IoError;
+use crate::weights::BadWeights;
 
 /// The array `shape_bones`, as JSON.
 #[derive(Debug, Serialize, Deserialize)]

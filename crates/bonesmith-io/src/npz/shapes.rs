@@ -6,8 +6,9 @@ use bonesmith_core::{BlendShape, Clip, CorrectiveRig};
 use glam::Vec3;
 
 use super::archive::Archive;
-use super::rig::{self, BadWeights, write_weights};
+use super::rig::{self, write_weights};
 use crate::IoError;
+use crate::weights::BadWeights;
 
 /// Whether an archive holds a rig with shapes.
 pub fn is_corrective(archive: &Archive) -> bool {

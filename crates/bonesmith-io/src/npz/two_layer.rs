@@ -6,8 +6,9 @@ use bonesmith_core::model::two_layer::{Blends, MAX_VIRTUAL_BONES};
 use bonesmith_core::{SparseWeights, TwoLayerRig};
 
 use super::archive::Archive;
-use super::rig::{self, BadWeights, read_weights, write_weights};
+use super::rig::{self, read_weights, write_weights};
 use crate::IoError;
+use crate::weights::BadWeights;
 
 /// Influences of single-layer weights that are made where a file has none.
 const FALLBACK_INFLUENCES: usize = 4;

@@ -139,7 +139,77 @@ def SkelRoot "face" (prepend apiSchemas = ["SkelBindingAPI"]) {
 }
 "#;
     std::fs::write(&path, text).unwrap();
-    let read = load_face(&[path], &LoadOptions::default()).unwrap();
+    check_levels(&path);
+    // The same face with a shape of that name twice.
+    let twice = text
+        .replace("[\"blink\"]", "[\"blink\", \"blink\"]")
+        .replace("</face/skin/blink>", "[</face/skin/blink>, </face/skin/blink>]");
+    std::fs::write(&path, twice).unwrap();
+    let error = load_face(std::slice::from_ref(&path), &LoadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("face.usda") && error.contains("two shapes are called \"blink\""), "{error}");
+}
+
+/// The same shape as three levels of one channel.
+#[test]
+fn in_betweens_of_fbx_are_shapes_that_follow() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("face.fbx");
+    let level = |number: usize, name: &str, offsets: &str| {
+        format!(
+            "Geometry: {number}, \"Geometry::{name}\", \"Shape\" {{\n Version: 100\n Indexes: *2 {{\n a: 2,3\n }}\n Vertices: *6 {{\n a: {offsets}\n }}\n }}\n"
+        )
+    };
+    let shapes = level(1101, "half", "0.5,0,0.5,0,0,1")
+        + &level(1102, "most", "0,0.5,0.8,0,0,1.5")
+        + &level(1103, "blink", "0,0,1,0,0,2");
+    let text = format!(
+        r#"; FBX 7.4.0 project file
+FBXHeaderExtension:  {{
+    FBXHeaderVersion: 1003
+    FBXVersion: 7400
+}}
+Objects:  {{
+    Geometry: 1000, "Geometry::skin", "Mesh" {{
+        Vertices: *12 {{
+            a: 0,0,0,1,0,0,1,1,0,0,1,0
+        }}
+        PolygonVertexIndex: *6 {{
+            a: 0,1,-3,0,2,-4
+        }}
+    }}
+    {shapes}
+    Deformer: 1200, "Deformer::shapes", "BlendShape" {{
+        Version: 100
+    }}
+    Deformer: 1300, "SubDeformer::blink", "BlendShapeChannel" {{
+        Version: 100
+        DeformPercent: 0
+        FullWeights: *3 {{
+            a: 50,75,100
+        }}
+    }}
+    Model: 2000, "Model::skin", "Mesh" {{
+        Version: 232
+    }}
+}}
+Connections:  {{
+    C: "OO",2000,0
+    C: "OO",1000,2000
+    C: "OO",1200,1000
+    C: "OO",1300,1200
+    C: "OO",1101,1300
+    C: "OO",1102,1300
+    C: "OO",1103,1300
+}}
+"#
+    );
+    std::fs::write(&path, text).unwrap();
+    check_levels(&path);
+}
+
+/// A shape with levels at 0.5, 0.75 and 1.
+fn check_levels(path: &Path) {
+    let read = load_face(&[path.to_owned()], &LoadOptions::default()).unwrap();
     let names: Vec<&str> = read.shapes.frames.iter().map(|frame| frame.label.as_str()).collect();
     assert_eq!(names, ["blink", "blink_50", "blink_75"]);
     let ranges: Vec<[f32; 3]> = read.betweens.iter().map(|between| between.range).collect();

@@ -188,15 +188,15 @@ fn bad_weights_are_refused_or_made_sound_on_request() {
     let frames = [[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]];
     write_cage(&path, &[[0.5, 0.5, 0.0], [0.5, 0.9, -0.4], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], &frames);
     let message = load_rig(&path).unwrap_err().to_string();
-    assert!(message.contains("vertex 1, bone 2: weight -0.4"), "{message}");
+    assert!(message.contains("vertex 1: weight of bone 2 is -0.4"), "{message}");
     let sound = load_rig_normalised(&path).unwrap();
     assert!(sound.weights.of(1).map(|(_, w)| w).eq([0.9 / 1.4, 0.5 / 1.4]));
     write_cage(&path, &[[0.5, 0.5, 0.0], [0.3, 0.3, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], &frames);
     let message = load_rig(&path).unwrap_err().to_string();
-    assert!(message.contains("the weights of vertex 1 sum to 0.6"), "{message}");
+    assert!(message.contains("vertex 1: weights sum to 0.6"), "{message}");
     assert!(load_rig_normalised(&path).is_ok());
     write_cage(&path, &[[0.0; 3]; 4], &frames);
-    assert!(load_rig_normalised(&path).unwrap_err().to_string().contains("vertex 0 sum to 0"));
+    assert!(load_rig_normalised(&path).unwrap_err().to_string().contains("vertex 0: weights sum to 0"));
 }
 
 /// Rigs of other programs, by each measure: no round raises the error, which a debug assertion checks.

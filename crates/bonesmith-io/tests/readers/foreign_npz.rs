@@ -133,9 +133,9 @@ fn odd_weights_are_tidied_or_refused() {
     let unused = with(rig_arrays(), "joint_indices", i32s(&[4, 2], &[0, 1, 1, 0, 0, -1, 1, 65535]));
     assert_eq!(rig(&unused).unwrap().weights.of(2).collect::<Vec<_>>(), [(0, 1.0)]);
     let cases = [
-        (weights([0.5, 0.25, 0.5, 0.5, 1.0, 0.0, 1.0, 0.0]), "vertex 0 sum to 0.75"),
-        (weights([0.75, 0.25, 1.5, -0.5, 1.0, 0.0, 1.0, 0.0]), "vertex 1, bone 0: weight -0.5"),
-        (weights([0.75, 0.25, 0.5, 0.5, f32::NAN, 0.0, 1.0, 0.0]), "vertex 2, bone 0: weight NaN"),
+        (weights([0.5, 0.25, 0.5, 0.5, 1.0, 0.0, 1.0, 0.0]), "vertex 0: weights sum to 0.75"),
+        (weights([0.75, 0.25, 1.5, -0.5, 1.0, 0.0, 1.0, 0.0]), "vertex 1: weight of bone 0 is -0.5"),
+        (weights([0.75, 0.25, 0.5, 0.5, f32::NAN, 0.0, 1.0, 0.0]), "vertex 2: weight of bone 0 is NaN"),
         (
             with(rig_arrays(), "joint_indices", i32s(&[4, 2], &[0, 1, 1, 0, 0, 0, 2, 0])),
             "vertex 3 names bone 2, but there are 2 bones",

@@ -8,6 +8,7 @@
 
 from bonesmith._api import (
     add_bones,
+    compact,
     compress,
     ddm,
     delta_mush,
@@ -73,6 +74,7 @@ __all__ = [
     "__version__",
     "add_bones",
     "batch",
+    "compact",
     "compare",
     "compress",
     "ddm",

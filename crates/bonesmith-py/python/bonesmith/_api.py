@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Sequence, Un
 
 from bonesmith import _native
 from bonesmith._files import clips_of, read
-from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, ShapeBones, TwoLayerRig, handle_of, rig_handle, wrapped
+from bonesmith._models import Animation, Basis, DdmRig, Model, Rig, ShapeBones, TwoLayerRig, file_to_write, handle_of, rig_handle, wrapped
 from bonesmith._sweep import Sweep
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def fit(
     skeleton_method: SkeletonMethod = "multipass",
     skeleton_start: int = 64,
     no_symmetry: bool = False,
+    others: Literal["drop", "keep"] = "drop",
     root_motion: RootMotion = "none",
     up: UpAxis | None = None,
     in_place: bool = False,
@@ -199,6 +200,7 @@ def fit(
     skeleton_method: SkeletonMethod = "multipass",
     skeleton_start: int = 64,
     no_symmetry: bool = False,
+    others: Literal["drop", "keep"] = "drop",
     root_motion: RootMotion = "none",
     up: UpAxis | None = None,
     in_place: bool = False,
@@ -240,6 +242,7 @@ def fit(
     skeleton_method: SkeletonMethod = "multipass",
     skeleton_start: int = 64,
     no_symmetry: bool = False,
+    others: Literal["drop", "keep"] = "drop",
     root_motion: RootMotion = "none",
     up: UpAxis | None = None,
     in_place: bool = False,
@@ -320,6 +323,9 @@ def fit(
         Rigid parts that the search starts from, 2 to 256; on purpose more than the bones wanted.
     no_symmetry : bool, default: False
         Do not name mirror pairs of a symmetric model _l and _r.
+    others : Literal["drop", "keep"], default: "drop"
+        Where `mesh` picks from a file: whether the other meshes are dropped, or kept as they are there, with their
+        bones and motion.
     root_motion : RootMotion, default: "none"
         Put the common motion of the model into one root bone: plane takes translation in the ground plane and rotation
         about the up axis, full all of it.
@@ -375,6 +381,7 @@ def fit(
         "skeleton_method": skeleton_method,
         "skeleton_start": skeleton_start,
         "no_symmetry": no_symmetry,
+        "others": others,
         "root_motion": root_motion,
         "up": up,
         "in_place": in_place,
@@ -1031,6 +1038,53 @@ def compress(
         "force": force,
         "thorough": thorough,
     }, {"threads": threads, "progress": progress})))
+
+
+def compact(
+    rig: Rig,
+    path: PathLike,
+    *,
+    error: float | str | None = None,
+    plain: bool = False,
+    unnumbered: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write a small file: fewer keys, quantised arrays, EXT_meshopt_compression, within a bound on the additional error.
+
+    The error is that of the file, read back, against the animation that the rig was made from; against the rig itself
+    where there is none.
+
+    Parameters
+    ----------
+    rig : Rig
+        The rig; it is not changed.
+    path : PathLike
+        The file: .glb or .gltf.
+    error : float | str | None, default: None
+        Additional E_RMS of the file, such as 0.05, or 5% of the model's own; by default 2% of the model's own; 0.02
+        where there is no animation to compare with.
+    plain : bool, default: False
+        Without EXT_meshopt_compression, which some readers lack.
+    unnumbered : bool, default: False
+        Without the input's numbers of vertices, which are written in another order.
+    threads : int | None, default: None
+        Threads to use, 1 to 1024; None: all cores. The result does not depend on it.
+    progress : Progress | None, default: None
+        Called as progress(stage, step, total, error) from the calling thread, at most 30 times a second; total and
+        error may be None. If it returns False, the work ends with `Cancelled`; what it raises ends the work, too.
+
+    Returns
+    -------
+    dict[str, Any]
+        Figures of the file and of one that loses nothing: bytes and bytes_before, e_rms and e_rms_before, bound, max,
+        contacts, parts and more.
+    """
+    return _native.compact(rig_handle(rig), file_to_write(path), {
+        "error": error,
+        "plain": plain,
+        "unnumbered": unnumbered,
+    }, {"threads": threads, "progress": progress})
 
 
 def ddm(

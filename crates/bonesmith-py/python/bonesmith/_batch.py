@@ -116,6 +116,15 @@ def batch(
     return Batch(data, Path(plan.output))
 
 
+def _written(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced; ``None`` where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns)
+
+
 def _run_here(
     plan: _native.BatchPlan, path: Path, resume: bool, shard: tuple[int, int] | None, progress: bool
 ) -> dict[str, Any]:
@@ -129,12 +138,13 @@ def _run_here(
     if not progress:
         words.append("--quiet")
     stderr = None if progress else subprocess.PIPE
+    results = Path(plan.output) / "results.json"
+    before = _written(results)
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
     if done.returncode == 130:
         raise Cancelled("cancelled")
-    results = Path(plan.output) / "results.json"
-    # 2: a job failed, which is a result, or the file is wrong, which is none.
-    if done.returncode not in (0, 1, 2) or not results.is_file():
+    # 2: a job failed, which is a result, or the file is wrong, which is none: results of an earlier run stay then.
+    if done.returncode not in (0, 1, 2) or _written(results) in (None, before):
         text = (done.stderr or b"").decode(errors="replace").strip()
         raise ParameterError(text.replace("error: ", "", 1) or f"the batch ended with code {done.returncode}")
     data: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))

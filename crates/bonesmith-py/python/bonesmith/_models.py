@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, Sequence, Union, overload
 
 from bonesmith import _native
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INLINE_MB = 8.0
 
 
-def _file(path: PathLike) -> str:
+def file_to_write(path: PathLike) -> str:
     """A file to write."""
     name = os.fspath(path)
     if os.path.isdir(name):
@@ -198,6 +198,18 @@ class Model:
         return found
 
     @property
+    def normals(self) -> Floats | None:
+        """[C, 3] float32 stored normals of the rest pose, one for each corner of each face in the order of `polygons`; ``None`` where there are
+        none."""
+        return self._handle.normals()
+
+    @property
+    def uvs(self) -> Floats | None:
+        """[C, 2] float32 texture coordinates of the corners, of the first set; the origin is the lower left corner. ``None`` where there are none."""
+        sets = self._handle.uv_sets()
+        return sets[0] if sets else None
+
+    @property
     def vertex_count(self) -> int:
         """N."""
         return self._handle.vertex_count()
@@ -314,6 +326,7 @@ class Model:
         shape: str | None = None,
         max_joints: int | None = None,
         pieces: str = "skin",
+        compact: bool | float | str = False,
     ) -> None:
         """Writes a file, completely or not at all; the extension chooses the format.
 
@@ -328,6 +341,9 @@ class Model:
             Joints of a skin, at most: a rig with more bones is written as several skins.
         pieces : {"skin", "nodes"}, default: "skin"
             Rigid pieces as bones of a skin, or as nodes with a mesh each.
+        compact : bool, float or str, default: False
+            A small file (``.glb``, ``.gltf``), as `bonesmith.compact` writes it: ``True``, an additional E_RMS such as 0.05, or the words of the
+            command line such as ``"5%"``, ``"plain"``, ``"plain,0.05"``.
 
         Warns
         -----
@@ -338,7 +354,8 @@ class Model:
             from bonesmith._errors import ParameterError
 
             raise ParameterError(f"pieces is {pieces!r}; it must be skin or nodes", option="pieces", value=pieces)
-        _native.save(self._handle, _file(path), shape, max_joints, pieces == "nodes")
+        words = None if compact is False else "" if compact is True else str(compact)
+        _native.save(self._handle, file_to_write(path), shape, max_joints, pieces == "nodes", words)
 
     def report(self, path: PathLike, *, against: Model | None = None, report_max_mb: float = 25) -> None:
         """Writes a report: one html file with a viewer, plots and figures.
@@ -353,7 +370,7 @@ class Model:
             Maximum size of the report in MB; frames are left out evenly where all would be too much.
         """
         other = None if against is None else against._handle
-        _native.report(self._handle, other, _file(path), report_max_mb)
+        _native.report(self._handle, other, file_to_write(path), report_max_mb)
 
     def view(self, *, against: Model | None = None, height: int = 640, report_max_mb: float = INLINE_MB) -> View:
         """The report, shown in a notebook.
@@ -458,9 +475,111 @@ class Basis(Model):
 
 
 class Rig(Model):
-    """Bones, weights, a rest pose, and bone motion."""
+    """Bones, weights, a rest pose, and bone motion. Arrays are copied and checked.
+
+    Parameters
+    ----------
+    rest : array_like
+        [N, 3] rest pose.
+    faces : array_like or None, default: None
+        [M, corners] vertices of each face, or lists of them.
+    bones : array_like or None, default: None
+        [F, B, 4, 4] transforms of the bones in each frame: ``posed = bones[t, j] @ [rest, 1]``. ``None``: a rig without motion, or with `clips`.
+    weights : array_like or None, default: None
+        [N, B] weights; this, or `joint_indices` and `joint_weights`.
+    joint_indices : array_like or None, default: None
+        [N, K] bones of each vertex. Where the weight is 0 any number may stand.
+    joint_weights : array_like or None, default: None
+        [N, K] their weights.
+    parents : array_like or None, default: None
+        [B] parent of each bone; -1 for a root. ``None``: all are roots.
+    binds : array_like or None, default: None
+        [B, 4, 4] place and orientation of each bone in the rest pose. ``None``: at the origin.
+    tips : array_like or None, default: None
+        [B, 3] end of each leaf of a skeleton in the rest pose; NaN for bones that have none.
+    names : sequence of str or None, default: None
+        [B] names, all different. ``None``: bone_0, bone_1, ...
+    bone_kind : {"rigid", "trs", "affine"} or None, default: None
+        What the transforms may do; ``None``: the narrowest kind that holds all.
+    times : array_like or None, default: None
+        [F] seconds of the frames of `bones`, rising.
+    fps : float or None, default: None
+        Frames per second where there are no times; ``None``: 24.
+    clips : mapping or None, default: None
+        Several clips by name, in place of `bones`: transforms [F, B, 4, 4], or a tuple of transforms and times.
+    normals : array_like or None, default: None
+        [N, 3] normals of the rest pose at vertices, or [C, 3] at the corners of all faces; where N and C are equal, corners are meant.
+    uvs : array_like or None, default: None
+        [N, 2] or [C, 2] texture coordinates; the origin is the lower left corner.
+    normalise : bool, default: False
+        Accept weights that are negative or do not sum to 1, and correct them. Sums within 0.001 of 1 are always corrected.
+    name : str, default: "rig"
+        Short name, for outputs; the clip of `bones` has it, too.
+
+    Raises
+    ------
+    InputError
+        Arrays that are no rig, with `.frame`, `.vertex` and `.value` where it is about one.
+    """
 
     _kinds: tuple[str, ...] = ("lbs",)
+
+    def __init__(
+        self,
+        rest: ArrayLike,
+        faces: ArrayLike | Sequence[Sequence[int]] | None = None,
+        *,
+        bones: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        joint_indices: ArrayLike | None = None,
+        joint_weights: ArrayLike | None = None,
+        parents: ArrayLike | None = None,
+        binds: ArrayLike | None = None,
+        tips: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        bone_kind: str | None = None,
+        times: ArrayLike | None = None,
+        fps: float | None = None,
+        clips: Mapping[str, Any] | None = None,
+        normals: ArrayLike | None = None,
+        uvs: ArrayLike | None = None,
+        normalise: bool = False,
+        name: str = "rig",
+    ) -> None:
+        if self._kinds != Rig._kinds:
+            # Layers, multi-weights and shapes come from functions.
+            Model.__init__(self)
+        if clips is not None and (bones is not None or times is not None):
+            raise TypeError("bones and times are those of one clip: clips has its own")
+        if bones is None and times is not None:
+            raise TypeError("times belongs to bones")
+        if clips is not None:
+            motion = [(word, *clip) if isinstance(clip, tuple) else (word, clip, None) for word, clip in clips.items()]
+            if any(len(clip) != 3 for clip in motion):
+                raise TypeError("a clip is an array of transforms, or a tuple of transforms and times")
+        else:
+            motion = [] if bones is None else [(name, bones, times)]
+        self._handle = _native.rig(
+            {
+                "name": name,
+                "rest": rest,
+                "faces": faces,
+                "weights": weights,
+                "joint_indices": joint_indices,
+                "joint_weights": joint_weights,
+                "clips": motion,
+                "fps": fps,
+                "parents": parents,
+                "binds": binds,
+                "tips": tips,
+                "names": None if names is None else [str(word) for word in names],
+                "bone_kind": bone_kind,
+                "normals": normals,
+                "uvs": uvs,
+                "normalise": normalise,
+            }
+        )
+        self._metrics = None
 
     @property
     def bone_count(self) -> int:
@@ -512,6 +631,11 @@ class Rig(Model):
     def binds(self) -> Doubles:
         """[B, 4, 4] float64 place and orientation of each bone in the rest pose."""
         return self._handle.binds()
+
+    @property
+    def tips(self) -> Doubles:
+        """[B, 3] float64 end of each leaf of a skeleton in the rest pose; NaN for other bones and where it is not known."""
+        return self._handle.tips()
 
     @property
     def parents(self) -> npt.NDArray[np.int32]:

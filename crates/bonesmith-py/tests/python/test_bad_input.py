@@ -232,6 +232,6 @@ def test_classes() -> None:
         cls = getattr(bonesmith, name)
         assert issubclass(cls, bonesmith.BonesmithError) and issubclass(cls, ValueError)
     assert issubclass(bonesmith.InternalError, RuntimeError) and issubclass(bonesmith.BonesmithWarning, UserWarning)
-    for cls in (bonesmith.Rig, bonesmith.Model, bonesmith.DdmRig):
-        with pytest.raises(TypeError):
+    for cls in (bonesmith.Model, bonesmith.Basis):
+        with pytest.raises(TypeError, match="is made by load"):
             cls()

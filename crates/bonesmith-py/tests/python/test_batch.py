@@ -49,6 +49,14 @@ def test_a_batch_here(shots: Path) -> None:
     assert again.counts["missed"] == 0 and again.counts["done"] == COUNT - 1
 
 
+def test_a_bad_job_file_does_not_give_old_results(shots: Path) -> None:
+    first = bonesmith.batch({**jobs("here"), "jobs": [{"input": "shot_00.npz"}]})
+    assert first.ok
+    with pytest.raises(bonesmith.ParameterError, match="many"):
+        bonesmith.batch({**jobs("here", defaults={"bones": "many"}), "jobs": [{"input": "shot_00.npz"}]})
+    assert json.loads((shots / "here" / "results.json").read_text())["counts"]["done"] == 1, "the old results stay"
+
+
 def test_bad_arguments(shots: Path) -> None:
     with pytest.raises(bonesmith.ParameterError, match="engine is 'grid'"):
         bonesmith.batch(jobs("x"), engine="grid")
@@ -71,10 +79,10 @@ def cluster() -> Iterator[Any]:
     except ImportError:
         pytest.skip("SKIPPED: the package ray is not installed: no batch ran on a cluster")
     small = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 1})
+    made: Any = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 1})
     yield made
     ray.shutdown()
-    made.shutdown()  # type: ignore[no-untyped-call]
+    made.shutdown()
 
 
 def test_a_node_of_the_cluster_is_lost(shots: Path, cluster: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -176,3 +176,45 @@ def test_animations(verts: Floats, faces: Faces) -> None:
     assert np.shares_memory(made.frame(1), made[1]) and made.clips[0].frame_count == 12
     cloud = bonesmith.Animation(verts)
     assert cloud.faces.shape == (0, 3) and cloud.polygons == []
+
+
+def test_other_meshes_of_a_file_are_kept(tmp_path: Path, run: Callable[..., str]) -> None:
+    """As the command line keeps them: the same bytes; figures and reports are those of the mesh that was fitted."""
+    for name, seed in (("body", 0), ("hat", 5)):
+        quads = grid(16, 16).astype(np.int32)
+        faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
+        np.savez(tmp_path / f"{name}.npz", verts=cloth(seed=seed), faces=faces)
+    scene, there, here = (tmp_path / name for name in ("scene.glb", "there.glb", "here.glb"))
+    small = ["--effort", "fast", "--max-iterations", 2]
+    run("fit", "--part", f"Body={tmp_path / 'body.npz'}", "--part", f"Hat={tmp_path / 'hat.npz'}", *small, "--bones", 6, "-o", scene)
+    run("fit", scene, "--mesh", "Body", "--others", "keep", *small, "--bones", 4, "-o", there)
+    body = bonesmith.load_animation(scene, mesh="Body")
+    options: dict[str, Any] = {"bones": 4, "effort": "fast", "max_iterations": 2}
+    rig = bonesmith.fit(body, others="keep", **options)
+    rig.save(here)
+    assert here.read_bytes() == there.read_bytes()
+    assert rig.vertex_count == 512 and rig.bone_count > 4
+    assert rig.metrics is not None and rig.metrics.per_vertex.shape == (256,)
+    alone = bonesmith.fit(body, **options)
+    assert alone.vertex_count == 256 and alone.metrics is not None
+    assert rig.metrics.e_rms == alone.metrics.e_rms
+    rig.report(tmp_path / "rig.html")
+    assert pickle.loads(pickle.dumps(rig)).vertex_count == 512
+    with pytest.raises(bonesmith.ParameterError, match="others"):
+        rig.save(tmp_path / "small.glb", compact=True)
+    with pytest.raises(bonesmith.ParameterError, match="load the animation with mesh") as error:
+        bonesmith.fit(bonesmith.load_animation(scene), others="keep", **options)
+    assert error.value.option == "others"
+    with pytest.raises(bonesmith.ParameterError, match="drop or keep"):
+        bonesmith.fit(body, others="some", **options)  # type: ignore[call-overload]
+
+
+def test_frames_of_a_rig_are_not_picked(verts: Floats, tmp_path: Path) -> None:
+    path = tmp_path / "rig.glb"
+    bonesmith.fit(verts, bones=3, effort="fast", max_iterations=2).save(path)
+    picks: list[dict[str, Any]] = [{"frames": slice(0, 4)}, {"rest": 2}]
+    for pick in picks:
+        with pytest.raises(bonesmith.ParameterError, match="rig.glb is a rig; load_animation reads it as one") as error:
+            bonesmith.load(path, **pick)
+        assert [error.value.option] == list(pick)
+        assert bonesmith.load_animation(path, **pick).frame_count == (4 if "frames" in pick else 12)

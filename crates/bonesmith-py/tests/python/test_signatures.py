@@ -16,6 +16,9 @@ TABLES = {
     "refit": ["refit"],
     "reduce": ["reduce"],
     "compress": ["compress"],
+    "compact": ["compact"],
+    "lod": ["lod"],
+    "shapes": ["shapes"],
     "ddm": ["ddm"],
     "sweep": ["sweep"],
     "load": ["load"],
@@ -23,7 +26,7 @@ TABLES = {
 #: Arguments that the command line has as files, or not at all.
 OWN = {
     "verts", "faces", "rest", "rig", "animation", "examples", "path", "times", "fps", "name", "threads", "progress",
-    "normalise", "count",
+    "normalise", "count", "shapes", "neutral", "names",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ use crate::memory::parse_bytes;
 use crate::options::{FIT, LOAD, MOTION, OptionInfo, REFIT, REPORT};
 
 /// Options of a fit that are about files and in no table.
-const FILE_OPTIONS: [&str; 6] = ["rig", "others", "pieces", "max_joints", "target", "compact"];
+const FILE_OPTIONS: [&str; 5] = ["rig", "pieces", "max_joints", "target", "compact"];
 
 /// A job file, checked. Paths in it are relative to its folder.
 #[derive(Clone, Debug)]

@@ -56,6 +56,17 @@ impl FitOptions {
     }
 }
 
+impl Values {
+    /// Whether the meshes of the file that were not picked are kept, of the values of [`super::FIT`].
+    pub fn keep_others(&self) -> Result<bool, Error> {
+        match self.text("others") {
+            Some("keep") => Ok(true),
+            None if !self.is_given("others") => Ok(false),
+            _ => Err(self.refused("others")),
+        }
+    }
+}
+
 fn bones(values: &Values) -> Result<Option<BoneCount>, Error> {
     match values.get::<usize>("bones")? {
         Some(0) => Err(values.refused("bones")),

@@ -13,7 +13,7 @@ mod values;
 
 pub use rig_tables::{COMPRESS, DDM, LOD, MOTION, REDUCE, REFIT};
 pub use shapes::SHAPES;
-pub use tables::{COMMANDS, FIT, LOAD, REPORT, SWEEP};
+pub use tables::{COMMANDS, COMPACT, FIT, LOAD, REPORT, SWEEP};
 pub use values::Values;
 
 /// One option of a command.
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::refit::RefitOptions;
-    use crate::{DdmOptions, FitOptions, ShapesOptions};
+    use crate::{Allowed, CompactOptions, DdmOptions, FitOptions, ShapesOptions};
     use bonesmith_core::compress::TwoLayerParams;
     use bonesmith_core::reduce::ReduceParams;
 
@@ -79,6 +79,26 @@ mod tests {
         assert_eq!(defaults(REDUCE).reduce().unwrap(), ReduceParams::default());
         assert_eq!(defaults(COMPRESS).compress().unwrap(), TwoLayerParams::default());
         assert_eq!(DdmOptions::from_values(&defaults(DDM)).unwrap(), DdmOptions::default());
+        assert_eq!(CompactOptions::from_values(&defaults(COMPACT)).unwrap(), CompactOptions::default());
+    }
+
+    /// Values by name, and what is typed behind one flag, are the same options.
+    #[test]
+    fn small_files_by_name_and_by_words() {
+        let named = |error: Value, plain: bool, unnumbered: bool| {
+            let values = [("error", error), ("plain", plain.into()), ("unnumbered", unnumbered.into())];
+            let values = Values::new(COMPACT, values.map(|(name, value)| (name.to_owned(), value))).unwrap();
+            CompactOptions::from_values(&values).map_err(|error| error.to_string())
+        };
+        let typed = |text: &str| text.parse::<CompactOptions>().map_err(|error| error.to_string());
+        assert_eq!(named(0.05.into(), true, false), typed("plain,0.05"));
+        assert_eq!(named("5%".into(), false, true), typed("5%, unnumbered"));
+        assert_eq!(typed("5%").unwrap().allowed, Some(Allowed::Share(0.05)));
+        assert_eq!(typed(""), Ok(CompactOptions::default()));
+        for bad in ["0", "-1", "nan", "inf", "1e9", "small", "0%"] {
+            assert!(typed(bad).is_err() && named(bad.into(), false, false).is_err(), "{bad}");
+        }
+        assert!(named(Value::from(-1), false, false).unwrap_err().contains("-1"));
     }
 
     /// A default that is written as a number must be the number of the library: not every one is used where it is not given.

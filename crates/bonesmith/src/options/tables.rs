@@ -220,6 +220,14 @@ pub const FIT: &[OptionInfo] = &[
         "true or false",
         "Do not name mirror pairs of a symmetric model _l and _r",
     ),
+    option(
+        "others",
+        "Literal[\"drop\", \"keep\"]",
+        "\"drop\"",
+        "",
+        "drop or keep",
+        "Where `mesh` picks from a file: whether the other meshes are dropped, or kept as they are there, with their bones and motion",
+    ),
     MOTION[0],
     MOTION[1],
     MOTION[2],
@@ -265,6 +273,27 @@ pub const LOAD: &[OptionInfo] = &[
         "all",
         "names of clips",
         "Only the clips of these names, in this order, where a file holds several; all share one set of weights",
+    ),
+];
+
+/// Of small files.
+pub const COMPACT: &[OptionInfo] = &[
+    option(
+        "error",
+        "float | str | None",
+        "null",
+        "2% of the model's own; 0.02 where there is no animation to compare with",
+        "an E_RMS above 0, such as 0.05, or a share of the model's own, such as 5%",
+        "Additional E_RMS of the file, such as 0.05, or 5% of the model's own",
+    ),
+    option("plain", "bool", "false", "", "true or false", "Without EXT_meshopt_compression, which some readers lack"),
+    option(
+        "unnumbered",
+        "bool",
+        "false",
+        "",
+        "true or false",
+        "Without the input's numbers of vertices, which are written in another order",
     ),
 ];
 

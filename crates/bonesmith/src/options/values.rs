@@ -41,19 +41,24 @@ impl Values {
         self.given.get(name)
     }
 
+    /// The value of an option where it is text.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.value(name).and_then(Value::as_str)
+    }
+
     /// Whether an option has another value than its default.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
     /// The value of an option as a type.
-    pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let Some(value) = self.value(name) else { return Ok(None) };
         T::deserialize(value).map(Some).map_err(|_| self.refused(name))
     }
 
     /// As [`Values::get`], with the default of the library.
-    pub(super) fn or<T: DeserializeOwned>(&self, name: &str, default: T) -> Result<T, Error> {
+    pub(crate) fn or<T: DeserializeOwned>(&self, name: &str, default: T) -> Result<T, Error> {
         Ok(self.get(name)?.unwrap_or(default))
     }
 

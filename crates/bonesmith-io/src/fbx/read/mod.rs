@@ -69,13 +69,13 @@ pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, 
     to_sequence(&document, &model, options.fps)
 }
 
-/// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape; in-betweens are left out.
+/// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape; in-betweens are shapes that follow theirs.
 pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawFace, IoError> {
     let document = Document::open(path)?;
     let model = Model::read(&document, options.mesh.as_deref())?;
     let mut face = Collected::new(model.rest.clone());
     model.collect_shapes(&document, &mut face);
-    Ok(face.finish(model.name, model.surface))
+    face.finish(document.path(), model.name, model.surface)
 }
 
 /// The meshes of a file.

@@ -118,18 +118,20 @@ pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawFace, IoError>
     let model = Model::read(&document, options.mesh.as_deref())?;
     let mut face = Collected::new(model.rest.clone());
     for morph in &model.morphs {
-        let names = shapes::names_of_node(&document, morph.node);
         // Weights of the unanimated file are no part of the neutral.
         for (target, weight) in morph.targets.iter().zip(&morph.rest_weights).filter(|(_, weight)| **weight != 0.0) {
             let own = face.neutral.iter_mut().skip(morph.first).zip(target);
             own.for_each(|(p, d)| *p -= *d * *weight as f32);
         }
+    }
+    for morph in &model.morphs {
+        let names = shapes::names_of_node(&document, morph.node);
         for (k, target) in morph.targets.iter().enumerate() {
             let name = names.get(k).cloned().unwrap_or_else(|| format!("shape_{k}"));
             face.add(&name, morph.first, target.iter().copied().enumerate());
         }
     }
-    let mut face = face.finish(model.name, model.surface);
+    let mut face = face.finish(path, model.name, model.surface)?;
     turn_back(&document, &mut face.shapes);
     Ok(face)
 }

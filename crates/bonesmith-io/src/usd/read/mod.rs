@@ -109,7 +109,7 @@ pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawFace, IoError>
         first += part.count;
     }
     warning::left_out_all(stage.file(), "levels of blend shapes beyond 0 and 1", beyond);
-    Ok(face.finish(model.name, model.surface))
+    face.finish(path, model.name, model.surface)
 }
 
 fn check_positions(stage: &Stage, frames: usize, vertices: usize) -> Result<(), IoError> {

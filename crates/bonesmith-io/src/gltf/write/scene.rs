@@ -113,11 +113,6 @@ fn write_part(
     let PartMesh { mut rest, mut surface, weights, vertices } = mesh;
     let all: Vec<u32> = (0..rest.len() as u32).collect();
     let weights = of_vertices(&weights, &all, |j| numbers[j]);
-    // Weights of small files are tables by vertex.
-    let of_rig = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.weights));
-    if let (Some(choice), Some(table)) = (&mut builder.compact, &of_rig) {
-        choice.weights = table.get(vertices.clone()).unwrap_or_default().to_vec();
-    }
     if let Some(place) = still {
         to_node(&mut rest, &mut surface, place);
     }
@@ -133,11 +128,7 @@ fn write_part(
             .map(|shape| (Target::Offsets(&shape.offsets[vertices.clone()]), shape.name.clone()))
             .collect(),
     };
-    let written = write_mesh(builder, &source);
-    if let (Some(choice), Some(table)) = (&mut builder.compact, of_rig) {
-        choice.weights = table;
-    }
-    written
+    write_mesh(builder, &source)
 }
 
 /// The skins of a scene.

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::Compact;
 use super::curve::{fit, key_frames, sample, sample_rotations};
-use super::weights::{BYTES, Chooser, SHORTS, WeightOffer};
+use super::weights::{BYTES, Chooser, SHORTS, WeightOffer, max_square};
 use crate::gltf::meshopt::{attributes, filters};
 use crate::joints::{Joints, NodeMotion};
 
@@ -130,6 +130,7 @@ impl<'a> Tables<'a> {
                 frames: &nodes[node].motion.clips[clip],
                 moment: moments[node],
                 compressed: compact.compressed,
+                limit: max_square(compact.rms),
             };
             Table { clip, node, kind, offers: curve.offers(kind) }
         });
@@ -275,6 +276,8 @@ struct Measured<'a> {
     frames: &'a [bonesmith_core::transform::Trs],
     moment: DMat4,
     compressed: bool,
+    /// Mean square by which the vertices of the node may be off where they need not be.
+    limit: f64,
 }
 
 impl Measured<'_> {
@@ -283,7 +286,12 @@ impl Measured<'_> {
         let evenly = super::realise::rate(self.times).is_some();
         let strides = STRIDES.into_iter().filter(|&s| s == 1 || (evenly && s < frames));
         let one_key = (kind != Kind::Rotation && frames > 1).then_some(ONE_KEY);
-        strides.chain(one_key).flat_map(|stride| self.offers_with(kind, stride, &key_frames(frames, stride))).collect()
+        let all = strides.chain(one_key).flat_map(|stride| self.offers_with(kind, stride, &key_frames(frames, stride)));
+        let all: Vec<Offer> = all.collect();
+        // A bone with few vertices would be cheap to leave behind.
+        let limit = self.limit * self.moment.w_axis.w * frames as f64;
+        let least = all.iter().map(|offer| offer.cost).fold(f64::INFINITY, f64::min);
+        all.into_iter().filter(|offer| offer.cost <= limit.max(least)).collect()
     }
 
     fn offers_with(&self, kind: Kind, stride: usize, keys: &[usize]) -> Vec<Offer> {

@@ -25,6 +25,11 @@ const MAX_RATIO: f64 = 2.0;
 /// Joint and weight in each slot of a vertex.
 pub type Placed = [(u16, u32); MAX_SLOTS];
 
+/// Mean square by which a vertex, or the vertices of a bone, may be off in a file within a root mean square per coordinate.
+pub fn max_square(rms: f64) -> f64 {
+    3.0 * (MAX_RATIO * rms).powi(2)
+}
+
 /// (clip, frame) of poses spread over all clips.
 fn poses(rig: &Rig) -> Vec<(usize, usize)> {
     let all: Vec<(usize, usize)> =
@@ -212,7 +217,7 @@ impl<'a> Chooser<'a> {
         let mut masses = vec![0.0f64; rig.bone_count()];
         (0..rig.vertex_count()).flat_map(|i| rig.weights.of(i)).for_each(|(j, w)| masses[j] += f64::from(w));
         let forms = (0..rig.vertex_count()).into_par_iter().map(|i| Form::new(rig, i, &poses, &masses)).collect();
-        Self { rig, forms, order, frames, limit: 3.0 * (MAX_RATIO * rms).powi(2) }
+        Self { rig, forms, order, frames, limit: max_square(rms) }
     }
 
     /// The nearest weights, without compression.

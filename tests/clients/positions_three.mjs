@@ -15,6 +15,7 @@ const three = dirname(dirname(createRequire(viewer).resolve("three")));
 const load = (file) => import(pathToFileURL(join(three, file)).href);
 const THREE = await load("build/three.module.js");
 const { GLTFLoader } = await load("examples/jsm/loaders/GLTFLoader.js");
+const { MeshoptDecoder } = await load("examples/jsm/libs/meshopt_decoder.module.js");
 const { FBXLoader } = await load("examples/jsm/loaders/FBXLoader.js");
 
 async function open(path) {
@@ -25,7 +26,8 @@ async function open(path) {
     return { scene, animations: scene.animations };
   }
   const source = path.toLowerCase().endsWith(".glb") ? buffer : bytes.toString("utf8");
-  return new Promise((done, fail) => new GLTFLoader().parse(source, pathToFileURL(`${resolve(dirname(path))}/`).href, done, fail));
+  const loader = new GLTFLoader().setMeshoptDecoder(MeshoptDecoder);
+  return new Promise((done, fail) => loader.parse(source, pathToFileURL(`${resolve(dirname(path))}/`).href, done, fail));
 }
 
 function positions(scene) {

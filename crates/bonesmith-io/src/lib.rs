@@ -52,8 +52,8 @@ pub use detect::{Format, detect};
 pub use error::IoError;
 pub use faces::{Between, RawFace, load_face};
 pub use formats::{FORMATS, FormatInfo, Frames, Needs, markdown_table};
-pub use gltf::by_part as bytes_by_part;
 pub use gltf::{LodMesh, StoredSkins, StoredWeights, save_lods, stored_skins};
+pub use gltf::{by_part as bytes_by_part, is_compressed};
 pub use inputs::named_files;
 pub use load::{
     Inspection, LoadOptions, MeshEntry, inspect, list_meshes, load_ddm_maps, load_model, load_model_with, load_ranges,

@@ -3,7 +3,7 @@
 mod common;
 
 use bonesmith_core::{MeshSequence, Model, Rig};
-use bonesmith_io::{LoadOptions, load_model, load_rig, load_sequence, save_rig, save_sequence};
+use bonesmith_io::{Compact, LoadOptions, load_model, load_rig, load_sequence, save_compact, save_rig, save_sequence};
 use common::{farthest, outline, scene};
 
 fn written(rig: &Rig, name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
@@ -75,4 +75,18 @@ fn baked_clips_keep_names_and_times() {
     let Model::Sequence(back) = load_model(&[copy], &LoadOptions::default()).unwrap() else { panic!("no sequence") };
     assert_eq!(back.clips(), sequence.clips());
     assert_eq!(outline(back.surface()), outline(sequence.surface()));
+}
+
+/// Every mesh of a scene has weights of its own.
+#[test]
+fn small_files_of_scenes_are_within_their_bound() {
+    let (rig, folder) = (scene(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("scene.glb");
+    for compressed in [true, false] {
+        let compact = Compact { rms: 1e-3, compressed, numbered: true };
+        save_compact(&rig, &path, &compact).unwrap();
+        let back = load_rig(&path).unwrap();
+        assert_eq!(back.surface.parts.meshes.len(), rig.surface.parts.meshes.len());
+        assert!(farthest(&rig, &back) < 2e-2, "{compressed}: {}", farthest(&rig, &back));
+    }
 }

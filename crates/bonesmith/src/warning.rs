@@ -41,6 +41,11 @@ pub enum Warning {
     },
     /// Only the motion was solved, of a rig with one bone per vertex.
     OneBonePerVertex,
+    /// A file that was compressed before is made small.
+    SmallAlready {
+        /// The file.
+        input: String,
+    },
     /// The rig's clip was resampled at the times of an input.
     Resampled {
         /// The input.
@@ -134,6 +139,9 @@ impl std::fmt::Display for Warning {
             ),
             Self::StillImproving { iterations } => write!(f, "stopped after {iterations} iterations, still improving"),
             Self::OneBonePerVertex => write!(f, "every vertex of the rig has one bone only"),
+            Self::SmallAlready { input } => {
+                write!(f, "{input}: its arrays were compressed before; the error of that is not part of the bound")
+            }
             Self::MatchedVertices { input, found, rig, unused } => {
                 write!(f, "{input}: its {found} vertices were matched with the rig's {rig} by position")?;
                 match unused {
@@ -196,6 +204,9 @@ impl Warning {
             Self::StillImproving { .. } => "More rounds would lower the error a little further.",
             Self::OneBonePerVertex => {
                 "With rigid pieces, joints crack or overlap; smooth weights need to be solved for as well."
+            }
+            Self::SmallAlready { .. } => {
+                "The additional error is measured from the file as it is: every time that a file is made small, it may grow by as much again."
             }
             Self::ForeignRest { .. } => "It is likely in other units; no bones describe that well.",
             Self::Fit(Fit::NoMotion) => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bonesmith::io::{Format, Needs};
-use bonesmith::{ConvertOptions, Input, Layout, Model, ModelKind, Saved, simplified_for};
+use bonesmith::{ConvertOptions, Input, Layout, Model, ModelKind, Saved, Warning, simplified_for};
 use bonesmith_core::Stage;
 
 use crate::args::ConvertArgs;
@@ -82,6 +82,9 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let small = match &compact {
         Some(options) => {
             settings::one_skin(layout)?;
+            for file in input.files().iter().filter(|file| bonesmith::io::is_compressed(file)) {
+                session.warn_of(&Warning::SmallAlready { input: file.display().to_string() });
+            }
             let saved = Saved::write_compact(&model, &output, options, None, session)?;
             saved.warnings.iter().for_each(|warning| session.warn_of(warning));
             Some(saved)

@@ -2,8 +2,11 @@
 
 use glam::DQuat;
 
-/// Frames that are keys: every `stride`-th and the last.
+/// Frames that are keys: every `stride`-th and the last; the first alone with a stride of `usize::MAX`.
 pub fn key_frames(frames: usize, stride: usize) -> Vec<usize> {
+    if stride == usize::MAX {
+        return vec![0];
+    }
     let mut keys: Vec<usize> = (0..frames).step_by(stride.max(1)).collect();
     if keys.last().is_some_and(|last| *last + 1 < frames) {
         keys.push(frames - 1);
@@ -31,6 +34,12 @@ pub fn fit<const D: usize>(values: &[[f64; D]], times: &[f64], keys: &[usize]) -
     let count = keys.len();
     if count >= values.len() {
         return values.to_vec();
+    }
+    if values.iter().all(|value| *value == values[0]) {
+        return vec![values[0]; count];
+    }
+    if count == 1 {
+        return vec![std::array::from_fn(|d| values.iter().map(|v| v[d]).sum::<f64>() / values.len() as f64)];
     }
     let (mut diagonal, mut beside, mut right) = (vec![0.0; count], vec![0.0; count], vec![[0.0; D]; count]);
     for (t, k, u) in places(times, keys) {
@@ -63,6 +72,9 @@ pub fn fit<const D: usize>(values: &[[f64; D]], times: &[f64], keys: &[usize]) -
 
 /// [F] values of a curve through the keys.
 pub fn sample<const D: usize>(values: &[[f64; D]], times: &[f64], keys: &[usize]) -> Vec<[f64; D]> {
+    if keys.len() == 1 {
+        return vec![values[0]; times.len()];
+    }
     let at = |(_, k, u): (usize, usize, f64)| {
         let (a, b) = (values[k], values[(k + 1).min(values.len() - 1)]);
         std::array::from_fn(|d| a[d] + u * (b[d] - a[d]))
@@ -88,6 +100,10 @@ mod tests {
         assert_eq!(key_frames(7, 3), [0, 3, 6]);
         assert_eq!(key_frames(6, 4), [0, 4, 5]);
         assert_eq!(key_frames(1, 8), [0]);
+        assert_eq!(key_frames(5, usize::MAX), [0]);
+        let values = [[1.0], [2.0], [6.0]];
+        assert_eq!(fit(&values, &[0.0, 1.0, 2.0], &[0]), [[3.0]]);
+        assert_eq!(sample(&[[3.0]], &[0.0, 1.0, 2.0], &[0]), [[3.0]; 3]);
     }
 
     #[test]

@@ -11,12 +11,17 @@
 //! 2. **Choice**: the least of bytes + lambda cost, for each by itself; one lambda for all is found by bisection, so that the last byte
 //!    spent anywhere buys the same error. On the lower hull of the choices that is what a greedy descent by error per byte arrives at.
 //! 3. **Curves** (`realise`): parents first. A child is fitted relative to its parent *as stored*, so that errors do not add up along a chain.
+//!
+//! Free bones get parents and origins with which their curves are short before that (`tree`).
 
 pub mod curve;
+mod lattice;
 pub mod order;
+mod pass;
 mod realise;
 mod tables;
-mod weights;
+pub mod tree;
+pub mod weights;
 
 use bonesmith_core::Rig;
 use bonesmith_core::deform::lbs;
@@ -25,6 +30,7 @@ use glam::{DAffine3, Vec3};
 pub use self::realise::{Curve, Curves, Stored, rate};
 pub use self::tables::Kind;
 use self::tables::{Picked, Tables};
+use self::weights::Chooser;
 use crate::joints::Joints;
 
 /// How small a file may become.
@@ -52,8 +58,8 @@ pub struct CompactFile {
 pub struct Choice {
     /// Positions are multiples of 2 to this; `None`: float32.
     pub positions: Option<i32>,
-    /// 8 or 16 bits for each weight.
-    pub weight_bits: u32,
+    /// The sum of whole weights.
+    pub weight_one: u32,
     /// [N] whole weights in the order of the influences.
     pub weights: Vec<Vec<u32>>,
     /// [N] rest pose that goes with them.
@@ -66,6 +72,9 @@ pub struct Choice {
     pub reached: f64,
     /// Share of the squared error of each part.
     pub shares: Vec<(&'static str, f64)>,
+    /// Root mean square of the angle by which normals may be off, in radians: that by which a face tilts whose vertices are off by the
+    /// bound, 2 rms / side for three equal sides.
+    pub normal_angle: f64,
 }
 
 /// Frames in which a choice is posed and measured.
@@ -75,44 +84,52 @@ const CORRECTIONS: usize = 6;
 
 /// Chooses for a rig whose bones are these nodes and whose vertices are written in this order.
 pub fn choose(rig: &Rig, plan: &Joints, order: &[u32], compact: &Compact) -> Choice {
-    let tables = Tables::new(rig, plan, order, compact);
-    let tried = [8, 16].into_iter().filter_map(|bits| within(rig, plan, &tables, compact, bits));
-    let smallest = tried.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(choice, _)| choice);
-    smallest.unwrap_or_else(|| made(rig, plan, &tables, &tables.pick(0.0, 16), compact, true))
+    let chooser = Chooser::new(rig, order, compact.rms);
+    let mut tables = Tables::new(rig, plan, order, compact, &chooser);
+    within(rig, plan, &mut tables, compact)
+        .unwrap_or_else(|| made(rig, plan, &tables, &tables.pick(0.0, None), compact, true))
 }
 
-/// The smallest choice within the bound with weights of so many bits, and its bytes.
-fn within(rig: &Rig, plan: &Joints, tables: &Tables, compact: &Compact, bits: u32) -> Option<(Choice, f64)> {
-    let (mut goal, mut best) = (compact.rms, None::<(Choice, f64)>);
+/// The smallest choice within the bound.
+fn within(rig: &Rig, plan: &Joints, tables: &mut Tables, compact: &Compact) -> Option<Choice> {
+    let (mut goal, mut best) = (compact.rms, None::<(Choice, Picked)>);
+    // Once the steps of the weights below and above the bound are known, those below it stay and the others take what is left.
+    let mut weights = None;
     for _ in 0..CORRECTIONS {
-        let picked = tables.pick(goal, bits);
+        let picked = match weights {
+            Some(own) => tables.pick(goal, Some(own)),
+            None => tables.refined(goal),
+        };
         let choice = made(rig, plan, tables, &picked, compact, false);
         let ratio = choice.reached / compact.rms;
-        if ratio <= 1.0 {
-            if best.as_ref().is_none_or(|(_, bytes)| picked.bytes < *bytes) {
-                best = Some((choice, picked.bytes));
+        if ratio > 1.0 {
+            weights = weights.or(best.as_ref().map(|(_, best)| best.weights));
+        } else {
+            if best.as_ref().is_none_or(|(_, best)| picked.bytes < best.bytes) {
+                best = Some((choice, picked));
             }
-            if ratio > 0.93 {
+            if ratio > 0.95 {
                 break;
             }
         }
         // Aims a little below the bound.
-        goal *= (0.97 / ratio.max(1e-3)).clamp(0.05, 4.0);
+        goal *= (0.98 / ratio.max(1e-3)).clamp(0.05, 4.0);
     }
-    best
+    best.map(|(choice, _)| choice)
 }
 
 fn made(rig: &Rig, plan: &Joints, tables: &Tables, picked: &Picked, compact: &Compact, finest: bool) -> Choice {
-    let whole: Vec<&weights::WholeRow> = (0..rig.vertex_count()).map(|i| tables.weights_of(picked, i)).collect();
+    let weights = tables.weights_of(picked);
     let mut choice = Choice {
         positions: (compact.compressed && !finest).then_some(picked.positions.level),
-        weight_bits: picked.weight_bits,
-        weights: whole.iter().map(|own| own.row.clone()).collect(),
-        rest: whole.iter().map(|own| own.rest).collect(),
+        weight_one: weights.one,
+        weights: weights.rows.clone(),
+        rest: weights.rest.clone(),
         compressed: compact.compressed,
         curves: realise::realise(rig, plan, tables, picked, compact.compressed),
         reached: 0.0,
         shares: tables.shares(picked),
+        normal_angle: 2.0 * compact.rms / mean_edge(rig).max(f64::MIN_POSITIVE),
     };
     choice.reached = posed_rms(rig, plan, &choice);
     choice
@@ -124,7 +141,7 @@ fn posed_rms(rig: &Rig, plan: &Joints, choice: &Choice) -> f64 {
         Some(e) => choice.rest.iter().map(|p| rounded(*p, e)).collect(),
         None => choice.rest.clone(),
     };
-    let weights = weights::stored(&rig.weights, &choice.weights, (1u32 << choice.weight_bits) - 1);
+    let weights = weights::stored(&rig.weights, &choice.weights, choice.weight_one);
     let frames: usize = rig.clips.iter().map(|clip| clip.frame_count()).sum();
     let step = frames.div_ceil(MAX_POSED).max(1);
     let (mut sum, mut count) = (0.0, 0usize);
@@ -142,6 +159,19 @@ fn posed_rms(rig: &Rig, plan: &Joints, choice: &Choice) -> f64 {
         count = 3 * rest.len();
     }
     (sum / count.max(1) as f64).sqrt()
+}
+
+/// Mean length of the sides of all faces in the rest pose.
+fn mean_edge(rig: &Rig) -> f64 {
+    let (mut sum, mut count) = (0.0, 0usize);
+    for face in rig.surface.topology.faces() {
+        for (c, &v) in face.iter().enumerate() {
+            let next = face[(c + 1) % face.len()];
+            sum += f64::from(rig.rest[v as usize].distance(rig.rest[next as usize]));
+            count += 1;
+        }
+    }
+    sum / count.max(1) as f64
 }
 
 /// The multiple of 2^e nearest to each coordinate.

@@ -15,8 +15,9 @@ const FAR: f32 = 0.15;
 /// What it gains for a vertex with so many faces left, its own included: a vertex is finished rather than left behind.
 const GAINS: [f32; 13] = [0.0, 1.0, 0.785, 0.681, 0.616, 0.569, 0.534, 0.506, 0.483, 0.463, 0.447, 0.432, 0.419];
 
-/// Which face is written first, second, and so on.
-pub fn of_faces(faces: &[Vec<u32>], vertices: usize) -> Vec<usize> {
+/// Which face is written first, second, and so on, and from which corner on: a quad whose second triangle is behind a recent edge begins with that
+/// one; its diagonal stays.
+pub fn of_faces(faces: &[Vec<u32>], vertices: usize) -> Vec<(usize, usize)> {
     Walk::new(faces, &Around::new(faces, vertices), vertices).run()
 }
 
@@ -77,14 +78,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn run(mut self) -> Vec<usize> {
+    fn run(mut self) -> Vec<(usize, usize)> {
         let mut order = Vec::with_capacity(self.faces.len());
         let (mut first, mut open) = (0, 0);
         while order.len() < self.faces.len() {
-            let near = self.behind_edge().or_else(|| self.at_recent_vertex());
-            let next = near.or_else(|| self.at_used_vertex(&mut open)).unwrap_or_else(|| {
+            let near = self.behind_edge().or_else(|| self.at_recent_vertex().map(|f| (f, 0)));
+            let next = near.or_else(|| self.at_used_vertex(&mut open).map(|f| (f, 0))).unwrap_or_else(|| {
                 first += self.done[first..].iter().position(|done| !done).unwrap_or(0);
-                first
+                (first, 0)
             });
             self.write(next);
             order.push(next);
@@ -92,14 +93,14 @@ impl<'a> Walk<'a> {
         order
     }
 
-    fn write(&mut self, f: usize) {
+    fn write(&mut self, (f, start): (usize, usize)) {
         self.done[f] = true;
         let face = &self.faces[f];
         for &v in face {
             self.left[v as usize] -= 1;
         }
         for c in 1..face.len().saturating_sub(1) {
-            let triangle = [face[0], face[c], face[c + 1]];
+            let triangle = [0, c, c + 1].map(|c| face[(start + c) % face.len()]);
             for v in triangle {
                 if self.number[v as usize] == UNUSED {
                     self.number[v as usize] = self.used.len() as u32;
@@ -115,23 +116,23 @@ impl<'a> Walk<'a> {
         self.around.of(v).iter().map(|&f| f as usize).filter(|&f| !self.done[f])
     }
 
-    /// The best face behind a recent edge.
-    fn behind_edge(&self) -> Option<usize> {
-        let mut best: Option<(f32, usize)> = None;
+    /// The best face behind a recent edge, and its first corner.
+    fn behind_edge(&self) -> Option<(usize, usize)> {
+        let mut best: Option<(f32, usize, usize)> = None;
         for age in 0..EDGES {
             let (a, b) = self.state.recent.edge(age);
             let (Some(&a), Some(&b)) = (self.used.get(a as usize), self.used.get(b as usize)) else { continue };
             if self.left[a as usize] == 0 || self.left[b as usize] == 0 {
                 continue;
             }
-            for f in self.free(a).filter(|&f| has_side(&self.faces[f], a, b)) {
+            for (f, side) in self.free(a).filter_map(|f| Some((f, side(&self.faces[f], a, b)?))) {
                 let score = self.score(f, a, b) - AGE * age as f32;
-                if best.is_none_or(|(most, _)| score > most) {
-                    best = Some((score, f));
+                if best.is_none_or(|(most, ..)| score > most) {
+                    best = Some((score, f, if self.faces[f].len() == 4 { side / 2 * 2 } else { 0 }));
                 }
             }
         }
-        best.map(|(_, f)| f)
+        best.map(|(_, f, start)| (f, start))
     }
 
     /// How good it is to write a face now, behind the edge (a, b): before its vertices are no longer recent.
@@ -181,8 +182,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn has_side(face: &[u32], a: u32, b: u32) -> bool {
-    (0..face.len()).any(|c| face[c] == a && face[(c + 1) % face.len()] == b)
+/// Which side of a face goes from one vertex to another.
+fn side(face: &[u32], a: u32, b: u32) -> Option<usize> {
+    (0..face.len()).find(|&c| face[c] == a && face[(c + 1) % face.len()] == b)
 }
 
 #[cfg(test)]
@@ -211,7 +213,7 @@ mod tests {
         let (mut faces, vertices) = shuffled_grid(20);
         faces.push(vec![5, 5, 5]);
         faces.push(vec![0, 7, 2, 9]);
-        let mut order = of_faces(&faces, vertices);
+        let mut order: Vec<usize> = of_faces(&faces, vertices).into_iter().map(|(f, _)| f).collect();
         order.sort_unstable();
         assert_eq!(order, (0..faces.len()).collect::<Vec<_>>());
         assert!(of_faces(&[], 0).is_empty());
@@ -234,7 +236,10 @@ mod tests {
             let triangles: Vec<[u32; 3]> = order.iter().map(|&f| [0, 1, 2].map(|c| of(faces[f][c]))).collect();
             indices::encode_triangles(&triangles).len() as f64 / triangles.len() as f64
         };
-        let (before, after) = (bytes(&(0..faces.len()).collect::<Vec<_>>()), bytes(&of_faces(&faces, vertices)));
+        let (before, after) = (
+            bytes(&(0..faces.len()).collect::<Vec<_>>()),
+            bytes(&of_faces(&faces, vertices).into_iter().map(|(f, _)| f).collect::<Vec<_>>()),
+        );
         assert!(after < 1.15 && before > 2.0, "{before} {after}");
     }
 }

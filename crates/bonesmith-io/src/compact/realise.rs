@@ -214,7 +214,7 @@ impl Writer<'_> {
         kept: &mut [Trs],
     ) -> Stored {
         let all: Vec<[f64; 3]> = wanted.iter().map(|trs| get(trs).to_array()).collect();
-        let keyed = if keys.len() > 1 { fit(&all, self.times, keys) } else { all[..1].to_vec() };
+        let keyed = fit(&all, self.times, keys);
         let largest = keyed.as_flattened().iter().fold(0.0f64, |most, x| most.max(x.abs()));
         let (stored, read): (Stored, Vec<[f64; 3]>) = if self.compressed {
             let e = filters::exponent_for(largest, level.unwrap_or(-100));
@@ -226,7 +226,7 @@ impl Writer<'_> {
             let read = coded.iter().map(|v| v.map(f64::from)).collect();
             (Stored::Floats(coded), read)
         };
-        let sampled = if keys.len() > 1 { sample(&read, self.times, keys) } else { vec![read[0]; wanted.len()] };
+        let sampled = sample(&read, self.times, keys);
         sampled.into_iter().enumerate().for_each(|(t, v)| set(t, DVec3::from_array(v), kept));
         stored
     }

@@ -6,21 +6,25 @@ use rayon::prelude::*;
 
 use super::Compact;
 use super::curve::{fit, key_frames, sample, sample_rotations};
-use super::weights::{Grid, WholeRow, whole_rows};
+use super::weights::{BYTES, Chooser, SHORTS, WeightOffer, max_square};
 use crate::gltf::meshopt::{attributes, filters};
 use crate::joints::{Joints, NodeMotion};
 
 /// Frames between keys that are tried: few, because curves with equal keys share their times.
 const STRIDES: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+/// Instead of frames between keys: one key for all.
+pub const ONE_KEY: usize = usize::MAX;
 /// Bits of rotations.
 const BITS: std::ops::RangeInclusive<i32> = 6..=16;
 /// Steps of translations and scales that are tried: so many halvings of the coarsest.
 const HALVINGS: i32 = 13;
 
-/// Bytes of a vertex with weights of 16 bits in coarse steps beyond those of 8 bits.
-const COARSE_BYTES: f64 = 0.6;
-/// Bytes of an influence in fine steps beyond those in coarse ones.
-const FINE_BYTES: f64 = 1.2;
+/// Sums of rows of weights in a compressed file: of 8 bits, or floats.
+const WEIGHT_SUMS: [u32; 5] = [BYTES, 512, 1024, 2048, 8192];
+/// Largest price of error, in bytes for the square of a length: a bound of nothing has no other.
+const MAX_PRICE: f64 = 1e30;
+/// Weights that were made for another price are used where its logarithm to the base of 2 differs by less than this.
+const NEAR_PRICE: f64 = 0.3;
 
 /// What a curve moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,15 +85,12 @@ pub fn nodes(plan: &Joints) -> Vec<Node<'_>> {
 }
 
 /// Everything that can be chosen.
-pub struct Tables {
+pub struct Tables<'a> {
     pub curves: Vec<Table>,
     positions: Vec<Offer>,
-    /// [N] weights of 8 bits, and of 16 bits in coarse and in fine steps.
-    bytes: Vec<WholeRow>,
-    coarse: Vec<WholeRow>,
-    fine: Vec<WholeRow>,
-    /// Frames.
-    frames: f64,
+    weights: Vec<WeightOffer>,
+    /// Makes more of them; `None` where they are not compressed.
+    chooser: Option<&'a Chooser<'a>>,
     /// Coordinates of all frames.
     count: f64,
 }
@@ -97,19 +98,18 @@ pub struct Tables {
 /// One of each.
 pub struct Picked {
     pub positions: Offer,
-    pub weight_bits: u32,
-    /// [N] of 16 bits: whether a vertex has fine steps.
-    pub fine: Vec<bool>,
-    /// Cost of the weights.
-    pub weights: f64,
+    /// Index into the offers of weights.
+    pub weights: usize,
     /// [curves].
     pub curves: Vec<Offer>,
     /// Of everything that is chosen.
     pub bytes: f64,
+    /// Bytes for the square of a length.
+    lambda: f64,
 }
 
-impl Tables {
-    pub fn new(rig: &Rig, plan: &Joints, order: &[u32], compact: &Compact) -> Self {
+impl<'a> Tables<'a> {
+    pub fn new(rig: &Rig, plan: &Joints, order: &[u32], compact: &Compact, chooser: &'a Chooser<'a>) -> Self {
         let frames: usize = rig.clips.iter().map(Clip::frame_count).sum();
         let nodes = nodes(plan);
         let moments = moments(rig, plan, &nodes);
@@ -130,54 +130,36 @@ impl Tables {
                 frames: &nodes[node].motion.clips[clip],
                 moment: moments[node],
                 compressed: compact.compressed,
+                limit: max_square(compact.rms),
             };
             Table { clip, node, kind, offers: curve.offers(kind) }
         });
         Self {
             curves: curves.collect(),
             positions: position_offers(rig, order, frames.max(1), compact),
-            bytes: whole_rows(rig, Grid::Bytes),
-            coarse: whole_rows(rig, Grid::Coarse),
-            fine: whole_rows(rig, Grid::Fine),
-            frames: frames.max(1) as f64,
+            weights: weight_offers(rig, frames.max(1) as f64, compact, chooser),
+            chooser: compact.compressed.then_some(chooser),
             count: (3 * rig.vertex_count() * frames.max(1)) as f64,
         }
     }
 
-    /// Weights of a vertex as they were picked.
-    pub fn weights_of(&self, picked: &Picked, i: usize) -> &WholeRow {
-        match picked.weight_bits {
-            8 => &self.bytes[i],
-            _ if picked.fine[i] => &self.fine[i],
-            _ => &self.coarse[i],
-        }
+    /// Weights as they were picked.
+    pub fn weights_of(&self, picked: &Picked) -> &WeightOffer {
+        &self.weights[picked.weights]
     }
 
-    /// Bytes and cost of the weights at a price of error, and which vertices have fine steps.
-    fn weights(&self, lambda: f64, bits: u32) -> (f64, f64, Vec<bool>) {
-        let cost = |rows: &[WholeRow], i: usize| rows[i].square * self.frames;
-        if bits == 8 {
-            return (0.0, (0..self.bytes.len()).map(|i| cost(&self.bytes, i)).sum(), Vec::new());
-        }
-        let (mut bytes, mut total) = (COARSE_BYTES * self.bytes.len() as f64, 0.0);
-        let mut chosen = Vec::with_capacity(self.bytes.len());
-        for i in 0..self.bytes.len() {
-            let (coarse, fine) = (cost(&self.coarse, i), cost(&self.fine, i));
-            let own = FINE_BYTES * self.fine[i].row.len() as f64;
-            let is_fine = lambda * (coarse - fine) > own;
-            bytes += if is_fine { own } else { 0.0 };
-            total += if is_fine { fine } else { coarse };
-            chosen.push(is_fine);
-        }
-        (bytes, total, chosen)
-    }
-
-    /// The smallest file within `rms` whose weights have so many bits.
-    pub fn pick(&self, rms: f64, bits: u32) -> Picked {
+    /// The smallest file within `rms`, with certain weights or with any.
+    pub fn pick(&self, rms: f64, weights: Option<usize>) -> Picked {
         let budget = rms * rms * self.count;
         let all = || self.curves.iter().map(|table| &table.offers).chain([&self.positions]);
-        let cost =
-            |lambda: f64| self.weights(lambda, bits).1 + all().map(|offers| best(offers, lambda).cost).sum::<f64>();
+        let any = |lambda: f64| {
+            let price = |w: usize| self.weights[w].bytes + lambda * self.weights[w].cost;
+            (0..self.weights.len()).min_by(|&a, &b| price(a).total_cmp(&price(b))).unwrap_or(0)
+        };
+        let weights = |lambda: f64| weights.unwrap_or_else(|| any(lambda));
+        let cost = |lambda: f64| {
+            self.weights[weights(lambda)].cost + all().map(|offers| best(offers, lambda).cost).sum::<f64>()
+        };
         // Bytes per squared length, over all scales of models.
         let (mut low, mut high) = (-60.0f64, 120.0f64);
         for _ in 0..60 {
@@ -187,9 +169,24 @@ impl Tables {
         let lambda = high.exp2();
         let curves: Vec<Offer> = self.curves.iter().map(|table| best(&table.offers, lambda)).collect();
         let positions = best(&self.positions, lambda);
-        let (weight_bytes, weights, fine) = self.weights(lambda, bits);
-        let bytes = positions.bytes + weight_bytes + curves.iter().map(|offer| offer.bytes).sum::<f64>();
-        Picked { positions, weight_bits: bits, fine, weights, curves, bytes }
+        let weights = weights(lambda);
+        let bytes = positions.bytes + self.weights[weights].bytes + curves.iter().map(|offer| offer.bytes).sum::<f64>();
+        Picked { positions, weights, curves, bytes, lambda }
+    }
+
+    /// As [`Tables::pick`], with weights that were made for the price that is found, in its steps and in half of them.
+    pub fn refined(&mut self, rms: f64) -> Picked {
+        let picked = self.pick(rms, None);
+        let Some(chooser) = self.chooser else { return picked };
+        let is_near = |own: &WeightOffer| own.price.is_some_and(|p| (picked.lambda / p).log2().abs() < NEAR_PRICE);
+        let one = self.weights[picked.weights].one;
+        let finer = WEIGHT_SUMS.into_iter().find(|sum| *sum > one);
+        let wanted: Vec<u32> = [Some(one), finer].into_iter().flatten().collect();
+        let missing =
+            wanted.into_par_iter().filter(|sum| !self.weights.iter().any(|own| own.one == *sum && is_near(own)));
+        let made: Vec<WeightOffer> = missing.map(|sum| chooser.coded(sum, picked.lambda)).collect();
+        self.weights.extend(made);
+        self.pick(rms, None)
     }
 
     /// Share of the cost of each part of what was picked.
@@ -200,7 +197,7 @@ impl Tables {
         };
         let costs = [
             ("positions", picked.positions.cost),
-            ("weights", picked.weights),
+            ("weights", self.weights[picked.weights].cost),
             ("translations", of(Kind::Translation)),
             ("rotations", of(Kind::Rotation)),
             ("scales", of(Kind::Scale)),
@@ -279,6 +276,8 @@ struct Measured<'a> {
     frames: &'a [bonesmith_core::transform::Trs],
     moment: DMat4,
     compressed: bool,
+    /// Mean square by which the vertices of the node may be off where they need not be.
+    limit: f64,
 }
 
 impl Measured<'_> {
@@ -286,7 +285,13 @@ impl Measured<'_> {
         let frames = self.frames.len();
         let evenly = super::realise::rate(self.times).is_some();
         let strides = STRIDES.into_iter().filter(|&s| s == 1 || (evenly && s < frames));
-        strides.flat_map(|stride| self.offers_with(kind, stride, &key_frames(frames, stride))).collect()
+        let one_key = (kind != Kind::Rotation && frames > 1).then_some(ONE_KEY);
+        let all = strides.chain(one_key).flat_map(|stride| self.offers_with(kind, stride, &key_frames(frames, stride)));
+        let all: Vec<Offer> = all.collect();
+        // A bone with few vertices would be cheap to leave behind.
+        let limit = self.limit * self.moment.w_axis.w * frames as f64;
+        let least = all.iter().map(|offer| offer.cost).fold(f64::INFINITY, f64::min);
+        all.into_iter().filter(|offer| offer.cost <= limit.max(least)).collect()
     }
 
     fn offers_with(&self, kind: Kind, stride: usize, keys: &[usize]) -> Vec<Offer> {
@@ -392,6 +397,19 @@ pub fn vector_bytes(keyed: &[[f64; 3]], e: i32) -> f64 {
     let words = keyed.as_flattened().iter().map(|x| filters::to_exponential(*x, e));
     let bytes: Vec<u8> = words.flat_map(i32::to_le_bytes).collect();
     attributes::encoded_len(&bytes, 12) as f64
+}
+
+/// Weights for some prices of error, around the one at which every number of the file has its share of the bound: at a high rate half a bit halves
+/// a square, so that bytes fall by 1 / (16 ln 2) for each number and each relative change of the error.
+fn weight_offers(rig: &Rig, frames: f64, compact: &Compact, chooser: &Chooser) -> Vec<WeightOffer> {
+    if !compact.compressed {
+        return [BYTES, SHORTS].map(|one| chooser.nearest(one)).into();
+    }
+    let vertices = rig.vertex_count() as f64;
+    let numbers = 6.0 * vertices + 6.0 * rig.bone_count() as f64 * frames;
+    let square = compact.rms * compact.rms * 3.0 * vertices * frames;
+    let price = (numbers / (16.0 * std::f64::consts::LN_2 * square)).min(MAX_PRICE);
+    WEIGHT_SUMS.into_par_iter().map(|one| chooser.coded(one, price)).collect()
 }
 
 fn position_offers(rig: &Rig, order: &[u32], frames: usize, compact: &Compact) -> Vec<Offer> {

@@ -7,17 +7,13 @@ use serde_json::Value;
 
 use super::{container, meshopt};
 use crate::atomic;
+use crate::detect::Format;
 
 /// Bytes of a .glb or .gltf by part: positions, weights, rotations and so on; what is not read as one is in no part.
 pub fn by_part(path: &Path) -> BTreeMap<String, u64> {
     let mut parts = BTreeMap::new();
-    let Ok(bytes) = std::fs::read(atomic::pending(path).unwrap_or_else(|| path.to_owned())) else { return parts };
-    let json = match container::is_glb(&bytes) {
-        true => container::unpack(&bytes).map_or(&[][..], |glb| glb.json),
-        false => &bytes[..],
-    };
-    let Ok(root) = serde_json::from_slice::<Value>(json) else { return parts };
-    parts.insert("description".to_owned(), json.len() as u64);
+    let Some((root, length)) = description(path) else { return parts };
+    parts.insert("description".to_owned(), length as u64);
     let views = uses(&root);
     for (index, view) in list(&root["bufferViews"]).enumerate() {
         let coded = meshopt::EXTENSIONS.iter().find_map(|name| view["extensions"].get(name));
@@ -26,6 +22,24 @@ pub fn by_part(path: &Path) -> BTreeMap<String, u64> {
         *parts.entry(name.to_owned()).or_insert(0) += length;
     }
     parts
+}
+
+/// Whether a file is a glTF file with compressed views. False where it cannot be read.
+pub fn is_compressed(path: &Path) -> bool {
+    let is_gltf = matches!(Format::from_extension(path), Some(Format::Glb | Format::Gltf));
+    let used =
+        |root: &Value| list(&root["extensionsUsed"]).any(|name| meshopt::EXTENSIONS.iter().any(|own| name == own));
+    is_gltf && description(path).is_some_and(|(root, _)| used(&root))
+}
+
+/// The JSON of a file and its length.
+fn description(path: &Path) -> Option<(Value, usize)> {
+    let bytes = std::fs::read(atomic::pending(path).unwrap_or_else(|| path.to_owned())).ok()?;
+    let json = match container::is_glb(&bytes) {
+        true => container::unpack(&bytes).map_or(&[][..], |glb| glb.json),
+        false => &bytes[..],
+    };
+    Some((serde_json::from_slice(json).ok()?, json.len()))
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

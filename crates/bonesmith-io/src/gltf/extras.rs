@@ -107,7 +107,8 @@ pub struct SkinExtras {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Box<RawValue>>,
     /// [B] parent of each bone, -1 for roots, when the nodes do not show it: a child of a bone that flattens space
-    /// cannot be expressed relative to it and hangs on the root instead.
+    /// cannot be expressed relative to it and hangs on the root instead. Empty: all bones are roots; in small files free bones have parents,
+    /// relative to which their curves are short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<Vec<i32>>,
     /// [joints] number of each joint's bone, where meshes have skins of their own.

@@ -21,7 +21,7 @@ mod write;
 /// Ending of the name of a node that marks where a leaf bone ends.
 const TIP: &str = "_tip";
 
-pub use bytes::by_part;
+pub use bytes::{by_part, is_compressed};
 pub use read::{StoredSkins, StoredWeights, list_meshes, load, load_face, load_sequence, stored_skins};
 pub use write::{
     LodMesh, MAX_INFLUENCES, save_corrective, save_ddm, save_lods, save_pieces, save_rig, save_sequence,

@@ -2,7 +2,8 @@
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::{BoneKind, Rig, SparseWeights};
-use bonesmith_io::{Compact, CompactFile, bytes_by_part, file_bytes, load_rig, save_compact, save_rig};
+use bonesmith_io::{Compact, CompactFile, bytes_by_part, file_bytes, is_compressed, load_rig, save_compact, save_rig};
+use serde_json::Value;
 
 use crate::rigs::Recipe;
 
@@ -81,7 +82,11 @@ fn the_bound_holds_on_the_file_and_the_file_is_smaller() {
                 let bytes = file_bytes(&path);
                 let what = format!("{} {:?} {share} {compressed}: {found:e}, {bytes} bytes", rig.name, rig.kind);
                 assert!(found <= 1.02 * compact.rms, "{what}");
-                assert!(bytes <= whole && bytes <= last, "{what}, {last} before, {whole} plain");
+                // Steps and keys are whole: a wider bound may take a few bytes more.
+                assert!(
+                    bytes <= whole && bytes <= last.saturating_add(last / 50),
+                    "{what}, {last} before, {whole} plain"
+                );
                 last = bytes;
                 assert_eq!(back.surface.topology.face_count(), rig.surface.topology.face_count());
             }
@@ -152,4 +157,82 @@ fn bytes_are_counted_by_part() {
     let parts = bytes_by_part(&path);
     assert!(parts["positions"] < whole["positions"] && parts["weights"] < whole["weights"]);
     assert!((file.shares.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
+}
+
+fn json_of(path: &std::path::Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn free_bones_have_parents_in_the_file_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.gltf");
+    let mut rig = Recipe { bones: 8, frames: 60, ..Recipe::new("free", BoneKind::Rigid) }.build();
+    // All bones follow one far motion: relative to each other they move little.
+    for clip in &mut rig.clips {
+        let bones = rig.bones.len();
+        for (t, frame) in clip.posed_from_rest.chunks_mut(bones).enumerate() {
+            let swing =
+                glam::DAffine3::from_rotation_y(0.3 * t as f64) * glam::DAffine3::from_rotation_z(0.2 * t as f64);
+            frame.iter_mut().for_each(|bone| *bone = swing * *bone);
+        }
+    }
+    let compact = Compact { numbered: true, ..small(1e-3, true) };
+    save_compact(&rig, &path, &compact).unwrap();
+    let json = json_of(&path);
+    let below = |node: &Value| node["children"].as_array().map_or(0, Vec::len);
+    let joints = json["skins"][0]["joints"].as_array().unwrap();
+    let nested: usize = joints.iter().map(|j| below(&json["nodes"][j.as_u64().unwrap() as usize])).sum();
+    assert!(nested >= 6, "{nested} of 8 joints are below others");
+    let back = load_rig(&path).unwrap();
+    assert!(back.bones.iter().all(|bone| bone.parent.is_none()));
+    assert!(rms(&rig, &back) <= 1.02 * compact.rms);
+    // A skeleton keeps its own parents.
+    let chained = Recipe { chained: true, ..Recipe::new("chain", BoneKind::Rigid) }.build();
+    save_compact(&chained, &path, &compact).unwrap();
+    let parents = |rig: &Rig| rig.bones.iter().map(|bone| bone.parent).collect::<Vec<_>>();
+    assert_eq!(parents(&load_rig(&path).unwrap()), parents(&chained));
+}
+
+#[test]
+fn texture_coordinates_are_kept_where_a_material_has_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.gltf");
+    let mut rig = Recipe { seams: true, ..Recipe::new("seams", BoneKind::Rigid) }.build();
+    let compact = Compact { numbered: true, ..small(1e-3, true) };
+    for pictures in [true, false] {
+        if !pictures {
+            let surface = std::sync::Arc::make_mut(&mut rig.surface);
+            surface.materials.iter_mut().for_each(|material| material.textures = Default::default());
+            surface.images.clear();
+        }
+        save_compact(&rig, &path, &compact).unwrap();
+        let back = load_rig(&path).unwrap();
+        assert_eq!(back.surface.uv_sets.len(), if pictures { 2 } else { 0 });
+        assert!(rms(&rig, &back) <= 1.02 * compact.rms);
+        assert!(is_compressed(&path));
+        // Two primitives, one view for an attribute of both.
+        let json = json_of(&path);
+        assert_eq!(json["meshes"][0]["primitives"].as_array().unwrap().len(), 2);
+        let view = |p: usize| {
+            let accessor = json["meshes"][0]["primitives"][p]["attributes"]["POSITION"].as_u64().unwrap();
+            json["accessors"][accessor as usize]["bufferView"].as_u64().unwrap()
+        };
+        assert_eq!(view(0), view(1));
+    }
+    save_rig(&rig, &path).unwrap();
+    assert!(!is_compressed(&path));
+}
+
+#[test]
+fn coarse_normals_are_for_coarse_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.glb");
+    let rig = Recipe::new("normals", BoneKind::Rigid).build();
+    let size = f64::from(rig.rest.iter().map(|p| p.length()).fold(0.0, f32::max));
+    let bytes = [1e-6, 1e-2].map(|share| {
+        save_compact(&rig, &path, &small(share * size, true)).unwrap();
+        bytes_by_part(&path)["normals"]
+    });
+    assert!(bytes[1] < bytes[0], "{bytes:?}");
 }

@@ -20,7 +20,7 @@ fn unzigzag(v: u8) -> u8 {
     if v & 1 == 1 { !(v >> 1) } else { v >> 1 }
 }
 
-fn zigzag(v: u8) -> u8 {
+pub fn zigzag(v: u8) -> u8 {
     if v & 0x80 != 0 { !(v << 1) } else { v << 1 }
 }
 
@@ -141,7 +141,7 @@ fn add(planes: &[[u8; 256]], e: usize, modes: &[u8], last: &mut [u8]) {
 }
 
 /// Bytes of a group of differences, and which of the four widths is the shortest.
-fn shortest(group: &[u8]) -> (usize, u8) {
+pub fn shortest(group: &[u8]) -> (usize, u8) {
     if group.iter().all(|delta| *delta == 0) {
         return (0, 0);
     }

@@ -208,7 +208,10 @@ fn bones(model: &Model) -> Vec<Bone> {
         first_of_node.entry(bone.node).or_insert(j);
     }
     let reported = model.skin_extras.as_ref().and_then(|own| own.parents.as_deref());
-    let reported = reported.and_then(|parents| forest(parents, model.bones.len()));
+    let reported = reported.and_then(|parents| match parents {
+        [] => Some(vec![None; model.bones.len()]),
+        _ => forest(parents, model.bones.len()),
+    });
     let parent = |j: usize| match &reported {
         Some(parents) => parents[j],
         None => model.scene.ancestry(model.bones[j].node).skip(1).find_map(|n| first_of_node.get(&n).copied()),

@@ -20,6 +20,8 @@ pub struct Builder {
     pub reordered: bool,
     /// Whether files of meshes in another order name the source's vertices.
     pub numbered: bool,
+    /// Whether free bones have parents in the file.
+    pub linked: bool,
     /// The source's vertex of each vertex of the file, of all meshes that do not name them.
     pub order: Vec<u32>,
     /// [views] how each is compressed, where the file is.
@@ -63,6 +65,7 @@ impl Builder {
             compact: None,
             reordered: false,
             numbered: true,
+            linked: false,
             order: Vec::new(),
             codings: Vec::new(),
             placeholder: None,

@@ -3,10 +3,10 @@
 //! | array | compressed | plain |
 //! |---|---|---|
 //! | positions | float32, exponential filter | float32 |
-//! | normals, tangents | 8 bits, octahedral filter | 8 bits |
+//! | normals, tangents | 8 bits, octahedral filter with 6 to 8 bits | 8 bits |
 //! | texture coordinates | float32 in steps of 1/4096, exponential filter | 16 bits where they lie in 0 to 1 |
 //! | colours | 8 bits | 8 bits |
-//! | weights | 8 or 16 bits, sum exactly one | the same |
+//! | weights | 8 bits, or float32 in steps of a power of two with the exponential filter; sum exactly one | 8 or 16 bits, sum exactly one |
 //! | rotations | 16 bits, quaternion filter with 6 to 16 bits | 8 or 16 bits |
 //! | translations, scales | float32, exponential filter | float32 |
 //! | indices | triangle codec | 8, 16 or 32 bits |
@@ -21,7 +21,8 @@ use glam::Vec3;
 use gltf_json::accessor::{Accessor, ComponentType, Type};
 use gltf_json::animation::Property;
 use gltf_json::buffer::View;
-use gltf_json::validation::USize64;
+use gltf_json::mesh::Semantic;
+use gltf_json::validation::{Checked, USize64};
 use gltf_json::{Index, Node};
 use serde_json::json;
 
@@ -29,16 +30,17 @@ use super::animation::AnimationBuilder;
 use super::buffer::{Builder, Elements, Purpose, bounds};
 use super::mesh::MeshSource;
 use super::split::{Part, SplitVertex};
+use crate::compact::weights::{BYTES, Placed, Placer, SHORTS};
 use crate::compact::{Curve, Kind, Stored, rounded};
 use crate::gltf::meshopt::{EXTENSIONS, Filter, Mode, attributes, filters, indices};
 
 /// Steps of texture coordinates: a pixel of a picture of 4096.
 const UV_EXPONENT: i32 = -12;
-/// Bits of normals.
-const NORMAL_BITS: u32 = 8;
+/// Bits of normals, fewest first.
+const NORMAL_BITS: [u32; 3] = [6, 7, 8];
 
 /// How a view is compressed.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Coding {
     mode: Mode,
     filter: Filter,
@@ -111,11 +113,26 @@ impl Builder {
         self.push_coded(elements, Coding::filtered(12, Filter::Exponential), true, Some(bounds(&read)))
     }
 
+    /// Fewest bits with which unit vectors are off by no more than the choice allows, 8 at most.
+    fn normal_bits(&self, values: impl Iterator<Item = [f32; 3]> + Clone) -> u32 {
+        let allowed = self.compact.as_ref().map_or(0.0, |choice| choice.normal_angle);
+        let angle = |bits: u32| {
+            let square = |n: [f32; 3]| {
+                let read = filters::octahedral_of(filters::encode_octahedral(n, 0, bits));
+                Vec3::from_array(read).distance_squared(Vec3::from_array(n))
+            };
+            let (sum, count) = values.clone().fold((0.0, 0), |(sum, count), n| (sum + f64::from(square(n)), count + 1));
+            (sum / f64::from(count.max(1))).sqrt()
+        };
+        NORMAL_BITS.into_iter().find(|&bits| bits == 8 || angle(bits) <= allowed).unwrap_or(8)
+    }
+
     /// NORMAL.
     pub fn normals(&mut self, values: &[[f32; 3]]) -> Index<Accessor> {
         let Some(compressed) = self.compact() else { return self.floats(values, Purpose::Vertex) };
+        let bits = self.normal_bits(values.iter().copied());
         let coded = |&[x, y, z]: &[f32; 3]| match compressed {
-            true => filters::encode_octahedral([x, y, z], 0, NORMAL_BITS),
+            true => filters::encode_octahedral([x, y, z], 0, bits),
             false => [signed(x), signed(y), signed(z), 0],
         };
         let bytes = values.iter().flat_map(coded).map(|b| b as u8).collect();
@@ -127,8 +144,9 @@ impl Builder {
     /// TANGENT.
     pub fn tangents(&mut self, values: &[[f32; 4]]) -> Index<Accessor> {
         let Some(compressed) = self.compact() else { return self.floats(values, Purpose::Vertex) };
+        let bits = self.normal_bits(values.iter().map(|&[x, y, z, _]| [x, y, z]));
         let coded = |&[x, y, z, w]: &[f32; 4]| match compressed {
-            true => filters::encode_octahedral([x, y, z], signed(w), NORMAL_BITS),
+            true => filters::encode_octahedral([x, y, z], signed(w), bits),
             false => [signed(x), signed(y), signed(z), signed(w)],
         };
         let bytes = values.iter().flat_map(coded).map(|b| b as u8).collect();
@@ -169,16 +187,21 @@ impl Builder {
         self.push_coded(elements, Coding::elements(4), true, None)
     }
 
-    /// Weights whose sum is one as stored: `one` of rows of whole numbers.
-    pub fn weights(&mut self, rows: &[[u32; 4]], bits: u32) -> Index<Accessor> {
+    /// Rows of whole numbers whose sum is `one`, which stands for 1.
+    pub fn weights(&mut self, rows: &[[u32; 4]], one: u32) -> Index<Accessor> {
         let flat = rows.as_flattened().iter();
-        let (bytes, component) = match bits {
-            8 => (flat.map(|w| *w as u8).collect::<Vec<u8>>(), ComponentType::U8),
-            _ => (flat.flat_map(|w| (*w as u16).to_le_bytes()).collect(), ComponentType::U16),
+        let (bytes, component, size, filter) = match one {
+            BYTES => (flat.map(|w| *w as u8).collect::<Vec<u8>>(), ComponentType::U8, 4, Filter::None),
+            SHORTS => (flat.flat_map(|w| (*w as u16).to_le_bytes()).collect(), ComponentType::U16, 8, Filter::None),
+            _ => {
+                let e = -(one.ilog2() as i32);
+                let words = flat.map(|w| filters::to_exponential(f64::from(*w) * 2f64.powi(e), e));
+                (words.flat_map(i32::to_le_bytes).collect(), ComponentType::F32, 16, Filter::Exponential)
+            }
         };
-        let size = bits as usize / 2;
-        let elements = Elements { bytes, size, component, kind: Type::Vec4, normalized: true };
-        self.push_coded(elements, Coding::elements(size), true, None)
+        let normalized = component != ComponentType::F32;
+        let elements = Elements { bytes, size, component, kind: Type::Vec4, normalized };
+        self.push_coded(elements, Coding::filtered(size, filter), true, None)
     }
 
     /// Whether a mesh in another order has to name the source's vertices. Without names a reader numbers them as they come, and merges those that
@@ -225,8 +248,73 @@ impl Builder {
         }
     }
 
+    /// [views] the attribute that a view holds.
+    fn attributes_of_views(&self) -> Vec<Option<Semantic>> {
+        let mut of_view = vec![None; self.root.buffer_views.len()];
+        let attributes = self.root.meshes.iter().flat_map(|mesh| &mesh.primitives).flat_map(|own| &own.attributes);
+        for (semantic, accessor) in attributes {
+            let view = self.root.accessors[accessor.value()].buffer_view;
+            if let (Checked::Valid(semantic), Some(view)) = (semantic, view) {
+                of_view[view.value()] = Some(semantic.clone());
+            }
+        }
+        of_view
+    }
+
+    /// Puts an attribute of all primitives into one view: a view has a description and a tail of its own.
+    fn merge_views(&mut self) {
+        let attributes = self.attributes_of_views();
+        let mut kept: Vec<Option<Semantic>> = Vec::new();
+        let old = std::mem::take(&mut self.root.buffer_views);
+        let (codings, bin) = (std::mem::take(&mut self.codings), std::mem::take(&mut self.bin));
+        let mut contents: Vec<Vec<u8>> = Vec::new();
+        // [old views] new view and first byte in it.
+        let mut places: Vec<(usize, usize)> = Vec::with_capacity(old.len());
+        for ((view, coding), attribute) in old.into_iter().zip(codings).zip(attributes) {
+            let start = view.byte_offset.unwrap_or_default().0 as usize;
+            let raw = &bin[start..start + view.byte_length.0 as usize];
+            let is_alike = |at: &usize| {
+                attribute.is_some()
+                    && kept[*at] == attribute
+                    && coding.is_some()
+                    && self.codings[*at] == coding
+                    && self.root.buffer_views[*at].byte_stride == view.byte_stride
+            };
+            let known = (0..contents.len()).find(is_alike);
+            let at = known.unwrap_or(contents.len());
+            if known.is_none() {
+                contents.push(Vec::new());
+                kept.push(attribute);
+                self.root.buffer_views.push(view);
+                self.codings.push(coding);
+            }
+            places.push((at, contents[at].len()));
+            contents[at].extend_from_slice(raw);
+        }
+        for (view, content) in self.root.buffer_views.iter_mut().zip(&contents) {
+            self.bin.resize(self.bin.len().next_multiple_of(4), 0);
+            view.byte_offset = Some(USize64::from(self.bin.len()));
+            view.byte_length = USize64::from(content.len());
+            self.bin.extend_from_slice(content);
+        }
+        let moved = |view: &mut Option<Index<View>>| {
+            let (at, start) = places[view.as_ref()?.value()];
+            *view = Some(Index::new(at as u32));
+            (start > 0).then_some(start as u64)
+        };
+        for accessor in &mut self.root.accessors {
+            if let Some(start) = moved(&mut accessor.buffer_view) {
+                accessor.byte_offset = Some(USize64(start + accessor.byte_offset.unwrap_or_default().0));
+            }
+        }
+        self.root.images.iter_mut().for_each(|image| {
+            moved(&mut image.buffer_view);
+        });
+    }
+
     /// Compresses all views that have a coding: they are decoded into a second buffer, which is in no file.
     pub fn compress(&mut self) {
+        self.merge_views();
         let mut bin = Vec::new();
         let mut decoded = 0u64;
         for (index, view) in self.root.buffer_views.iter_mut().enumerate() {
@@ -273,8 +361,7 @@ impl Builder {
     }
 }
 
-/// Accessors of JOINTS_n and WEIGHTS_n. Up to four influences stay in the slot in which the vertex before had them: columns that
-/// change little are short. More fall along the slots, for readers that use the first four.
+/// Accessors of JOINTS_n and WEIGHTS_n.
 pub fn write_influences(
     builder: &mut Builder,
     weights: &SparseWeights,
@@ -283,21 +370,14 @@ pub fn write_influences(
     first: usize,
 ) -> Vec<(Index<Accessor>, Index<Accessor>)> {
     let Some(choice) = &builder.compact else { return Vec::new() };
-    let (whole, bits) = (&choice.weights[first..], choice.weight_bits);
+    let (whole, one) = (&choice.weights[first..], choice.weight_one);
     let sets = weights.max_influences().div_ceil(4).max(1);
-    let mut last = [0u16; 8];
+    let mut placer = Placer::new(weights.max_influences());
     let mut row = |v: &SplitVertex| {
         let own = weights.of(v.vertex as usize).map(|(j, _)| j as u16).zip(whole[v.vertex as usize].iter().copied());
-        let pairs: Vec<(u16, u32)> = own.filter(|(_, w)| *w > 0).collect();
-        let placed = if sets == 1 { in_slots(&pairs, &last) } else { in_order(&pairs) };
-        for (last, (joint, weight)) in last.iter_mut().zip(placed) {
-            if weight > 0 {
-                *last = joint;
-            }
-        }
-        placed
+        placer.place(&own.collect::<Vec<(u16, u32)>>())
     };
-    let rows: Vec<[(u16, u32); 8]> = vertices.iter().map(&mut row).collect();
+    let rows: Vec<Placed> = vertices.iter().map(&mut row).collect();
     (0..sets)
         .map(|set| {
             let slots = [4 * set, 4 * set + 1, 4 * set + 2, 4 * set + 3];
@@ -308,31 +388,9 @@ pub fn write_influences(
             } else {
                 builder.shorts(&joints)
             };
-            (joints, builder.weights(&values, bits))
+            (joints, builder.weights(&values, one))
         })
         .collect()
-}
-
-fn in_order(pairs: &[(u16, u32)]) -> [(u16, u32); 8] {
-    std::array::from_fn(|k| pairs.get(k).copied().unwrap_or_default())
-}
-
-fn in_slots(pairs: &[(u16, u32)], last: &[u16; 8]) -> [(u16, u32); 8] {
-    let mut placed = [(0, 0); 8];
-    let mut free: Vec<(u16, u32)> = Vec::new();
-    for &(joint, weight) in pairs {
-        match (0..4).find(|&k| last[k] == joint && placed[k].1 == 0) {
-            Some(k) => placed[k] = (joint, weight),
-            None => free.push((joint, weight)),
-        }
-    }
-    let mut empty = (0..4).filter(|&k| placed[k].1 == 0).collect::<Vec<_>>().into_iter();
-    for pair in free {
-        if let Some(k) = empty.next() {
-            placed[k] = pair;
-        }
-    }
-    placed
 }
 
 /// Values of curves, one array for each type.

@@ -22,12 +22,13 @@ mod split;
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use bonesmith_core::model::shape_bones::{BoneShape, ShapeNumber};
 use bonesmith_core::model::two_layer::Blends;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{BlendShape, CorrectiveRig, DdmRig, Rig, ShapeBones, Space, SparseWeights, TwoLayerRig};
-use glam::{DAffine3, DMat3, DVec3};
+use bonesmith_core::{BlendShape, CorrectiveRig, DdmRig, Rig, ShapeBones, Space, SparseWeights, Surface, TwoLayerRig};
+use glam::{DAffine3, DMat3, DVec3, Vec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
 use gltf_json::validation::USize64;
@@ -43,7 +44,7 @@ use super::extras::{
     TWO_LAYER_EXTENSION, TwoLayerExtension,
 };
 use super::{TIP, container, meshopt};
-use crate::compact::{Compact, CompactFile, choose};
+use crate::compact::{Compact, CompactFile, choose, tree};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
@@ -131,7 +132,8 @@ fn save(
     }
     texture::warn_of_unwritable(&source.surface, path);
     let rig = &*placed(source);
-    let origin = far_origin(&rig.rest);
+    let compressed = compact.is_some_and(|compact| compact.compressed);
+    let origin = far_origin(&rig.rest).or_else(|| compressed.then(|| low_corner(&rig.rest)));
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
     let is_scene = !rig.surface.parts.is_empty() && matches!(layers, Layers::None);
@@ -139,8 +141,13 @@ fn save(
     if !is_scene && !rig.surface.parts.is_empty() {
         warning::left_out(path, "the meshes of the scene: a rig with layers is written as one mesh");
     }
+    let rig = &*if compact.is_some() { without_unused(rig, path) } else { Cow::Borrowed(rig) };
+    let linked = compact.filter(|compact| compact.compressed && !is_scene && matches!(layers, Layers::None));
+    let linked = linked.and_then(|compact| tree::linked(rig, compact.rms));
+    builder.linked = linked.is_some();
+    let rig = &*linked.map_or(Cow::Borrowed(rig), Cow::Owned);
     // Layers and multi-weights have tables by vertex.
-    builder.reordered = compact.is_some_and(|compact| compact.compressed) && matches!(layers, Layers::None);
+    builder.reordered = compressed && matches!(layers, Layers::None);
     builder.numbered = compact.is_none_or(|compact| compact.numbered);
     builder.compact = compact.map(|compact| {
         let parts = split(&rig.surface, rig.vertex_count(), builder.reordered);
@@ -179,6 +186,29 @@ fn save(
     let shares = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.shares)).unwrap_or_default();
     write_files(builder, path)?;
     Ok(CompactFile { order: is_changed.then_some(order), shares })
+}
+
+/// A point below all vertices on every axis: coordinates that change their sign change all bytes of a number but the lowest, coordinates
+/// relative to this point have none.
+fn low_corner(rest: &[Vec3]) -> DVec3 {
+    let (low, high) = rest.iter().fold((Vec3::MAX, Vec3::MIN), |(low, high), p| (low.min(*p), high.max(*p)));
+    let size = f64::from((high - low).max_element()).max(f64::from(low.abs().max_element()) * 1e-6).max(1e-30);
+    // Rounded weights move vertices a little. A grid, so that the number is short.
+    let grid = size.log2().floor().exp2() / 64.0;
+    ((low.as_dvec3() - 0.01 * size) / grid).floor() * grid
+}
+
+/// Without texture coordinates and tangents where no material has a picture.
+fn without_unused<'a>(rig: &'a Rig, path: &Path) -> Cow<'a, Rig> {
+    let surface = &rig.surface;
+    let is_used = surface.materials.iter().any(|material| material.textures.all().iter().any(Option::is_some));
+    if is_used || (surface.uv_sets.is_empty() && surface.tangents.is_none()) {
+        return Cow::Borrowed(rig);
+    }
+    warning::left_out(path, "texture coordinates, which no material of the small file uses");
+    let mut surface = Surface { uv_sets: Vec::new(), tangents: None, ..(**surface).clone() };
+    surface.parts.meshes.iter_mut().for_each(|part| part.uv_sets.clear());
+    Cow::Owned(Rig { surface: Arc::new(surface), ..rig.clone() })
 }
 
 fn check_influences(influences: usize) -> Result<(), String> {
@@ -359,7 +389,7 @@ fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree, some
     let skin_extras = SkinExtras {
         kind: rig.kind,
         params: serde_json::value::RawValue::from_string(rig.params_json.clone()).ok(),
-        parents: detached.then(parents),
+        parents: if builder.linked { Some(Vec::new()) } else { detached.then(parents) },
         bones: some.map(|bones| bones.iter().map(|&j| j as u32).collect()),
     };
     builder.root.push(Skin {
@@ -448,8 +478,13 @@ fn write_scene(builder: &mut Builder, nodes: Vec<Index<Node>>) {
     builder.root.scene = Some(scene);
 }
 
+/// What small files leave out of materials.
+const DEFAULTS: [&str; 3] =
+    ["\"alphaMode\":\"OPAQUE\",", "\"doubleSided\":false,", "\"emissiveFactor\":[0.0,0.0,0.0],"];
+
 /// One .glb, or a .bin and then the .gltf that names it: a reader never finds a .gltf without its bytes.
 fn write_files(mut builder: Builder, path: &Path) -> Result<(), IoError> {
+    let is_compact = builder.compact.is_some();
     if builder.compact.as_ref().is_some_and(|choice| choice.compressed) {
         builder.compress();
     }
@@ -472,8 +507,14 @@ fn write_files(mut builder: Builder, path: &Path) -> Result<(), IoError> {
         }
         let json = serde_json::to_string(&root);
         let json = json.map_err(|e| IoError::unsupported(path, format!("cannot be written as JSON: {e}")))?;
-        // The default. Inside of a name the quotes would be escaped.
-        Ok(json.replace(",\"interpolation\":\"LINEAR\"", "").into_bytes())
+        // Defaults. Inside of a name the quotes would be escaped.
+        let mut json = json.replace(",\"interpolation\":\"LINEAR\"", "");
+        if is_compact {
+            for default in DEFAULTS {
+                json = json.replace(default, "");
+            }
+        }
+        Ok(json.into_bytes())
     };
     if let [_, bin_path] = files_of(path).as_slice() {
         return atomic::write_pair(path, bin_path, &bin, |name| json(Some(percent_encode(&name.to_string_lossy()))));

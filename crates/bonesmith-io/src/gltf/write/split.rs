@@ -86,7 +86,7 @@ fn part(
     surface: &Surface,
     seams: &[u32],
     material: Option<u32>,
-    mut faces: Vec<usize>,
+    faces: Vec<usize>,
     loose: Vec<SplitVertex>,
     corner_vertex: &mut [u32],
     reordered: bool,
@@ -107,18 +107,20 @@ fn part(
     order.sort_by_key(|&v| (vertices[v as usize].vertex, v));
     let mut place = vec![0u32; vertices.len()];
     order.iter().enumerate().for_each(|(to, &from)| place[from as usize] = to as u32);
-    if reordered {
-        faces = shortest(topology, &faces, vertices.len(), |corner| place[corner_vertex[corner] as usize]);
-    }
-    let indices = faces.iter().flat_map(|&f| {
+    let faces: Vec<(usize, usize)> = match reordered {
+        true => shortest(topology, &faces, vertices.len(), |corner| place[corner_vertex[corner] as usize]),
+        false => faces.into_iter().map(|f| (f, 0)).collect(),
+    };
+    let indices = faces.iter().flat_map(|&(f, start)| {
         let range = topology.corner_range(f);
-        (range.start + 1..range.end - 1).flat_map(move |c| [range.start, c, c + 1])
+        let corner = move |c: usize| range.start + (start + c) % range.len();
+        (1..topology.face(f).len() - 1).flat_map(move |c| [0, c, c + 1].map(&corner))
     });
     let mut part = Part {
         material,
         indices: indices.map(|corner| place[corner_vertex[corner] as usize]).collect(),
         vertices: order.iter().map(|&v| vertices[v as usize]).collect(),
-        polygons: to_runs(faces.iter().map(|&f| topology.face(f).len() as u32)),
+        polygons: to_runs(faces.iter().map(|&(f, _)| topology.face(f).len() as u32)),
     };
     if reordered {
         part.number_as_used();
@@ -126,8 +128,8 @@ fn part(
     part
 }
 
-/// Faces in an order that is short to compress, those with equally many corners together.
-fn shortest(topology: &Topology, faces: &[usize], vertices: usize, of: impl Fn(usize) -> u32) -> Vec<usize> {
+/// Faces in an order that is short to compress, those with equally many corners together, and their first corners.
+fn shortest(topology: &Topology, faces: &[usize], vertices: usize, of: impl Fn(usize) -> u32) -> Vec<(usize, usize)> {
     let mut sizes: Vec<usize> = faces.iter().map(|&f| topology.face(f).len()).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -135,7 +137,7 @@ fn shortest(topology: &Topology, faces: &[usize], vertices: usize, of: impl Fn(u
     for size in sizes {
         let own: Vec<usize> = faces.iter().copied().filter(|&f| topology.face(f).len() == size).collect();
         let corners: Vec<Vec<u32>> = own.iter().map(|&f| topology.corner_range(f).map(&of).collect()).collect();
-        all.extend(order::of_faces(&corners, vertices).into_iter().map(|at| own[at]));
+        all.extend(order::of_faces(&corners, vertices).into_iter().map(|(at, start)| (own[at], start)));
     }
     all
 }

@@ -86,7 +86,7 @@ def test_float32_is_not_copied(verts: Floats, faces: Faces) -> None:
         assert not np.shares_memory(_native.animation(other, faces, None, None, None, "a", False).frame(3), other)
     kept = bonesmith.Animation(verts, faces)
     assert not np.shares_memory(kept.frame(3), verts)
-    # The rig keeps the array until it is told to drop it, and nothing else does.
+    # The rig keeps the array until it is asked to drop it, and nothing else does.
     before = sys.getrefcount(verts)
     rig = bonesmith.fit(verts, faces, bones=2)
     assert sys.getrefcount(verts) == before + 1

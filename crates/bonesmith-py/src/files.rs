@@ -59,12 +59,6 @@ pub fn load(
         Ok((warnings, model))
     });
     let (warnings, model) = read?;
-    let picked = [("frames", input.frames.is_some()), ("rest", input.rest.is_some())];
-    if let Some((option, _)) = picked.iter().find(|(_, given)| *given).filter(|_| model.view().rig().is_some()) {
-        let path = input.paths.first().map(|path| path.display().to_string()).unwrap_or_default();
-        let range = format!("unset: it picks from an animation, and {path} is a rig; load_animation reads it as one");
-        return Err(errors::parameter(py, option, "set", &range));
-    }
     // `load` calls `read`.
     errors::warn(py, &warnings, 2)?;
     Ok(Handle::of_file(model, input))

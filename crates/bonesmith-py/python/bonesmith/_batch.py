@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -108,6 +109,8 @@ def batch(
             path.write_text(json.dumps({"folder": os.getcwd(), **jobs}), encoding="utf-8")
         else:
             path = Path(jobs)
+            if not path.exists():
+                raise FileNotFoundError(errno.ENOENT, "No such file; a job file is needed, .toml or .json", str(path))
         plan = _native.BatchPlan(os.fspath(path))
         if engine == "ray":
             data = _run_on_ray(plan, address, resume, shard, progress)

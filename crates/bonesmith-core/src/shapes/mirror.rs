@@ -196,10 +196,10 @@ impl Mirror {
             all += 1;
         }
         let mut motion = Motion::from_rows(all, 3 * f, vec![0.0; 4 * all * 3 * f]);
-        for j in 0..own {
+        for (j, &is_in_middle) in in_middle.iter().enumerate().take(own) {
             let matrices: Vec<_> = (0..f).map(|s| state.motion.get(j, s)).collect();
             let image = |s: usize| self.shapes[s].map(|u| self.image(&matrices[u]));
-            if in_middle[j] {
+            if is_in_middle {
                 let both = |s: usize| image(s).map_or(matrices[s], |image| mean(&matrices[s], &image));
                 motion.set_bone(j, &(0..f).map(both).collect::<Vec<_>>());
                 continue;

@@ -2,9 +2,12 @@
 
 use glam::DQuat;
 
-/// Frames that are keys: every `stride`-th and the last; the first alone with a stride of `usize::MAX`.
+/// Instead of frames between keys: one key for all frames.
+pub const ONE_KEY: usize = usize::MAX;
+
+/// Frames that are keys: every `stride`-th and the last; the first alone with [`ONE_KEY`].
 pub fn key_frames(frames: usize, stride: usize) -> Vec<usize> {
-    if stride == usize::MAX {
+    if stride == ONE_KEY {
         return vec![0];
     }
     let mut keys: Vec<usize> = (0..frames).step_by(stride.max(1)).collect();
@@ -100,7 +103,7 @@ mod tests {
         assert_eq!(key_frames(7, 3), [0, 3, 6]);
         assert_eq!(key_frames(6, 4), [0, 4, 5]);
         assert_eq!(key_frames(1, 8), [0]);
-        assert_eq!(key_frames(5, usize::MAX), [0]);
+        assert_eq!(key_frames(5, ONE_KEY), [0]);
         let values = [[1.0], [2.0], [6.0]];
         assert_eq!(fit(&values, &[0.0, 1.0, 2.0], &[0]), [[3.0]]);
         assert_eq!(sample(&[[3.0]], &[0.0, 1.0, 2.0], &[0]), [[3.0]; 3]);

@@ -5,15 +5,13 @@ use glam::{DMat3, DMat4, DQuat, DVec3, DVec4};
 use rayon::prelude::*;
 
 use super::Compact;
-use super::curve::{fit, key_frames, sample, sample_rotations};
+use super::curve::{ONE_KEY, fit, key_frames, sample, sample_rotations};
 use super::weights::{BYTES, Chooser, SHORTS, WeightOffer, max_square};
 use crate::gltf::meshopt::{attributes, filters};
 use crate::joints::{Joints, NodeMotion};
 
 /// Frames between keys that are tried: few, because curves with equal keys share their times.
 const STRIDES: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Instead of frames between keys: one key for all.
-pub const ONE_KEY: usize = usize::MAX;
 /// Bits of rotations.
 const BITS: std::ops::RangeInclusive<i32> = 6..=16;
 /// Steps of translations and scales that are tried: so many halvings of the coarsest.

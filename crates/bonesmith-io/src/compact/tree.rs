@@ -4,7 +4,7 @@
 //! Bone c under bone p moves by L_t = P_t^-1 C_t. With its origin at x, the translation changes by (L_t+1 - L_t) x from one frame to the next, which is
 //! what the codec writes; the least of that is a linear system for x. An origin far from the vertices needs finer rotations. Bits, up to a
 //! constant, are 3/2 log2 of the squares of both, with the bound as the least that is seen. Each bone takes the parent with which it needs the fewest bits, the one
-//! that saves most first, unless that would close a circle.
+//! that saves most first, unless that would close a circle. Only the [`NEAR`] bones around it are tried, so that the work grows with the number of bones.
 
 use bonesmith_core::{BoneKind, Rig};
 use glam::{DAffine3, DMat3, DVec3};
@@ -12,6 +12,8 @@ use rayon::prelude::*;
 
 /// Pairs of frames that are compared.
 const MAX_PAIRS: usize = 256;
+/// Bones around a bone that may be its parent.
+const NEAR: usize = 32;
 /// Shares of the distance to the middle that pull the origin there.
 const PULLS: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];
 /// Bits in a frame that a parent must save.
@@ -24,9 +26,10 @@ struct Mass {
     square: f64,
 }
 
-/// A bone under a parent.
+/// A bone under a parent, or under none.
 #[derive(Clone, Copy)]
 struct Link {
+    parent: Option<usize>,
     bits: f64,
     origin: DVec3,
 }
@@ -49,32 +52,43 @@ pub fn linked(rig: &Rig, rms: f64) -> Option<Rig> {
     let masses = masses(rig);
     let least = 3.0 * rms * rms;
     let count = rig.bone_count();
-    let links: Vec<Vec<Link>> = (0..count)
+    let link = |c: usize, parent: Option<usize>| link(c, parent, &pairs, &masses[c], least);
+    let free: Vec<Link> = (0..count).into_par_iter().map(|c| link(c, None)).collect();
+    let mut gains: Vec<(f64, usize, Link)> = (0..count)
         .into_par_iter()
-        .map(|c| (0..=count).map(|p| link(c, (p < count).then_some(p), &pairs, &masses[c], least)).collect())
-        .collect();
-    let mut gains: Vec<(f64, usize, usize)> = (0..count)
-        .flat_map(|c| (0..count).filter(move |&p| p != c).map(move |p| (c, p)))
-        .map(|(c, p)| (links[c][count].bits - links[c][p].bits, c, p))
+        .flat_map_iter(|c| nearest(&masses, c).into_iter().map(move |p| (c, p)))
+        .map(|(c, p)| (c, link(c, Some(p))))
+        .map(|(c, under)| (free[c].bits - under.bits, c, under))
         .filter(|(gain, ..)| *gain > LEAST_GAIN)
         .collect();
-    gains.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-    let mut parents: Vec<Option<usize>> = vec![None; count];
-    for (_, c, p) in gains {
-        let mut above = Some(p);
+    gains.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2.parent).cmp(&(b.1, b.2.parent))));
+    let mut links = free;
+    for (_, c, under) in gains {
+        let mut above = under.parent;
         while let Some(at) = above.filter(|&at| at != c) {
-            above = parents[at];
+            above = links[at].parent;
         }
-        if parents[c].is_none() && above.is_none() {
-            parents[c] = Some(p);
+        if links[c].parent.is_none() && above.is_none() {
+            links[c] = under;
         }
     }
     let mut bones = rig.bones.clone();
-    for (c, bone) in bones.iter_mut().enumerate() {
-        bone.parent = parents[c];
-        bone.world_from_bind.translation = links[c][parents[c].unwrap_or(count)].origin;
+    for (bone, link) in bones.iter_mut().zip(links) {
+        bone.parent = link.parent;
+        bone.world_from_bind.translation = link.origin;
     }
     Some(Rig { bones, ..rig.clone() })
+}
+
+/// The bones whose vertices are nearest to those of a bone.
+fn nearest(masses: &[Mass], c: usize) -> Vec<usize> {
+    let distance = |p: usize| masses[p].middle.distance_squared(masses[c].middle);
+    let mut others: Vec<(f64, usize)> = (0..masses.len()).filter(|&p| p != c).map(|p| (distance(p), p)).collect();
+    if others.len() > NEAR {
+        others.select_nth_unstable_by(NEAR, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        others.truncate(NEAR);
+    }
+    others.into_iter().map(|(_, p)| p).collect()
 }
 
 fn masses(rig: &Rig) -> Vec<Mass> {
@@ -95,10 +109,10 @@ fn masses(rig: &Rig) -> Vec<Mass> {
 }
 
 /// A bone under another one, or under none.
-fn link(c: usize, p: Option<usize>, pairs: &[[&[DAffine3]; 2]], mass: &Mass, least: f64) -> Link {
+fn link(c: usize, parent: Option<usize>, pairs: &[[&[DAffine3]; 2]], mass: &Mass, least: f64) -> Link {
     let (mut normal, mut right, mut constant, mut turn) = (DMat3::ZERO, DVec3::ZERO, 0.0, 0.0);
     for pair in pairs {
-        let [a, b] = pair.map(|frame| p.map_or(frame[c], |p| frame[p].inverse() * frame[c]));
+        let [a, b] = pair.map(|frame| parent.map_or(frame[c], |p| frame[p].inverse() * frame[c]));
         let d = b.matrix3 - a.matrix3;
         // About the middle of the vertices.
         let e = b.transform_point3(mass.middle) - a.transform_point3(mass.middle);
@@ -115,7 +129,7 @@ fn link(c: usize, p: Option<usize>, pairs: &[[&[DAffine3]; 2]], mass: &Mass, lea
         let shift = (constant + 2.0 * offset.dot(right) + offset.dot(normal * offset)).max(0.0) / count;
         let reach = mass.square + offset.length_squared();
         let bits = 1.5 * ((shift + least).log2() + (reach * turn + least).log2());
-        Link { bits, origin: mass.middle + offset }
+        Link { parent, bits, origin: mass.middle + offset }
     };
     let pulled = PULLS.into_iter().filter_map(|pull| {
         let system = normal + DMat3::from_diagonal(DVec3::splat(pull * trace + f64::MIN_POSITIVE));

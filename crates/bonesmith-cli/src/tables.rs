@@ -135,8 +135,11 @@ fn error_rows(table: &mut Table, metrics: &Metrics, shapes: &[String]) {
     );
     table.row("max error", format!("{:<9} {place}", figure(metrics.max_error)));
     table.row("RMSE", format!("{:<9} of the bounding box diagonal", figure(metrics.rmse_percent) + " %"));
-    if let Some(degrees) = metrics.normal_degrees {
-        table.row("normals", format!("{:<9} mean angle, from posed positions", figure(degrees) + "°"));
+    match metrics.normal_degrees {
+        Some(degrees) => {
+            table.row("normals", format!("{:<9} mean angle, from posed positions", figure(degrees) + "°"));
+        }
+        None => table.row("normals", "none: no face of the mesh has an area"),
     }
     if let Some(skinned) = metrics.skinned_normals {
         let others = format!(

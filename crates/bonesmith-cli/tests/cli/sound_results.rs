@@ -1,7 +1,7 @@
 //! Odd but sound animations give a sound rig.
 
 use bonesmith_core::synthetic::awkward;
-use bonesmith_core::{MeshSequence, RawSequence, metrics};
+use bonesmith_core::{MeshSequence, RawSequence, Surface, metrics};
 
 use crate::harness::{bonesmith, folder, write_npz, write_objs};
 
@@ -36,6 +36,16 @@ fn no_motion_is_exact_and_said_so() {
         serde_json::from_slice(&std::fs::read(dir.path().join("out.json")).unwrap()).unwrap();
     assert!(summary["e_rms"].as_f64().unwrap() < 1e-3, "{summary}");
     assert!(summary["warnings"].as_array().unwrap().iter().any(|w| w["kind"] == "no-motion"));
+}
+
+/// Points without faces have no normals: the table says so, and the fit goes on.
+#[test]
+fn points_without_faces_are_fitted_without_normals() {
+    let dir = folder();
+    let raw = RawSequence { surface: Surface::default(), ..awkward::bending_tube() };
+    write_npz(raw, &dir.path().join("points.npz"));
+    let run = bonesmith(dir.path(), "fit points.npz --bones 4 -o out.glb").fine();
+    assert!(run.stdout.contains("normals     none"), "{}", run.stdout);
 }
 
 /// frame_10 comes after frame_9, and the clock follows --fps.

@@ -435,11 +435,8 @@ impl<'a> Fit<'a> {
             self.rounds(&plain, state, rounds / 2, vertices, run)?;
             rounds -= rounds / 2;
             // Rounds with normals go on from bones within their limits.
-            let moments = || pass::gather(&plain, &state.motion, &state.skin);
-            if self.params.bone_kind == BoneKind::Affine
-                && limits::beyond(&state.motion, &moments()) != Beyond::default()
-            {
-                limits::hold(&plain, state, vertices);
+            if self.params.bone_kind == BoneKind::Affine {
+                limits::keep_within(&plain, state, vertices);
             }
         }
         let problem = run.timed("normals", || self.shaded(self.problem, normals, weight, state, vertices));

@@ -68,6 +68,14 @@ pub(crate) fn beyond_of_rig(rig: &Rig) -> Beyond {
     Beyond { bones: counts.iter().filter(|count| **count > 0).count(), frames: counts.iter().sum() }
 }
 
+/// As [`hold`], where a bone is beyond the limits.
+pub(crate) fn keep_within(problem: &Problem, state: &mut State, vertices: VertexParams) {
+    let moments = pass::gather(problem, &state.motion, &state.skin);
+    if beyond(&state.motion, &moments) != Beyond::default() {
+        hold(problem, state, vertices);
+    }
+}
+
 /// Solves bones and vertices within the limits; returns the moments at the end.
 pub(crate) fn hold(problem: &Problem, state: &mut State, vertices: VertexParams) -> Moments {
     let mut moments = pass::gather(problem, &state.motion, &state.skin);

@@ -11,8 +11,10 @@
 //! is added and the state of lowest norm is kept. The maximum is the limit of large `p`: the state of smallest maximum distance is kept
 //! whose E_RMS is at most [`RISE`] times that of a fit by mean squares.
 
+use crate::model::rig::BoneKind;
 use crate::observer::{Cancelled, Stage};
 use crate::skinning::descent::{Descent, State};
+use crate::skinning::limits;
 use crate::skinning::loss::Loss;
 use crate::skinning::params::Norm;
 use crate::skinning::pass;
@@ -146,7 +148,12 @@ pub(crate) fn lower(
     run: &mut Run<'_>,
 ) -> Result<Lowered, Cancelled> {
     let rounds = |weighted: &Problem, state: &mut State, count: usize, run: &mut Run<'_>| {
-        Descent::new(weighted, vertices).rounds(state, count, run)
+        Descent::new(weighted, vertices).rounds(state, count, run)?;
+        // Large errors lowered by bones that mirror would come back where those are brought within their limits.
+        if state.model.kind == BoneKind::Affine {
+            run.timed("limits", || limits::keep_within(weighted, state, vertices));
+        }
+        Ok(())
     };
     lower_with(problem, state, norm, allowed, OF_FIT, run, rounds)
 }

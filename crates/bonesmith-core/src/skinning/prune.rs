@@ -6,8 +6,8 @@
 //! |r - sum_j w_j d_j|^2 = |r|^2 - 2 sum_j w_j (r . d_j) + sum_jk w_j w_k (d_j . d_k)      d_j = a_j - p
 //! ```
 //!
-//! (normals, where they count, add the same again), so what a vertex loses with one influence less, the weights of the others solved again, is exact and takes no pass over
-//! frames. Each vertex gives up its influences one by one, the cheapest first; over all vertices the cheapest removals are taken.
+//! (normals, where they count, add the same again), so what a vertex loses with one influence less, the weights of the others and then rest position and normal solved
+//! again, is exact and takes no pass over frames. Each vertex gives up its influences one by one, the cheapest first; over all vertices the cheapest removals are taken.
 
 use crate::observer::{Cancelled, Stage};
 use crate::skinning::descent::{Descent, State};
@@ -15,7 +15,7 @@ use crate::skinning::pass;
 use crate::skinning::problem::Problem;
 use crate::skinning::run::Run;
 use crate::skinning::skin::Skin;
-use crate::skinning::vertex_step::{Removals, VertexParams};
+use crate::skinning::vertex_step::{Fewer, Removals, VertexParams};
 
 /// Removes influences; the E_RMS rises to about `limit` of the present one at most, and normals, where they count, by no more. A round
 /// over the weights and bones that stay makes up for some of it, which is spent once more. Returns about the E_RMS: at most what
@@ -101,7 +101,9 @@ pub(super) fn remove(found: &[Removals], skin: &mut Skin, budget: f64) -> (usize
         taken[i] = to;
     }
     for (i, &to) in taken.iter().enumerate().filter(|(_, to)| **to > 0) {
-        skin.set(i, found[i].fewer[to - 1].row.iter().copied());
+        let Fewer { row, rest, normal, .. } = &found[i].fewer[to - 1];
+        skin.set(i, row.iter().copied());
+        (skin.rest[i], skin.normals[i]) = (*rest, *normal);
     }
     (count, spent)
 }

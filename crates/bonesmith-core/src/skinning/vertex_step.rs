@@ -177,7 +177,10 @@ pub(crate) fn add_removal_costs(
 pub(crate) struct Fewer {
     /// (bone, weight), falling.
     pub row: Vec<(usize, f64)>,
-    /// Squared error, less that of the present weights.
+    /// Rest position and normal for this row.
+    pub rest: DVec3,
+    pub normal: DVec3,
+    /// Squared error, less that of the present row.
     pub rise: f64,
 }
 
@@ -223,15 +226,7 @@ impl VertexSolver {
         self.unload(rest.len());
         if self.params.move_rest || view.normals.is_some() {
             for round in 0..self.params.rounds {
-                for ((u, n), candidates) in rest.iter_mut().zip(&mut *normals).zip(&self.candidates) {
-                    let best = candidates.best_rest(view.pairs, *u, *n);
-                    if self.params.move_rest {
-                        *u = best.0;
-                    }
-                    if view.normals.is_some() {
-                        *n = best.1;
-                    }
-                }
+                self.find_rest(view, rest, normals);
                 if round + 1 < self.params.rounds {
                     self.load(view, rest, normals);
                     self.simplices.center();
@@ -433,12 +428,7 @@ impl VertexSolver {
         simplices.keep_start();
         simplices.solve(Lanes::ONE);
         let most = Lanes::splat(self.params.slots as f64);
-        let mut crowded = most.below(simplices.take_out_zeros(Lanes::ONE));
-        while crowded.any() {
-            simplices.drop_least(crowded);
-            simplices.solve(crowded);
-            crowded = most.below(simplices.take_out_zeros(crowded));
-        }
+        simplices.thin_out(Lanes::ONE, most);
         let worse = Lanes::ZERO.below(simplices.value());
         if worse.any() {
             for p in 0..simplices.size {
@@ -524,35 +514,62 @@ impl VertexSolver {
 }
 
 impl VertexSolver {
-    /// Influences are removed one by one, the one first whose loss is estimated to cost least; the weights of the others are solved again.
+    /// Rows with one influence less, then two, until one is left: the influence goes first whose loss is estimated to cost least; the weights of the
+    /// others, rest position and normal are solved again.
     #[inline(always)]
     fn removal_chains(&mut self, view: BatchView<'_>, rows: &SkinView<'_>) -> Vec<Removals> {
         let n = rows.rest.len();
+        let (mut rest, mut normals) = (rows.rest.to_vec(), rows.normals.to_vec());
+        let (mut before, mut most) = ([0.0; LANES], Lanes::ZERO);
         for (l, own) in self.candidates[..n].iter_mut().enumerate() {
+            let present = Rest::new(rest[l], normals[l]);
             own.load_present(rows.of(l));
-            own.find_y(view.pairs, view.along(l), &Rest::new(rows.rest[l], rows.normals[l]), 0);
+            own.find_y(view.pairs, view.along(l), &present, 0);
+            before[l] = own.cost(view.pairs, &present);
+            most.0[l] = own.present as f64 - 1.0;
         }
-        self.load(view, rows.rest, rows.normals);
-        let simplices = &mut self.simplices;
-        simplices.center();
-        simplices.solve(Lanes::ONE);
         let mut found = vec![Removals::default(); n];
-        let mut todo = Lanes::ONE.below(simplices.take_out_zeros(Lanes::ONE));
-        while todo.any() {
-            simplices.drop_least(todo);
-            simplices.solve(todo);
-            let left = simplices.take_out_zeros(todo);
-            let rise = simplices.value() * simplices.unit;
-            for (l, removals) in found.iter_mut().enumerate().filter(|(l, _)| todo.0[*l] > 0.0) {
-                let slots = self.candidates[l].bones.iter().enumerate();
-                let mut row: Vec<(usize, f64)> = slots.map(|(p, &j)| (j, simplices.weights[p].0[l])).collect();
-                row.retain(|(_, w)| *w > 0.0);
-                row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-                removals.fewer.push(Fewer { row, rise: rise.0[l] });
+        loop {
+            let todo = Lanes::splat(0.5).below(most);
+            if !todo.any() {
+                return found;
             }
-            todo = todo * Lanes::ONE.below(left);
+            self.solve_with(view, &rest, &normals, todo, most);
+            self.find_rest(view, &mut rest, &mut normals);
+            self.solve_with(view, &rest, &normals, todo, most);
+            for (l, removals) in found.iter_mut().enumerate().filter(|(l, _)| todo.0[*l] > 0.0) {
+                let own = &self.candidates[l];
+                let mut row: Vec<(usize, f64)> = own.bones.iter().copied().zip(own.weights.iter().copied()).collect();
+                row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                most.0[l] = row.len() as f64 - 1.0;
+                let rise = own.cost(view.pairs, &Rest::new(rest[l], normals[l])) - before[l];
+                removals.fewer.push(Fewer { row, rest: rest[l], normal: normals[l], rise });
+            }
         }
-        found
+    }
+
+    /// Best weights over the candidates in the lanes of `todo`, then without the least useful ones until at most `most` are left.
+    #[inline(always)]
+    fn solve_with(&mut self, view: BatchView<'_>, rest: &[DVec3], normals: &[DVec3], todo: Lanes, most: Lanes) {
+        self.load(view, rest, normals);
+        self.simplices.center();
+        self.simplices.solve(todo);
+        self.simplices.thin_out(todo, most);
+        self.unload(rest.len());
+    }
+
+    /// The best rest positions and normals for the weights of the candidates, where they may move.
+    #[inline(always)]
+    fn find_rest(&self, view: BatchView<'_>, rest: &mut [DVec3], normals: &mut [DVec3]) {
+        for ((u, n), own) in rest.iter_mut().zip(normals).zip(&self.candidates) {
+            let best = own.best_rest(view.pairs, *u, *n);
+            if self.params.move_rest {
+                *u = best.0;
+            }
+            if view.normals.is_some() {
+                *n = best.1;
+            }
+        }
     }
 }
 
@@ -585,6 +602,20 @@ impl Candidates {
             let of_normal = |along: &[f32]| std::array::from_fn(|c| f64::from(along[c * pairs.bones + j]));
             self.z.extend(along.normal.map(of_normal));
         }
+    }
+
+    /// `|v - sum_j w_j T_j u|^2 - |v|^2`, and the same of the normals, where they count.
+    #[inline(always)]
+    fn cost(&self, pairs: &BonePairs, rest: &Rest) -> f64 {
+        let (mut mixed, mut linear) = (Mat4::default(), 0.0);
+        for (p, (&j, &wj)) in self.bones.iter().zip(&self.weights).enumerate() {
+            linear += wj * (0..4).map(|c| self.y[p][c] * rest.position[c]).sum::<f64>();
+            linear += self.z.get(p).map_or(0.0, |z| wj * (0..3).map(|c| z[c] * rest.normal[c]).sum::<f64>());
+            for k in steps(self.bones.len()) {
+                mixed.add_scaled(wj * self.weights[k], pairs.block(j, self.bones[k]));
+            }
+        }
+        mixed.dot(&rest.outer()) - 2.0 * linear
     }
 
     /// Rest position and normal of least error for given weights: `(sum w_j w_k K_jk) u = sum w_j Y_j` [Kavan2010 s.4.3].

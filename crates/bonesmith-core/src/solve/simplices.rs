@@ -212,6 +212,18 @@ impl Simplices {
         self.normalise();
     }
 
+    /// Drops the least useful variables one by one in the lanes of `todo`, the others solved again, until at most `most` have a weight.
+    /// Valid after [`Simplices::solve`].
+    #[inline(always)]
+    pub fn thin_out(&mut self, todo: Lanes, most: Lanes) {
+        let mut crowded = todo * most.below(self.take_out_zeros(todo));
+        while crowded.any() {
+            self.drop_least(crowded);
+            self.solve(crowded);
+            crowded = crowded * most.below(self.take_out_zeros(crowded));
+        }
+    }
+
     /// Takes out what has no weight; counts what is left.
     #[inline(always)]
     pub fn take_out_zeros(&mut self, todo: Lanes) -> Lanes {
@@ -518,12 +530,7 @@ mod tests {
             solved.center();
             solved.solve(Lanes::ONE);
             let most = Lanes::splat(2.0);
-            let mut crowded = most.below(solved.take_out_zeros(Lanes::ONE));
-            while crowded.any() {
-                solved.drop_least(crowded);
-                solved.solve(crowded);
-                crowded = most.below(solved.take_out_zeros(crowded));
-            }
+            solved.thin_out(Lanes::ONE, most);
             let mut hits = 0;
             for l in 0..LANES {
                 let w = problems.weights(&solved, l);

@@ -68,9 +68,6 @@ pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
 
-/// Share by which E_RMS may rise for affine bones that stay within their limits.
-const LIMIT_COST: f64 = 0.1;
-
 /// Largest ratio of both errors that counts: where normals fit exactly, as on a flat mesh, they do not outweigh positions.
 const MAX_RATIO: f64 = 0.5;
 
@@ -251,7 +248,7 @@ impl<'a> Fit<'a> {
         let rise = e_rms(&after) / e_rms(&before).max(1e-9);
         let reached = refined.e_rms * rise;
         let misses = matches!(goal, Goal::Error { target, .. } if refined.e_rms <= target && reached > target);
-        let is_close = rise <= 1.0 + LIMIT_COST;
+        let is_close = rise <= 1.0 + limits::MAX_COST;
         if !is_close || misses {
             refined.beyond = Some(beyond);
             return;
@@ -436,7 +433,7 @@ impl<'a> Fit<'a> {
             rounds -= rounds / 2;
             // Rounds with normals go on from bones within their limits.
             if self.params.bone_kind == BoneKind::Affine {
-                limits::keep_within(&plain, state, vertices);
+                limits::keep_within(&plain, state, vertices, f64::INFINITY);
             }
         }
         let problem = run.timed("normals", || self.shaded(self.problem, normals, weight, state, vertices));

@@ -27,6 +27,9 @@ use crate::solve::transform::rotation_svd;
 /// Smallest and largest singular value of a bone's matrix.
 pub const STRETCH: (f64, f64) = (0.05, 20.0);
 
+/// Share by which E_RMS may rise for bones that stay within their limits.
+pub const MAX_COST: f64 = 0.1;
+
 /// Matrices with all entries below this hide a bone's vertices.
 const HIDDEN: f64 = 1e-4;
 
@@ -68,11 +71,16 @@ pub(crate) fn beyond_of_rig(rig: &Rig) -> Beyond {
     Beyond { bones: counts.iter().filter(|count| **count > 0).count(), frames: counts.iter().sum() }
 }
 
-/// As [`hold`], where a bone is beyond the limits.
-pub(crate) fn keep_within(problem: &Problem, state: &mut State, vertices: VertexParams) {
-    let moments = pass::gather(problem, &state.motion, &state.skin);
-    if beyond(&state.motion, &moments) != Beyond::default() {
-        hold(problem, state, vertices);
+/// As [`hold`], where a bone is beyond the limits, unless the E_RMS would rise by more than `share`: then the state stays.
+pub(crate) fn keep_within(problem: &Problem, state: &mut State, vertices: VertexParams, share: f64) {
+    let before = pass::gather(problem, &state.motion, &state.skin);
+    if beyond(&state.motion, &before) == Beyond::default() {
+        return;
+    }
+    let mut held = state.clone();
+    let after = hold(problem, &mut held, vertices);
+    if problem.e_rms(after.squared_error) <= (1.0 + share) * problem.e_rms(before.squared_error) {
+        *state = held;
     }
 }
 

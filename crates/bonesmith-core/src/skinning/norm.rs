@@ -151,7 +151,7 @@ pub(crate) fn lower(
         Descent::new(weighted, vertices).rounds(state, count, run)?;
         // Large errors lowered by bones that mirror would come back where those are brought within their limits.
         if state.model.kind == BoneKind::Affine {
-            run.timed("limits", || limits::keep_within(weighted, state, vertices));
+            run.timed("limits", || limits::keep_within(weighted, state, vertices, limits::MAX_COST));
         }
         Ok(())
     };

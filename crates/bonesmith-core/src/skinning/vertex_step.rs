@@ -51,6 +51,8 @@ pub(crate) struct BatchView<'a> {
     pub along: &'a [f32],
     /// [n, 3 B] products of the true normals with the bones, where they count.
     pub normals: Option<&'a [f32]>,
+    /// Rest normals stay as they are.
+    pub keeps_normals: bool,
     /// [n] squared lengths of the residuals.
     pub errors: &'a [f64],
     /// Smoothness, if any.
@@ -221,14 +223,15 @@ impl VertexSolver {
         self.load(view, rest, normals);
         self.choose(rest.len());
         self.unload(rest.len());
-        if self.params.move_rest || view.normals.is_some() {
+        let moves_normals = view.normals.is_some() && !view.keeps_normals;
+        if self.params.move_rest || moves_normals {
             for round in 0..self.params.rounds {
                 for ((u, n), candidates) in rest.iter_mut().zip(&mut *normals).zip(&self.candidates) {
                     let best = candidates.best_rest(view.pairs, *u, *n);
                     if self.params.move_rest {
                         *u = best.0;
                     }
-                    if view.normals.is_some() {
+                    if moves_normals {
                         *n = best.1;
                     }
                 }

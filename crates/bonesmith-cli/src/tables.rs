@@ -2,7 +2,9 @@
 
 use bonesmith::core::fit::StopReason;
 use bonesmith::core::skeleton::SkeletonInfo;
-use bonesmith::{FitPart, Memory, Metrics, MotionPart, Seconds, ShapeBonesPart, ShapeFigures, ShapePart, SkeletonPart, Summary};
+use bonesmith::{
+    FitPart, Memory, Metrics, MotionPart, Seconds, ShapeBonesPart, ShapeFigures, ShapePart, SkeletonPart, Summary,
+};
 
 use crate::output::{Table, bytes, count, figure};
 

@@ -37,7 +37,16 @@ pub fn run(args: BenchShapesArgs, session: &mut Session) -> anyhow::Result<Outco
             face.shapes.vertex_count(),
             dense.rig.bone_count()
         ),
-        &["numbers", "mean absolute", "RMS distance", "maximum", "s", "thresholding keeps", "times as many", "numbers in memory"],
+        &[
+            "numbers",
+            "mean absolute",
+            "RMS distance",
+            "maximum",
+            "s",
+            "thresholding keeps",
+            "times as many",
+            "numbers in memory",
+        ],
     );
     let mut memory = Sheet::new(
         "Memory at run time: weights with 16-bit places and float32, numbers with 16-bit places and float32.",
@@ -81,7 +90,10 @@ pub fn run(args: BenchShapesArgs, session: &mut Session) -> anyhow::Result<Outco
     }
     if let Some(target) = &json_target {
         let (dense, sparse) = (of_dense.dense_bytes, of_dense.sparse_bytes);
-        write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows, "dense_bytes": dense, "sparse_bytes": sparse }))?;
+        write_json(
+            target,
+            &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows, "dense_bytes": dense, "sparse_bytes": sparse }),
+        )?;
     }
     show(vec![sheet, memory], json_target.as_ref(), session)?;
     Ok(Outcome::Done)
@@ -91,7 +103,11 @@ pub fn run(args: BenchShapesArgs, session: &mut Session) -> anyhow::Result<Outco
 fn rms_distance(model: &ShapeBones, face: &Face) -> f64 {
     let of_shape = |s: usize| {
         let posed = deform::posed(ModelRef::Rig(&model.rig), 0, s);
-        posed.iter().zip(face.shapes.frame(s).iter()).map(|(a, b)| a.as_dvec3().distance_squared(b.as_dvec3())).sum::<f64>()
+        posed
+            .iter()
+            .zip(face.shapes.frame(s).iter())
+            .map(|(a, b)| a.as_dvec3().distance_squared(b.as_dvec3()))
+            .sum::<f64>()
     };
     let count = (face.shapes.frame_count() * face.shapes.vertex_count()) as f64;
     ((0..face.shapes.frame_count()).map(of_shape).sum::<f64>() / count).sqrt()

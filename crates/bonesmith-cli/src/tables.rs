@@ -2,7 +2,9 @@
 
 use bonesmith::core::fit::StopReason;
 use bonesmith::core::skeleton::SkeletonInfo;
-use bonesmith::{FitPart, Memory, Metrics, MotionPart, Seconds, ShapeBonesPart, ShapePart, SkeletonPart, Summary};
+use bonesmith::{
+    FitPart, Memory, Metrics, MotionPart, Seconds, ShapeBonesPart, ShapeFigures, ShapePart, SkeletonPart, Summary,
+};
 
 use crate::output::{Table, bytes, count, figure};
 
@@ -63,9 +65,14 @@ fn fitted(summary: &Summary, notes: &[String], verbose: bool) -> String {
     table.to_string()
 }
 
+/// Shapes of largest error that are listed.
+const SHOWN_SHAPES: usize = 5;
+
 /// Of bones driven by shapes.
 fn shape_rows(table: &mut Table, part: &ShapeBonesPart) {
     let ShapeBonesPart { shapes, numbers, all_numbers, .. } = *part;
+    let mut worst: Vec<&ShapeFigures> = part.per_shape.iter().collect();
+    worst.sort_by(|a, b| b.rms_distance.total_cmp(&a.rms_distance));
     let share = 100.0 * numbers as f64 / all_numbers.max(1) as f64;
     table.row("numbers", format!("{numbers:<9} of {all_numbers} ({share:.1} %) for {}", count(shapes, "shape")));
     let errors = [part.mean_absolute_error, part.rms_distance, part.max_distance].map(figure);
@@ -81,6 +88,15 @@ fn shape_rows(table: &mut Table, part: &ShapeBonesPart) {
             sizes[0], sizes[1], sizes[2]
         ),
     );
+    for shape in worst.iter().take(SHOWN_SHAPES) {
+        let [rms, most] = [shape.rms_distance, shape.max_distance].map(figure);
+        let angle = shape.shading_degrees.map_or(String::new(), |degrees| format!(", shading {}°", figure(degrees)));
+        let numbers = count(shape.numbers, "number");
+        table.row("shape", format!("{rms:<9} RMS distance, maximum {most}{angle}, {numbers}: {}", shape.name));
+    }
+    if worst.len() > SHOWN_SHAPES {
+        table.row("", format!("{} have smaller errors: --json, --report", count(worst.len() - SHOWN_SHAPES, "shape")));
+    }
 }
 
 fn clip_rows(table: &mut Table, summary: &Summary) {

@@ -154,22 +154,40 @@ fn mirrored_faces_have_exact_pairs() {
     assert!(refused.contains("not symmetric"), "{refused}");
 }
 
-/// A symmetric shape in the middle needs bones that are their own image: pairs alone have an E_RMS of 3.50 here.
+/// Pairs cost little, also for shapes that have no image: weights serve both sides. Without the mirror E_RMS is 0.25 here; it was 2.97 when shapes without an
+/// image counted on one side only.
 #[test]
-fn bones_in_the_middle_are_their_own_image() {
+fn pairs_cost_little() {
     let (shapes, names, _) = symmetric();
-    let params = ShapesParams {
-        bones: 8,
-        influences: 4,
-        numbers: Numbers::Count(60),
-        mirror: Some(Axis::X),
-        ..ShapesParams::default()
+    let of = |mirror: Option<Axis>, numbers: Numbers| {
+        let params = ShapesParams { bones: 8, influences: 4, numbers, mirror, shading: 0.0, ..ShapesParams::default() };
+        let model = fit(&shapes, &names, &params, &mut Silent).unwrap().model;
+        assert!(model.rig.bone_count() <= 8 && model.shapes.len() == names.len());
+        (e_rms(&model, &shapes), model.number_count())
     };
-    let model = fit(&shapes, &names, &params, &mut Silent).unwrap().model;
-    let in_middle = model.rig.bones.iter().filter(|bone| bone.world_from_bind.translation.x == 0.0).count();
-    let error = e_rms(&model, &shapes);
-    assert!(in_middle > 0 && model.rig.bone_count() <= 8, "{in_middle} of {}", model.rig.bone_count());
-    assert!(error < 3.1, "{error}");
+    let ((free, _), (paired, count)) = (of(None, Numbers::Count(60)), of(Some(Axis::X), Numbers::Count(60)));
+    assert!(paired < 1.0 && count > 54, "{paired} with {count} numbers, {free} without the mirror");
+    let (reached, fewest) = of(Some(Axis::X), Numbers::TargetError(2.0));
+    assert!(reached <= 2.0 && fewest < 60, "{reached} with {fewest} numbers");
+}
+
+/// Normals as engines compute them come closer to those of the shapes, and positions pay no more than they may.
+#[test]
+fn normals_count_in_the_rounds() {
+    let (shapes, names, _) = symmetric();
+    for (numbers, mirror) in [(Numbers::Count(60), None), (Numbers::All, None), (Numbers::Count(60), Some(Axis::X))] {
+        let of = |shading: f64| {
+            let params = ShapesParams { bones: 10, influences: 4, numbers, mirror, shading, ..ShapesParams::default() };
+            let model = fit(&shapes, &names, &params, &mut Silent).unwrap().model;
+            assert_eq!(model.rig.rest, shapes.rest());
+            let measured = evaluate_clips(&model.rig, &[0], &shapes).unwrap();
+            (measured.e_rms, measured.skinned_normals.unwrap().degrees)
+        };
+        let ((plain, before), (error, after)) = (of(0.0), of(1.0));
+        // 2.5 % for a shading of 1, or of an E_RMS of 0.2.
+        assert!(error <= plain + 0.0255 * plain.max(0.2), "{numbers:?}: E_RMS {plain} to {error}");
+        assert!(after < before, "{numbers:?}: {before} to {after} degrees");
+    }
 }
 
 /// A shape that is the neutral stores nothing, whatever is asked for.

@@ -108,7 +108,7 @@ pub use memory::{DEFAULT_SHARE, Memory, default_limit, free_memory, parse_bytes}
 pub use motion::{LoopPart, MotionOptions, MotionPart, Moved, RootClip, RootPart, move_clips};
 pub use saved::{COMMON_INFLUENCES, Layout, Saved, save, save_as};
 pub use scene::{REPORT_BYTES, frames_scene, model_scene, write_report};
-pub use shapes::{DriverRule, Face, ShapeBonesPart, ShapesFit, ShapesOptions, shapes};
+pub use shapes::{DriverRule, Face, ShapeBonesPart, ShapeFigures, ShapesFit, ShapesOptions, shapes};
 pub use simplify::{
     CompressDetails, DdmDetails, DdmOptions, Details, ReduceDetails, Shape, Simplification, Simplified, SourceRig,
     WeightBytes, compress, ddm, delta_mush, reduce,

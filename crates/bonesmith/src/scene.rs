@@ -6,12 +6,14 @@ use std::path::Path;
 use bonesmith_core::metrics::Metrics;
 use bonesmith_core::{Clip, MeshSequence, ModelRef, Rig, Round};
 use bonesmith_report::{
-    ClipSpan, Done, Figure, Iteration, Page, Scene, ShapeRow, StorageRow, Subject, Timing, params, render,
+    ClipSpan, Column, Done, Figure, Iteration, Page, Scene, ShapeRow, StorageRow, Subject, Table, Timing, params,
+    render,
 };
 use serde_json::json;
 
 use crate::error::Error;
 use crate::saved::Saved;
+use crate::shapes::{ShapeBonesPart, ShapeFigures};
 use crate::simplify::{Simplified, SourceRig};
 use crate::summary::{Seconds, Summary};
 use crate::text::{count, figure, file_name};
@@ -64,6 +66,7 @@ impl Summary {
             subjects: vec![subject],
             clips,
             shapes: shape_rows(model, &self.shape_names),
+            tables: self.shape_bones.iter().map(shape_table).collect(),
             done: Done { text: self.done(model), params: params(&self.params_json()), seconds: json!(self.seconds) },
             ..Scene::default()
         }
@@ -244,6 +247,28 @@ fn shape_rows(model: ModelRef<'_>, names: &[String]) -> Vec<ShapeRow> {
         ModelRef::ShapeBones(face) if !names.is_empty() => face.shapes.iter().map(ShapeRow::from).collect(),
         _ => names.iter().map(ShapeRow::own).collect(),
     }
+}
+
+/// Each shape of a face.
+fn shape_table(part: &ShapeBonesPart) -> Table {
+    let column = |(name, unit, meaning): (&str, &str, &str)| Column {
+        name: name.into(),
+        unit: unit.into(),
+        meaning: meaning.into(),
+    };
+    let columns = [
+        ("shape", "", ""),
+        ("numbers", "", "Numbers that the shape stores."),
+        ("RMS distance", "model units", "Root mean square distance of the vertices, the shape alone at weight 1."),
+        ("maximum", "model units", "Largest distance of a vertex."),
+        ("shading", "°", "Mean angle of the stored normals, deformed by the bones as engines do."),
+    ];
+    let row = |shape: &ShapeFigures| {
+        let ShapeFigures { name, numbers, rms_distance, max_distance, shading_degrees } = shape;
+        vec![json!(name), json!(numbers), json!(rms_distance), json!(max_distance), json!(shading_degrees)]
+    };
+    let rows = part.per_shape.iter().map(row).collect();
+    Table { title: "Shapes".to_owned(), columns: columns.map(column).into(), rows }
 }
 
 /// Columns of a terminal's table are padded; sentences are not.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bonesmith_core::fit::{BoneCount, FitInfo};
+use bonesmith_core::metrics::Metrics;
 use bonesmith_core::model::shape_bones::{Driver, ShapeKind};
 use bonesmith_core::shapes::{self, Numbers, ShapesParams};
 use bonesmith_core::{MeshSequence, Model, ModelRef, Observer, ShapeBones, Stage};
@@ -206,7 +207,7 @@ impl ShapesFit {
         // A format without bones driven by shapes holds their rig: the numbers are those of the fit.
         let holder = if matches!(saved.model, Model::ShapeBones(_)) { &saved.model } else { &self.model };
         if let Model::ShapeBones(model) = holder {
-            summary.shape_bones = Some(ShapeBonesPart::new(model, &face.shapes));
+            summary.shape_bones = Some(ShapeBonesPart::new(model, &face.shapes, summary.metrics.as_ref()));
         }
         let seconds = &mut summary.seconds;
         (seconds.prepare, seconds.fit) = (self.info.prepare_secs, self.info.fit_secs);
@@ -240,8 +241,23 @@ impl ShapesFit {
     }
 }
 
+/// The figures of one shape. Errors are in model units.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShapeFigures {
+    /// Its name.
+    pub name: String,
+    /// Numbers that it stores.
+    pub numbers: usize,
+    /// Root mean square distance of a vertex.
+    pub rms_distance: f64,
+    /// Largest distance of a vertex.
+    pub max_distance: f64,
+    /// Mean angle of the normals as engines compute them; `None` without faces.
+    pub shading_degrees: Option<f64>,
+}
+
 /// The figures of bones driven by shapes. Errors are in model units.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShapeBonesPart {
     /// S.
     pub shapes: usize,
@@ -263,21 +279,35 @@ pub struct ShapeBonesPart {
     pub dense_bytes: usize,
     /// Offsets of those vertices that a shape moves, each with a 32-bit index.
     pub sparse_bytes: usize,
+    /// Each shape.
+    pub per_shape: Vec<ShapeFigures>,
 }
 
 impl ShapeBonesPart {
-    /// Of a model against the shapes.
-    pub(crate) fn new(model: &ShapeBones, shapes: &MeshSequence) -> Self {
+    /// Of a model against the shapes; angles are those that were measured.
+    pub fn new(model: &ShapeBones, shapes: &MeshSequence, metrics: Option<&Metrics>) -> Self {
         let (mut sum, mut squares, mut largest, mut moved) = (0.0, 0.0, 0f64, 0usize);
+        let shading = metrics.map_or(&[][..], |metrics| &metrics.shading_per_frame);
+        let mut per_shape = Vec::with_capacity(shapes.frame_count());
         for s in 0..shapes.frame_count() {
             let posed = bonesmith_core::deform::posed((&model.rig).into(), 0, s);
+            let (mut own_squares, mut own_largest) = (0.0, 0f64);
             for ((posed, shape), rest) in posed.iter().zip(shapes.frame(s).iter()).zip(shapes.rest()) {
                 let off = posed.as_dvec3() - shape.as_dvec3();
                 sum += off.abs().element_sum();
-                squares += off.length_squared();
-                largest = largest.max(off.length());
+                own_squares += off.length_squared();
+                own_largest = own_largest.max(off.length());
                 moved += usize::from(shape != rest);
             }
+            squares += own_squares;
+            largest = largest.max(own_largest);
+            per_shape.push(ShapeFigures {
+                name: model.shapes.get(s).map(|shape| shape.name.clone()).unwrap_or_default(),
+                numbers: model.shapes.get(s).map_or(0, |shape| shape.numbers.len()),
+                rms_distance: (own_squares / shapes.vertex_count() as f64).sqrt(),
+                max_distance: own_largest,
+                shading_degrees: shading.get(s).copied(),
+            });
         }
         let positions = (shapes.frame_count() * shapes.vertex_count()) as f64;
         let all = |numbers: usize| numbers * model.rig.bone_count() * model.shapes.len();
@@ -293,6 +323,7 @@ impl ShapeBonesPart {
             bytes: weights + model.number_bytes(),
             dense_bytes: 12 * shapes.frame_count() * shapes.vertex_count(),
             sparse_bytes: 16 * moved,
+            per_shape,
         }
     }
 }

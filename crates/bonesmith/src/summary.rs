@@ -216,7 +216,8 @@ impl Summary {
             && clips == [0]
         {
             let summary = Self::of_shapes(model, face.names(), sequence)?;
-            return Ok(Self { shape_bones: Some(ShapeBonesPart::new(face, sequence)), ..summary });
+            let part = ShapeBonesPart::new(face, sequence, summary.metrics.as_ref());
+            return Ok(Self { shape_bones: Some(part), ..summary });
         }
         let metrics = metrics::evaluate_clips(model, clips, sequence)?;
         let parts = clip_parts(model, clips, &metrics);

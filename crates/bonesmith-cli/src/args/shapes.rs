@@ -40,6 +40,8 @@ pub struct ShapesArgs {
     pub mirror: Option<AxisArg>,
     #[arg(long)]
     pub pieces: bool,
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    pub shading: Option<f64>,
     #[arg(long, value_name = "P|max")]
     pub norm: Option<bonesmith::core::fit::Norm>,
     #[arg(long, value_name = "color|FILE")]

@@ -55,6 +55,7 @@ fn options(args: &ShapesArgs) -> anyhow::Result<ShapesOptions> {
         },
         mirror: args.mirror.map(Into::into),
         pieces: args.pieces,
+        shading: args.shading.unwrap_or(defaults.shading),
         norm: args.norm.unwrap_or_default(),
         area: args.area,
         seed: args.seed,

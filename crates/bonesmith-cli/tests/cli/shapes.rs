@@ -21,6 +21,17 @@ fn a_face_becomes_bones_that_shapes_drive() {
     assert_eq!((&summary["command"], &summary["bones"]), (&"shapes".into(), &6.into()));
     assert_eq!((part["shapes"].as_u64(), part["all_numbers"].as_u64()), (Some(12), Some(12 * 6 * 12)));
     assert!(part["numbers"].as_u64().unwrap() <= 120, "{part}");
+    let each = part["per_shape"].as_array().unwrap();
+    assert_eq!(each.len(), 12);
+    let squares: f64 = each.iter().map(|shape| shape["rms_distance"].as_f64().unwrap().powi(2)).sum();
+    let (all, most) = (part["rms_distance"].as_f64().unwrap(), part["max_distance"].as_f64().unwrap());
+    assert!(((squares / 12.0).sqrt() - all).abs() < 1e-9 * all, "{each:?}");
+    assert!(each.iter().any(|shape| shape["max_distance"].as_f64() == Some(most)));
+    let angles: f64 = each.iter().map(|shape| shape["shading_degrees"].as_f64().unwrap()).sum();
+    let mean = summary["skinned_normals"]["degrees"].as_f64().unwrap();
+    assert!((angles / 12.0 - mean).abs() < 1e-6 * mean, "{angles} {mean}");
+    let stored: u64 = each.iter().map(|shape| shape["numbers"].as_u64().unwrap()).sum();
+    assert_eq!(Some(stored), part["numbers"].as_u64());
     // The same figures from the file, and from the same model as GLB.
     bonesmith(dir.path(), "convert face.npz face.glb -q").fine();
     for file in ["face.npz", "face.glb"] {
@@ -120,4 +131,5 @@ fn bad_faces_are_refused() {
     bonesmith(dir.path(), "shapes walk.npz --influences 12 -o a.glb").refused(&["at most 8"]);
     bonesmith(dir.path(), "shapes walk.npz -o a.obj").refused(&["a.obj"]);
     bonesmith(dir.path(), "shapes none.npz -o a.npz").refused(&["none.npz"]);
+    bonesmith(dir.path(), "shapes walk.npz --shading -1 -o a.npz").refused(&["--shading"]);
 }

@@ -45,7 +45,7 @@ use crate::skinning::moments::Moments;
 use crate::skinning::motion::Motion;
 use crate::skinning::near::MANY_BONES;
 use crate::skinning::norm::{self, Lowered};
-use crate::skinning::normals::Normals;
+use crate::skinning::normals::{self, Normals};
 use crate::skinning::params::{VERTICES_PER_BONE, check_bones};
 use crate::skinning::pass;
 use crate::skinning::problem::Problem;
@@ -68,9 +68,6 @@ pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
 
-/// Largest ratio of both errors that counts: where normals fit exactly, as on a flat mesh, they do not outweigh positions.
-const MAX_RATIO: f64 = 0.5;
-
 /// With fewer vertices per bone, normals do not count in the fit.
 const FEW_VERTICES: usize = 4;
 
@@ -80,9 +77,6 @@ const SHADING_TRIES: usize = 4;
 
 /// Times that the weight of normals is set anew on the larger sample.
 const SHADING_TRIALS: usize = 2;
-
-/// What normals may cost, as a share of E_RMS for each unit of `shading`: 1 % by default.
-const SHADING_COST: f64 = 0.025;
 
 /// Fits bones, weights and bone motion to a mesh animation.
 pub fn fit(sequence: &MeshSequence, params: &FitParams, observer: &mut dyn Observer) -> Result<Fitted, FitError> {
@@ -365,7 +359,7 @@ impl<'a> Fit<'a> {
         for _ in 0..SHADING_TRIALS {
             let problem = run.timed("normals", || self.shaded(part, Some(normals.clone()), weight, seen, vertices));
             let after = rounds(&problem, seen, plan.middle_rounds / 2 / SHADING_TRIALS, run)?;
-            let (cost, allowed) = (after / before.max(1e-9) - 1.0, SHADING_COST * params.shading);
+            let (cost, allowed) = (after / before.max(1e-9) - 1.0, normals::COST * params.shading);
             let factor = (allowed / cost.max(0.1 * allowed)).sqrt().clamp(0.5, 1.5);
             weight = problem.normals.map(|normals| factor * normals.weight);
         }
@@ -385,11 +379,7 @@ impl<'a> Fit<'a> {
         let Some(normals) = normals else { return problem.with_normals(None) };
         let of_one = problem.with_normals(Some(normals.clone().weighing(1.0)));
         let errors = pass::solve_normals(&of_one, &state.motion, &mut state.skin, vertices);
-        let normals = normals.weighing(1.0).shared(&errors.normals);
-        let squared = |(i, error): (usize, &f32)| problem.loss.of(i) * normals.factor(i).powi(2) * f64::from(*error);
-        let of_normals: f64 = errors.normals.iter().enumerate().map(squared).sum();
-        let ratio = (errors.positions / of_normals.max(1e-30)).sqrt();
-        let normals = normals.weighing(weight.unwrap_or(self.params.shading * ratio.min(MAX_RATIO)));
+        let normals = normals.balanced(&problem.loss, &errors, self.params.shading, weight);
         state.skin.normals.iter_mut().enumerate().for_each(|(i, n)| *n *= normals.factor(i));
         problem.with_normals(Some(normals))
     }
@@ -458,7 +448,7 @@ impl<'a> Fit<'a> {
             self.problem.e_rms(moments.squared_error)
         };
         let (before, start) = (error(state), state.clone());
-        let limit = before * (1.0 + SHADING_COST * self.params.shading);
+        let limit = before * (1.0 + normals::COST * self.params.shading);
         let mut problem = self.shaded(self.problem, self.normals.clone(), None, state, vertices);
         let shaded = state.skin.normals.clone();
         for tried in 0..SHADING_TRIES {

@@ -206,6 +206,11 @@ fn decode(code: [i16; 2]) -> Vec3 {
     out * scale
 }
 
+/// A unit normal as rows keep it; zero where there is none.
+pub(crate) fn rounded(normal: DVec3) -> Vec3 {
+    decode(encode(normal))
+}
+
 /// Fills gaps with the normal before, or the first one there is.
 fn fill(row: &mut [[i16; 2]]) {
     let mut last = row.iter().copied().find(|code| *code != NONE).unwrap_or(NONE);

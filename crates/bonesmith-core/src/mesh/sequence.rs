@@ -434,6 +434,15 @@ impl MeshSequence {
         }
     }
 
+    /// With more frames of the same vertices after those that are there, a second apart; finite positions.
+    pub(crate) fn with_more_frames(&self, frames: Vec<Vec<Vec3>>) -> Self {
+        let mut more = self.clone();
+        let last = more.times_secs.last().copied().unwrap_or(0.0);
+        more.times_secs.extend((0..frames.len()).map(|t| last + (t + 1) as f64));
+        more.frames.0.extend(frames.into_iter().map(FramePositions::from));
+        more
+    }
+
     /// Only the frames `range`; times are kept.
     ///
     /// # Panics

@@ -88,6 +88,8 @@ pub struct Metrics {
     pub radius_model_units: f64,
     /// [F] E_RMS of each frame alone.
     pub per_frame: Vec<f64>,
+    /// [F] mean angle of the normals as engines compute them in each frame alone, in degrees; empty where there are none.
+    pub shading_per_frame: Vec<f64>,
     /// [N] E_RMS of each vertex alone.
     pub per_vertex: Vec<f64>,
     /// Distances by vertex and frame, in model units.
@@ -299,6 +301,8 @@ struct Sums<'a> {
     angle_sum: f64,
     angle_count: usize,
     angles: Angles,
+    /// [F] mean angles in degrees.
+    shading: Vec<f64>,
     tangents: Angles,
     edges: (f64, usize),
     frames: FrameSpreads,
@@ -318,6 +322,7 @@ impl<'a> Sums<'a> {
             angle_sum: 0.0,
             angle_count: 0,
             angles: Angles::default(),
+            shading: Vec::new(),
             tangents: Angles::default(),
             edges: (0.0, 0),
             frames: FrameSpreads::default(),
@@ -344,6 +349,7 @@ impl<'a> Sums<'a> {
         self.angle_sum += frame.angle_sum;
         self.angle_count += frame.angle_count;
         self.angles.add(&frame.angles);
+        self.shading.push(frame.angles.mean_degrees().unwrap_or(0.0));
         self.tangents.add(&frame.tangents);
         self.frames.push(&frame.spread);
         self.histogram.add(frame.histogram);
@@ -377,6 +383,7 @@ impl<'a> Sums<'a> {
             verdict: self.seen.finish(),
             normal_degrees: (has_faces && self.angle_count > 0)
                 .then(|| (self.angle_sum / self.angle_count as f64).to_degrees()),
+            shading_per_frame: if self.angles.mean_degrees().is_some() { self.shading } else { Vec::new() },
             skinned_normals: self.angles.finish(),
             skinned_tangents: self.tangents.finish_tangents(),
             radius_model_units: radius,

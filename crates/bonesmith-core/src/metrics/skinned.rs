@@ -183,6 +183,11 @@ impl Angles {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, x)| *sum += x);
     }
 
+    /// Mean angle by the matrix rule.
+    pub fn mean_degrees(&self) -> Option<f64> {
+        (self.count > 0).then(|| (self.sum / self.count as f64).to_degrees())
+    }
+
     pub fn finish_tangents(&self) -> Option<SkinnedTangents> {
         let SkinnedNormals { degrees, p99_degrees, .. } = self.finish()?;
         Some(SkinnedTangents { degrees, p99_degrees })

@@ -7,11 +7,15 @@
 //! ```
 //!
 //! with `i'`, `s'` the images of a vertex and a shape, and the sign of component `a` under the mirror. A bone in the middle is its own image. First bones are those
-//! of one half. After every step one side is copied to the other, so that pairs are exact. What has no image is fitted as it is.
+//! of one half. After every step one side is copied to the other, so that pairs are exact.
+//!
+//! Weights of a pair of vertices serve both sides, so that all shapes have to count on both: a shape without an image is given one for the
+//! fit, which is not stored. A vertex without an image is fitted as it is.
 
 use glam::DVec3;
 use rayon::prelude::*;
 
+use crate::mesh::sequence::MeshSequence;
 use crate::mesh::symmetry::{Plane, pairs};
 use crate::shapes::system::Support;
 use crate::skinning::params::{FitError, Warning};
@@ -25,6 +29,9 @@ const DIFFERENCE: f64 = 0.1;
 
 /// Share of the vertices that must have an image.
 const LEAST_PAIRED: f64 = 0.5;
+
+/// How much the weights of a bone have to be like those of another's image for the two to be a pair: the cosine of the angle between them.
+const ALIKE: f64 = 0.5;
 
 /// Sums that shapes are compared by before all their vertices are.
 const SUMS: usize = 8;
@@ -133,6 +140,28 @@ impl Mirror {
         (0..f).map(|s| found[s].filter(|&u| found[u] == Some(s))).collect()
     }
 
+    /// The shapes and images of those that have none, after them. A vertex without an image does not move in these.
+    pub fn closed(&mut self, shapes: &MeshSequence) -> MeshSequence {
+        let alone: Vec<usize> = (0..self.shapes.len()).filter(|&s| self.shapes[s].is_none()).collect();
+        let count = self.shapes.len();
+        for (at, &s) in alone.iter().enumerate() {
+            self.shapes[s] = Some(count + at);
+            self.shapes.push(Some(s));
+        }
+        let rest = shapes.rest();
+        let image = |s: &usize| {
+            let frame = shapes.frame(*s);
+            let mirrored = |(i, k): (usize, &Option<u32>)| {
+                let Some(k) = k.map(|k| k as usize) else { return rest[i] };
+                let mut offset = frame[k] - rest[k];
+                offset[self.axis] = -offset[self.axis];
+                rest[i] + offset
+            };
+            self.vertices.iter().enumerate().map(mirrored).collect::<Vec<_>>()
+        };
+        shapes.with_more_frames(alone.iter().map(image).collect())
+    }
+
     /// The problem with the mean of both sides for all that has an image.
     pub fn symmetrised(&self, offsets: &Problem) -> Problem {
         let (f, length) = (offsets.frames(), offsets.length);
@@ -217,6 +246,92 @@ impl Mirror {
         }
         self.skin(&mut skin);
         State { motion, skin, model: BoneModel::new(state.model.kind, all, state.model.sweeps) }
+    }
+
+    /// A state with its bones in pairs, as offsets: each with the one whose weights are most like those of its image, itself in the middle, or with a new one.
+    pub fn paired(&mut self, offsets: &Problem, state: &State) -> State {
+        let (b, f) = (state.bones(), state.motion.frames());
+        let (mut common, mut own) = (vec![0.0; b * b], vec![0.0; b]);
+        for (i, k) in self.vertices.iter().enumerate().filter_map(|(i, k)| k.map(|k| (i, k as usize))) {
+            for (j, w) in state.skin.of(i) {
+                own[j] += w * w;
+                state.skin.of(k).for_each(|(l, x)| common[j * b + l] += w * x);
+            }
+        }
+        let alike = |j: usize, l: usize| common[j * b + l] / (own[j] * own[l]).sqrt().max(1e-300);
+        let nearest = |j: usize| (0..b).max_by(|&a, &b| alike(j, a).total_cmp(&alike(j, b))).unwrap_or(j);
+        let nearest: Vec<usize> = (0..b).map(nearest).collect();
+        let mut all = b;
+        self.bones = (0..b).collect();
+        for j in 0..b {
+            let image = nearest[j];
+            match nearest[image] == j && alike(j, image) > ALIKE {
+                true => self.bones[j] = image,
+                false => {
+                    self.bones[j] = all;
+                    self.bones.push(j);
+                    all += 1;
+                }
+            }
+        }
+        let matrices = |j: usize| (0..f).map(|s| state.motion.get(j, s)).collect::<Vec<_>>();
+        let mirrored = |of: &[[[f64; 4]; 3]]| {
+            (0..f).map(|s| self.shapes[s].map_or([[0.0; 4]; 3], |u| self.image(&of[u]))).collect::<Vec<_>>()
+        };
+        let mut motion = Motion::from_rows(all, 3 * f, vec![0.0; 4 * all * 3 * f]);
+        for j in (0..b).filter(|&j| j <= self.bones[j]) {
+            let (image, mut own) = (self.bones[j], matrices(j));
+            if image < b {
+                let other = mirrored(&matrices(image));
+                own.iter_mut().zip(&other).for_each(|(own, other)| *own = mean(own, other));
+            }
+            motion.set_bone(image, &mirrored(&own));
+            motion.set_bone(j, &own);
+        }
+        let mut skin = Skin::empty(state.skin.slots, offsets.rest.clone());
+        for i in 0..self.vertices.len() {
+            let mut row: Vec<(usize, f64)> = state.skin.of(i).collect();
+            if let Some(k) = self.vertices[i] {
+                for (j, w) in state.skin.of(k as usize).map(|(j, w)| (self.bones[j], w)) {
+                    match row.iter_mut().find(|(other, _)| *other == j) {
+                        Some((_, sum)) => *sum += w,
+                        None => row.push((j, w)),
+                    }
+                }
+            }
+            row.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            row.truncate(skin.slots);
+            let total: f64 = row.iter().map(|(_, w)| w).sum();
+            skin.set(i, row.into_iter().map(|(j, w)| (j, w / total.max(1e-300))));
+        }
+        self.skin(&mut skin);
+        State { motion, skin, model: BoneModel::new(state.model.kind, all, state.model.sweeps) }
+    }
+
+    /// [B] costs of removing bones, of pairs in the mean.
+    pub fn shared_costs(&self, costs: &[f64]) -> Vec<f64> {
+        self.bones.iter().enumerate().map(|(j, &image)| 0.5 * (costs[j] + costs[image])).collect()
+    }
+
+    /// The first of some bones and their images, until there are `least`; one more where the last is a pair.
+    pub fn with_images(&self, bones: &[usize], least: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = Vec::new();
+        for &j in bones {
+            if all.len() < least && !all.contains(&j) {
+                all.push(j);
+                all.extend(Some(self.bones[j]).filter(|image| *image != j));
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+
+    /// Without some bones, their images included.
+    pub fn remove(&mut self, gone: &[usize]) {
+        let mut numbers = vec![None; self.bones.len()];
+        (0..self.bones.len()).filter(|j| !gone.contains(j)).enumerate().for_each(|(at, j)| numbers[j] = Some(at));
+        let images = self.bones.iter().enumerate().filter(|(j, _)| numbers[*j].is_some());
+        self.bones = images.map(|(j, &image)| numbers[image].or(numbers[j]).unwrap_or(0)).collect();
     }
 
     /// Offsets of a bone as its image moves: mirrored points, mirrored offsets.

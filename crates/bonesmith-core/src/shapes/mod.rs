@@ -1,12 +1,13 @@
 //! Bones that shapes drive: the shapes of a face become bones whose transforms are linear in the weights of the shapes, with few numbers.
 //!
 //! Minimises `sum_si |d_si - sum_j w_ij N_sj (v_i, 1)|^2` over convex sparse weights `w` and transforms `N_sj` of shape `s`, of which only some
-//! numbers are stored (`model::shape_bones`). `d_si` are the offsets of the shapes from the neutral `v`, which stays as it is. In four stages:
+//! numbers are stored (`model::shape_bones`). `d_si` are the offsets of the shapes from the neutral `v`, which stays as it is. In five stages:
 //!
 //! 1. first bones: affine bones for the shapes as if these were frames of an animation, searched on a sample of the vertices;
 //! 2. `rounds`: weights (`skinning::pass`) and numbers (`system`) in turn, with all numbers;
 //! 3. the count of numbers falls in steps to the one asked for (`select`), with rounds after each step; then numbers are exchanged a few times;
-//! 4. other norms: rounds with weighted residuals (`skinning::norm`).
+//! 4. `shading`: rounds in which normals count;
+//! 5. other norms: rounds with weighted residuals (`skinning::norm`).
 //!
 //! Rigid parts may have bones of their own first (`locked`); the stages then see the vertices that remain. Bones of a symmetric face may
 //! come in pairs, or be their own image (`mirror`).
@@ -16,9 +17,11 @@
 
 mod locked;
 mod mirror;
+mod pairs;
 mod params;
 mod rounds;
 mod select;
+mod shading;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -32,13 +35,15 @@ use crate::model::shape_bones::{BoneShape, Driver, ShapeBones};
 use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::loss::{self, Loss};
 use crate::skinning::norm::{self, Schedule};
+use crate::skinning::normals::Normals;
 use crate::skinning::params::{Effort, FitError, FitParams, Norm, StopReason, VERTICES_PER_BONE, Warning};
 use crate::skinning::search::{Explorer, SearchPlan};
-use crate::skinning::{Ending, Motion, Problem, Run, Sample, State, UnitSpace, VertexParams, finish, pass};
+use crate::skinning::{Ending, Motion, Problem, Run, Sample, State, UnitSpace, VertexParams, finish};
 
 use crate::mesh::sphere::Sphere;
 use locked::{Locked, stored};
 use mirror::Mirror;
+use pairs::FirstPairs;
 pub use params::*;
 use rounds::Rounds;
 
@@ -58,9 +63,8 @@ const STEP_ROUNDS: usize = 3;
 const EXCHANGES: usize = 4;
 const EXCHANGE_ROUNDS: usize = 8;
 
-/// A bone of one half straddles the plane where this share of its weights is on the plane; rounds that compare bones in the middle with pairs.
-const STRADDLES: f64 = 0.1;
-const MIDDLE_ROUNDS: usize = 3;
+/// With fewer vertices per bone, normals do not count in the fit.
+const FEW_VERTICES: usize = 4;
 
 /// Other norms are lowered longer than in a fit of an animation: faces have few shapes, and large errors are seen.
 const NORM: Schedule = Schedule { rounds: 10, repeats: 8, least: 0.005 };
@@ -150,24 +154,38 @@ fn fit_vertices(
     warnings: &mut Vec<Warning>,
 ) -> Result<ShapeBones, FitError> {
     let importance = loss::importance(shapes, params.importance.as_ref().map(|given| given.as_slice()), params.area);
-    let poses = Problem::in_space(shapes, UnitSpace::fixed(sphere));
-    let problem = offsets(&poses).with_loss(importance.map(Loss::of_vertices).unwrap_or_default());
+    let loss = importance.map(Loss::of_vertices).unwrap_or_default();
+    let space = UnitSpace::fixed(sphere);
+    let stored = shapes.frame_count();
+    // With the images of shapes that have none.
+    let mut closed = None;
+    let mut mirror = None;
+    if let Some(axis) = params.mirror {
+        let offsets = offsets(&Problem::in_space(shapes, space.clone()));
+        let (mut found, warning) = Mirror::find(&offsets, names, axis.number())?;
+        warnings.extend(warning);
+        closed = Some(found.closed(shapes));
+        mirror = Some(found);
+    }
+    let shapes = closed.as_ref().unwrap_or(shapes);
+    let poses = Problem::in_space(shapes, space);
+    let problem = offsets(&poses).with_loss(loss);
     run.prepared();
     if !poses.moves() {
         warnings.push(Warning::NoMotion);
     }
     let still: Vec<bool> = (0..shapes.frame_count()).map(|s| *shapes.frame(s) == *shapes.rest()).collect();
-    let (mirror, mut state, fitted) = match params.mirror {
+    let still = (still, stored);
+    let (mirror, mut state, fitted) = match mirror {
         None => {
             let mut state = first_bones(shapes, &poses, params.bones, params, run)?;
             state.motion = without_identity(&state.motion);
             (None, state, problem.clone())
         }
-        Some(axis) => {
-            let (mirror, warning) = Mirror::find(&problem, names, axis.number())?;
-            warnings.extend(warning);
+        Some(mirror) => {
             let fitted = mirror.symmetrised(&problem);
-            let (mirror, state) = first_pairs(shapes, &poses, &fitted, &mirror, &still, params, run)?;
+            let pairs = FirstPairs { shapes, poses: &poses, fitted: &fitted, mirror: &mirror, still: &still, params };
+            let (mirror, state) = pairs.find(run)?;
             (Some(mirror), state, fitted)
         }
     };
@@ -175,6 +193,19 @@ fn fit_vertices(
     let bones = state.bones();
     let mut rounds = Rounds::new(&fitted, &mut state, vertex_params(params, bones), params.kind, still, mirror);
     reduce_numbers(&mut rounds, &fitted, &mut state, params, run)?;
+    // Rounds for another norm come last and see distances alone: they would undo what normals gained.
+    if params.shading > 0.0
+        && params.norm == Norm::default()
+        && !run.is_over()
+        && bones * FEW_VERTICES <= shapes.vertex_count()
+        && let Some(normals) = run.timed("normals", || Normals::from_rest(shapes))
+    {
+        let most = match params.numbers {
+            Numbers::TargetError(target) => fitted.squared_error(target),
+            _ => f64::INFINITY,
+        };
+        shading::shade(&mut rounds, &fitted, &mut state, normals, (params.shading, most), run)?;
+    }
     if params.norm != Norm::default() && !run.is_over() {
         let allowed = norm::allowed(&fitted, &state, params.norm);
         norm::lower_with(&fitted, &mut state, params.norm, allowed, NORM, run, |weighted, state, count, run| {
@@ -182,7 +213,7 @@ fn fit_vertices(
         })?;
     }
     let plain = problem.with_loss(Loss::default());
-    let e_rms = plain.e_rms(pass::gather(&plain, &state.motion, &state.skin).squared_error);
+    let e_rms = plain.e_rms(rounds.stored_error(&plain, &state) / rounds.stored_share());
     if let Numbers::TargetError(target) = params.numbers
         && e_rms > target
     {
@@ -231,50 +262,6 @@ fn first_bones(
     let mut explorer = Explorer::new(&coarse, first, BoneKind::Affine, vertices, plan, params.seed);
     explorer.search(run)?;
     run.observed("lift", |run| sample.lift(poses, shapes, explorer.state, &mut || run.report()))
-}
-
-/// First bones of a symmetric face: those of one half and their images. Bones that hold vertices on the plane are tried as one bone, its own image, in place of
-/// two; the start with the lower error after a few rounds is taken.
-fn first_pairs(
-    shapes: &MeshSequence,
-    poses: &Problem,
-    fitted: &Problem,
-    mirror: &Mirror,
-    still: &[bool],
-    params: &ShapesParams,
-    run: &mut Run<'_>,
-) -> Result<(Mirror, State), Cancelled> {
-    let half = mirror.half(fitted);
-    let own = shapes.of_vertices(&half);
-    let own_poses = Problem::in_space(&own, poses.space.clone());
-    let start = |middle: usize, run: &mut Run<'_>| -> Result<(Mirror, State, usize), Cancelled> {
-        let count = ((params.bones + middle) / 2).max(1);
-        let mut state = first_bones(&own, &own_poses, count, params, run)?;
-        state.motion = without_identity(&state.motion);
-        let shares = mirror.plane_shares(&half, &state);
-        let mut order: Vec<usize> = (0..state.bones()).collect();
-        order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]).then(a.cmp(&b)));
-        let in_middle: Vec<bool> = (0..state.bones()).map(|j| order[..middle.min(order.len())].contains(&j)).collect();
-        let straddling = shares.iter().filter(|share| **share > STRADDLES).count();
-        let mut mirror = mirror.clone();
-        let state = mirror.doubled(fitted, &half, &state, &in_middle);
-        Ok((mirror, state, straddling))
-    };
-    let (pairs, state, straddling) = start(0, run)?;
-    if straddling == 0 || params.bones < 2 || run.is_over() {
-        return Ok((pairs, state));
-    }
-    let error = |mirror: &Mirror, state: &State, run: &mut Run<'_>| {
-        let (mut state, still) = (state.clone(), still.to_vec());
-        let vertices = vertex_params(params, state.bones());
-        let rounds = Rounds::new(fitted, &mut state, vertices, params.kind, still, Some(mirror.clone()));
-        rounds.rounds(fitted, &mut state, MIDDLE_ROUNDS, run)
-    };
-    let (middle, with_middle, _) = start(straddling.min(params.bones), run)?;
-    match error(&middle, &with_middle, run)? < error(&pairs, &state, run)? {
-        true => Ok((middle, with_middle)),
-        false => Ok((pairs, state)),
-    }
 }
 
 /// Rounds with all numbers, then with as many as are asked for.
@@ -332,13 +319,18 @@ fn fewest_numbers(
     run: &mut Run<'_>,
 ) -> Result<(), Cancelled> {
     run.stage(Stage::FewerNumbers, Some(TARGET_STEPS * EXCHANGE_ROUNDS))?;
-    let limit = problem.squared_error(target);
+    // Images that are not stored count in the choice of numbers, but not in the error that is to be reached.
+    let (mut limit, of_stored) = (problem.squared_error(target), rounds.stored_share() * problem.squared_error(target));
     let mut best: Option<(State, Rounds)> = None;
     for _ in 0..TARGET_STEPS {
         let before = rounds.number_count();
         rounds.reselect_within(problem, state, limit, run)?;
-        let error = rounds.rounds(problem, state, EXCHANGE_ROUNDS, run)?;
-        let (count, reached) = (rounds.number_count(), error <= limit);
+        rounds.rounds(problem, state, EXCHANGE_ROUNDS, run)?;
+        let error = rounds.stored_error(problem, state);
+        let (count, reached) = (rounds.number_count(), error <= of_stored);
+        if !reached && rounds.stored_share() < 1.0 {
+            limit *= of_stored / error;
+        }
         if reached && best.as_ref().is_none_or(|(_, best)| count < best.number_count()) {
             best = Some((state.clone(), rounds.clone()));
         }

@@ -26,6 +26,8 @@ pub struct ShapesParams {
     pub mirror: Option<Axis>,
     /// Parts that every shape moves rigidly have a bone of their own, and their vertices no other.
     pub pieces: bool,
+    /// How much the normals count that an engine computes from those of the neutral and the bones, 0 (not at all) to about 1.
+    pub shading: f64,
     /// Which norm of the distances is lowered.
     pub norm: Norm,
     /// [N] how much each vertex counts. `None`: all alike.
@@ -85,6 +87,7 @@ impl Default for ShapesParams {
             numbers: Numbers::All,
             mirror: None,
             pieces: false,
+            shading: 0.4,
             norm: Norm::default(),
             importance: None,
             area: false,
@@ -116,6 +119,9 @@ impl ShapesParams {
                 return out_of_range("norm", p.to_string(), "2 to 16, or max");
             }
             _ => {}
+        }
+        if !(self.shading >= 0.0 && self.shading.is_finite()) {
+            return out_of_range("shading", self.shading.to_string(), "0 or more");
         }
         match self.max_seconds {
             Some(secs) if secs.is_nan() || secs <= 0.0 => out_of_range("max_seconds", secs.to_string(), "above 0"),

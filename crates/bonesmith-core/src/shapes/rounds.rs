@@ -5,9 +5,10 @@ use glam::DVec3;
 use crate::model::shape_bones::{ShapeKind, component};
 use crate::observer::Cancelled;
 use crate::shapes::mirror::Mirror;
-use crate::shapes::select::{Budget, select};
+use crate::shapes::select::{Budget, Paths};
 use crate::shapes::system::{Support, System, gain};
-use crate::skinning::{Moments, Momentum, Motion, Problem, Run, State, VertexParams, pass};
+use crate::skinning::pass::{self, BothErrors};
+use crate::skinning::{Moments, Momentum, Motion, Problem, Run, State, VertexParams};
 
 /// Largest momentum factor.
 const MAX_MOMENTUM: f64 = 0.97;
@@ -25,32 +26,61 @@ pub(super) struct Rounds {
     pub support: Support,
     /// [S] shapes that are the neutral.
     still: Vec<bool>,
+    /// Shapes that are stored, the first ones. Those after them are images of shapes without any (`mirror`).
+    stored: usize,
     /// Of a symmetric face: pairs that are kept.
     mirror: Option<Mirror>,
 }
 
 impl Rounds {
-    /// With all numbers; `still` are the shapes that are the neutral.
+    /// With all numbers; `still` are the shapes that are the neutral, `stored` how many are stored.
     pub fn new(
         problem: &Problem,
         state: &mut State,
         vertices: VertexParams,
         kind: ShapeKind,
-        still: Vec<bool>,
+        (still, stored): (Vec<bool>, usize),
         mirror: Option<Mirror>,
     ) -> Self {
         let vertices = VertexParams { slots: state.skin.slots, ..vertices };
         let all = (0..(state.bones() * kind.numbers()) as u32).collect();
         let support = vec![all; problem.frames()];
-        let mut rounds = Self { vertices, kind, places: Vec::new(), support, still, mirror };
+        let mut rounds = Self { vertices, kind, places: Vec::new(), support, still, stored, mirror };
         let moments = rounds.solve_vertices(problem, state, true);
         rounds.place(&moments);
         rounds
     }
 
-    /// Numbers of all shapes.
+    /// Numbers of all shapes that are stored.
     pub fn number_count(&self) -> usize {
-        self.support.iter().map(Vec::len).sum()
+        self.count_stored(&self.support)
+    }
+
+    fn count_stored(&self, support: &Support) -> usize {
+        support[..self.stored].iter().map(Vec::len).sum()
+    }
+
+    /// Whether all numbers are stored.
+    pub fn has_all(&self) -> bool {
+        self.number_count() == self.places.len() * self.kind.numbers() * self.stored
+    }
+
+    /// Stored shapes as a share of all.
+    pub fn stored_share(&self) -> f64 {
+        self.stored as f64 / self.support.len().max(1) as f64
+    }
+
+    /// Squared error of the shapes that are stored.
+    pub fn stored_error(&self, problem: &Problem, state: &State) -> f64 {
+        match self.stored == problem.frames() {
+            true => pass::squared_error(problem, &state.motion, &state.skin),
+            false => pass::gather_frames(problem, &state.motion, &state.skin).per_frame[..self.stored].iter().sum(),
+        }
+    }
+
+    /// What positions and normals are off; normals are those of the skin.
+    pub fn normal_errors(&self, problem: &Problem, state: &mut State) -> BothErrors {
+        pass::solve_normals(problem, &state.motion, &mut state.skin, self.vertices)
     }
 
     /// Some rounds with the support as it is; the squared error after them.
@@ -76,7 +106,12 @@ impl Rounds {
                 let system = System::new(&state.motion, &moments, &self.places, self.kind, &self.still);
                 self.solve_numbers(&system, state, &moments)
             });
-            run.round(state.bones(), problem.e_rms(squared_error))?;
+            // Numbers are solved for positions and normals together: where normals count, the error of positions is that before.
+            let of_positions = match problem.normals.is_some() {
+                true => moments.squared_error - moments.normal_error,
+                false => squared_error,
+            };
+            run.round(state.bones(), problem.e_rms(of_positions))?;
             if run.is_over() {
                 break;
             }
@@ -131,18 +166,22 @@ impl Rounds {
 
     /// The numbers to store; of a symmetric face the same on both sides.
     fn selected(&self, system: &System, budget: Budget) -> Support {
-        let Some(mirror) = &self.mirror else { return select(system, &self.support, budget) };
-        let mut asked = budget;
-        loop {
-            let support = mirror.support(select(system, &self.support, asked), self.kind.numbers());
-            let found = support.iter().map(Vec::len).sum::<usize>();
-            match (budget, asked) {
-                (Budget::Count(count), Budget::Count(now)) if found > count && now > 1 => {
-                    asked = Budget::Count(now.saturating_sub(found - count).max(1));
-                }
-                _ => return support,
+        let Some(mirror) = &self.mirror else { return Paths::new(system, &self.support, budget).cut(budget) };
+        let Budget::Count(count) = budget else {
+            return mirror.support(Paths::new(system, &self.support, budget).cut(budget), self.kind.numbers());
+        };
+        // Numbers without their image are left out, and images of shapes are not stored: as many are asked for as leave the count.
+        let paths = Paths::new(system, &self.support, Budget::Count(count * system.shapes / self.stored.max(1)));
+        let paired = |asked: usize| mirror.support(paths.cut(Budget::Count(asked)), self.kind.numbers());
+        let (mut low, mut high) = (0, paths.count());
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            match self.count_stored(&paired(middle)) <= count {
+                true => low = middle,
+                false => high = middle - 1,
             }
         }
+        paired(low)
     }
 
     fn solve_vertices(&self, problem: &Problem, state: &mut State, deep: bool) -> Moments {

@@ -27,52 +27,67 @@ pub(super) enum Budget {
     Explained(f64),
 }
 
-/// Chooses the numbers to store, starting from a support.
-pub(super) fn select(system: &System, from: &Support, budget: Budget) -> Support {
-    // From everything, supports are grown anew: removing nearly all numbers one by one takes longer and finds no better ones.
-    let whole = from.iter().all(|own| own.len() == system.side);
-    let first = match budget {
-        Budget::Count(count) => FIRST_SHARE * count / system.shapes.max(1) + FEW,
-        Budget::Explained(_) => system.side / 4 + FEW,
-    };
-    let path = |(s, own): (usize, &Vec<u32>)| {
-        let mut grown = match whole {
-            true => grow(system, s, &[], first),
-            false => grow(system, s, own, own.len() / 2 + FEW),
+/// Numbers of each shape in the order in which they are removed, each with what that costs.
+pub(super) struct Paths(Vec<Vec<(f64, u32)>>);
+
+impl Paths {
+    /// Starting from a support, for about as many numbers as `budget` has.
+    pub fn new(system: &System, from: &Support, budget: Budget) -> Self {
+        // From everything, supports are grown anew: removing nearly all numbers one by one takes longer and finds no better ones.
+        let whole = from.iter().all(|own| own.len() == system.side);
+        let first = match budget {
+            Budget::Count(count) => FIRST_SHARE * count / system.shapes.max(1) + FEW,
+            Budget::Explained(_) => system.side / 4 + FEW,
         };
-        grown.sort_unstable();
-        removals(system, s, grown)
-    };
-    let paths: Vec<Vec<(f64, u32)>> = from.par_iter().enumerate().map(path).collect();
-    // The cost of a removal counts as at least that of those before it: they are all made first.
-    let mut all: Vec<(f64, usize, usize)> = Vec::new();
-    for (s, path) in paths.iter().enumerate() {
-        let mut most = 0.0f64;
-        for (at, (cost, _)) in path.iter().enumerate() {
-            most = most.max(*cost);
-            all.push((most, s, at));
-        }
-    }
-    all.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-    let gone = match budget {
-        Budget::Count(count) => all.len().saturating_sub(count),
-        Budget::Explained(least) => {
-            let mut left: f64 = all.iter().map(|(_, s, at)| paths[*s][*at].0).sum();
-            let fits = |(_, s, at): &&(f64, usize, usize)| {
-                left -= paths[*s][*at].0;
-                left >= least
+        let path = |(s, own): (usize, &Vec<u32>)| {
+            let mut grown = match whole {
+                true => grow(system, s, &[], first),
+                false => grow(system, s, own, own.len() / 2 + FEW),
             };
-            all.iter().take_while(fits).count()
+            grown.sort_unstable();
+            removals(system, s, grown)
+        };
+        Self(from.par_iter().enumerate().map(path).collect())
+    }
+
+    /// Numbers on all paths.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+
+    /// The numbers to store.
+    pub fn cut(&self, budget: Budget) -> Support {
+        let paths = &self.0;
+        // The cost of a removal counts as at least that of those before it: they are all made first.
+        let mut all: Vec<(f64, usize, usize)> = Vec::new();
+        for (s, path) in paths.iter().enumerate() {
+            let mut most = 0.0f64;
+            for (at, (cost, _)) in path.iter().enumerate() {
+                most = most.max(*cost);
+                all.push((most, s, at));
+            }
         }
-    };
-    let mut removed = vec![0; paths.len()];
-    all[..gone].iter().for_each(|(_, s, _)| removed[*s] += 1);
-    let kept = |(path, removed): (&Vec<(f64, u32)>, usize)| {
-        let mut kept: Vec<u32> = path[removed..].iter().map(|(_, u)| *u).collect();
-        kept.sort_unstable();
-        kept
-    };
-    paths.iter().zip(removed).map(kept).collect()
+        all.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        let gone = match budget {
+            Budget::Count(count) => all.len().saturating_sub(count),
+            Budget::Explained(least) => {
+                let mut left: f64 = all.iter().map(|(_, s, at)| paths[*s][*at].0).sum();
+                let fits = |(_, s, at): &&(f64, usize, usize)| {
+                    left -= paths[*s][*at].0;
+                    left >= least
+                };
+                all.iter().take_while(fits).count()
+            }
+        };
+        let mut removed = vec![0; paths.len()];
+        all[..gone].iter().for_each(|(_, s, _)| removed[*s] += 1);
+        let kept = |(path, removed): (&Vec<(f64, u32)>, usize)| {
+            let mut kept: Vec<u32> = path[removed..].iter().map(|(_, u)| *u).collect();
+            kept.sort_unstable();
+            kept
+        };
+        paths.iter().zip(removed).map(kept).collect()
+    }
 }
 
 /// A support with the numbers that lower the error most, one after the other.

@@ -162,6 +162,60 @@ fn gains_and_costs_are_those_of_a_new_solution() {
     }
 }
 
+/// Errors and gains of positions and normals together are those of plain sums over vertices and shapes; rest normals stay.
+#[test]
+fn normals_count_as_engines_deform_them() {
+    let (_, shapes, _) = known(3);
+    let poses = Problem::new(&shapes);
+    let normals = Normals::from_rest(&shapes).unwrap().weighing(0.3);
+    let problem = offsets(&poses).with_normals(Some(normals.clone()));
+    let (bones, f, mut random) = (4, shapes.frame_count(), Random::new(4));
+    let mut motion = || {
+        let rows = (0..4 * bones * 3 * f).map(|_| 0.1 * random.signed()).collect();
+        Motion::from_rows(bones, 3 * f, rows)
+    };
+    let (first, second) = (motion(), motion());
+    let mut skin = crate::skinning::Skin::empty(3, problem.rest.clone());
+    for i in 0..problem.vertices() {
+        skin.set(i, [(i % bones, 0.5), ((i + 1) % bones, 0.3), ((i + 2) % bones, 0.2)]);
+    }
+    skin.normals = normals.rest_normals();
+    let triangles = shapes.surface().topology.vertex_triangles();
+    let truth = |positions: &[Vec3]| crate::mesh::normals::vertex_normals(positions, &triangles);
+    let rest = truth(shapes.rest());
+    let brute = |motion: &Motion| {
+        let (mut of_positions, mut of_normals) = (0.0, 0.0);
+        for s in 0..f {
+            let normals = truth(&shapes.frame(s));
+            for i in 0..problem.vertices() {
+                let (n, m) = (rest[i].normalize(), normals[i].normalize());
+                let (mut position, mut normal) = (glam::DVec3::ZERO, n);
+                for (j, w) in skin.of(i) {
+                    for (a, row) in motion.get(j, s).iter().enumerate() {
+                        let linear = |v: glam::DVec3| row[0] * v.x + row[1] * v.y + row[2] * v.z;
+                        position[a] += w * (linear(problem.rest[i]) + row[3]);
+                        normal[a] += w * linear(n);
+                    }
+                }
+                of_positions += (poses.position(i, s) - problem.rest[i]).distance_squared(position);
+                of_normals += 0.09 * m.distance_squared(normal);
+            }
+        }
+        (of_positions, of_normals)
+    };
+    let moments = crate::skinning::pass::gather(&problem, &first, &skin);
+    let (before, after) = (brute(&first), brute(&second));
+    assert!((moments.normal_error - before.1).abs() < 1e-3 * before.1, "{} {}", moments.normal_error, before.1);
+    let (all, gained) = (before.0 + before.1, before.0 + before.1 - after.0 - after.1);
+    assert!((moments.squared_error - all).abs() < 1e-3 * all, "{} {all}", moments.squared_error);
+    let gain = crate::shapes::system::gain(&first, &second, &moments);
+    assert!((gain - gained).abs() < 1e-3 * all, "{gain} {gained} of {all}");
+    let kept = skin.normals.clone();
+    let vertices = VertexParams { slots: 3, newcomers: 1, min_gain: 0.0, move_rest: false, rounds: 2 };
+    let solved = crate::skinning::pass::solve(&problem, &first, &mut skin, vertices, None);
+    assert!(solved.squared_error < moments.squared_error && skin.normals == kept);
+}
+
 #[test]
 fn components_are_twelve_independent_moves() {
     let all: Vec<_> = (0..COMPONENTS).map(crate::model::shape_bones::component).collect();

@@ -120,7 +120,7 @@ pub(crate) struct BothErrors {
     pub normals: Vec<f32>,
 }
 
-/// The best rest normals for the present weights and bones, and what is left.
+/// The best rest normals for the present weights and bones, where they are not kept, and what is left.
 pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin, params: VertexParams) -> BothErrors {
     let slots = skin.slots;
     let near = Near::new(motion, skin, BLOCK, Reach::Own, true);
@@ -137,7 +137,8 @@ pub(crate) fn solve_normals(problem: &Problem, motion: &Motion, skin: &mut Skin,
                 block.load(range.clone(), near);
                 block.find_residuals(&rows.view());
                 block.project_normals(Onto::Own);
-                for part in eights(rows.rest.len()) {
+                let kept = problem.normals.as_ref().is_some_and(|normals| normals.keeps_rest());
+                for part in eights(if kept { 0 } else { rows.rest.len() }) {
                     vertex_step::solve_normals(solver, block.view(part.clone(), None), rows.part(part));
                 }
                 errors.positions +=

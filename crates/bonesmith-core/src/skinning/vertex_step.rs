@@ -51,6 +51,8 @@ pub(crate) struct BatchView<'a> {
     pub along: &'a [f32],
     /// [n, 3 B] products of the true normals with the bones, where they count.
     pub normals: Option<&'a [f32]>,
+    /// Rest normals stay as they are.
+    pub keeps_normals: bool,
     /// [n] squared lengths of the residuals.
     pub errors: &'a [f64],
     /// Smoothness, if any.
@@ -106,6 +108,12 @@ struct Along<'a> {
 }
 
 impl<'a> BatchView<'a> {
+    /// Whether normals count and may move.
+    #[inline(always)]
+    fn moves_normals(&self) -> bool {
+        self.normals.is_some() && !self.keeps_normals
+    }
+
     #[inline(always)]
     fn along(&self, l: usize) -> Along<'a> {
         let b = self.pairs.bones;
@@ -224,7 +232,7 @@ impl VertexSolver {
         self.load(view, rest, normals);
         self.choose(rest.len());
         self.unload(rest.len());
-        if self.params.move_rest || view.normals.is_some() {
+        if self.params.move_rest || view.moves_normals() {
             for round in 0..self.params.rounds {
                 self.find_rest(view, rest, normals);
                 if round + 1 < self.params.rounds {
@@ -566,7 +574,7 @@ impl VertexSolver {
             if self.params.move_rest {
                 *u = best.0;
             }
-            if view.normals.is_some() {
+            if view.moves_normals() {
                 *n = best.1;
             }
         }

@@ -527,6 +527,7 @@ def shapes(
     target_error: float | str | None = None,
     mirror: Axis | None = None,
     pieces: bool = False,
+    shading: float = 0.4,
     norm: float | Literal["max"] = 2,
     importance: ArrayLike | PathLike | None = None,
     area: bool = False,
@@ -566,6 +567,9 @@ def shapes(
         reported.
     pieces : bool, default: False
         Parts that every shape moves rigidly (eyeballs, teeth) have a bone of their own, and their vertices no other.
+    shading : float, default: 0.4
+        How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to
+        about 1.
     norm : float | Literal["max"], default: 2
         Which errors count most: 2 for the mean of squares, up to 16 for large ones, max for the largest (E_RMS rises by
         at most a quarter).
@@ -606,6 +610,7 @@ def shapes(
         "target_error": target_error,
         "mirror": mirror,
         "pieces": pieces,
+        "shading": shading,
         "norm": norm,
         "importance": importance,
         "area": area,

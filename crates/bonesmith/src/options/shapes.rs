@@ -4,7 +4,7 @@ use bonesmith_core::fit::Norm;
 use bonesmith_core::shapes::{Numbers, ShapesParams};
 use serde_json::Value;
 
-use super::tables::{AREA, IMPORTANCE, NORM, option};
+use super::tables::{AREA, IMPORTANCE, NORM, SHADING, option};
 use super::{OptionInfo, Values};
 use crate::error::Error;
 use crate::shapes::{DriverRule, ShapesOptions};
@@ -53,6 +53,7 @@ pub const SHAPES: &[OptionInfo] = &[
         "",
         "Parts that every shape moves rigidly (eyeballs, teeth) have a bone of their own, and their vertices no other",
     ),
+    SHADING,
     NORM,
     IMPORTANCE,
     AREA,
@@ -106,6 +107,7 @@ impl ShapesOptions {
             numbers,
             mirror: values.get("mirror")?,
             pieces: values.or("pieces", defaults.pieces)?,
+            shading: values.or("shading", defaults.shading)?,
             norm,
             importance: None,
             area: values.or("area", defaults.area)?,
@@ -145,6 +147,7 @@ mod tests {
             ("kind", json!("soft")),
             ("target_error", json!("1km")),
             ("norm", json!(1)),
+            ("shading", json!(-1)),
             ("mirror", json!("w")),
         ] {
             let error = of(&[(name, value.clone())]).unwrap_err();

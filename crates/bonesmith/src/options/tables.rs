@@ -28,6 +28,14 @@ pub const COMMANDS: &[(&str, &[OptionInfo])] = &[
 ];
 
 /// Options of fits and of shapes alike.
+pub(super) const SHADING: OptionInfo = option(
+    "shading",
+    "float",
+    "0.4",
+    "",
+    "0 or more",
+    "How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1",
+);
 pub(super) const NORM: OptionInfo = option(
     "norm",
     "float | Literal[\"max\"]",
@@ -96,14 +104,7 @@ pub const FIT: &[OptionInfo] = &[
         "0 to 1",
         "Share by which the error may rise for fewer influences, 0 (off) to 1",
     ),
-    option(
-        "shading",
-        "float",
-        "0.4",
-        "",
-        "0 or more",
-        "How much shading counts: the normals that an engine computes from the stored ones and the bones; 0 (off) to about 1",
-    ),
+    SHADING,
     NORM,
     IMPORTANCE,
     AREA,

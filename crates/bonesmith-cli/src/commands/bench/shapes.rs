@@ -3,7 +3,7 @@
 use bonesmith::core::model::ModelRef;
 use bonesmith::core::shapes::Numbers;
 use bonesmith::core::{ShapeBones, deform};
-use bonesmith::{Face, Model, ShapesOptions};
+use bonesmith::{Face, Model, ShapeBonesPart, ShapesOptions};
 use serde_json::json;
 
 use super::report::show;
@@ -13,30 +13,6 @@ use crate::output::{bytes, write_json};
 use crate::session::Session;
 use crate::settings;
 use crate::sheet::Sheet;
-
-/// Root mean square and largest distance.
-struct Errors {
-    mean_absolute: f64,
-    rms: f64,
-    most: f64,
-}
-
-impl Errors {
-    fn new(model: &ShapeBones, face: &Face) -> Self {
-        let (mut sum, mut squares, mut most) = (0.0, 0.0, 0f64);
-        for s in 0..face.shapes.frame_count() {
-            let posed = deform::posed(ModelRef::Rig(&model.rig), 0, s);
-            for (a, b) in posed.iter().zip(face.shapes.frame(s).iter()) {
-                let off = a.as_dvec3() - b.as_dvec3();
-                sum += off.abs().element_sum();
-                squares += off.length_squared();
-                most = most.max(off.length());
-            }
-        }
-        let count = (face.shapes.frame_count() * face.shapes.vertex_count()) as f64;
-        Self { mean_absolute: sum / count / 3.0, rms: (squares / count).sqrt(), most }
-    }
-}
 
 pub fn run(args: BenchShapesArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json)?;
@@ -52,6 +28,7 @@ pub fn run(args: BenchShapesArgs, session: &mut Session) -> anyhow::Result<Outco
         }
     };
     let (dense, dense_secs) = fit(Numbers::All, session)?;
+    let errors = |model: &ShapeBones| ShapeBonesPart::new(model, &face.shapes, None);
     let mut sheet = Sheet::new(
         format!(
             "{}: {} shapes, {} vertices, {} bones, 8 influences. Errors in model units. Thresholding: the largest numbers of the fit with all of them, as many as the same RMS distance takes.",
@@ -60,38 +37,80 @@ pub fn run(args: BenchShapesArgs, session: &mut Session) -> anyhow::Result<Outco
             face.shapes.vertex_count(),
             dense.rig.bone_count()
         ),
-        &["numbers", "mean absolute", "RMS distance", "maximum", "s", "thresholding keeps", "numbers in memory"],
+        &[
+            "numbers",
+            "mean absolute",
+            "RMS distance",
+            "maximum",
+            "s",
+            "thresholding keeps",
+            "times as many",
+            "numbers in memory",
+        ],
+    );
+    let mut memory = Sheet::new(
+        "Memory at run time: weights with 16-bit places and float32, numbers with 16-bit places and float32.",
+        &["stored", "bytes", "of the offsets"],
     );
     let mut rows = Vec::new();
-    let mut row = |model: &ShapeBones, secs: f64, thresholded: Option<usize>| {
-        let Errors { mean_absolute, rms, most } = Errors::new(model, &face);
-        let count = model.number_count();
+    let mut row = |model: &ShapeBones, part: &ShapeBonesPart, secs: f64, thresholded: Option<usize>| {
+        let count = part.numbers;
+        let text = |value: Option<String>| value.unwrap_or_default();
         sheet.row(vec![
             count.to_string(),
-            format!("{mean_absolute:.5}"),
-            format!("{rms:.5}"),
-            format!("{most:.4}"),
+            format!("{:.5}", part.mean_absolute_error),
+            format!("{:.5}", part.rms_distance),
+            format!("{:.4}", part.max_distance),
             format!("{secs:.1}"),
-            thresholded.map_or(String::new(), |count| count.to_string()),
+            text(thresholded.map(|kept| kept.to_string())),
+            text(thresholded.map(|kept| format!("{:.2}", kept as f64 / count.max(1) as f64))),
             bytes(model.number_bytes() as u64),
         ]);
-        rows.push(
-            json!({ "numbers": count, "mean_absolute_error": mean_absolute, "rms_distance": rms, "max_distance": most,
-            "seconds": secs, "thresholding": thresholded }),
-        );
+        rows.push(json!({ "numbers": count, "mean_absolute_error": part.mean_absolute_error, "rms_distance": part.rms_distance,
+            "max_distance": part.max_distance, "seconds": secs, "thresholding": thresholded, "bytes": part.bytes }));
     };
+    let of_dense = errors(&dense);
+    let mut stored = vec![
+        ("offsets of all shapes, float32".to_owned(), of_dense.dense_bytes),
+        ("offsets of moved vertices, with a 32-bit index".to_owned(), of_dense.sparse_bytes),
+    ];
     for count in args.numbers {
         session.check_cancelled()?;
         let (model, secs) = fit(Numbers::Count(count), session)?;
-        let same = thresholding(&dense, &face, Errors::new(&model, &face).rms);
-        row(&model, secs, Some(same));
+        let part = errors(&model);
+        let same = thresholding(&dense, &face, part.rms_distance);
+        row(&model, &part, secs, Some(same));
+        stored.push((format!("bones with {} numbers", part.numbers), part.bytes));
     }
-    row(&dense, dense_secs, None);
+    row(&dense, &of_dense, dense_secs, None);
+    stored.push((format!("bones with {} numbers", of_dense.numbers), of_dense.bytes));
+    for (what, size) in stored {
+        let share = 100.0 * size as f64 / of_dense.dense_bytes.max(1) as f64;
+        memory.row(vec![what, bytes(size as u64), format!("{share:.1} %")]);
+    }
     if let Some(target) = &json_target {
-        write_json(target, &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows }))?;
+        let (dense, sparse) = (of_dense.dense_bytes, of_dense.sparse_bytes);
+        write_json(
+            target,
+            &json!({ "version": env!("CARGO_PKG_VERSION"), "rows": rows, "dense_bytes": dense, "sparse_bytes": sparse }),
+        )?;
     }
-    show(vec![sheet], json_target.as_ref(), session)?;
+    show(vec![sheet, memory], json_target.as_ref(), session)?;
     Ok(Outcome::Done)
+}
+
+/// Root mean square distance of a model from the shapes.
+fn rms_distance(model: &ShapeBones, face: &Face) -> f64 {
+    let of_shape = |s: usize| {
+        let posed = deform::posed(ModelRef::Rig(&model.rig), 0, s);
+        posed
+            .iter()
+            .zip(face.shapes.frame(s).iter())
+            .map(|(a, b)| a.as_dvec3().distance_squared(b.as_dvec3()))
+            .sum::<f64>()
+    };
+    let count = (face.shapes.frame_count() * face.shapes.vertex_count()) as f64;
+    ((0..face.shapes.frame_count()).map(of_shape).sum::<f64>() / count).sqrt()
 }
 
 /// How many of the largest numbers reach an RMS distance. Numbers are compared by how far they move the vertices of their bone.
@@ -106,7 +125,7 @@ fn thresholding(dense: &ShapeBones, face: &Face, rms: f64) -> usize {
         let mut kept = dense.clone();
         kept.shapes.iter_mut().for_each(|shape| shape.numbers.retain(|x| size(x, &reach) >= least));
         kept.set_first_clip();
-        if Errors::new(&kept, face).rms <= rms {
+        if rms_distance(&kept, face) <= rms {
             high = middle;
         } else {
             low = middle + 1;

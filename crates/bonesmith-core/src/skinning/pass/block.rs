@@ -146,6 +146,7 @@ impl<'a> Block<'a> {
             pairs: self.bones.pairs(),
             along: &self.along[part.start * side..part.end * side],
             normals: self.problem.normals.is_some().then(|| of_normals(3 * self.bones.count())),
+            keeps_normals: self.problem.normals.as_ref().is_some_and(|normals| normals.keeps_rest()),
             errors: &self.errors[part.clone()],
             pull: smooth.map(pull),
         }

@@ -149,7 +149,7 @@ def splines(stage, folder):
         if hermite:
             spline.SetCurveType(Ts.CurveTypeHermite)
         for time, value, how, width, slope in knots:
-            knot = Ts.Knot(typeName=kind, time=time, value=value, nextInterp=how, curveType=spline.GetCurveType())
+            knot = Ts.Knot(typeName=kind, time=time, value=value, nextInterp=how, curveType=Ts.CurveTypeHermite if hermite else Ts.CurveTypeBezier)
             if not hermite:
                 knot.SetPreTanWidth(width)
                 knot.SetPostTanWidth(width)

@@ -1,6 +1,8 @@
 //! The same rig or animation for another format.
 
-use bonesmith_core::{Bone, BoneKind, CorrectiveRig, MeshSequence, Model, ModelKind, RawSequence, Rig, SparseWeights, Surface};
+use bonesmith_core::{
+    Bone, BoneKind, CorrectiveRig, MeshSequence, Model, ModelKind, RawSequence, Rig, SparseWeights, Surface,
+};
 use bonesmith_io::{Format, detect};
 
 use crate::error::{Error, PickError};
@@ -70,9 +72,7 @@ pub fn simplified_for(model: Model, path: &std::path::Path) -> Noted<Model> {
     let mut warnings = Vec::new();
     let value = match model {
         Model::TwoLayer(two) if !holds(ModelKind::TwoLayer) => two.bake().into(),
-        Model::Sequence(still)
-            if still.frame_count() == 1 && !holds(ModelKind::Sequence) && holds(ModelKind::Rig) =>
-        {
+        Model::Sequence(still) if still.frame_count() == 1 && !holds(ModelKind::Sequence) && holds(ModelKind::Rig) => {
             standing(&still).into()
         }
         Model::Corrective(CorrectiveRig { rig, shapes }) if !holds(ModelKind::Corrective) => {

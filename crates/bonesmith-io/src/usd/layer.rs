@@ -228,7 +228,11 @@ impl Layer {
             Source::Text(text) => Spline::from_text(usda::text_of(text, value)),
             Source::Binary(_) => Spline::from_bytes(&usdc::spline(self, value, what)?),
         };
-        spline.map_err(|why| self.blob.unsupported(format!("{what} is animated by a spline that is not read ({why}); write it with time samples")))
+        spline.map_err(|why| {
+            self.blob.unsupported(format!(
+                "{what} is animated by a spline that is not read ({why}); write it with time samples"
+            ))
+        })
     }
 
     /// Entries of a dictionary.

@@ -187,8 +187,7 @@ impl Spline {
                     v * v * v * p[0] + 3.0 * v * v * u * p[1] + 3.0 * v * u * u * p[2] + u * u * u * p[3]
                 };
                 let times = [0.0, w0, length - w1, length];
-                let values =
-                    [a.value, a.value + w0 * a.tangents[1].1, b.before - w1 * b.tangents[0].1, b.before];
+                let values = [a.value, a.value + w0 * a.tangents[1].1, b.before - w1 * b.tangents[0].1, b.before];
                 // Times rise with the parameter: both inner points are within the segment.
                 let (mut low, mut high) = (0.0, 1.0);
                 for _ in 0..HALVINGS {
@@ -369,10 +368,13 @@ mod tests {
 
     #[test]
     fn broken_ones_are_refused() {
-        for text in ["", "{}", "{ 1: }", "{ 1: x }", "{ loop: (1, 2, 3, 4, 5), 1: 2 }", "{ 1: 2; pre (a, b) }", "{ nan: 1 }"] {
+        for text in
+            ["", "{}", "{ 1: }", "{ 1: x }", "{ loop: (1, 2, 3, 4, 5), 1: 2 }", "{ 1: 2; pre (a, b) }", "{ nan: 1 }"]
+        {
             assert!(Spline::from_text(text).is_err(), "{text}");
         }
-        for bytes in [&[][..], &[0x21], &[0x21, 0, 1, 0, 0, 0], &[0x22, 0], &[0x21, 64], &[0x11, 0, 255, 255, 255, 255]] {
+        for bytes in [&[][..], &[0x21], &[0x21, 0, 1, 0, 0, 0], &[0x22, 0], &[0x21, 64], &[0x11, 0, 255, 255, 255, 255]]
+        {
             assert!(Spline::from_bytes(bytes).is_err(), "{bytes:?}");
         }
     }

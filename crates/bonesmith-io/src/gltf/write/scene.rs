@@ -44,7 +44,8 @@ pub fn write_scene_of(
     let all = meshes_of(rig);
     let twins: Vec<Option<Twin>> = (0..all.len())
         .map(|at| {
-            let of = parts.meshes[at].instance_of.filter(|&of| places.still[at].is_none() && places.still[of].is_none());
+            let of =
+                parts.meshes[at].instance_of.filter(|&of| places.still[at].is_none() && places.still[of].is_none());
             // Small files round each mesh by itself.
             of.filter(|_| shapes.is_empty() && builder.compact.is_none()).and_then(|of| Twin::new(rig, &all, of, at))
         })

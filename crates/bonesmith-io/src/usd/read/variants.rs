@@ -1,7 +1,7 @@
 //! Clips that are variants of a stage: each is selected in turn and read.
 
 use bonesmith_core::mesh::sequence::Span;
-use bonesmith_core::{Model, RawSequence, Rig};
+use bonesmith_core::{Model, Parts, RawSequence, Rig};
 
 use crate::load::Content;
 use crate::usd::extras::{self, ClipExtras};
@@ -22,8 +22,7 @@ impl Variants {
         let own: Vec<(String, String)> =
             extras::unpack::<ClipExtras>(stage, prim).map(|own| own.clips).unwrap_or_default();
         let shown = |variant: &String| own.iter().find(|(of, _)| of == variant).map(|(_, name)| name.clone());
-        let names: Vec<(String, String)> =
-            variants.into_iter().map(|v| (v.clone(), shown(&v).unwrap_or(v))).collect();
+        let names: Vec<(String, String)> = variants.into_iter().map(|v| (v.clone(), shown(&v).unwrap_or(v))).collect();
         (names.len() > 1).then_some(Self { set, names })
     }
 
@@ -75,10 +74,11 @@ impl Variants {
             let (found, expected) = (vertices(&one), vertices(&all));
             if found != expected || one.surface.topology != all.surface.topology {
                 let what = format!(
-                    "clip {name:?} has another mesh than {:?}: {found} and {expected} vertices, {} and {} faces",
+                    "clip {name:?} has another mesh than {:?}: {found} and {expected} vertices, {} and {} faces{}",
                     self.names[0].1,
                     one.surface.topology.face_count(),
-                    all.surface.topology.face_count()
+                    all.surface.topology.face_count(),
+                    first_difference(&one.surface.parts, &all.surface.parts)
                 );
                 return Err(stage.unsupported(what));
             }
@@ -123,4 +123,14 @@ impl Variants {
         all.check().map_err(|e| stage.malformed(e.to_string()))?;
         Ok(all)
     }
+}
+
+/// The first mesh of a scene that differs from that of another.
+fn first_difference(found: &Parts, expected: &Parts) -> String {
+    let size = |parts: &Parts, at: usize| parts.meshes.get(at).map_or((0, 0), |part| (part.vertices, part.faces));
+    let most = found.meshes.len().max(expected.meshes.len());
+    let name = |parts: &Parts, at: usize| parts.meshes.get(at).map(|part| parts.name(part).to_owned());
+    let differs = |at: &usize| size(found, *at) != size(expected, *at) || name(found, *at) != name(expected, *at);
+    let first = (0..most).find(differs).and_then(|at| name(expected, at).or_else(|| name(found, at)));
+    first.map_or(String::new(), |name| format!("; the first difference is in mesh {name:?}"))
 }

@@ -125,13 +125,7 @@ impl Stage {
         Ok(None)
     }
 
-    fn of_clips(
-        &self,
-        clips: &Clips,
-        path: &str,
-        name: &str,
-        what: &str,
-    ) -> Result<Vec<(f64, Sample<'_>)>, IoError> {
+    fn of_clips(&self, clips: &Clips, path: &str, name: &str, what: &str) -> Result<Vec<(f64, Sample<'_>)>, IoError> {
         if let Some(manifest) = clips.manifest {
             let layer = &self.layers[manifest];
             let known = self.find(manifest, path).is_some_and(|prim| layer.has_property(prim, name));
@@ -145,8 +139,7 @@ impl Stage {
             let end = clips.active.get(at + 1).map_or(f64::INFINITY, |next| next.0);
             let number = clips.layers[which];
             let layer = &self.layers[number];
-            let Some(value) =
-                self.find(number, path).and_then(|prim| layer.property_field(prim, name, "timeSamples"))
+            let Some(value) = self.find(number, path).and_then(|prim| layer.property_field(prim, name, "timeSamples"))
             else {
                 continue;
             };

@@ -78,6 +78,11 @@ impl Stage {
         self.layers[0].blob.path()
     }
 
+    /// The variant that was selected by [`Stage::select`].
+    pub fn selected(&self) -> Option<&str> {
+        self.selected.as_ref().map(|(_, variant)| variant.as_str())
+    }
+
     /// This file is broken.
     pub fn malformed(&self, what: impl Into<String>) -> IoError {
         IoError::malformed(self.file(), what)

@@ -143,7 +143,8 @@ fn bound<'a>(
         return skeleton;
     }
     skeleton.metadata.insert(0, ("apiSchemas", Value::Prepend(vec!["SkelBindingAPI".into()])));
-    let source = |animation: &Prim| Property::rel("skel:animationSource", format!("{root_path}{home}/{}", animation.name));
+    let source =
+        |animation: &Prim| Property::rel("skel:animationSource", format!("{root_path}{home}/{}", animation.name));
     if let [only] = animations {
         return skeleton.with(source(only));
     }

@@ -213,11 +213,9 @@ impl Spline {
             return Err(format!("a spline over {} time codes", last - first));
         }
         let mut times: Vec<f64> = self.knots.iter().map(|k| k.time).chain([first, last]).collect();
-        let mut code = first.ceil();
-        while code <= last {
-            times.push(code);
-            code += 1.0;
-        }
+        // By count: far from zero one more is the same number.
+        let whole = (0..=(last - first) as usize).map(|k| first.ceil() + k as f64);
+        times.extend(whole.filter(|code| *code <= last));
         times.sort_by(f64::total_cmp);
         times.dedup();
         Ok(times.into_iter().map(|time| (time, self.at(time))).collect())
@@ -373,6 +371,9 @@ mod tests {
         {
             assert!(Spline::from_text(text).is_err(), "{text}");
         }
+        // Far from zero the next time code is the same number.
+        assert_eq!(Spline::from_text("{ 1e300: 1 }").unwrap().samples(None).unwrap(), [(1e300, 1.0)]);
+        assert!(Spline::from_text("{ 0: 1, 1e300: 1 }").unwrap().samples(None).is_err());
         for bytes in [&[][..], &[0x21], &[0x21, 0, 1, 0, 0, 0], &[0x22, 0], &[0x21, 64], &[0x11, 0, 255, 255, 255, 255]]
         {
             assert!(Spline::from_bytes(bytes).is_err(), "{bytes:?}");

@@ -10,6 +10,9 @@ use crate::usd::layer::{Layer, ValueRef};
 use super::attribute::Sample;
 use super::{Site, Stage};
 
+/// Samples that are placed in time, over all clips of an attribute: they multiply, so a small file could ask for any amount of work.
+const MAX_WORK: usize = 1 << 26;
+
 /// Layers of one set of clips that a template may name.
 const MAX_TEMPLATED: f64 = 1000.0;
 
@@ -144,6 +147,14 @@ impl Stage {
                 continue;
             };
             let samples = layer.samples(value, what)?;
+            let work = clips.active.len().saturating_mul(clips.times.len() + 1).saturating_mul(samples.len());
+            if work > MAX_WORK {
+                let (active, times) = (clips.active.len(), clips.times.len());
+                let count = samples.len();
+                return Err(self.unsupported(format!(
+                    "{what}: {active} clips of {count} samples at {times} times are too many; write the stage as one file"
+                )));
+            }
             let mut own = placed(layer, &samples, &clips.times, start, end);
             // Clips do not blend into each other: each begins with its own value.
             if start.is_finite() && own.first().is_none_or(|(time, _)| *time > start) {

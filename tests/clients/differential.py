@@ -38,7 +38,7 @@ def ours(bonesmith, path, folder):
     out = folder / f"{path.name}.npz"
     command = [bonesmith, "convert", "-q", path, out, "--bake"]
     if len(clips) > 1:
-        command += ["--clip", clips[0]]
+        command += ["--clips", clips[0]]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
         return None, done.stderr.strip().removeprefix("error: ")[:100]

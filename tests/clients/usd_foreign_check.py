@@ -3,7 +3,8 @@
 usage: usd_foreign_check.py BONESMITH
 
 Each case is authored with usd-core, saved as text, binary and archive, read with `bonesmith convert ... out.npz`, and compared with
-what usd-core itself computes: positions in the world, skinned by UsdSkel. Fails beyond TOLERANCE of the size.
+what usd-core itself computes: positions in the world, skinned by UsdSkel. Fails beyond TOLERANCE of the size. Then the other way round: a
+file of several clips that bonesmith writes has a variant for each, and usd-core finds each clip's frames in it.
 """
 
 import subprocess
@@ -12,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from pxr import Gf, Sdf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
+from pxr import Gf, Sdf, Ts, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
 
 TOLERANCE = 1e-5
 CODES = [1.0, 2.0, 3.5, 7.0]
@@ -96,6 +97,90 @@ def skinned(stage, folder):
     return [mesh]
 
 
+def clip_layer(path, first, codes):
+    layer = Usd.Stage.CreateNew(str(path))
+    points = UsdGeom.Mesh.Define(layer, "/asset/sheet").CreatePointsAttr()
+    for code in codes:
+        points.Set(Vt.Vec3fArray.FromNumpy(points_at(12, 20, first + code)), code)
+    layer.Save()
+    return Sdf.AssetPath(f"./{path.name}")
+
+
+def value_clips(stage, folder):
+    """Two layers of points one after the other, the second at half the speed; between samples at its start and end."""
+    root = UsdGeom.Xform.Define(stage, "/World")
+    mesh = grid(stage, "/World/sheet")
+    mesh.GetPointsAttr().Clear()
+    paths = [clip_layer(folder / f"asset.{k}.usdc", 2.0 * k, (0.0, 1.0, 2.0, 3.0)) for k in range(2)]
+    clips = Usd.ClipsAPI(root.GetPrim())
+    clips.SetClipAssetPaths(paths)
+    clips.SetClipPrimPath("/asset")
+    clips.SetClipActive([(0, 0), (4, 1)])
+    clips.SetClipTimes([(0, 0), (4, 4), (4, 0.5), (9, 3)])
+    clips.SetClipManifestAssetPath(paths[0])
+    return [mesh]
+
+
+def templated_clips(stage, folder):
+    """A layer for every frame."""
+    root = UsdGeom.Xform.Define(stage, "/World")
+    mesh = grid(stage, "/World/sheet")
+    mesh.GetPointsAttr().Clear()
+    for code in range(1, 6):
+        clip_layer(folder / f"asset.{code:03}.usda", 0.7 * code, (float(code),))
+    clips = Usd.ClipsAPI(root.GetPrim())
+    clips.SetClipTemplateAssetPath("./asset.###.usda")
+    clips.SetClipTemplateStartTime(1)
+    clips.SetClipTemplateEndTime(5)
+    clips.SetClipTemplateStride(1)
+    clips.SetClipPrimPath("/asset")
+    clips.SetClipManifestAssetPath("./asset.001.usda")
+    return [mesh]
+
+
+def splines(stage, folder):
+    """Transforms by curves: Bezier with long tangents, Hermite, linear and held segments, extrapolation to the end of the stage."""
+    stage.SetStartTimeCode(0)
+    stage.SetEndTimeCode(30)
+    mesh = grid(stage, "/sheet")
+
+    def curve(attribute, kind, hermite, knots, mode):
+        spline = Ts.Spline(kind)
+        if hermite:
+            spline.SetCurveType(Ts.CurveTypeHermite)
+        for time, value, how, width, slope in knots:
+            knot = Ts.Knot(typeName=kind, time=time, value=value, nextInterp=how, curveType=Ts.CurveTypeHermite if hermite else Ts.CurveTypeBezier)
+            if not hermite:
+                knot.SetPreTanWidth(width)
+                knot.SetPostTanWidth(width)
+            knot.SetPreTanSlope(slope)
+            knot.SetPostTanSlope(slope)
+            spline.SetKnot(knot)
+        spline.SetPostExtrapolation(Ts.Extrapolation(mode))
+        assert attribute.SetSpline(spline)
+
+    bend, line, hold = Ts.InterpCurve, Ts.InterpLinear, Ts.InterpHeld
+    curve(mesh.AddRotateZOp().GetAttr(), "float", False, [(1, 0, bend, 1.5, 20), (7, 50, bend, 2, -4), (12, 10, line, 1, 0), (16, 30, hold, 1, 0), (20, 5, hold, 1, 0)], Ts.ExtrapHeld)
+    curve(mesh.AddTranslateXOp().GetAttr(), "double", True, [(1, 0, bend, 0, 1), (9, 3, bend, 0, -0.5), (20, 1, hold, 0, 0.25)], Ts.ExtrapLinear)
+    curve(mesh.AddScaleYOp().GetAttr(), "float", False, [(1, 1, line, 0, 0), (5, 2, hold, 0, 0)], Ts.ExtrapLoopOscillate)
+    return [mesh]
+
+
+def variants(stage, folder):
+    """Positions by a variant that is selected; another one is a second clip."""
+    root = UsdGeom.Xform.Define(stage, "/World")
+    mesh = grid(stage, "/World/sheet")
+    mesh.GetPointsAttr().Clear()
+    choices = root.GetPrim().GetVariantSets().AddVariantSet("animation")
+    for name, first in (("run", 3.0), ("walk", 0.0)):
+        choices.AddVariant(name)
+        choices.SetVariantSelection(name)
+        with choices.GetVariantEditContext():
+            for code in (0.0, 1.0, 2.0):
+                mesh.GetPointsAttr().Set(Vt.Vec3fArray.FromNumpy(points_at(12, 20, first + code)), code)
+    return [mesh]
+
+
 def expected(stage, meshes, codes):
     """Positions in the world as usd-core has them."""
     frames = []
@@ -136,6 +221,9 @@ def check(bonesmith, make, ending):
         subprocess.run([bonesmith, "convert", "--quiet", "--bake", str(path), str(out)], check=True)
         found = np.load(out)
         codes = found["times"] * 10
+        if make is variants:
+            assert found["verts"].shape[0] == 6, f"{found['verts'].shape[0]} frames of both clips"
+            codes, found = codes[:3], {"verts": found["verts"][:3]}
         truth = expected(stage, meshes, codes)
         size = np.linalg.norm(np.ptp(truth[0], axis=0))
         assert found["verts"].shape == truth.shape, f"{found['verts'].shape}, {truth.shape} expected"
@@ -143,13 +231,67 @@ def check(bonesmith, make, ending):
         return float(np.linalg.norm(found["verts"] - truth, axis=2).max() / size), len(codes)
 
 
+def written_variants(bonesmith, ending):
+    """Two animations of a skeleton, and their baked positions: each is a variant of what bonesmith writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        stage = Usd.Stage.CreateNew(str(folder / "stage.usda"))
+        stage.SetTimeCodesPerSecond(10)
+        mesh = skinned(stage, folder)[0]
+        second = UsdSkel.Animation.Define(stage, "/rig/second")
+        second.CreateJointsAttr(["a/b", "a/b/c"])
+        for code in (0.0, 1.0, 2.0):
+            turn = Gf.Rotation(Gf.Vec3d(1, 0, 0), 25 * code).GetQuat()
+            second.CreateTranslationsAttr().Set([(0.7, 0, 0.0), (0.7, 0, 0)], code)
+            second.CreateRotationsAttr().Set([Gf.Quatf(turn), Gf.Quatf(turn)], code)
+            second.CreateScalesAttr().Set([Gf.Vec3h(1, 1, 1)] * 2, code)
+        stage.Save()
+        source = UsdSkel.BindingAPI(stage.GetPrimAtPath("/rig/skeleton")).GetAnimationSourceRel()
+        truth = {}
+        for name, codes in (("anim", CODES), ("second", [0.0, 1.0, 2.0])):
+            source.SetTargets([f"/rig/{name}"])
+            truth[name] = (codes, expected(stage, [mesh], codes))
+        worst, counted = 0.0, 0
+        for extra in ([], ["--bake"]):
+            out = folder / f"out{len(extra)}.{ending}"
+            subprocess.run([bonesmith, "convert", "--quiet", *extra, str(folder / "stage.usda"), str(out)], check=True)
+            made = Usd.Stage.Open(str(out))
+            choices = made.GetDefaultPrim().GetVariantSet("clip")
+            assert sorted(choices.GetVariantNames()) == ["anim", "second"], choices.GetVariantNames()
+            assert choices.GetVariantSelection() == "anim"
+            for name, (codes, points) in truth.items():
+                choices.SetVariantSelection(name)
+                found = [UsdGeom.Mesh(prim) for prim in made.Traverse() if prim.IsA(UsdGeom.Mesh)]
+                ratio = made.GetTimeCodesPerSecond() / 10
+                if extra:
+                    keys = found[0].GetPointsAttr().GetTimeSamples()
+                else:
+                    skeleton = UsdSkel.BindingAPI(found[0]).GetInheritedSkeleton()
+                    animation = UsdSkel.BindingAPI(skeleton.GetPrim()).GetAnimationSource()
+                    keys = UsdSkel.Animation(animation).GetTranslationsAttr().GetTimeSamples()
+                assert np.allclose(np.array(keys) / ratio, codes), f"{name}: keys {keys}"
+                size = np.linalg.norm(np.ptp(points[0], axis=0))
+                apart = expected(made, found, [code * ratio for code in codes]) - points
+                worst, counted = max(worst, float(np.linalg.norm(apart, axis=2).max() / size)), counted + len(codes)
+            back = folder / "back.npz"
+            subprocess.run([bonesmith, "convert", "--quiet", "--bake", str(out), str(back)], check=True)
+            assert len(np.load(back)["times"]) == sum(len(codes) for codes, _ in truth.values())
+        return worst, counted
+
+
 def main(bonesmith):
     failed = passed = 0
-    for make in (cache, referenced, skinned):
-        for ending in ("usda", "usdc", "usdz"):
+    for make in (cache, referenced, skinned, value_clips, templated_clips, splines, variants, written_variants):
+        # Archives are packed without the layers of clips by usd-core.
+        for ending in ("usda", "usdc") if make in (value_clips, templated_clips) else ("usda", "usdc", "usdz"):
             try:
-                error, frames = check(bonesmith, make, ending)
-                good = error <= TOLERANCE
+                if make is written_variants:
+                    # Scales are half floats.
+                    error, frames = written_variants(bonesmith, ending)
+                    good = error <= 10 * TOLERANCE
+                else:
+                    error, frames = check(bonesmith, make, ending)
+                    good = error <= TOLERANCE
                 text = f"largest error {error:.2e} of the size over {frames} frames"
             except Exception as problem:  # a file that we refuse is a failure like any other
                 good, text = False, f"{type(problem).__name__}: {problem}"

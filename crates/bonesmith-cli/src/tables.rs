@@ -120,7 +120,7 @@ fn clip_motion_rows(table: &mut Table, motion: &MotionPart) {
     for part in &motion.loops {
         let how = match (part.seam.closing_frame, part.seam.window) {
             (true, _) => "closing frame added".to_owned(),
-            (false, window) => format!("spread over {} at each end", count(window, "frame")),
+            (false, window) => format!("spread over {} at each end, no other changes", count(window, "frame")),
         };
         let error = part.e_rms_before.map_or(String::new(), |e| format!("; E_RMS {} without it", figure(e)));
         let (before, after) = (figure(part.seam.before), figure(part.after));

@@ -5,6 +5,7 @@ mod common;
 use bonesmith_core::{MeshSequence, Model, Rig};
 use bonesmith_io::{Compact, LoadOptions, load_model, load_rig, load_sequence, save_compact, save_rig, save_sequence};
 use common::{farthest, outline, scene};
+use glam::{DAffine3, DQuat, DVec3};
 
 fn written(rig: &Rig, name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +48,7 @@ fn a_mesh_that_stands_still_has_no_skin() {
     assert_eq!(json["skins"].as_array().unwrap().len(), 2);
 }
 
-/// Two nodes that show one mesh do so again, as long as neither moves.
+/// Two nodes that show one mesh and stand still do so again.
 #[test]
 fn instances_stay_instances() {
     let mut rig = scene();
@@ -59,6 +60,61 @@ fn instances_stay_instances() {
     let (_folder, path) = written(&rig, "scene.gltf");
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(json["meshes"].as_array().unwrap().len(), 2);
+}
+
+/// Two nodes that show one mesh and move by bones of their own: one mesh, two skins. Weights that differ make two meshes.
+#[test]
+fn instances_that_move_stay_instances() {
+    let mut rig = scene();
+    let surface = std::sync::Arc::make_mut(&mut rig.surface);
+    let place = DAffine3::from_rotation_translation(DQuat::from_rotation_z(0.7), DVec3::new(1.0, 4.0, 0.5));
+    surface.face_materials.fill(0);
+    for part in &mut surface.parts.meshes[..2] {
+        (part.mesh, part.uv_sets, part.colors) = ("one".into(), Vec::new(), false);
+    }
+    surface.parts.meshes[1].instance_of = Some(0);
+    surface.parts.nodes[3].world_from_node = place;
+    for i in 0..4 {
+        rig.rest[4 + i] = place.transform_point3(rig.rest[i].as_dvec3()).as_vec3();
+        rig.weights.set(i, &[(0, 1.0)]);
+        rig.weights.set(4 + i, &[(1, 1.0)]);
+    }
+    let (_folder, path) = written(&rig, "scene.gltf");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!((json["meshes"].as_array().unwrap().len(), json["skins"].as_array().unwrap().len()), (2, 2));
+    let back = load_rig(&path).unwrap();
+    assert!(farthest(&rig, &back) < 1e-5, "{}", farthest(&rig, &back));
+    assert_eq!(back.surface.parts.meshes[1].instance_of, Some(0));
+    assert!(back.rest.iter().zip(&rig.rest).all(|(p, q)| p.distance(*q) < 1e-5), "{:?}", back.rest);
+    rig.weights.set(5, &[(1, 0.5), (0, 0.5)]);
+    let (_folder, path) = written(&rig, "scene.gltf");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(json["meshes"].as_array().unwrap().len(), 3);
+    assert!(farthest(&rig, &load_rig(&path).unwrap()) < 1e-5);
+}
+
+/// Several clips of positions are variants of a USD file; meshes that do not move are plain, in their places.
+#[test]
+fn baked_scenes_come_back_from_usd() {
+    let (folder, path) = written(&scene(), "scene.glb");
+    let sequence = MeshSequence::try_from(load_sequence(&[path], &LoadOptions::default()).unwrap()).unwrap();
+    for name in ["baked.usda", "baked.usdc", "baked.usdz"] {
+        let copy = folder.path().join(name);
+        save_sequence(&sequence, &copy).unwrap();
+        let Model::Sequence(back) = load_model(std::slice::from_ref(&copy), &LoadOptions::default()).unwrap() else {
+            panic!("{name}: no sequence")
+        };
+        assert_eq!(back.clips(), sequence.clips(), "{name}");
+        assert_eq!(outline(back.surface()), outline(sequence.surface()), "{name}");
+        for t in 0..sequence.frame_count() {
+            let (a, b) = (sequence.frame(t), back.frame(t));
+            assert!(a.iter().zip(b.iter()).all(|(p, q)| p.distance(*q) < 1e-5), "{name}, frame {t}");
+        }
+        assert_eq!(back.still_meshes(), [false, false, true], "{name}");
+        // The bake of a file of variants is the same.
+        let again = MeshSequence::try_from(load_sequence(&[copy], &LoadOptions::default()).unwrap()).unwrap();
+        assert_eq!(again.clips(), sequence.clips(), "{name}");
+    }
 }
 
 #[test]

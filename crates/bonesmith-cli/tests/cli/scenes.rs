@@ -194,9 +194,29 @@ fn baked_scenes_stay_scenes() {
         let worst = found.positions.iter().zip(&truth.positions).map(|(p, q)| p.distance(*q)).fold(0.0, f32::max);
         assert!(worst < 1e-5, "frame {t}: {worst}");
     }
-    for file in ["baked.usda", "baked.abc"] {
-        let said = bonesmith(here, &format!("convert scene.glb {file} --bake")).fine().stderr;
-        assert!(said.contains("meshes of the scene"), "{file}: {said}");
+    bonesmith(here, "convert scene.glb baked.usdc --bake -q").fine();
+    let usd = bonesmith(here, "info baked.usdc --json -").fine().json();
+    assert_eq!((clip_names(&usd), parents(&usd)), (clip_names(&info), parents(&info)));
+    let said = bonesmith(here, "convert scene.glb baked.abc --bake").fine().stderr;
+    assert!(said.contains("meshes of the scene"), "{said}");
+}
+
+/// A scene in which nothing moves goes through every format that holds scenes.
+#[test]
+fn still_scenes_are_converted() {
+    let dir = folder();
+    let here = dir.path();
+    write_scene(here);
+    bonesmith(here, "convert scene.glb still.npz --bake --frames 0..1 -q").fine();
+    let mut previous = "still.npz".to_owned();
+    for ending in ["glb", "usda", "fbx", "glb"] {
+        let next = format!("from_{}.{ending}", previous.rsplit('.').next().unwrap());
+        bonesmith(here, &format!("convert {previous} {next} -q")).fine();
+        let info = bonesmith(here, &format!("info {next} --json -")).fine().json();
+        let meshes: Vec<&str> =
+            info["meshes"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+        assert_eq!((meshes, info["frames"].as_u64()), (vec!["hero", "statue"], Some(1)), "{next}");
+        previous = next;
     }
 }
 

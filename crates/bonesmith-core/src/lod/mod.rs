@@ -4,8 +4,8 @@
 //!    taken out in batches (`skinning::pass::removal_costs`: the rise of the error with the weights of the others solved again, vertex by
 //!    vertex), and weights are solved anew after each batch.
 //! 2. Weights of every level are exact for the motion (`skinning::weights`), on the poses of all clips.
-//! 3. With `refit_motion` the motion of the bones and a rest pose of each level are fitted too. First from the coarsest level to the finest, each with
-//!    the bones of coarser levels locked: a coarse level has no other bones, a fine one has. Then all levels at once: they are stacked, as a problem
+//! 3. With `refit_motion` the bones, their motion and a rest pose of each level are fitted too. First from the coarsest level to the finest, each with
+//!    the bones of coarser levels locked (`search`): a coarse level has no other bones, a fine one has. Then all levels at once: they are stacked, as a problem
 //!    with the vertices of each level, whose weights use that level's bones; its moments are those of the sum
 //!
 //! ```text
@@ -17,16 +17,17 @@
 
 pub mod carry;
 mod params;
+mod search;
 
 use glam::{DAffine3, DVec3, Vec3};
 
 use crate::mesh::{MeshSequence, unit_radius};
-use crate::model::{Bone, Rig, SparseWeights};
+use crate::model::{Bone, BoneKind, Rig, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::bone_step::{self, BoneModel};
 use crate::skinning::loss::Loss;
 use crate::skinning::weights::{self, Prior, Search, Subject, Task};
-use crate::skinning::{FitParams, Motion, Poses, Problem, Run, Skin, VertexParams, pass, plant};
+use crate::skinning::{FitParams, Motion, Poses, Problem, Run, Skin, UnitSpace, VertexParams, pass, plant};
 
 pub use params::{LodError, LodParams};
 
@@ -42,8 +43,10 @@ const NEWCOMERS: usize = 2;
 const SWEEPS: usize = 4;
 /// A joint within this share of the radius only rotates; rotations within it are the same.
 const MAX_GAP: f64 = 1e-3;
+/// Rounds over all levels, for each round over one.
+const JOINT_ROUNDS: usize = 3;
 /// Rounds stop when none of the levels gains more than this share.
-const TOLERANCE: f64 = 2e-3;
+const TOLERANCE: f64 = 1e-3;
 
 /// One level.
 #[derive(Clone, Debug)]
@@ -169,6 +172,16 @@ struct Draft {
     e_rms: f64,
 }
 
+impl Draft {
+    /// Bones ascending.
+    fn sort(&mut self) {
+        let mut order: Vec<usize> = (0..self.bones.len()).collect();
+        order.sort_by_key(|&at| self.bones[at]);
+        self.skin.renumber(&order);
+        self.bones.sort_unstable();
+    }
+}
+
 struct Work<'a> {
     problem: &'a Problem,
     kind: BoneModel,
@@ -239,17 +252,19 @@ impl<'a> Work<'a> {
 
     /// Motion, weights and rest poses of all levels.
     fn refit(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        run.stage(Stage::WeightsAndMotion, Some(rounds * (self.levels.len() + 1)))?;
         let mut locked = vec![false; self.used.len()];
         for at in (0..self.levels.len()).rev() {
-            for _ in 0..rounds {
-                self.refit_level(at, &locked, run)?;
-                run.round(self.levels[at].bones.len(), self.levels[at].e_rms)?;
-            }
-            self.levels[at].bones.iter().for_each(|&j| locked[j] = true);
+            let draft = &mut self.levels[at];
+            // Bones of coarser levels are others by now.
+            let own = self.motion.select(&draft.bones);
+            weigh(self.problem, &own, &mut draft.skin, draft.influences, Search::Whole, run)?;
+            search::improve(self.problem, &mut self.motion, &mut self.kind, draft, (&locked, rounds), run)?;
+            run.round(draft.bones.len(), draft.e_rms)?;
+            draft.bones.iter().for_each(|&j| locked[j] = true);
         }
         let stacked = self.stacked();
-        for _ in 0..rounds {
+        run.stage(Stage::WeightsAndMotion, Some(JOINT_ROUNDS * rounds))?;
+        for _ in 0..JOINT_ROUNDS * rounds {
             let before: Vec<f64> = self.levels.iter().map(|level| level.e_rms).collect();
             let (problem, skin) = self.stack(&stacked);
             let moments = run.timed("moments", || pass::gather(&problem, &self.motion, &skin));
@@ -275,27 +290,6 @@ impl<'a> Work<'a> {
             level.e_rms = self.problem.e_rms(error);
         }
         Ok(())
-    }
-
-    /// One round over one level: bones that no coarser level uses, then weights and rest pose.
-    fn refit_level(&mut self, at: usize, locked: &[bool], run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let level = &self.levels[at];
-        let mut motion = self.motion.select(&level.bones);
-        let mut moments = run.timed("moments", || pass::gather(self.problem, &motion, &level.skin));
-        run.report()?;
-        // A bone without vertices is left alone by the bone step.
-        for (own, &j) in level.bones.iter().enumerate().filter(|(_, j)| locked[**j]) {
-            debug_assert!(j < locked.len());
-            moments.second.of[own].own = [[0.0; 4]; 4];
-        }
-        let axes = level.bones.iter().map(|&j| self.kind.axes[j]).collect();
-        let kind = BoneModel { kind: self.kind.kind, axes, sweeps: SWEEPS };
-        run.timed("motion", || bone_step::update(&mut motion, &moments, &kind));
-        for (own, &j) in level.bones.iter().enumerate().filter(|(_, j)| !locked[**j]) {
-            (0..4).for_each(|c| self.motion.row_mut(c, j).copy_from_slice(motion.row(c, own)));
-        }
-        let motion = self.motion.select(&self.levels[at].bones);
-        self.reweigh(at, &motion, run)
     }
 
     /// Weights and rest pose of a level, one vertex step.
@@ -334,6 +328,19 @@ impl<'a> Work<'a> {
         (stacked.with_loss(Loss::of_vertices(importance)), skin)
     }
 
+    /// Binds bones where their vertices of the finest level are, along the axes they scale in: a search may have put them elsewhere.
+    fn bind(&self, bones: &mut [Bone], space: &UnitSpace) {
+        let Some(finest) = self.levels.first() else { return };
+        for (&at, place) in finest.bones.iter().zip(finest.skin.centroids(finest.bones.len())) {
+            let bone = &mut bones[self.used[at]];
+            if self.kind.kind == BoneKind::Trs {
+                bone.world_from_bind.matrix3 = self.kind.axes[at];
+            }
+            bone.world_from_bind.translation = space.model_point(place);
+            bone.tip = None;
+        }
+    }
+
     fn finish(self, rig: &Rig, poses: &Poses, with_motion: bool) -> Lods {
         let mut moved = rig.clone();
         let (own, all) = (self.used.len(), rig.bone_count());
@@ -344,6 +351,7 @@ impl<'a> Work<'a> {
             for (pose, refitted) in frames.zip(transforms.chunks_exact(own)) {
                 self.used.iter().zip(refitted).for_each(|(&j, m)| pose[j] = *m);
             }
+            self.bind(&mut moved.bones, &poses.problem.space);
         }
         let finest = self.levels.first().map(|level| level.bones.clone()).unwrap_or_default();
         let usage = rig.weights.usage(all);

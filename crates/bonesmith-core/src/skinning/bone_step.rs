@@ -39,18 +39,20 @@ pub(crate) struct BoneModel {
     pub axes: Vec<DMat3>,
     /// Sweeps over all bones per update (rigid and trs).
     pub sweeps: usize,
+    /// The first so many bones stay as they are: they neither move nor are removed.
+    pub locked: usize,
 }
 
 impl BoneModel {
     pub fn new(kind: BoneKind, bones: usize, sweeps: usize) -> Self {
-        Self { kind, axes: vec![DMat3::IDENTITY; bones], sweeps }
+        Self { kind, axes: vec![DMat3::IDENTITY; bones], sweeps, locked: 0 }
     }
 }
 
 /// Moves the bones to lower the error; returns by how much (never negative but for rounding).
 pub(crate) fn update(motion: &mut Motion, moments: &Moments, model: &BoneModel) -> f64 {
     match model.kind {
-        BoneKind::Affine => update_affine(motion, moments, |_| true),
+        BoneKind::Affine => update_affine(motion, moments, |j| j >= model.locked),
         BoneKind::Rigid | BoneKind::Trs => update_one_by_one(motion, moments, model),
     }
 }
@@ -201,8 +203,8 @@ fn update_one_by_one(motion: &mut Motion, moments: &Moments, model: &BoneModel) 
             let mut gain = 0.0;
             for _ in 0..model.sweeps {
                 gain += match model.kind {
-                    BoneKind::Trs => sweep_trs(&mut tile, couplings, &model.axes),
-                    _ => sweep_rigid(&mut tile, couplings),
+                    BoneKind::Trs => sweep_trs(&mut tile, couplings, &model.axes, model.locked),
+                    _ => sweep_rigid(&mut tile, couplings, model.locked),
                 };
             }
             (tile, gain)
@@ -310,9 +312,9 @@ pub(crate) const EMPTY: f64 = 1e-9;
 
 /// One Gauss-Seidel sweep over rigid bones.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn sweep_rigid(tile: &mut Tile, couplings: &[Coupling]) -> f64 {
+fn sweep_rigid(tile: &mut Tile, couplings: &[Coupling], locked: usize) -> f64 {
     let mut gain = 0.0;
-    for (j, coupling) in couplings.iter().enumerate() {
+    for (j, coupling) in couplings.iter().enumerate().skip(locked) {
         if coupling.own[3][3] < EMPTY {
             continue;
         }
@@ -327,12 +329,12 @@ fn sweep_rigid(tile: &mut Tile, couplings: &[Coupling]) -> f64 {
 
 /// One Gauss-Seidel sweep over bones with rotation and scale: `linear = R diag(s) Q^T`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma", "aarch64+neon"))]
-fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3]) -> f64 {
+fn sweep_trs(tile: &mut Tile, couplings: &[Coupling], axes: &[DMat3], locked: usize) -> f64 {
     let mut gain = 0.0;
     if tile.scale.is_empty() {
         tile.scale = tile.motion.iter().zip(axes).map(|(m, q)| lengths(&times(&[m[0], m[1], m[2]], q))).collect();
     }
-    for (j, coupling) in couplings.iter().enumerate() {
+    for (j, coupling) in couplings.iter().enumerate().skip(locked) {
         if coupling.own[3][3] < EMPTY {
             continue;
         }

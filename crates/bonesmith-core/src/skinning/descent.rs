@@ -192,7 +192,8 @@ impl<'a> Descent<'a> {
             return bone_step::update(motion, &self.moments, model);
         }
         let mut turned = motion.clone();
-        let axes = axes::turned(motion, &self.moments, model);
+        let mut axes = axes::turned(motion, &self.moments, model);
+        axes.iter_mut().zip(&model.axes).take(model.locked).for_each(|(turned, own)| *turned = *own);
         let turned_model = BoneModel { axes, ..model.clone() };
         let gain = bone_step::update(motion, &self.moments, model);
         let gain_turned = bone_step::update(&mut turned, &self.moments, &turned_model);

@@ -251,7 +251,8 @@ impl<'a> Explorer<'a> {
             let least = if count > MANY_BONES { count / MANY_AT_ONCE } else { 1 };
             let batch = ((excess as f64 * BATCH).ceil() as usize).max(least).min(excess);
             run.timed("removal costs", || {
-                let costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
+                let mut costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
+                costs[..self.state.model.locked].fill(f64::INFINITY);
                 let gone = plant::least_useful(&costs, &self.descent.moments.second, batch);
                 self.state.remove(&gone);
             });

@@ -29,6 +29,13 @@ pub struct SkeletonExtras {
     pub params: String,
 }
 
+/// On the prim whose variants are clips.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ClipExtras {
+    /// Names of variants, and of their clips.
+    pub clips: Vec<(String, String)>,
+}
+
 /// On the mesh.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -7,6 +7,7 @@
 use crate::IoError;
 
 use super::blob::Blob;
+use super::spline::Spline;
 use super::{usda, usdc};
 
 /// Index of a token; [`NONE`] for no token.
@@ -157,6 +158,11 @@ impl Layer {
         self.field(self.prims.get(prim as usize)?.fields, key)
     }
 
+    /// Whether a prim has a property of this name.
+    pub fn has_property(&self, prim: u32, name: &str) -> bool {
+        self.properties_of(prim).iter().any(|p| self.tokens.get(p.name) == name)
+    }
+
     /// A field of a property.
     pub fn property_field(&self, prim: u32, name: &str, key: &str) -> Option<ValueRef> {
         let own = self.properties_of(prim).iter().filter(|p| self.tokens.get(p.name) == name);
@@ -214,6 +220,19 @@ impl Layer {
         samples.sort_by(|a, b| a.0.total_cmp(&b.0));
         samples.dedup_by(|later, earlier| later.0 == earlier.0);
         Ok(samples)
+    }
+
+    /// A curve.
+    pub fn spline(&self, value: ValueRef, what: &str) -> Result<Spline, IoError> {
+        let spline = match &self.source {
+            Source::Text(text) => Spline::from_text(usda::text_of(text, value)),
+            Source::Binary(_) => Spline::from_bytes(&usdc::spline(self, value, what)?),
+        };
+        spline.map_err(|why| {
+            self.blob.unsupported(format!(
+                "{what} is animated by a spline that is not read ({why}); write it with time samples"
+            ))
+        })
     }
 
     /// Entries of a dictionary.

@@ -18,6 +18,7 @@ pub(crate) mod half;
 mod layer;
 mod package;
 mod read;
+mod spline;
 mod stage;
 mod usda;
 mod usdc;

@@ -408,3 +408,48 @@ fn an_archive_within_an_archive_does_not_refuse_the_stage() {
     assert_eq!(found.unwrap().frames[0].positions.len(), 4);
     assert!(warnings.iter().any(|w| w.to_string().contains("inner.usdz")), "{warnings:?}");
 }
+
+/// Clips as variants: one whose mesh changes, or is another, is refused by the names of both.
+#[test]
+fn clips_with_other_meshes_are_refused() {
+    let points = |count: usize, z: usize| {
+        let all: Vec<String> = (0..count).map(|i| format!("({}, {}, {z})", i % 3, i / 3)).collect();
+        format!("[{}]", all.join(", "))
+    };
+    let mesh = |name: &str, points: &str| {
+        format!(
+            "def Mesh \"{name}\" {{\n int[] faceVertexCounts = [3, 3]\n int[] faceVertexIndices = [0, 1, 3, 1, 2, 4]\n {points}\n}}\n"
+        )
+    };
+    let variant = |name: &str, first: usize, second: usize| {
+        let (first, second) = (points(first, 0), points(second, 1));
+        format!("\"{name}\" {{ over \"hat\" {{ point3f[] points.timeSamples = {{ 0: {first}, 1: {second} }} }} }}\n")
+    };
+    let stage = |first: usize, second: usize| {
+        let meshes = mesh("body", &format!("point3f[] points = {}", points(6, 0))) + &mesh("hat", "");
+        let variants = variant("walk", 6, 6) + &variant("run", first, second);
+        format!(
+            "#usda 1.0\ndef Xform \"w\" (\n prepend variantSets = \"clip\"\n variants = {{ string clip = \"walk\" }}\n) {{\n\
+             {meshes}variantSet \"clip\" = {{\n{variants}}}\n}}\n"
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stage.usda");
+    let read = |text: String| {
+        std::fs::write(&path, text).unwrap();
+        bonesmith_io::load_sequence(std::slice::from_ref(&path), &bonesmith_io::LoadOptions::default())
+    };
+    let clips = read(stage(6, 6)).unwrap().clips;
+    assert_eq!(clips.iter().map(|clip| clip.name.as_str()).collect::<Vec<_>>(), ["walk", "run"]);
+    for (first, second, expected) in [
+        (6, 7, "clip \"run\", mesh \"hat\" has 7 vertices at time code 1, but 6 at first"),
+        (
+            7,
+            7,
+            "clip \"run\" has another mesh than \"walk\": 13 and 12 vertices, 4 and 4 faces; the first difference is in mesh \"hat\"",
+        ),
+    ] {
+        let message = read(stage(first, second)).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+}

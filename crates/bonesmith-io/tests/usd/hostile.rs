@@ -103,11 +103,25 @@ fn texts_that_lie() {
         (&mesh("double xformOp:what = 1\n uniform token[] xformOpOrder = [\"xformOp:what\"]"), "xformOp:what"),
         (
             &mesh(
-                "double3 xformOp:translate.spline = { 1: 2 }\n uniform token[] xformOpOrder = [\"xformOp:translate\"]",
+                "double xformOp:translateX.spline = { 1: two }\n uniform token[] xformOpOrder = [\"xformOp:translateX\"]",
             ),
             "spline",
         ),
-        (&mesh("").replace("def Mesh \"m\"", "def Mesh \"m\" (clips = { dictionary default = {} })"), "value clips"),
+        (
+            &mesh("").replace(
+                "def Mesh \"m\"",
+                "def Mesh \"m\" (clips = { dictionary default = { asset[] assetPaths = [@nowhere.usda@] } })",
+            ),
+            "the clips \"default\" of /m: the layer \"nowhere.usda\" cannot be read",
+        ),
+        (
+            &mesh("").replace(
+                "def Mesh \"m\"",
+                "def Mesh \"m\" (clips = { dictionary default = { string templateAssetPath = \"a.#.usda\"\n \
+                 double templateStartTime = 0\n double templateEndTime = 1e9\n double templateStride = 1e-9 } })",
+            ),
+            "layers from 0 to 1000000000",
+        ),
     ];
     for (text, expected) in cases {
         let message = read_bytes(text.as_bytes(), "usda").unwrap_err();

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use bonesmith_core::{Rig, SparseWeights};
+use glam::DAffine3;
 use gltf_json::{Index, Node};
 
 use super::animation::AnimationBuilder;
@@ -65,7 +66,7 @@ pub fn save_lods(rig: &Rig, levels: &[LodMesh], path: &Path) -> Result<(), IoErr
             first: 0,
         };
         let mesh = write_mesh(&mut builder, &source);
-        let skin = *skin.get_or_insert_with(|| write_skin(&mut builder, rig, &plan, &tree, None));
+        let skin = *skin.get_or_insert_with(|| write_skin(&mut builder, rig, &plan, &tree, None, DAffine3::IDENTITY));
         let node = Node { mesh: Some(mesh), skin: Some(skin), name: Some(name), ..Node::default() };
         nodes.push(builder.root.push(node));
     }

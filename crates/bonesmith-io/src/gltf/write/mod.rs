@@ -28,7 +28,7 @@ use bonesmith_core::model::shape_bones::{BoneShape, ShapeNumber};
 use bonesmith_core::model::two_layer::Blends;
 use bonesmith_core::transform::Trs;
 use bonesmith_core::{BlendShape, CorrectiveRig, DdmRig, Rig, ShapeBones, Space, SparseWeights, Surface, TwoLayerRig};
-use glam::{DAffine3, DMat3, DVec3, Vec3};
+use glam::{DAffine3, DMat3, DMat4, DVec3, Vec3};
 use gltf_json::animation::Property;
 use gltf_json::scene::{Scene, UnitQuaternion};
 use gltf_json::validation::USize64;
@@ -259,7 +259,7 @@ fn write_skinned(
     }
     let tree = write_tree(builder, rig, &plan);
     builder.root.nodes[tree.root.value()].translation = origin.map(|origin| origin.as_vec3().to_array());
-    let skin = write_skin(builder, rig, &plan, &tree, None);
+    let skin = write_skin(builder, rig, &plan, &tree, None, DAffine3::IDENTITY);
     match layers {
         Layers::None => {}
         Layers::Two(two) => write_layers(builder, skin, &two.blends),
@@ -375,12 +375,26 @@ fn adopt(builder: &mut Builder, parent: Index<Node>, child: Index<Node>) {
     builder.root.nodes[parent.value()].children.get_or_insert_default().push(child);
 }
 
-/// A skin of all bones, or of some.
-fn write_skin(builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree, some: Option<&[usize]>) -> Index<Skin> {
+/// A skin of all bones, or of some; of some, for a mesh that is at rest in another place than it is stored.
+fn write_skin(
+    builder: &mut Builder,
+    rig: &Rig,
+    plan: &Joints,
+    tree: &Tree,
+    some: Option<&[usize]>,
+    rest_from_mesh: DAffine3,
+) -> Index<Skin> {
+    let moved = |m: [f32; 16]| match rest_from_mesh == DAffine3::IDENTITY {
+        true => m,
+        false => {
+            let moved = DMat4::from_cols_array(&m.map(f64::from)) * DMat4::from(rest_from_mesh);
+            moved.to_cols_array().map(|x| x as f32)
+        }
+    };
     let inverse_binds = match some {
         None => builder.floats(&plan.inverse_binds, Purpose::Plain),
         Some(bones) => {
-            let own: Vec<[f32; 16]> = bones.iter().map(|&j| plan.inverse_binds[j]).collect();
+            let own: Vec<[f32; 16]> = bones.iter().map(|&j| moved(plan.inverse_binds[j])).collect();
             builder.floats(&own, Purpose::Plain)
         }
     };

@@ -1,7 +1,8 @@
 //! The meshes of a scene as they were: a node and a mesh each, below the nodes they hung on, each with a skin of its own over one tree of joints: of the
-//! bones that it uses. Meshes that use the same bones share a skin, and those that do not move are plain nodes.
+//! bones that it uses. Meshes that use the same bones share a skin, and those that do not move are plain nodes. Instances of one mesh that hang on their bones
+//! in the same way stay instances: each has its own skin.
 
-use bonesmith_core::{BlendShape, Parts, Rig};
+use bonesmith_core::{BlendShape, Parts, Rig, Surface};
 use glam::{DAffine3, DMat4, DVec3, Vec3};
 use gltf_json::scene::UnitQuaternion;
 use gltf_json::{Index, Mesh, Node, Skin};
@@ -11,6 +12,7 @@ use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
 use super::{Skinned, Tree, adopt, check_influences, write_joints, write_skin, write_tree};
 use crate::joints::{self, Joints};
+use crate::merge::turned;
 use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
 use crate::pieces::of_vertices;
 
@@ -39,11 +41,20 @@ pub fn write_scene_of(
     };
     let mut skins = Skins::new(rig, &places);
     let (mut written, mut meshes): (Vec<Index<Mesh>>, Vec<_>) = (Vec::new(), Vec::new());
-    for (at, (part, own)) in parts.meshes.iter().zip(meshes_of(rig)).enumerate() {
+    let all = meshes_of(rig);
+    let twins: Vec<Option<Twin>> = (0..all.len())
+        .map(|at| {
+            let of =
+                parts.meshes[at].instance_of.filter(|&of| places.still[at].is_none() && places.still[of].is_none());
+            // Small files round each mesh by itself.
+            of.filter(|_| shapes.is_empty() && builder.compact.is_none()).and_then(|of| Twin::new(rig, &all, of, at))
+        })
+        .collect();
+    for (at, (part, own)) in parts.meshes.iter().zip(all).enumerate() {
         let (node, still) = (nodes[part.node], places.still[at]);
         let moves = |shape: &BlendShape| shape.offsets[own.vertices.clone()].iter().any(|d| *d != Vec3::ZERO);
         let of_part: Vec<usize> = (0..shapes.len()).filter(|&s| still.is_none() && moves(&shapes[s])).collect();
-        let mesh = match places.instance_of[at] {
+        let mesh = match places.instance_of[at].or(twins[at].as_ref().map(|twin| twin.of)) {
             Some(of) => written[of],
             None => {
                 let shapes: Vec<&BlendShape> = of_part.iter().map(|&s| &shapes[s]).collect();
@@ -51,7 +62,13 @@ pub fn write_scene_of(
             }
         };
         written.push(mesh);
-        let skin = still.is_none().then(|| skins.write(builder, rig, &plan, &tree, at));
+        let skin = still.is_none().then(|| match &twins[at] {
+            Some(twin) => {
+                let bones: Vec<usize> = skins.bones[skins.of_mesh[twin.of]].iter().map(|j| twin.bone(*j)).collect();
+                write_skin(builder, rig, &plan, &tree, Some(&bones), twin.place)
+            }
+            None => skins.write(builder, rig, &plan, &tree, at),
+        });
         let json = &mut builder.root.nodes[node.value()];
         json.mesh = Some(mesh);
         json.skin = skin;
@@ -131,6 +148,85 @@ fn write_part(
     write_mesh(builder, &source)
 }
 
+/// Vertices of instances are in the same place within this share of the size, weights within it.
+const SAME: f64 = 1e-5;
+
+/// A mesh that is another instance of an earlier one and hangs on other bones in the same way: it has a skin of its own and no mesh.
+struct Twin {
+    /// The earlier mesh.
+    of: usize,
+    /// Where a vertex of the earlier mesh is in this one.
+    place: DAffine3,
+    /// [B] the bone in place of each bone of the earlier mesh.
+    bones: Vec<Option<usize>>,
+}
+
+impl Twin {
+    /// `None` where the two differ in more than their place and their bones.
+    fn new(rig: &Rig, meshes: &[PartMesh], of: usize, at: usize) -> Option<Self> {
+        let (first, second) = (&meshes[of], &meshes[at]);
+        let nodes = &rig.surface.parts.nodes;
+        let world = |mesh: usize| nodes[rig.surface.parts.meshes[mesh].node].world_from_node;
+        let place = world(at) * world(of).inverse();
+        let size = first.rest.iter().map(|p| p.abs().max_element()).fold(0.0f32, f32::max);
+        let near = |(a, b): (&Vec3, &Vec3)| {
+            place.transform_point3(a.as_dvec3()).distance(b.as_dvec3()) <= SAME * f64::from(size)
+        };
+        let same = first.rest.len() == second.rest.len()
+            && place.matrix3.determinant() > 0.0
+            && first.rest.iter().zip(&second.rest).all(near)
+            && same_surface(&first.surface, &second.surface, place);
+        if !same {
+            return None;
+        }
+        let (mut bones, mut taken) = (vec![None; rig.bone_count()], vec![false; rig.bone_count()]);
+        for i in 0..first.rest.len() {
+            if first.weights.of(i).count() != second.weights.of(i).count() {
+                return None;
+            }
+            for ((from, w), (to, v)) in first.weights.of(i).zip(second.weights.of(i)) {
+                let known = *bones[from].get_or_insert(to);
+                if known != to || f64::from((w - v).abs()) > SAME {
+                    return None;
+                }
+            }
+        }
+        // Each bone stands for one other: also those that no vertex of the earlier mesh follows, which stay.
+        let twin = Self { of, place, bones };
+        let every = first.weights.usage(rig.bone_count());
+        for j in (0..rig.bone_count()).filter(|&j| every[j] > 0) {
+            if std::mem::replace(&mut taken[twin.bone(j)], true) {
+                return None;
+            }
+        }
+        Some(twin)
+    }
+
+    fn bone(&self, j: usize) -> usize {
+        self.bones[j].unwrap_or(j)
+    }
+}
+
+/// Whether two meshes have the same faces, and the same on them; the second is moved by `place`.
+fn same_surface(a: &Surface, b: &Surface, place: DAffine3) -> bool {
+    let turn = |n: &[f32; 3]| Vec3::from_array(turned(*n, place.matrix3));
+    let normals = match (&a.normals, &b.normals) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            let near = |(x, y): (&u32, &u32)| {
+                turn(&a.values[*x as usize]).distance(Vec3::from_array(b.values[*y as usize])) < 1e-3
+            };
+            a.indices.len() == b.indices.len() && a.indices.iter().zip(&b.indices).all(near)
+        }
+        _ => false,
+    };
+    normals
+        && a.topology == b.topology
+        && a.face_materials == b.face_materials
+        && a.uv_sets == b.uv_sets
+        && a.colors == b.colors
+}
+
 /// The skins of a scene.
 struct Skins {
     /// Bones of each skin, ascending.
@@ -184,6 +280,6 @@ impl Skins {
     fn write(&mut self, builder: &mut Builder, rig: &Rig, plan: &Joints, tree: &Tree, mesh: usize) -> Index<Skin> {
         let skin = self.of_mesh[mesh];
         let some = (self.bones[skin].len() < rig.bone_count()).then_some(&self.bones[skin][..]);
-        *self.written[skin].get_or_insert_with(|| write_skin(builder, rig, plan, tree, some))
+        *self.written[skin].get_or_insert_with(|| write_skin(builder, rig, plan, tree, some, DAffine3::IDENTITY))
     }
 }

@@ -40,7 +40,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         true => vec![write_one(&mut builder, sequence)],
         false => write_meshes(&mut builder, sequence),
     };
-    for clip in clips(sequence) {
+    for clip in clips(sequence).into_iter().filter(|_| !moving.is_empty()) {
         let times = KeyTimes::new(&clip.times_secs);
         let times =
             times.ok_or_else(|| unsupported(format!("clip {:?}: its times do not rise in float32", clip.name)))?;
@@ -100,8 +100,8 @@ fn write_meshes(builder: &mut Builder, sequence: &MeshSequence) -> Vec<Index<Nod
     let parts = &surface.parts;
     write_materials(builder, surface);
     let mut still = still_in(sequence);
-    // Something must hold the keys of the clips.
-    if !still.contains(&false) {
+    // Something must hold the keys of the clips; one frame has none.
+    if sequence.frame_count() > 1 && !still.contains(&false) {
         still[0] = false;
     }
     let places = Places::of(parts, still, DAffine3::IDENTITY, true);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use bonesmith_core::Rig;
+use glam::DAffine3;
 use gltf_json::Node;
 
 use super::animation::AnimationBuilder;
@@ -52,7 +53,7 @@ pub fn save_skins(rig: &Rig, path: &Path, max_joints: usize) -> Result<Vec<u32>,
             first: 0,
         };
         let mesh = write_mesh(&mut builder, &source);
-        let skin = write_skin(&mut builder, rig, &plan, &tree, Some(&group.bones));
+        let skin = write_skin(&mut builder, rig, &plan, &tree, Some(&group.bones), DAffine3::IDENTITY);
         let node = Node { mesh: Some(mesh), skin: Some(skin), name: Some(name), ..Node::default() };
         roots.push(builder.root.push(node));
         order.extend(&group.vertices);

@@ -9,6 +9,7 @@ mod sample;
 mod shapes;
 mod skeleton;
 mod surface;
+mod variants;
 mod xform;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ use glam::{DAffine3, DVec3};
 
 use self::model::Model;
 use self::skeleton::{Animation, Skeleton};
+use self::variants::Variants;
 use super::stage::Stage;
 use crate::faces::{Collected, RawFace};
 use crate::load::{Content, FileContent, Request};
@@ -35,9 +37,13 @@ const MAX_POSITIONS: usize = 1 << 30;
 /// Reads a file with a skeleton as a rig, one clip per animation, sampled at its keys or at `fps`, and any other
 /// as an animation.
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
-    let stage = Stage::open(path)?;
+    let mut stage = Stage::open(path)?;
     let meshes = request.list(|| model::list(&stage))?;
-    Ok(FileContent { content: read(&stage, request)?, meshes, stored: None })
+    let mut content = read(&stage, request)?;
+    if let Some(variants) = Variants::of(&stage) {
+        content = variants.join(&mut stage, content, |stage| read(stage, request))?;
+    }
+    Ok(FileContent { content, meshes, stored: None })
 }
 
 fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
@@ -68,19 +74,28 @@ fn warn_of_shapes(model: &Model) {
 
 /// Bakes everything that moves to positions in the world.
 pub fn load_sequence(path: &Path, options: &LoadOptions) -> Result<RawSequence, IoError> {
-    let stage = Stage::open(path)?;
-    let mut model = Model::read(&stage, options.mesh.as_deref())?;
+    let mut stage = Stage::open(path)?;
+    let (first, several) = bake(&stage, options)?;
+    match Variants::of(&stage).filter(|_| !several) {
+        Some(variants) => variants.sequences(&mut stage, first, |stage| Ok(bake(stage, options)?.0)),
+        None => Ok(first),
+    }
+}
+
+/// A stage as a mesh animation, and whether it is of several animations of a skeleton.
+fn bake(stage: &Stage, options: &LoadOptions) -> Result<(RawSequence, bool), IoError> {
+    let mut model = Model::read(stage, options.mesh.as_deref())?;
     // Several animations are those of joints alone.
     let several = model.skeletons.iter().any(|skeleton| skeleton.animations.len() > 1);
     if several && !shapes::has_shapes(&model) && model.parts.iter().all(|part| part.mesh.points.samples.is_empty()) {
         let rig = to_rig(&mut model, options.fps, false)?;
         let frames = rig.clips.iter().map(Clip::frame_count).sum::<usize>();
-        check_positions(&stage, frames, rig.vertex_count())?;
+        check_positions(stage, frames, rig.vertex_count())?;
         if let Some(raw) = ModelRef::from(&rig).baked(None) {
-            return Ok(RawSequence { fps: options.fps.unwrap_or(0.0), ..raw });
+            return Ok((RawSequence { fps: options.fps.unwrap_or(0.0), ..raw }, true));
         }
     }
-    to_sequence(model, options.fps)
+    Ok((to_sequence(model, options.fps)?, false))
 }
 
 /// Reads blend shapes as shapes of a face. Those of one name in several meshes are one shape.

@@ -356,6 +356,10 @@ impl<'a> Model<'a> {
         for part in &self.parts {
             let Some((s, binding)) = &part.binding else {
                 let points = self.shaped(part, time)?;
+                // One mesh is counted where all frames are compared.
+                if points.len() != part.count && self.parts.len() > 1 {
+                    return Err(self.changed(part, time, points.len()));
+                }
                 out.extend(placed(part.mesh.place.world(time)?, &points));
                 continue;
             };
@@ -368,6 +372,17 @@ impl<'a> Model<'a> {
             out.extend(lbs(&points, &binding.weights, &posed));
         }
         Ok(out)
+    }
+
+    /// A mesh that has another number of vertices at a time.
+    fn changed(&self, part: &Part, time: Option<f64>, found: usize) -> IoError {
+        let clip = self.stage.selected().map_or(String::new(), |clip| format!("clip {clip:?}, "));
+        let (name, expected) = (self.stage.display_name(part.mesh.prim), part.count);
+        let code = time.unwrap_or_default();
+        self.stage.unsupported(format!(
+            "{clip}mesh {name:?} has {found} vertices at time code {code}, but {expected} at first; \
+             only a mesh that keeps its vertices can be read"
+        ))
     }
 
     /// Points of a mesh with its blend shapes, not skinned yet.

@@ -16,6 +16,9 @@ struct Op<'a> {
 enum Kind {
     Translate,
     Scale,
+    /// Along one axis.
+    TranslateAlong(usize),
+    ScaleAlong(usize),
     /// Turns about axes, first to last, in degrees.
     Rotate(&'static [usize]),
     Orient,
@@ -99,6 +102,12 @@ impl Kind {
         Some(match name {
             "translate" => Self::Translate,
             "scale" => Self::Scale,
+            "translateX" => Self::TranslateAlong(0),
+            "translateY" => Self::TranslateAlong(1),
+            "translateZ" => Self::TranslateAlong(2),
+            "scaleX" => Self::ScaleAlong(0),
+            "scaleY" => Self::ScaleAlong(1),
+            "scaleZ" => Self::ScaleAlong(2),
             "rotateX" => Self::Rotate(&[0]),
             "rotateY" => Self::Rotate(&[1]),
             "rotateZ" => Self::Rotate(&[2]),
@@ -126,6 +135,8 @@ impl Op<'_> {
         let matrix = match (self.kind, values.as_slice()) {
             (Kind::Translate, &[x, y, z]) => DAffine3::from_translation(DVec3::new(x, y, z)),
             (Kind::Scale, &[x, y, z]) => DAffine3::from_scale(DVec3::new(x, y, z)),
+            (Kind::TranslateAlong(axis), &[x]) => DAffine3::from_translation(DVec3::AXES[axis] * x),
+            (Kind::ScaleAlong(axis), &[x]) => DAffine3::from_scale(DVec3::ONE + DVec3::AXES[axis] * (x - 1.0)),
             (Kind::Orient, &[w, x, y, z]) => DAffine3::from_quat(DQuat::from_xyzw(x, y, z, w)),
             (Kind::Matrix, matrix) if matrix.len() == 16 => to_affine(matrix),
             (Kind::Rotate(axes), &[angle]) if axes.len() == 1 => DAffine3::from_mat3(about(axes[0], angle)),

@@ -1,7 +1,7 @@
 //! Opens layers and composes them into prims.
 //!
 //! Local sites come first, then inherited ones, selected variants, references, payloads, each followed by the sites that it
-//! refers to. This is enough for assets as tools export them; value clips are refused, specializes and relocates ignored.
+//! refers to. This is enough for assets as tools export them; specializes and relocates are ignored.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -23,6 +23,8 @@ const MAX_DEPTH: usize = 256;
 const MAX_SITES: usize = 256;
 /// Most layers of one stage.
 const MAX_LAYERS: usize = 1024;
+/// Names of variant sets whose variants are clips.
+const CLIP_SETS: [&str; 6] = ["clip", "clips", "animation", "animations", "anim", "action"];
 
 impl Stage {
     /// Opens a file with everything it refers to.
@@ -31,18 +33,58 @@ impl Stage {
             layers: Vec::new(),
             locations: Vec::new(),
             loaded: HashMap::new(),
-            maps: vec![("/".into(), "/".into())],
+            maps: Vec::new(),
             prims: Vec::new(),
             by_path: HashMap::new(),
+            selected: None,
+            has_clips: false,
         };
-        let root = stage.load(Location::Disk(path.to_owned()))?;
-        let mut sites = Vec::new();
-        stage.layer_stack(Site { layer: root, prim: 0, offset: 0.0, scale: 1.0, map: 0 }, 0, &mut sites)?;
-        stage.compose(sites)?;
+        stage.load(Location::Disk(path.to_owned()))?;
+        stage.compose_all()?;
         Ok(stage)
     }
 
-    fn load(&mut self, location: Location) -> Result<usize, IoError> {
+    /// Composes anew with this variant of a set selected wherever a prim has it.
+    pub fn select(&mut self, set: &str, variant: &str) -> Result<(), IoError> {
+        self.selected = Some((set.to_owned(), variant.to_owned()));
+        self.compose_all()
+    }
+
+    /// A set of variants that are clips: its prim, its name, and its variants, the selected one first.
+    pub fn clip_variants(&self) -> Option<(usize, String, Vec<String>)> {
+        for (at, prim) in self.prims.iter().enumerate() {
+            for site in &prim.sites {
+                let layer = &self.layers[site.layer];
+                let names = layer.children_of(site.prim).iter();
+                let names = names.map(|&child| layer.tokens.get(layer.prims[child as usize].name));
+                let variants = names.filter_map(|name| name.strip_prefix('{')?.strip_suffix('}')?.split_once('='));
+                let mut clips = variants.filter(|(set, name)| {
+                    !name.is_empty() && CLIP_SETS.iter().any(|known| set.eq_ignore_ascii_case(known))
+                });
+                let Some((set, first)) = clips.next() else { continue };
+                let mut all = vec![first.to_owned()];
+                all.extend(clips.filter(|(own, _)| *own == set).map(|(_, name)| name.to_owned()));
+                let selected = self.selections(&prim.sites).ok()?.remove(set);
+                if let Some(chosen) = all.iter().position(|name| Some(name) == selected.as_ref()) {
+                    all[..=chosen].rotate_right(1);
+                }
+                return Some((at, set.to_owned(), all));
+            }
+        }
+        None
+    }
+
+    fn compose_all(&mut self) -> Result<(), IoError> {
+        self.maps = vec![("/".into(), "/".into())];
+        self.prims.clear();
+        self.by_path.clear();
+        self.has_clips = false;
+        let mut sites = Vec::new();
+        self.layer_stack(Site { layer: 0, prim: 0, offset: 0.0, scale: 1.0, map: 0 }, 0, &mut sites)?;
+        self.compose(sites)
+    }
+
+    pub(super) fn load(&mut self, location: Location) -> Result<usize, IoError> {
         let key = match &location {
             Location::Disk(path) => path.to_string_lossy().into_owned(),
             Location::Package(package, name) => format!("{:p}[{name}]", Rc::as_ptr(package)),
@@ -124,6 +166,7 @@ impl Stage {
             children: Vec::new(),
             type_name: String::new(),
             sites,
+            clips: Vec::new(),
         };
         self.prims.push(root);
         let mut at = 0;
@@ -181,17 +224,13 @@ impl Stage {
         if !defined || active.is_some_and(|a| a.first() == Some(&0)) {
             return Ok(());
         }
-        if sites.iter().any(|s| self.layers[s.layer].prim_field(s.prim, "clips").is_some()) {
-            return Err(self.unsupported(format!(
-                "{path} is animated by value clips, which are not read; write the stage as one file, \
-                 for example with `usdcat --flatten` after `usdstitch`"
-            )));
-        }
         let type_name = texts("typeName").unwrap_or_default();
+        let clips = self.read_clips(&path, &sites)?;
+        self.has_clips |= !clips.is_empty();
         let index = self.prims.len();
         self.by_path.insert(path.clone(), index);
         self.prims[parent].children.push(index);
-        self.prims.push(StagePrim { name, path, parent: Some(parent), children: Vec::new(), type_name, sites });
+        self.prims.push(StagePrim { name, path, parent: Some(parent), children: Vec::new(), type_name, sites, clips });
         Ok(())
     }
 
@@ -247,15 +286,7 @@ impl Stage {
     /// The selected variants of the sets that the local sites have. All sites so far may select, the strongest first: those
     /// of a referencing prim come before those of the file it refers to.
     fn variants(&mut self, path: &str, local: &[Site], depth: usize, out: &mut Vec<Site>) -> Result<(), IoError> {
-        let mut selected: HashMap<String, String> = HashMap::new();
-        for site in out.iter() {
-            let layer = &self.layers[site.layer];
-            let Some(value) = layer.prim_field(site.prim, "variantSelection") else { continue };
-            for (set, variant) in layer.dictionary(value, "variants")? {
-                let variant = layer.text(variant, "variants")?;
-                selected.entry(set).or_insert(variant);
-            }
-        }
+        let selected = self.selections(out)?;
         let mut selected: Vec<(String, String)> = selected.into_iter().collect();
         selected.sort();
         for (set, variant) in selected {
@@ -271,6 +302,20 @@ impl Stage {
             }
         }
         Ok(())
+    }
+
+    /// Selected variants by set, the strongest first.
+    fn selections(&self, sites: &[Site]) -> Result<HashMap<String, String>, IoError> {
+        let mut selected: HashMap<String, String> = self.selected.clone().into_iter().collect();
+        for site in sites {
+            let layer = &self.layers[site.layer];
+            let Some(value) = layer.prim_field(site.prim, "variantSelection") else { continue };
+            for (set, variant) in layer.dictionary(value, "variants")? {
+                let variant = layer.text(variant, "variants")?;
+                selected.entry(set).or_insert(variant);
+            }
+        }
+        Ok(selected)
     }
 
     /// Appends the sites that a reference, payload or inherit of `site` leads to.
@@ -326,7 +371,7 @@ impl Stage {
     }
 
     /// A prim of a layer by its path.
-    fn find(&self, layer: usize, path: &str) -> Option<u32> {
+    pub(super) fn find(&self, layer: usize, path: &str) -> Option<u32> {
         let layer = &self.layers[layer];
         let mut at = 0;
         for name in path.split('/').filter(|name| !name.is_empty()) {

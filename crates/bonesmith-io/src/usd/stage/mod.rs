@@ -4,6 +4,7 @@
 //! questions about prims from them.
 
 mod attribute;
+mod clips;
 mod compose;
 mod paths;
 
@@ -16,7 +17,8 @@ use crate::IoError;
 use super::blob::Blob;
 use super::layer::{Layer, ValueRef};
 use super::package::Package;
-pub use attribute::Attribute;
+pub use attribute::{Attribute, Sample};
+use clips::Clips;
 use paths::{absolute, mapped, without_variants};
 
 /// Where a layer's own references are looked for.
@@ -51,6 +53,7 @@ pub struct StagePrim {
     /// Schema: "Mesh", "Xform"; empty without one.
     pub type_name: String,
     sites: Vec<Site>,
+    clips: Vec<Clips>,
 }
 
 /// All layers and the prims they make.
@@ -63,12 +66,21 @@ pub struct Stage {
     /// Parents come before their children.
     pub prims: Vec<StagePrim>,
     by_path: HashMap<String, usize>,
+    /// A variant set and the variant that is selected in it, whatever the layers select.
+    selected: Option<(String, String)>,
+    /// Whether a prim has value clips.
+    has_clips: bool,
 }
 
 impl Stage {
     /// The file that was opened.
     pub fn path(&self) -> &Path {
         self.layers[0].blob.path()
+    }
+
+    /// The variant that was selected by [`Stage::select`].
+    pub fn selected(&self) -> Option<&str> {
+        self.selected.as_ref().map(|(_, variant)| variant.as_str())
     }
 
     /// This file is broken.
@@ -118,28 +130,44 @@ impl Stage {
     /// An attribute with a value.
     pub fn attribute(&self, prim: usize, name: &str) -> Result<Option<Attribute<'_>>, IoError> {
         let what = format!("{}.{name}", self.prims[prim].path);
+        let mut clips = if self.has_clips { self.clip_samples(prim, name, &what)? } else { None };
         for site in &self.prims[prim].sites {
+            // What clips have is weaker than the layers that name them only.
+            if let Some((_, samples)) = clips.take_if(|(map, _)| *map < site.map) {
+                return Ok(Some(Attribute { default: None, samples, what }));
+            }
             let layer = &self.layers[site.layer];
             let default = self.site_field(site, name, "default");
-            let samples = match self.site_field(site, name, "timeSamples") {
-                Some(value) => layer.samples(value, &what)?,
+            let mut samples = match self.site_field(site, name, "timeSamples") {
+                Some(value) => samples_of(layer, value, &what)?,
                 None => Vec::new(),
             };
+            if let Some(value) = self.site_field(site, name, "spline").filter(|_| samples.is_empty()) {
+                samples = self.spline_samples(layer, value, &what)?;
+            }
             if default.is_none() && samples.is_empty() {
-                if self.site_field(site, name, "spline").is_some() {
-                    let advice = "is animated by a spline, which is not read; write it with time samples";
-                    return Err(self.unsupported(format!("{what} {advice}")));
-                }
                 continue;
             }
-            let samples: Vec<_> = samples.into_iter().map(|(t, v)| (site.scale * t + site.offset, v)).collect();
-            let default = default.filter(|v| !layer.is_blocked(*v));
+            samples.iter_mut().for_each(|(t, _)| *t = site.scale * *t + site.offset);
+            let default = default.filter(|v| !layer.is_blocked(*v)).map(|value| Sample::Stored(layer, value));
             if default.is_none() && samples.is_empty() {
                 return Ok(None); // `None` hides what weaker layers say
             }
-            return Ok(Some(Attribute { layer, default, samples, what }));
+            return Ok(Some(Attribute { default, samples, what }));
         }
-        Ok(None)
+        Ok(clips.map(|(_, samples)| Attribute { default: None, samples, what }))
+    }
+
+    fn spline_samples<'a>(
+        &self,
+        layer: &Layer,
+        value: ValueRef,
+        what: &str,
+    ) -> Result<Vec<(f64, Sample<'a>)>, IoError> {
+        let range = self.number("startTimeCode").zip(self.number("endTimeCode"));
+        let samples = layer.spline(value, what)?.samples(range);
+        let samples = samples.map_err(|why| self.unsupported(format!("{what}: {why} is not read")))?;
+        Ok(samples.into_iter().map(|(time, value)| (time, Sample::Number(value))).collect())
     }
 
     /// Metadata of an attribute.
@@ -256,4 +284,8 @@ impl Stage {
     pub fn ancestry(&self, prim: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(prim), |&p| self.prims[p].parent)
     }
+}
+
+fn samples_of<'a>(layer: &'a Layer, value: ValueRef, what: &str) -> Result<Vec<(f64, Sample<'a>)>, IoError> {
+    Ok(layer.samples(value, what)?.into_iter().map(|(t, v)| (t, Sample::Stored(layer, v))).collect())
 }

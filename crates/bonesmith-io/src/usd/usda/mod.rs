@@ -12,7 +12,7 @@ use self::scan::{Scanner, Unexpected};
 use super::blob::Blob;
 use super::layer::{Field, Layer, NONE, Prim, Property, Source, Token, Tokens, ValueRef};
 
-pub use value::{arcs, dictionary, f32s, f64s, ints, is_blocked, samples, texts};
+pub use value::{arcs, dictionary, f32s, f64s, ints, is_blocked, samples, text_of, texts};
 pub use write::to_text;
 
 /// Deepest nesting of prims; real stages stay below 50.

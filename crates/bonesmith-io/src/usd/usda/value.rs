@@ -9,6 +9,11 @@ fn scanner(text: &str, value: ValueRef) -> Scanner<'_> {
     Scanner::new(text, (value.0 >> 32) as usize, value.0 as u32 as usize)
 }
 
+/// A value as it stands in the text.
+pub fn text_of(text: &str, value: ValueRef) -> &str {
+    scanner(text, value).rest()
+}
+
 fn span(from: usize, to: usize) -> ValueRef {
     ValueRef((from as u64) << 32 | to as u64)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::usd::write::doc::{Doc, Prim, Property, Value};
+use crate::usd::write::doc::{Doc, Prim, Property, Value, Variants};
 
 /// Writes a layer. Numbers are as short as they can be and still come back bit for bit.
 pub fn to_text(doc: &Doc, out: &mut impl Write) -> io::Result<()> {
@@ -27,20 +27,51 @@ fn metadata(entries: &[(&'static str, Value)], depth: usize, out: &mut impl Writ
         return Ok(());
     }
     writeln!(out, "(")?;
+    self::entries(entries, depth, out)?;
+    write!(out, "{})", indent(depth))
+}
+
+fn entries(entries: &[(&'static str, Value)], depth: usize, out: &mut impl Write) -> io::Result<()> {
     for (key, value) in entries {
         let list = if matches!(value, Value::Prepend(_)) { "prepend " } else { "" };
         // The text form has a word of its own for this one.
         let key = if *key == "documentation" { "doc" } else { key };
         writeln!(out, "{}{list}{key} = {}", indent(depth + 1), text(value))?;
     }
-    write!(out, "{})", indent(depth))
+    Ok(())
 }
 
 fn write_prim(prim: &Prim, depth: usize, out: &mut impl Write) -> io::Result<()> {
     let space = if prim.type_name.is_empty() { "" } else { " " };
-    write!(out, "{}def{space}{} \"{}\" ", indent(depth), prim.type_name, prim.name)?;
-    metadata(&prim.metadata, depth, out)?;
+    let specifier = if prim.over { "over" } else { "def" };
+    write!(out, "{}{specifier}{space}{} \"{}\" ", indent(depth), prim.type_name, prim.name)?;
+    match &prim.variants {
+        None => metadata(&prim.metadata, depth, out)?,
+        Some(Variants { set, of }) => {
+            let (inner, selected) = (indent(depth + 1), of.first().map_or("", |variant| &variant.name));
+            writeln!(out, "(")?;
+            entries(&prim.metadata, depth, out)?;
+            writeln!(out, "{inner}prepend variantSets = \"{set}\"")?;
+            writeln!(out, "{inner}variants = {{ string {set} = \"{selected}\" }}")?;
+            write!(out, "{})", indent(depth))?;
+        }
+    }
     writeln!(out, "\n{}{{", indent(depth))?;
+    write_content(prim, depth, out)?;
+    if let Some(Variants { set, of }) = &prim.variants {
+        writeln!(out, "\n{}variantSet \"{set}\" = {{", indent(depth + 1))?;
+        for variant in of {
+            writeln!(out, "{}\"{}\" {{", indent(depth + 2), variant.name)?;
+            write_content(variant, depth + 2, out)?;
+            writeln!(out, "{}}}", indent(depth + 2))?;
+        }
+        writeln!(out, "{}}}", indent(depth + 1))?;
+    }
+    writeln!(out, "{}}}", indent(depth))
+}
+
+/// Properties and children.
+fn write_content(prim: &Prim, depth: usize, out: &mut impl Write) -> io::Result<()> {
     for property in &prim.properties {
         write_property(property, depth + 1, out)?;
     }
@@ -50,7 +81,7 @@ fn write_prim(prim: &Prim, depth: usize, out: &mut impl Write) -> io::Result<()>
         }
         write_prim(child, depth + 1, out)?;
     }
-    writeln!(out, "{}}}", indent(depth))
+    Ok(())
 }
 
 fn write_property(property: &Property, depth: usize, out: &mut impl Write) -> io::Result<()> {

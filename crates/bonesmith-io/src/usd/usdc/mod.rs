@@ -9,7 +9,7 @@ use crate::IoError;
 use super::blob::Blob;
 use super::layer::{Field, Layer, NONE, Prim, Property, Source, Tokens, ValueRef};
 
-pub use value::{arcs, dictionary, f32s, f64s, ints, is_blocked, samples, texts};
+pub use value::{arcs, dictionary, f32s, f64s, ints, is_blocked, samples, spline, texts};
 pub use write::to_bytes;
 
 /// Oldest version with compressed structure (2016); those before are refused.
@@ -28,6 +28,7 @@ const PRIM: i64 = 6;
 const ROOT: i64 = 7;
 const RELATIONSHIP: i64 = 8;
 const VARIANT: i64 = 10;
+const VARIANT_SET: i64 = 11;
 
 /// What values refer to.
 pub struct Tables {

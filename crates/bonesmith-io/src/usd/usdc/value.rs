@@ -54,6 +54,7 @@ pub mod kind {
     pub const BLOCK: u8 = 51;
     pub const PAYLOAD_LIST: u8 = 55;
     pub const TIME_CODE: u8 = 56;
+    pub const SPLINE: u8 = 59;
 }
 
 /// How the numbers of a type are stored.
@@ -401,6 +402,8 @@ pub fn texts(layer: &Layer, tables: &Tables, value: ValueRef, what: &str) -> Res
     let string = |index: u32| tables.string(layer, index);
     let path = |index: u32| tables.path_text(&layer.tokens, index);
     let of_kind: &dyn Fn(u32) -> String = match value.kind() {
+        // A single one is a token.
+        kind::ASSET if value.has(ARRAY) => &string,
         kind::TOKEN | kind::ASSET | kind::TOKENS | kind::TOKEN_LIST => &token,
         kind::STRING | kind::STRINGS | kind::STRING_LIST => &string,
         kind::PATHS | kind::PATH_LIST => &path,
@@ -471,6 +474,18 @@ pub fn samples(layer: &Layer, value: ValueRef, what: &str) -> Result<Vec<(f64, V
     let values = layer.blob.read(cursor.at, 8 * count, what)?;
     let values = values.as_chunks().0.iter().map(|b| ValueRef(u64::from_le_bytes(*b)));
     Ok(times.into_iter().zip(values).collect())
+}
+
+/// The bytes of a curve; none for an empty one.
+pub fn spline(layer: &Layer, value: ValueRef, what: &str) -> Result<Vec<u8>, IoError> {
+    if value.kind() != kind::SPLINE {
+        return Err(layer.blob.malformed(format!("{what} is no spline")));
+    }
+    if value.has(INLINED) {
+        return Ok(Vec::new());
+    }
+    let size = layer.blob.u64(value.payload(), what)?;
+    layer.blob.read(value.payload() + 8, size, what)
 }
 
 /// See [`Layer::dictionary`]. Entries only: what is nested in them is decoded when it is asked for.

@@ -8,11 +8,11 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 use crate::usd::half::half_bits;
 use crate::usd::layer::NONE;
-use crate::usd::write::doc::{Doc, Prim, Property, Value};
+use crate::usd::write::doc::{Doc, Prim, Property, Value, Variants};
 
 use super::codec::{fold, fold_ints};
 use super::value::kind;
-use super::{ATTRIBUTE, HEADER_BYTES, PRIM, RELATIONSHIP, ROOT};
+use super::{ATTRIBUTE, HEADER_BYTES, PRIM, RELATIONSHIP, ROOT, VARIANT, VARIANT_SET};
 
 const ARRAY: u64 = 1 << 63;
 const INLINED: u64 = 1 << 62;
@@ -20,6 +20,12 @@ const COMPRESSED: u64 = 1 << 61;
 /// Shorter arrays are stored plainly.
 const MIN_COMPRESSED: usize = 16;
 const VERSION: [u8; 3] = [0, 8, 0];
+
+/// The path of a child; below a variant there is no slash.
+fn below(above: &str, name: &str) -> String {
+    let slash = if above.ends_with('}') { "" } else { "/" };
+    format!("{above}{slash}{name}")
+}
 
 /// Writes a layer from where `out` starts.
 pub fn to_bytes<W: Write + Seek>(doc: &Doc, out: &mut W) -> io::Result<()> {
@@ -149,14 +155,18 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
         doc.prims.iter().try_for_each(|prim| self.prim(prim, ""))
     }
 
-    /// Numbers the paths of a prim, its properties, its children.
+    /// Numbers the paths of a prim, its properties, its children, its variants.
     fn place(&mut self, prim: &Prim, above: &str, has_sibling: bool) {
+        self.place_at(prim, &below(above, &prim.name), &prim.name, has_sibling);
+    }
+
+    fn place_at(&mut self, prim: &Prim, path: &str, element: &str, has_sibling: bool) {
         let at = self.nodes.len();
-        let path = format!("{above}/{}", prim.name);
-        let token = self.token(&prim.name) as i32;
+        let token = self.token(element) as i32;
         self.nodes.push(Node { token, size: 1, has_sibling });
-        self.path_of.insert(path.clone(), at as u32);
-        let mut left = prim.properties.len() + prim.children.len();
+        self.path_of.insert(path.to_owned(), at as u32);
+        let variants = prim.variants.as_ref().map_or(0, |variants| 1 + variants.of.len());
+        let mut left = prim.properties.len() + prim.children.len() + variants;
         for property in &prim.properties {
             left -= 1;
             let token = -(self.token(&property.name) as i32);
@@ -165,14 +175,30 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
         }
         for child in &prim.children {
             left -= 1;
-            self.place(child, &path, left > 0);
+            self.place(child, path, left > 0);
+        }
+        if let Some(Variants { set, of }) = &prim.variants {
+            let element = format!("{{{set}=}}");
+            left -= 1;
+            self.path_of.insert(format!("{path}{element}"), self.nodes.len() as u32);
+            let token = self.token(&element) as i32;
+            self.nodes.push(Node { token, size: 1, has_sibling: left > 0 });
+            for variant in of {
+                left -= 1;
+                let element = format!("{{{set}={}}}", variant.name);
+                self.place_at(variant, &format!("{path}{element}"), &element, left > 0);
+            }
         }
         self.nodes[at].size = self.nodes.len() - at;
     }
 
     fn prim(&mut self, prim: &Prim, above: &str) -> io::Result<()> {
-        let path = format!("{above}/{}", prim.name);
-        let mut fields = vec![("specifier", INLINED | u64::from(kind::SPECIFIER) << 48)];
+        self.prim_at(prim, &below(above, &prim.name), PRIM)
+    }
+
+    fn prim_at(&mut self, prim: &Prim, path: &str, spec: i64) -> io::Result<()> {
+        let over = u64::from(prim.over || spec == VARIANT);
+        let mut fields = vec![("specifier", INLINED | u64::from(kind::SPECIFIER) << 48 | over)];
         if !prim.type_name.is_empty() {
             let token = self.token(prim.type_name);
             fields.push(("typeName", inlined(kind::TOKEN, token)));
@@ -188,12 +214,42 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
             let names: Vec<String> = prim.children.iter().map(|p| p.name.clone()).collect();
             fields.push(("primChildren", self.token_vector(&names)?));
         }
-        let (set, place) = (self.set(fields), self.path_of[&path]);
-        self.specs.push((place, set, PRIM));
-        for property in &prim.properties {
-            self.property(property, &path)?;
+        if let Some(variants) = &prim.variants {
+            self.variant_fields(variants, &mut fields)?;
         }
-        prim.children.iter().try_for_each(|child| self.prim(child, &path))
+        let (set, place) = (self.set(fields), self.path_of[path]);
+        self.specs.push((place, set, spec));
+        for property in &prim.properties {
+            self.property(property, path)?;
+        }
+        prim.children.iter().try_for_each(|child| self.prim(child, path))?;
+        let Some(Variants { set, of }) = &prim.variants else { return Ok(()) };
+        let names: Vec<String> = of.iter().map(|variant| variant.name.clone()).collect();
+        let children = self.token_vector(&names)?;
+        let fields = self.set(vec![("variantChildren", children)]);
+        let place = self.path_of[&format!("{path}{{{set}=}}")];
+        self.specs.push((place, fields, VARIANT_SET));
+        of.iter().try_for_each(|variant| self.prim_at(variant, &format!("{path}{{{set}={}}}", variant.name), VARIANT))
+    }
+
+    /// Fields of a prim with variants: the names of its sets, and which variant is selected.
+    fn variant_fields(&mut self, variants: &Variants, fields: &mut Vec<(&'static str, u64)>) -> io::Result<()> {
+        let set = self.string(variants.set);
+        let at = self.align()?;
+        self.bytes(&[1 << 5])?;
+        self.bytes(&1u64.to_le_bytes())?;
+        self.u32s([set])?;
+        fields.push(("variantSetNames", u64::from(kind::STRING_LIST) << 48 | at));
+        if let Some(first) = variants.of.first() {
+            let selected = self.string(&first.name);
+            let at = self.align()?;
+            self.bytes(&1u64.to_le_bytes())?;
+            self.u32s([set, selected])?;
+            fields.push(("variantSelection", u64::from(kind::VARIANT_SELECTIONS) << 48 | at));
+        }
+        let names = self.token_vector(&[variants.set.to_owned()])?;
+        fields.push(("variantSetChildren", names));
+        Ok(())
     }
 
     fn property(&mut self, property: &Property, prim: &str) -> io::Result<()> {

@@ -23,6 +23,18 @@ pub struct Prim<'a> {
     pub properties: Vec<Property<'a>>,
     /// Below it.
     pub children: Vec<Prim<'a>>,
+    /// Adds to a prim that is defined elsewhere.
+    pub over: bool,
+    /// One set of variants.
+    pub variants: Option<Variants<'a>>,
+}
+
+/// A set of variants of a prim.
+pub struct Variants<'a> {
+    /// Its name.
+    pub set: &'static str,
+    /// The variants by name: what each adds to the prim. The first is selected.
+    pub of: Vec<Prim<'a>>,
 }
 
 /// An attribute or relationship.
@@ -99,7 +111,34 @@ pub enum Value<'a> {
 impl<'a> Prim<'a> {
     /// Nothing in it.
     pub fn new(type_name: &'static str, name: impl Into<String>) -> Self {
-        Self { type_name, name: name.into(), metadata: Vec::new(), properties: Vec::new(), children: Vec::new() }
+        Self {
+            type_name,
+            name: name.into(),
+            metadata: Vec::new(),
+            properties: Vec::new(),
+            children: Vec::new(),
+            over: false,
+            variants: None,
+        }
+    }
+
+    /// Adds to a prim that is defined elsewhere.
+    pub fn over(name: impl Into<String>) -> Self {
+        Self { over: true, ..Self::new("", name) }
+    }
+
+    /// The prim at a path of names below this one, made of overs where it is not there.
+    pub fn below(&mut self, path: &str) -> &mut Self {
+        let mut at = self;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            let known = at.children.iter().position(|child| child.name == name);
+            let child = known.unwrap_or_else(|| {
+                at.children.push(Self::over(name));
+                at.children.len() - 1
+            });
+            at = &mut at.children[child];
+        }
+        at
     }
 
     /// Adds metadata.

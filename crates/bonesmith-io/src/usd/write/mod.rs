@@ -10,6 +10,7 @@ pub mod doc;
 mod names;
 mod pieces;
 mod scene;
+mod sequence;
 mod skeleton;
 mod surface;
 
@@ -17,26 +18,30 @@ use std::borrow::Cow;
 use std::io::{self, Cursor, Write};
 use std::path::Path;
 
-use bonesmith_core::{MeshSequence, Rig, Space, UpAxis};
+use bonesmith_core::{Rig, Space, UpAxis};
 use glam::{DVec3, Vec3};
 
 use self::doc::{Doc, Prim, Property, Value};
 use self::names::Names;
-use self::surface::{Normals, Picture, bind, extent, materials, mesh_prim, pictures};
+use self::surface::{Picture, materials, pictures};
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
 use crate::parts::without_still_bones;
-use crate::{BlendShape, IoError, atomic, texture, warning};
+use crate::{BlendShape, IoError, atomic, texture};
 
 pub use self::pieces::save_pieces;
+pub use self::sequence::save_sequence;
 
 /// Rates that times are likely to come from, most likely first; then any whole number is tried.
 const USUAL_RATES: [f64; 9] = [24.0, 30.0, 25.0, 60.0, 50.0, 48.0, 120.0, 24000.0 / 1001.0, 30000.0 / 1001.0];
 
+/// Name of the variant set whose variants are clips.
+const CLIP_SET: &str = "clip";
+
 /// Time codes closer than this to a whole number are one.
 const NEAR_WHOLE: f64 = 1e-6;
 
-/// Writes a rig as a skeleton with one animation per clip, of which the first is bound.
+/// Writes a rig as a skeleton with one animation per clip; several are variants, of which the first is selected.
 pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::unsupported(path, what);
     rig.check().map_err(|e| unsupported(e.to_string()))?;
@@ -71,45 +76,6 @@ fn at_origin(root: Prim<'_>, origin: Option<DVec3>) -> Prim<'_> {
         "xformOpOrder",
         Value::Tokens(vec!["xformOp:translate".into()]),
     ))
-}
-
-/// Writes a mesh animation as points with time samples over the rest pose.
-pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError> {
-    let surface = sequence.surface();
-    if !surface.parts.is_empty() {
-        warning::left_out(path, "the meshes of the scene, which are written as one");
-    }
-    if sequence.clips().len() > 1 {
-        warning::left_out(path, "the names of clips, which follow each other");
-    }
-    let clock = Clock::new(std::iter::once(sequence.times_secs()));
-    texture::warn_of_unwritable(surface, path);
-    let pictures = pictures(surface, path);
-    let name = Names::default().unique(sequence.name(), "animation");
-    let mut mesh = mesh_prim(format!("{name}_mesh"), sequence.name(), surface, sequence.rest(), Normals::Kept);
-    let codes: Vec<f64> = sequence.times_secs().iter().map(|t| clock.code(*t)).collect();
-    let frames: Vec<_> = (0..codes.len()).map(|t| sequence.frame(t)).collect();
-    let points = codes.iter().zip(&frames).map(|(code, frame)| (*code, Value::Points(frame))).collect();
-    let boxes = codes.iter().zip(&frames).map(|(code, frame)| (*code, Value::Float3s(extent(frame)))).collect();
-    for property in &mut mesh.properties {
-        if property.name == "extent" {
-            property.samples = boxes;
-            break;
-        }
-    }
-    mesh =
-        mesh.with(Property { samples: points, ..Property::of("point3f[]", "points", Value::Points(sequence.rest())) });
-    let mut apis = Vec::new();
-    let (materials, scope) = materials(&format!("/{name}"), surface, &pictures);
-    mesh = bind(mesh, surface, &materials, &mut apis);
-    if !apis.is_empty() {
-        mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
-    }
-    let mut root = Prim::new("Xform", name);
-    root.children.push(mesh);
-    root.children.extend(scope);
-    let doc = layer(root, &surface.space, &clock, sequence.times_secs());
-    write(&doc, &pictures, path)
 }
 
 /// How seconds become time codes.

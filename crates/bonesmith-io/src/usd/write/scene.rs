@@ -1,6 +1,6 @@
 //! The meshes of a scene as they were: a prim each, below the prims they hung on; those that move are bound to one skeleton.
 
-use bonesmith_core::Rig;
+use bonesmith_core::{Part, Parts, Rig};
 use glam::{DAffine3, DVec3, Vec3};
 
 use super::doc::{Prim, Property, Value};
@@ -67,35 +67,6 @@ impl Meshes {
         Self { meshes, places }
     }
 
-    /// Names and paths of all prims below `root` (a path); `reserved` are those of the skeleton and its animations, which are beside each other.
-    pub fn layout<'n>(
-        &self,
-        rig: &Rig,
-        root: &str,
-        mut top: Names,
-        reserved: impl Iterator<Item = &'n String>,
-    ) -> Layout {
-        let parts = &rig.surface.parts;
-        let mut below: Vec<Names> = parts.nodes.iter().map(|_| Names::default()).collect();
-        if let Some(node) = parts.skeleton {
-            reserved.for_each(|name| {
-                below[node].unique(name, "skeleton");
-            });
-        }
-        let mut mesh_of = vec![None; parts.nodes.len()];
-        parts.meshes.iter().enumerate().for_each(|(at, part)| mesh_of[part.node] = Some(at));
-        let (mut names, mut paths): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        for (n, node) in parts.nodes.iter().enumerate() {
-            let shown = mesh_of[n].map_or(node.name.as_str(), |at| parts.name(&parts.meshes[at]));
-            let name = node.parent.map_or(&mut top, |parent| &mut below[parent]).unique(shown, "node");
-            let above = node.parent.map_or(root, |parent| paths[parent].as_str());
-            paths.push(format!("{above}/{name}"));
-            names.push(name);
-        }
-        let home = parts.skeleton.map_or_else(|| root.to_owned(), |node| paths[node].clone());
-        Layout { names, paths, mesh_of, home }
-    }
-
     /// The prims of the scene; the skeleton and its animations are among them.
     #[allow(clippy::too_many_arguments, reason = "called once, and each is plain")]
     pub fn prims<'a>(
@@ -108,24 +79,11 @@ impl Meshes {
         shapes: Shapes<'_>,
         materials: &Materials,
     ) -> Vec<Prim<'a>> {
-        let parts = &rig.surface.parts;
         let hang = Hang { skeleton: format!("{}/{}", layout.home, skeleton.name), joint_of_bone, shapes, materials };
-        let mut children: Vec<Vec<Prim<'a>>> = parts.nodes.iter().map(|_| Vec::new()).collect();
-        let mut tops = Vec::new();
-        let mut moving: Vec<Prim<'a>> = std::iter::once(skeleton).chain(animations).collect();
-        for n in (0..parts.nodes.len()).rev() {
-            let mut prim = match layout.mesh_of[n] {
-                Some(at) => self.mesh(rig, at, &layout.names[n], &layout.paths[n], &hang),
-                None => named(Prim::new("Xform", layout.names[n].clone()), &parts.nodes[n].name),
-            };
-            prim = placed(prim, self.places.locals[n]);
-            if parts.skeleton == Some(n) {
-                prim.children.append(&mut moving);
-            }
-            prim.children.extend(std::mem::take(&mut children[n]).into_iter().rev());
-            parts.nodes[n].parent.map_or(&mut tops, |parent| &mut children[parent]).push(prim);
-        }
-        moving.into_iter().chain(tops.into_iter().rev()).collect()
+        let moving = std::iter::once(skeleton).chain(animations).collect();
+        tree(&rig.surface.parts, layout, &self.places.locals, moving, |at, name, path| {
+            self.mesh(rig, at, name, path, &hang)
+        })
     }
 
     fn mesh<'a>(&'a self, rig: &Rig, at: usize, name: &str, path: &str, hang: &Hang<'_>) -> Prim<'a> {
@@ -151,12 +109,71 @@ impl Meshes {
             mesh = mesh.meta("apiSchemas", Value::Prepend(apis));
         }
         mesh.children.extend(shapes.into_iter().map(|(offsets, name)| shape_prim(offsets, name)));
-        let number = PartExtras { number: at, mesh: part.mesh.clone() };
-        match own_extras(&mesh) {
-            Some(extras) => set_extras(mesh, &MeshExtras { part: Some(number), ..extras }),
-            None => mesh,
-        }
+        numbered(mesh, at, part)
     }
+}
+
+/// A mesh with its number among those of the scene.
+pub fn numbered<'a>(mesh: Prim<'a>, at: usize, part: &Part) -> Prim<'a> {
+    let number = PartExtras { number: at, mesh: part.mesh.clone() };
+    match own_extras(&mesh) {
+        Some(extras) => set_extras(mesh, &MeshExtras { part: Some(number), ..extras }),
+        None => mesh,
+    }
+}
+
+impl Layout {
+    /// The path of the prim of a node.
+    pub fn path(&self, node: usize) -> &str {
+        &self.paths[node]
+    }
+}
+
+/// Names and paths of all prims below `root` (a path); `reserved` are those of the skeleton and its animations, which are beside each other.
+pub fn layout<'n>(parts: &Parts, root: &str, mut top: Names, reserved: impl Iterator<Item = &'n String>) -> Layout {
+    let mut below: Vec<Names> = parts.nodes.iter().map(|_| Names::default()).collect();
+    if let Some(node) = parts.skeleton {
+        reserved.for_each(|name| {
+            below[node].unique(name, "skeleton");
+        });
+    }
+    let mut mesh_of = vec![None; parts.nodes.len()];
+    parts.meshes.iter().enumerate().for_each(|(at, part)| mesh_of[part.node] = Some(at));
+    let (mut names, mut paths): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for (n, node) in parts.nodes.iter().enumerate() {
+        let shown = mesh_of[n].map_or(node.name.as_str(), |at| parts.name(&parts.meshes[at]));
+        let name = node.parent.map_or(&mut top, |parent| &mut below[parent]).unique(shown, "node");
+        let above = node.parent.map_or(root, |parent| paths[parent].as_str());
+        paths.push(format!("{above}/{name}"));
+        names.push(name);
+    }
+    let home = parts.skeleton.map_or_else(|| root.to_owned(), |node| paths[node].clone());
+    Layout { names, paths, mesh_of, home }
+}
+
+/// The prims of a scene: `mesh` makes one of a number, a name and a path; `moving` are below the node of the skeleton, else on top.
+pub fn tree<'a>(
+    parts: &Parts,
+    layout: &Layout,
+    locals: &[DAffine3],
+    mut moving: Vec<Prim<'a>>,
+    mesh: impl Fn(usize, &str, &str) -> Prim<'a>,
+) -> Vec<Prim<'a>> {
+    let mut children: Vec<Vec<Prim<'a>>> = parts.nodes.iter().map(|_| Vec::new()).collect();
+    let mut tops = Vec::new();
+    for n in (0..parts.nodes.len()).rev() {
+        let mut prim = match layout.mesh_of[n] {
+            Some(at) => mesh(at, &layout.names[n], &layout.paths[n]),
+            None => named(Prim::new("Xform", layout.names[n].clone()), &parts.nodes[n].name),
+        };
+        prim = placed(prim, locals[n]);
+        if parts.skeleton == Some(n) {
+            prim.children.append(&mut moving);
+        }
+        prim.children.extend(std::mem::take(&mut children[n]).into_iter().rev());
+        parts.nodes[n].parent.map_or(&mut tops, |parent| &mut children[parent]).push(prim);
+    }
+    moving.into_iter().chain(tops.into_iter().rev()).collect()
 }
 
 /// With the source's own name, where the prim's is another.

@@ -4,11 +4,11 @@ use bonesmith_core::transform::Trs;
 use bonesmith_core::{Clip, Rig, SparseWeights};
 use glam::{DAffine3, DMat4};
 
-use super::doc::{Prim, Property, Value};
+use super::doc::{Prim, Property, Value, Variants};
 use super::names::Names;
-use super::scene::{Meshes, Shapes};
+use super::scene::{Meshes, Shapes, layout};
 use super::surface::{Materials, Normals, bind, mesh_prim, set_extras};
-use super::{Clock, rows};
+use super::{CLIP_SET, Clock, rows};
 use crate::BlendShape;
 use crate::joints::{self, Joints, NodeMotion};
 use crate::shapes::within_unit_weights;
@@ -75,24 +75,21 @@ pub fn root_prim<'a>(
         animations.push(animation_prim(name, clip, c, &joints, shapes, &shape_names, clock));
     }
     if let Some(scene) = scene {
-        let layout = scene.layout(
-            rig,
-            &root_path,
-            siblings,
-            [&skeleton_name].into_iter().chain(animations.iter().map(|a| &a.name)),
-        );
-        let bound = animations.first().map(|prim| format!("{}/{}", layout.home, prim.name));
-        let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
+        let reserved = [&skeleton_name].into_iter().chain(animations.iter().map(|a| &a.name));
+        let layout = layout(&rig.surface.parts, &root_path, siblings, reserved);
         let mut root = Prim::new("SkelRoot", root_name);
+        let home = layout.home.strip_prefix(&root_path).unwrap_or_default();
+        let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone);
+        let skeleton = bound(skeleton, &mut root, &animations, &root_path, home);
         let shapes = Shapes { shapes, names: &shape_names };
         root.children.extend(scene.prims(rig, &layout, skeleton, animations, &joint_of_bone, shapes, materials));
         return Ok(root);
     }
-    let bound = animations.first().map(|prim| format!("{root_path}/{}", prim.name));
-    let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone, bound);
+    let mut root = Prim::new("SkelRoot", root_name);
+    let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone);
+    let skeleton = bound(skeleton, &mut root, &animations, &root_path, "");
     let mesh =
         skinned_mesh(rig, mesh_name, &root_path, &skeleton.name, &joint_of_bone, shapes, &shape_names, materials);
-    let mut root = Prim::new("SkelRoot", root_name);
     root.children.push(skeleton);
     root.children.extend(animations);
     root.children.push(mesh);
@@ -134,13 +131,33 @@ fn joints<'a>(rig: &Rig, plan: &'a Joints) -> Result<(Vec<Joint<'a>>, Vec<usize>
     Ok((joints, joint_of_bone))
 }
 
-fn skeleton_prim<'a>(
-    name: String,
-    rig: &Rig,
-    joints: &[Joint],
-    joint_of_bone: &[usize],
-    bound: Option<String>,
+/// A skeleton with its animation: the only one is bound; of several each is in a variant of the root (a path), which binds it. The skeleton and its animations are at `home` below the root.
+fn bound<'a>(
+    mut skeleton: Prim<'a>,
+    root: &mut Prim<'a>,
+    animations: &[Prim<'a>],
+    root_path: &str,
+    home: &str,
 ) -> Prim<'a> {
+    if animations.is_empty() {
+        return skeleton;
+    }
+    skeleton.metadata.insert(0, ("apiSchemas", Value::Prepend(vec!["SkelBindingAPI".into()])));
+    let source =
+        |animation: &Prim| Property::rel("skel:animationSource", format!("{root_path}{home}/{}", animation.name));
+    if let [only] = animations {
+        return skeleton.with(source(only));
+    }
+    let variant = |animation: &Prim<'a>| {
+        let mut variant = Prim::over(animation.name.clone());
+        variant.below(&format!("{home}/{}", skeleton.name)).properties.push(source(animation));
+        variant
+    };
+    root.variants = Some(Variants { set: CLIP_SET, of: animations.iter().map(variant).collect() });
+    skeleton
+}
+
+fn skeleton_prim<'a>(name: String, rig: &Rig, joints: &[Joint], joint_of_bone: &[usize]) -> Prim<'a> {
     let own = SkeletonExtras {
         kind: rig.kind,
         joints: joint_of_bone.iter().map(|j| *j as u32).collect(),
@@ -154,16 +171,11 @@ fn skeleton_prim<'a>(
     let names = Value::Tokens(joints.iter().map(|joint| joint.name.clone()).collect());
     let binds = joints.iter().map(|joint| rows_of(joint.bind)).collect();
     let rests = joints.iter().map(|joint| rows_of(joint.motion.rest.to_affine())).collect();
-    let mut prim = Prim::new("Skeleton", name)
+    let prim = Prim::new("Skeleton", name)
         .with(Property::uniform("token[]", "joints", paths))
         .with(Property::uniform("token[]", "jointNames", names))
         .with(Property::uniform("matrix4d[]", "bindTransforms", Value::Matrices(binds)))
         .with(Property::uniform("matrix4d[]", "restTransforms", Value::Matrices(rests)));
-    if let Some(bound) = bound {
-        prim = prim
-            .meta("apiSchemas", Value::Prepend(vec!["SkelBindingAPI".into()]))
-            .with(Property::rel("skel:animationSource", bound));
-    }
     set_extras(prim, &own)
 }
 

@@ -89,7 +89,7 @@ fn outcome(folder: &Path, line: &str, threads: usize) -> Vec<(String, Vec<u8>)> 
 fn without_seconds(json: &mut serde_json::Value) {
     match json {
         serde_json::Value::Object(members) => {
-            members.retain(|key, _| !key.contains("secs") && !key.contains("seconds"));
+            members.retain(|key, _| !["secs", "seconds", "peak"].iter().any(|word| key.contains(word)));
             members.values_mut().for_each(without_seconds);
         }
         serde_json::Value::Array(items) => items.iter_mut().for_each(without_seconds),

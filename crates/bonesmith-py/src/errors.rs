@@ -5,10 +5,10 @@ use std::path::Path;
 use bonesmith::core::compress::CompressError;
 use bonesmith::core::ddm::DdmError;
 use bonesmith::core::fit::FitError;
+use bonesmith::core::lod::LodError;
 use bonesmith::core::mesh::surface::SurfaceError;
 use bonesmith::core::mesh::topology::TopologyError;
 use bonesmith::core::model::weights::WeightError;
-use bonesmith::core::lod::LodError;
 use bonesmith::core::reduce::ReduceError;
 use bonesmith::core::refit::RefitError;
 use bonesmith::core::{RigError, SequenceError};
@@ -63,13 +63,15 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
             ("ParameterError", facts)
         }
         Error::Ddm(DdmError::BadParameter { .. } | DdmError::MapLength { .. }) => ("ParameterError", Facts::default()),
-        Error::Reduce(ReduceError::Poses(_)) | Error::Compress(CompressError::Poses(_)) | Error::Lod(LodError::Poses(_)) => {
-            ("MismatchError", Facts::default())
-        }
+        Error::Reduce(ReduceError::Poses(_))
+        | Error::Compress(CompressError::Poses(_))
+        | Error::Lod(LodError::Poses(_)) => ("MismatchError", Facts::default()),
         Error::Refit(RefitError::VertexCount { .. } | RefitError::NoMotion { .. }) => {
             ("MismatchError", Facts::default())
         }
-        Error::Reduce(_) | Error::Compress(_) | Error::Ddm(_) | Error::Refit(_) | Error::Lod(_) => ("SolveError", Facts::default()),
+        Error::Reduce(_) | Error::Compress(_) | Error::Ddm(_) | Error::Refit(_) | Error::Lod(_) => {
+            ("SolveError", Facts::default())
+        }
         Error::Mismatch(_) => ("MismatchError", Facts::default()),
         Error::Metrics { .. } => ("MismatchError", Facts::default()),
         Error::Report { path, .. } => ("ReportError", Facts::of_path(path)),

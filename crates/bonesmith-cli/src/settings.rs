@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bonesmith::core::Topology;
 use bonesmith::core::skeleton::{Root, SkeletonParams};
 use bonesmith::io::PartInput;
 use bonesmith::io::{Format, Needs};
@@ -504,6 +505,23 @@ pub fn skins(max_joints: Option<usize>, influences: usize) -> Result<Layout, Usa
         }
         Some(max_joints) => Ok(Layout::Skins { max_joints }),
     }
+}
+
+/// Refuses skins that a face may not fit into, before the fit. Faces of more than four corners rarely need joints of their own for each: they are refused when
+/// they do.
+pub fn faces_fit(layout: Layout, params: &FitParams, topology: &Topology) -> Result<(), Usage> {
+    let (Layout::Skins { max_joints }, Some(influences)) = (layout, params.influences) else { return Ok(()) };
+    let corners = topology.faces().map(<[u32]>::len).max().unwrap_or(1).min(4);
+    let bones = if let BoneCount::Exact(bones) = params.bones { bones } else { usize::MAX };
+    let needed = (corners * influences).min(bones);
+    if needed <= max_joints {
+        return Ok(());
+    }
+    let what = format!("a face with {corners} corners of {influences} influences may need {needed} joints");
+    Err(Usage::new(format!("--max-joints is {max_joints}, but {what}")).hint(match max_joints / corners {
+        0 => format!("use --max-joints {needed}"),
+        fewer => format!("use --max-joints {needed}, or --influences {fewer}"),
+    }))
 }
 
 /// What `compress` writes by default: both layers in an npz, a plain rig elsewhere.

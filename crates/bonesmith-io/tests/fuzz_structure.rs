@@ -49,6 +49,12 @@ const MAX_GROWTH: usize = 10;
 const MAX_BESIDES: usize = 16 << 20;
 /// An execution of more processor time than this hangs.
 const HANG_SECS: f64 = 10.0;
+/// A long run changes a file again with the same seed while it has not used this much processor time, so that readers get similar time and quick ones
+/// more changes; at most this many times.
+const SLICE_SECS: f64 = 0.1;
+const MAX_ROUNDS: u64 = 16;
+/// A long run shows its count this often.
+const SHOW_AFTER: Duration = Duration::from_secs(60);
 /// Models with more vertices or frames than this are not fitted: a changed number can make a large one of a small file.
 const MAX_FITTED: usize = 500;
 
@@ -364,28 +370,36 @@ fn campaign(times: u64, bytewise: bool, target: Target) {
     // Animations once more, through scratch files.
     let moving = files.iter().filter(|file| file.file_stem().is_some_and(|name| name == "sequence" || name == "a"));
     subjects.extend(moving.map(|file| Subject::new(file, folder.path(), true)));
-    let (mut failures, started) = (Vec::new(), Instant::now());
+    let total = |subjects: &[Subject]| subjects.iter().map(|subject| subject.tally.executions).sum::<u64>();
+    let (mut failures, started, mut shown) = (Vec::new(), Instant::now(), Duration::ZERO);
     for seed in first.. {
         for subject in &mut subjects {
             let before = processor_secs();
-            failures.extend((0..times).filter_map(|n| subject.execute(seed, n, bytewise, target).err()));
+            let slice = |round: u64| round == 0 || (!duration.is_zero() && processor_secs() - before < SLICE_SECS);
+            for round in (0..MAX_ROUNDS).take_while(|round| slice(*round)) {
+                let changes = round * times..(round + 1) * times;
+                failures.extend(changes.filter_map(|n| subject.execute(seed, n, bytewise, target).err()));
+            }
             subject.tally.processor_secs += processor_secs() - before;
         }
         if started.elapsed() >= duration || failures.len() > 20 {
             break;
         }
+        // What was done counts, however the process ends.
+        if started.elapsed() >= shown + SHOW_AFTER {
+            shown = started.elapsed();
+            println!("{} executions so far, seeds {first} to {seed}", total(&subjects));
+        }
     }
     in_memory();
     RUNS.store(0, Ordering::Relaxed);
-    let mut total = 0;
     for Subject { name, tally: Tally { executions, sound, most, slowest, processor_secs }, .. } in &subjects {
-        total += executions;
         let rate = *executions as f64 / processor_secs.max(0.01);
         println!(
             "{name}: {executions} changed copies, {sound} still read, {rate:.0} per processor second, at most {most} bytes held, {slowest:.1} s"
         );
     }
-    println!("{total} executions in {:.0} s, seeds from {first}", started.elapsed().as_secs_f64());
+    println!("{} executions in {:.0} s, seeds from {first}", total(&subjects), started.elapsed().as_secs_f64());
     assert!(failures.is_empty(), "{failures:#?}");
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use bonesmith::core::compress::CompressError;
 use bonesmith::core::ddm::DdmError;
 use bonesmith::core::fit::FitError;
+use bonesmith::core::lod::LodError;
 use bonesmith::core::mesh::surface::SurfaceError;
 use bonesmith::core::mesh::topology::TopologyError;
 use bonesmith::core::model::weights::WeightError;
@@ -54,21 +55,23 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
         }
         Error::Batch { path, .. } => ("ParameterError", Facts::of_path(path)),
         Error::Fit(_) | Error::EigenSkin(_) | Error::Unsupported(_) => ("ParameterError", Facts::default()),
-        Error::Reduce(ReduceError::BadParameter { .. }) | Error::Compress(CompressError::BadParameter { .. }) => {
-            ("ParameterError", Facts::default())
-        }
+        Error::Reduce(ReduceError::BadParameter { .. } | ReduceError::Skeleton { .. })
+        | Error::Compress(CompressError::BadParameter { .. })
+        | Error::Lod(LodError::Params(_) | LodError::Skeleton { .. }) => ("ParameterError", Facts::default()),
         Error::Ddm(DdmError::MapValue { vertex, value, .. }) => {
             let facts = Facts { vertex: Some(*vertex), number: Some(f64::from(*value)), ..Facts::default() };
             ("ParameterError", facts)
         }
         Error::Ddm(DdmError::BadParameter { .. } | DdmError::MapLength { .. }) => ("ParameterError", Facts::default()),
-        Error::Reduce(ReduceError::Poses(_)) | Error::Compress(CompressError::Poses(_)) => {
-            ("MismatchError", Facts::default())
-        }
+        Error::Reduce(ReduceError::Poses(_))
+        | Error::Compress(CompressError::Poses(_))
+        | Error::Lod(LodError::Poses(_)) => ("MismatchError", Facts::default()),
         Error::Refit(RefitError::VertexCount { .. } | RefitError::NoMotion { .. }) => {
             ("MismatchError", Facts::default())
         }
-        Error::Reduce(_) | Error::Compress(_) | Error::Ddm(_) | Error::Refit(_) => ("SolveError", Facts::default()),
+        Error::Reduce(_) | Error::Compress(_) | Error::Ddm(_) | Error::Refit(_) | Error::Lod(_) => {
+            ("SolveError", Facts::default())
+        }
         Error::Mismatch(_) => ("MismatchError", Facts::default()),
         Error::Metrics { .. } => ("MismatchError", Facts::default()),
         Error::Report { path, .. } => ("ReportError", Facts::of_path(path)),

@@ -163,7 +163,7 @@ impl Error {
             Self::Fit(FitError::OutOfRange { name, .. })
             | Self::Refit(RefitError::Fit(FitError::OutOfRange { name, .. })) => Some(name),
             Self::EigenSkin(EigenSkinError::Rank { .. }) => Some("eigenskin"),
-            Self::Lod(LodError::Skeleton { .. }) => Some("refit_motion"),
+            Self::Lod(LodError::Skeleton { .. }) | Self::Reduce(ReduceError::Skeleton { .. }) => Some("refit_motion"),
             Self::Pick(pick) => pick.option(),
             Self::Mismatch(mismatch) => mismatch.option(),
             _ => None,

@@ -105,6 +105,7 @@ pub fn run(mut args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let sequence = session.take(input.animation()?);
     let load_secs = started.elapsed().as_secs_f64();
     session.check_outputs()?;
+    settings::faces_fit(layout, &options.params, &sequence.surface().topology)?;
     if let Some(target) = engine {
         target.check_animation(&sequence.surface().topology, sequence.clips().len().max(1))?;
     }

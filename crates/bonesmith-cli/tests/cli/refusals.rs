@@ -190,6 +190,8 @@ fn levels_of_a_skeleton_keep_its_motion() {
     bonesmith(here, "lod chain.npz --bones 4,2 --influences 4,2 --refit-motion -q -o x.glb")
         .refused(&["--refit-motion", "joint"]);
     bonesmith(here, "lod chain.npz --bones 4,2 --influences 4,2 -q -o x.glb").fine();
+    bonesmith(here, "reduce chain.npz --influences 1 --refit-motion -q -o y.npz").refused(&["--refit-motion", "joint"]);
+    bonesmith(here, "reduce chain.npz --influences 1 -q -o y.npz").fine();
 }
 
 /// A scene of a mesh that moves and one that stands still: in place the second one moves, whichever command takes the motion out.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use bonesmith_core::synthetic::{PosedRigParams, posed_rig};
 
-use crate::harness::{bonesmith, folder, walk, write_npz};
+use crate::harness::{bonesmith, folder, names, walk, write_npz};
 
 /// Commands that write files or print results: what they write, and `-q --json -` where they print.
-const COMMANDS: [&str; 43] = [
+const COMMANDS: [&str; 51] = [
     "fit walk.npz --bones 3 -o out.glb",
     "fit walk.npz -o out.usdc",
     "fit walk.npz --bones 3 --bone-kind affine --smooth 0.3 -o out.npz",
@@ -51,6 +51,14 @@ const COMMANDS: [&str; 43] = [
     "eval rig.npz walk.npz",
     "compare rig.npz rig.npz --against walk.npz",
     "info rig.npz",
+    "shapes walk.npz --bones 4 --influences 3 --numbers 60 -o out.npz",
+    "lod rig.npz --bones 3,2 --influences 2,1 -o out.glb",
+    "lod rig.npz --bones 3,2 --influences 2,1 --examples walk.npz --refit-motion -o out.gltf",
+    "fit walk.npz --bones 3 --compact -o out.glb",
+    "convert rig.npz out.glb --compact",
+    "fit walk.npz --bones 3 --root-motion full --loop -o out.npz",
+    "fit walk.npz --bones 3 --target unreal -o out.fbx",
+    "check rig.npz",
 ];
 
 /// Files and printed results of one run; seconds left out.
@@ -81,12 +89,38 @@ fn outcome(folder: &Path, line: &str, threads: usize) -> Vec<(String, Vec<u8>)> 
 fn without_seconds(json: &mut serde_json::Value) {
     match json {
         serde_json::Value::Object(members) => {
-            members.retain(|key, _| !key.contains("secs") && !key.contains("seconds"));
+            members.retain(|key, _| !["secs", "seconds", "peak"].iter().any(|word| key.contains(word)));
             members.values_mut().for_each(without_seconds);
         }
         serde_json::Value::Array(items) => items.iter_mut().for_each(without_seconds),
         _ => {}
     }
+}
+
+/// A batch: the same rigs, records and results whatever the workers and their threads.
+#[test]
+fn a_batch_with_any_number_of_workers() {
+    let dir = folder();
+    walk(dir.path());
+    let run = |workers: usize, threads: usize| {
+        let jobs = "[[jobs]]\ninput = 'walk.npz'\n[[jobs]]\ninput = 'walk.npz'\nname = 'two'\nbones = 2\n";
+        let jobs = format!("[defaults]\nbones = 3\nthreads = {threads}\n{jobs}");
+        std::fs::write(dir.path().join("jobs.toml"), jobs).unwrap();
+        bonesmith(dir.path(), &format!("batch jobs.toml -q --workers {workers}")).fine();
+        let batch = dir.path().join("batch");
+        let rigs: Vec<(String, Vec<u8>)> = names(&batch)
+            .into_iter()
+            .filter(|name| name.ends_with(".glb"))
+            .map(|name| (name.clone(), std::fs::read(batch.join(name)).unwrap()))
+            .collect();
+        let mut results = serde_json::from_slice(&std::fs::read(batch.join("results.json")).unwrap()).unwrap();
+        without_seconds(&mut results);
+        std::fs::remove_dir_all(batch).unwrap();
+        (rigs, results)
+    };
+    let (rigs, results): (Vec<_>, serde_json::Value) = run(1, 1);
+    assert_eq!(rigs.len(), 2);
+    assert!((rigs, results) == run(2, 3));
 }
 
 #[test]

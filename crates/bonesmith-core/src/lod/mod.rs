@@ -21,7 +21,7 @@ mod search;
 
 use glam::{DAffine3, DVec3, Vec3};
 
-use crate::mesh::{MeshSequence, unit_radius};
+use crate::mesh::MeshSequence;
 use crate::model::{Bone, BoneKind, Rig, SparseWeights};
 use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::bone_step::{self, BoneModel};
@@ -41,8 +41,6 @@ const BLOCK: usize = 4096;
 const NEWCOMERS: usize = 2;
 /// Sweeps over the bones in a round.
 const SWEEPS: usize = 4;
-/// A joint within this share of the radius only rotates; rotations within it are the same.
-const MAX_GAP: f64 = 1e-3;
 /// Rounds over all levels, for each round over one.
 const JOINT_ROUNDS: usize = 3;
 /// Rounds stop when none of the levels gains more than this share.
@@ -108,8 +106,11 @@ pub fn lod(
         let usage = rig.weights.usage(rig.bone_count());
         (0..rig.bone_count()).filter(|&j| usage[j] > 0).collect()
     };
-    if params.refit_motion {
-        refuse_joints(rig, &used)?;
+    if params.refit_motion
+        && let Some((bone, parent)) = rig.rotating_joint()
+    {
+        let name = |bone: usize| rig.bones[bone].name.clone();
+        return Err(LodError::Skeleton { bone: name(bone), parent: name(parent) });
     }
     let poses = Poses::whole(rig, examples)?;
     let fit = FitParams::default();
@@ -124,22 +125,6 @@ pub fn lod(
         work.refit(params.rounds, &mut run)?;
     }
     Ok(work.finish(rig, &poses, params.refit_motion))
-}
-
-/// Fails if a bone only rotates at its joint to a bone that moves vertices: a motion of free bones would pull them apart. A root that moves no vertex
-/// has no joints that could be seen, and bones that do not move against each other have none.
-fn refuse_joints(rig: &Rig, used: &[usize]) -> Result<(), LodError> {
-    let max_gap = MAX_GAP * unit_radius(&rig.rest);
-    let poses = || rig.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)));
-    for &j in used {
-        let Some(parent) = rig.bones[j].parent.filter(|parent| used.binary_search(parent).is_ok()) else { continue };
-        let moves = poses().any(|pose| !pose[j].matrix3.abs_diff_eq(pose[parent].matrix3, MAX_GAP));
-        if moves && rig.only_rotates(j, max_gap) {
-            let name = |bone: usize| rig.bones[bone].name.clone();
-            return Err(LodError::Skeleton { bone: name(j), parent: name(parent) });
-        }
-    }
-    Ok(())
 }
 
 /// Some bones of a rig, ascending; parents are the nearest that stay. Weights are left alone.

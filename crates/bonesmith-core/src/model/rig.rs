@@ -6,10 +6,13 @@ use glam::{DAffine3, DVec3, Vec3};
 use serde::{Deserialize, Serialize};
 
 use crate::mesh::sequence::Span;
-use crate::mesh::{Surface, SurfaceError, times};
+use crate::mesh::{Surface, SurfaceError, times, unit_radius};
 use crate::model::{SparseWeights, WeightError};
 use crate::solve::check::ensure;
 use crate::solve::transform::nearest_rotation;
+
+/// A joint within this share of the radius only rotates; rotations within it are the same.
+const JOINT_GAP: f64 = 1e-3;
 
 /// What a bone's transform may do.
 ///
@@ -162,6 +165,19 @@ impl Rig {
         let gap = |pose: &[DAffine3]| pose[bone].transform_point3(joint).distance(pose[parent].transform_point3(joint));
         let mut frames = self.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)));
         frames.all(|pose| gap(pose) <= max_gap)
+    }
+
+    /// A bone that only rotates at its joint to its parent, and the parent, both with vertices of their own: a motion of free bones would pull them
+    /// apart. A root that moves no vertex has no joints that could be seen, and bones that do not move against each other have none.
+    pub fn rotating_joint(&self) -> Option<(usize, usize)> {
+        let usage = self.weights.usage(self.bone_count());
+        let max_gap = JOINT_GAP * unit_radius(&self.rest);
+        let poses = || self.clips.iter().flat_map(|clip| (0..clip.frame_count()).map(|t| clip.frame(t)));
+        (0..self.bone_count()).filter(|&j| usage[j] > 0).find_map(|j| {
+            let parent = self.bones[j].parent.filter(|&parent| usage[parent] > 0)?;
+            let moves = poses().any(|pose| !pose[j].matrix3.abs_diff_eq(pose[parent].matrix3, JOINT_GAP));
+            (moves && self.only_rotates(j, max_gap)).then_some((j, parent))
+        })
     }
 
     /// The same deformation with virtual bones as bones: [M] rest places, and their transforms for [B] of this rig.

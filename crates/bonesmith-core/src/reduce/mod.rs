@@ -56,6 +56,11 @@ pub fn reduce(
 ) -> Result<Reduced, ReduceError> {
     params.validate()?;
     rig.check()?;
+    let refits = params.method == ReduceMethod::Bonesmith && params.refit_motion;
+    if refits && let Some((bone, parent)) = rig.rotating_joint() {
+        let name = |bone: usize| rig.bones[bone].name.clone();
+        return Err(ReduceError::Skeleton { bone: name(bone), parent: name(parent) });
+    }
     let mut stages = Stages::new(observer);
     stages.begin(Stage::Poses, None)?;
     let before = rig.weights.max_influences();
@@ -81,7 +86,7 @@ pub fn reduce(
         (ReduceMethod::Bonesmith, Some(poses)) => this.bonesmith(rig, poses)?,
         (_, None) => unreachable!("poses were made above for methods that need them"),
     };
-    let rig = match params.method == ReduceMethod::Bonesmith && params.refit_motion {
+    let rig = match refits {
         true => this.refit_motion(rows, examples)?,
         false => with_rows(rig, &rows, k),
     };

@@ -59,7 +59,7 @@ pub struct ReduceParams {
     /// error.
     pub smooth: f64,
     /// Bonesmith's method: let the bones of all clips move too, to suit the fewer weights. For free bones that a fit
-    /// made; the motion of an animator's skeleton is better left alone.
+    /// made; bones that only rotate at their joints are refused.
     pub refit_motion: bool,
     /// Bonesmith's method: maximum of sweeps over the mesh.
     pub max_sweeps: usize,
@@ -120,6 +120,10 @@ pub enum ReduceError {
     Rig(#[from] RigError),
     #[error(transparent)]
     Poses(#[from] PoseError),
+    #[error(
+        "refit_motion is for free bones: bone {bone:?} only rotates at its joint to {parent:?}, and would leave it"
+    )]
+    Skeleton { bone: String, parent: String },
     #[error("vertex {vertex} has {neighbours} neighbours, too many for a method that squares the Laplacian: {what}")]
     TooLarge { vertex: usize, neighbours: usize, what: String },
     #[error("cancelled")]

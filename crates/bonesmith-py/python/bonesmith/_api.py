@@ -899,7 +899,8 @@ def reduce(
     smooth : float, default: 3
         Bonesmith's method: how similar the errors of neighbours are, 0 to about 10; raised: better normals.
     refit_motion : bool, default: False
-        Bonesmith's method: fit the bones' motion to the fewer weights too. For free bones that a fit made.
+        Bonesmith's method: fit the bones' motion to the fewer weights too. For free bones that a fit made, not for
+        skeletons.
     laplacian : Laplacian, default: "cotangent"
         Smooth and Poisson reduction: weights of the mesh edges.
     threads : int | None, default: None

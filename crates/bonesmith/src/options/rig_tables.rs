@@ -210,7 +210,7 @@ pub const REDUCE: &[OptionInfo] = &[
         "false",
         "",
         "true or false",
-        "Bonesmith's method: fit the bones' motion to the fewer weights too. For free bones that a fit made",
+        "Bonesmith's method: fit the bones' motion to the fewer weights too. For free bones that a fit made, not for skeletons",
     ),
     option(
         "laplacian",

@@ -68,9 +68,6 @@ pub use sweep::{SWEEP_COUNTS, Sweep, SweepPoint, sweep};
 /// Positions from this many bytes on are not copied: the few passes over all of them read them in place.
 const STREAMED_BYTES: usize = 4 << 20;
 
-/// With fewer vertices per bone, normals do not count in the fit.
-const FEW_VERTICES: usize = 4;
-
 /// Rounds with normals after rounds without, and tries, each with half the weight of the one before.
 const SHADING_ROUNDS: usize = 12;
 const SHADING_TRIES: usize = 4;
@@ -160,7 +157,7 @@ struct Fit<'a> {
 impl<'a> Fit<'a> {
     fn new(sequence: &'a MeshSequence, problem: &'a Problem, params: &'a FitParams, goal: Goal) -> Self {
         // Bones of a few vertices follow them by position alone, exactly.
-        let few = matches!(goal, Goal::Count(count) if count * FEW_VERTICES > sequence.vertex_count());
+        let few = matches!(goal, Goal::Count(count) if count * normals::FEW_VERTICES > sequence.vertex_count());
         let normals = if params.shading > 0.0 && !few { Normals::new(sequence) } else { None };
         Self { sequence, problem, normals, params, plan: Plan::new(params) }
     }

@@ -217,7 +217,7 @@ impl<'a> Work<'a> {
                 VertexParams { slots: influences, newcomers: NEWCOMERS, min_gain: 0.0, move_rest: false, rounds: 1 };
             let costs = run.timed("removal costs", || pass::removal_costs(self.problem, &motion, &self.skin, vertices));
             let moments = run.timed("moments", || pass::gather(self.problem, &motion, &self.skin));
-            let gone = plant::least_useful(&costs, &moments.second, batch);
+            let gone = plant::least_useful(&costs, &moments.second, 0, batch);
             run.report()?;
             motion = plant::remove(&motion, &mut self.skin, &gone);
             let stays = |at: &usize| !gone.contains(at);
@@ -242,7 +242,8 @@ impl<'a> Work<'a> {
             let draft = &mut self.levels[at];
             // Bones of coarser levels are others by now.
             let own = self.motion.select(&draft.bones);
-            weigh(self.problem, &own, &mut draft.skin, draft.influences, Search::Whole, run)?;
+            let error = weigh(self.problem, &own, &mut draft.skin, draft.influences, Search::Whole, run)?;
+            draft.e_rms = self.problem.e_rms(error);
             search::improve(self.problem, &mut self.motion, &mut self.kind, draft, (&locked, rounds), run)?;
             run.round(draft.bones.len(), draft.e_rms)?;
             draft.bones.iter().for_each(|&j| locked[j] = true);
@@ -313,10 +314,15 @@ impl<'a> Work<'a> {
         (stacked.with_loss(Loss::of_vertices(importance)), skin)
     }
 
-    /// Binds bones where their vertices of the finest level are, along the axes they scale in: a search may have put them elsewhere.
+    /// Binds bones where their vertices of the finest level are, along the axes they scale in: a search may have put them elsewhere. A bone without
+    /// vertices stays.
     fn bind(&self, bones: &mut [Bone], space: &UnitSpace) {
         let Some(finest) = self.levels.first() else { return };
-        for (&at, place) in finest.bones.iter().zip(finest.skin.centroids(finest.bones.len())) {
+        let (count, skin) = (finest.bones.len(), &finest.skin);
+        let mut moves = vec![false; count];
+        (0..skin.rest.len()).flat_map(|i| skin.of(i)).for_each(|(j, _)| moves[j] = true);
+        let places = finest.bones.iter().zip(skin.centroids(count)).zip(moves);
+        for ((&at, place), _) in places.filter(|(_, moves)| *moves) {
             let bone = &mut bones[self.used[at]];
             if self.kind.kind == BoneKind::Trs {
                 bone.world_from_bind.matrix3 = self.kind.axes[at];
@@ -460,8 +466,11 @@ mod tests {
             moved.levels[2].e_rms,
             kept.levels[2].e_rms
         );
-        let found = measured(&rig, &moved.level_rig(2));
-        assert!((found - moved.levels[2].e_rms).abs() < 0.02 * found + 1e-2, "{found} {}", moved.levels[2].e_rms);
+        for (at, level) in moved.levels.iter().enumerate() {
+            let found = measured(&rig, &moved.level_rig(at));
+            assert!((found - level.e_rms).abs() < 0.02 * found + 1e-2, "level {at}: {found} {}", level.e_rms);
+        }
+        assert!(moved.levels.windows(2).all(|pair| pair[0].e_rms <= pair[1].e_rms));
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::model::shape_bones::{BoneShape, Driver, ShapeBones};
 use crate::observer::{Cancelled, Observer, Stage};
 use crate::skinning::loss::{self, Loss};
 use crate::skinning::norm::{self, Schedule};
-use crate::skinning::normals::Normals;
+use crate::skinning::normals::{self, Normals};
 use crate::skinning::params::{Effort, FitError, FitParams, Norm, StopReason, VERTICES_PER_BONE, Warning};
 use crate::skinning::search::{Explorer, SearchPlan};
 use crate::skinning::{Ending, Motion, Problem, Run, Sample, State, UnitSpace, VertexParams, finish};
@@ -62,9 +62,6 @@ const STEP_ROUNDS: usize = 3;
 /// Times that numbers are exchanged, and rounds after each time.
 const EXCHANGES: usize = 4;
 const EXCHANGE_ROUNDS: usize = 8;
-
-/// With fewer vertices per bone, normals do not count in the fit.
-const FEW_VERTICES: usize = 4;
 
 /// Other norms are lowered longer than in a fit of an animation: faces have few shapes, and large errors are seen.
 const NORM: Schedule = Schedule { rounds: 10, repeats: 8, least: 0.005 };
@@ -193,11 +190,11 @@ fn fit_vertices(
     let bones = state.bones();
     let mut rounds = Rounds::new(&fitted, &mut state, vertex_params(params, bones), params.kind, still, mirror);
     reduce_numbers(&mut rounds, &fitted, &mut state, params, run)?;
-    // Rounds for another norm come last and see distances alone: they would undo what normals gained.
+    // Rounds for another norm come last and use distances only: they would undo what normals gained.
     if params.shading > 0.0
         && params.norm == Norm::default()
         && !run.is_over()
-        && bones * FEW_VERTICES <= shapes.vertex_count()
+        && bones * normals::FEW_VERTICES <= shapes.vertex_count()
         && let Some(normals) = run.timed("normals", || Normals::from_rest(shapes))
     {
         let most = match params.numbers {

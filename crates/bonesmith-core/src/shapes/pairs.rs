@@ -93,7 +93,8 @@ impl FirstPairs<'_> {
                 let vertices = vertex_params(self.params, state.bones());
                 let costs = pass::removal_costs(self.fitted, &state.motion, &state.skin, vertices);
                 let second = pass::gather(self.fitted, &state.motion, &state.skin).second;
-                let gone = plant::least_useful(&mirror.shared_costs(&costs), &second, (BATCH * excess).ceil() as usize);
+                let gone =
+                    plant::least_useful(&mirror.shared_costs(&costs), &second, 0, (BATCH * excess).ceil() as usize);
                 mirror.with_images(&gone, excess as usize)
             });
             state.remove(&gone);

@@ -12,14 +12,14 @@
 use crate::observer::{Cancelled, Stage};
 use crate::shapes::rounds::Rounds;
 use crate::skinning::normals::{self, Normals};
-use crate::skinning::{Problem, Run, State, pass};
+use crate::skinning::{Problem, Run, State};
 
 /// Rounds with normals, and tries, each with half the weight of the one before. What a share costs differs between faces: the first weight is a large one.
 const ROUNDS: usize = 12;
 const TRIES: usize = 5;
 const FIRST: f64 = 4.0;
 
-/// What normals may cost is a share of E_RMS, or of this where it is smaller: a fit that is nearly exact has something to give as well.
+/// What normals may cost is a share of E_RMS, or of this where it is smaller: the error of a fit that is nearly exact may rise a little as well.
 const UNSEEN: f64 = 0.2;
 
 /// Improves normals; `share` is how much they count. The squared error of positions rises by no more than the share allows, nor above `most`, where it is below.
@@ -32,12 +32,13 @@ pub(super) fn shade(
     run: &mut Run<'_>,
 ) -> Result<(), Cancelled> {
     run.stage(Stage::Shading, Some(ROUNDS))?;
-    let error = |state: &State| pass::squared_error(problem, &state.motion, &state.skin);
+    let (start, first) = (state.clone(), rounds.clone());
+    // Images that are not stored do not count, as for a target.
+    let error = |state: &State| first.stored_error(problem, state) / first.stored_share();
     let before = error(state);
     let e_rms = problem.e_rms(before);
     let allowed = problem.squared_error(e_rms + normals::COST * share * e_rms.max(UNSEEN));
     let limit = if before <= most { allowed.min(most) } else { allowed };
-    let (start, first) = (state.clone(), rounds.clone());
     let normals = normals.weighing(1.0);
     state.skin.normals = normals.rest_normals();
     let of_one = problem.with_normals(Some(normals.clone()));

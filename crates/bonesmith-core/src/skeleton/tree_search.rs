@@ -174,7 +174,7 @@ impl<'a> TreeSearch<'a> {
     fn least_useful(&self, count: usize) -> (Vec<usize>, f64) {
         let SkeletonDescent { problem, local, moments, .. } = &self.descent;
         let costs = pass::removal_costs(problem, &self.body.pose.to_motion(), &self.body.skin, *local);
-        let gone = plant::least_useful(&costs, &moments.second, count);
+        let gone = plant::least_useful(&costs, &moments.second, 0, count);
         let cost = gone.iter().map(|&j| costs[j]).sum();
         (gone, cost)
     }

@@ -39,7 +39,7 @@ pub(crate) struct BoneModel {
     pub axes: Vec<DMat3>,
     /// Sweeps over all bones per update (rigid and trs).
     pub sweeps: usize,
-    /// The first so many bones stay as they are: they neither move nor are removed.
+    /// The first so many bones stay as they are: this step does not move them, and searches do not remove them. Other steps (`together`, `limits`) do not know them.
     pub locked: usize,
 }
 

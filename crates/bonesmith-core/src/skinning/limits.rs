@@ -79,7 +79,8 @@ pub(crate) fn keep_within(problem: &Problem, state: &mut State, vertices: Vertex
     }
     let mut held = state.clone();
     let after = hold(problem, &mut held, vertices);
-    if problem.e_rms(after.squared_error) <= (1.0 + share) * problem.e_rms(before.squared_error) {
+    let costs_more = problem.e_rms(after.squared_error) > (1.0 + share) * problem.e_rms(before.squared_error);
+    if !costs_more {
         *state = held;
     }
 }

@@ -35,6 +35,9 @@ const MAX_RATIO: f64 = 0.5;
 /// What normals may cost, as a share of E_RMS for each unit of `shading`: 1 % by default.
 pub(crate) const COST: f64 = 0.025;
 
+/// With fewer vertices per bone, normals do not count in the fit.
+pub(crate) const FEW_VERTICES: usize = 4;
+
 /// True normals of all vertices in all frames, and their weight. Copies share them.
 #[derive(Clone)]
 pub(crate) struct Normals {

@@ -389,7 +389,7 @@ impl std::fmt::Display for Warning {
                 if !shapes.is_empty() {
                     write!(f, " ({})", shapes.join(", "))?;
                 }
-                write!(f, "; they are fitted as they are")
+                write!(f, "; the shapes count on both sides, the vertices are fitted as they are")
             }
             Warning::PiecesNotLocked { pieces, numbers } => write!(
                 f,

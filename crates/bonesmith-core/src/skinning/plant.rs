@@ -192,10 +192,10 @@ pub(crate) fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize])
         .collect()
 }
 
-/// Bones to remove: least cost first, at most `count`, no two of which share vertices noticeably.
-pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, count: usize) -> Vec<usize> {
+/// Bones to remove: least cost first, at most `count`, no two of which share vertices noticeably. The first `locked` bones stay.
+pub(crate) fn least_useful(costs: &[f64], second: &SecondMoments, locked: usize, count: usize) -> Vec<usize> {
     let b = costs.len();
-    let mut order: Vec<usize> = (0..b).collect();
+    let mut order: Vec<usize> = (locked..b).collect();
     order.sort_by(|&x, &y| costs[x].total_cmp(&costs[y]).then(x.cmp(&y)));
     let mut out: Vec<usize> = Vec::new();
     let mut barred = vec![false; b];

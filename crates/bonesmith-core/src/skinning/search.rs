@@ -251,9 +251,9 @@ impl<'a> Explorer<'a> {
             let least = if count > MANY_BONES { count / MANY_AT_ONCE } else { 1 };
             let batch = ((excess as f64 * BATCH).ceil() as usize).max(least).min(excess);
             run.timed("removal costs", || {
-                let mut costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
-                costs[..self.state.model.locked].fill(f64::INFINITY);
-                let gone = plant::least_useful(&costs, &self.descent.moments.second, batch);
+                let costs = pass::removal_costs(problem, &self.state.motion, &self.state.skin, local);
+                let locked = self.state.model.locked;
+                let gone = plant::least_useful(&costs, &self.descent.moments.second, locked, batch);
                 self.state.remove(&gone);
             });
             run.report()?;

@@ -69,8 +69,10 @@ impl Sums {
             normals.add(&mut self.residual, block, rows, &mut self.terms);
         }
         if !self.squares.is_empty() {
-            for row in residuals.chunks_exact(block.problem.length) {
-                self.squares.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
+            for (at, row) in residuals.chunks_exact(block.problem.length).enumerate() {
+                let weight = importance(at);
+                let squares = row.iter().map(|x| f64::from(*x) * f64::from(*x));
+                self.squares.iter_mut().zip(squares).for_each(|(sum, square)| *sum += weight * square);
             }
         }
         self.second.begin(block);

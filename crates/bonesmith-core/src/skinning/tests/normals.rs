@@ -144,3 +144,23 @@ fn factors_scale_normals_vertex_by_vertex() {
     let found = pass::gather(&problem.with_normals(Some(known.clone())), &state.motion, &state.skin);
     assert!((found.normal_error / truth - 1.0).abs() < 1e-3, "{} {truth}", found.normal_error);
 }
+
+/// Removals of influences cost what posing the vertex again shows, positions and normals together.
+#[test]
+fn removals_count_normals() {
+    let (case, normals) = shaded(11, BoneKind::Rigid);
+    let Case { problem, mut state } = case;
+    pass::solve(&problem, &state.motion, &mut state.skin, usual(SIZES.slots), None);
+    let total = |state: &State| naive::squared_error(&problem, &state.motion, &state.skin) + cost(state, &normals);
+    let before = total(&state);
+    let found = pass::removals(&problem, &state.motion, &state.skin, usual(SIZES.slots));
+    for (i, removals) in found.iter().enumerate() {
+        for fewer in &removals.fewer {
+            let mut other = state.clone();
+            other.skin.set(i, fewer.row.iter().copied());
+            (other.skin.rest[i], other.skin.normals[i]) = (fewer.rest, fewer.normal);
+            let rise = total(&other) - before;
+            assert!((rise - fewer.rise).abs() < 1e-5 * before + 1e-3 * rise.abs(), "vertex {i}: {rise} {}", fewer.rise);
+        }
+    }
+}

@@ -420,7 +420,7 @@ impl<'a> Fit<'a> {
             rounds -= rounds / 2;
             // Rounds with normals go on from bones within their limits.
             if self.params.bone_kind == BoneKind::Affine {
-                limits::keep_within(&plain, state, vertices, f64::INFINITY);
+                limits::keep_within(&plain, state, vertices, |_, _| true);
             }
         }
         let problem = run.timed("normals", || self.shaded(self.problem, normals, weight, state, vertices));

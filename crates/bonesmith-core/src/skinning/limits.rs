@@ -71,16 +71,20 @@ pub(crate) fn beyond_of_rig(rig: &Rig) -> Beyond {
     Beyond { bones: counts.iter().filter(|count| **count > 0).count(), frames: counts.iter().sum() }
 }
 
-/// As [`hold`], where a bone is beyond the limits, unless the E_RMS would rise by more than `share`: then the state stays.
-pub(crate) fn keep_within(problem: &Problem, state: &mut State, vertices: VertexParams, share: f64) {
-    let before = pass::gather(problem, &state.motion, &state.skin);
-    if beyond(&state.motion, &before) == Beyond::default() {
+/// As [`hold`], where a bone is beyond the limits and `accepts` takes what becomes of the present state.
+pub(crate) fn keep_within(
+    problem: &Problem,
+    state: &mut State,
+    vertices: VertexParams,
+    accepts: impl FnOnce(&State, &State) -> bool,
+) {
+    let moments = pass::gather(problem, &state.motion, &state.skin);
+    if beyond(&state.motion, &moments) == Beyond::default() {
         return;
     }
     let mut held = state.clone();
-    let after = hold(problem, &mut held, vertices);
-    let costs_more = problem.e_rms(after.squared_error) > (1.0 + share) * problem.e_rms(before.squared_error);
-    if !costs_more {
+    hold(problem, &mut held, vertices);
+    if accepts(state, &held) {
         *state = held;
     }
 }

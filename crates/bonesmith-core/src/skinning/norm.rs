@@ -138,6 +138,14 @@ pub(crate) fn allowed(problem: &Problem, state: &State, norm: Norm) -> f64 {
     }
 }
 
+/// The exponent that a norm is lowered with.
+fn exponent(norm: Norm) -> f64 {
+    match norm {
+        Norm::P(p) => p,
+        Norm::Max => EXPONENTS[EXPONENTS.len() - 1],
+    }
+}
+
 /// Lowers a norm from a state that is good in the mean, within an allowed squared error.
 pub(crate) fn lower(
     problem: &Problem,
@@ -147,11 +155,15 @@ pub(crate) fn lower(
     vertices: VertexParams,
     run: &mut Run<'_>,
 ) -> Result<Lowered, Cancelled> {
+    let close = |before: &State, held: &State| {
+        let [before, held] = [before, held].map(|state| Distances::new(problem, state, 2.0, exponent(norm)));
+        held.squared_sum <= allowed && held.measure(norm) <= (1.0 + limits::MAX_COST) * before.measure(norm)
+    };
     let rounds = |weighted: &Problem, state: &mut State, count: usize, run: &mut Run<'_>| {
         Descent::new(weighted, vertices).rounds(state, count, run)?;
-        // Large errors lowered by bones that mirror would come back where those are brought within their limits.
+        // Large errors lowered by bones that mirror would come back where those are brought within their limits at the end.
         if state.model.kind == BoneKind::Affine {
-            run.timed("limits", || limits::keep_within(weighted, state, vertices, limits::MAX_COST));
+            run.timed("limits", || limits::keep_within(weighted, state, vertices, close));
         }
         Ok(())
     };
@@ -168,10 +180,7 @@ pub(crate) fn lower_with(
     run: &mut Run<'_>,
     mut rounds: impl FnMut(&Problem, &mut State, usize, &mut Run<'_>) -> Result<(), Cancelled>,
 ) -> Result<Lowered, Cancelled> {
-    let last = match norm {
-        Norm::P(p) => p,
-        Norm::Max => EXPONENTS[EXPONENTS.len() - 1],
-    };
+    let last = exponent(norm);
     let rising = EXPONENTS.into_iter().filter(|&exponent| exponent < last);
     let exponents: Vec<f64> = rising.chain(std::iter::repeat_n(last, schedule.repeats)).collect();
     run.stage(Stage::OtherNorm, Some(schedule.rounds * exponents.len()))?;

@@ -505,3 +505,31 @@ fn rotations_of_clips_take_the_short_way() {
     close(found.frames[1].positions[1], half, half, 0.0);
     close(found.frames[2].positions[1], 0.0, 1.0, 0.0);
 }
+
+/// Variants of a rig with other bones are left out by the name of the first one.
+#[test]
+fn rigs_with_other_bones_are_left_out() {
+    let variant = |clip: &str, joint: &str| {
+        let joints = format!("uniform token[] joints = [\"{joint}\"]");
+        format!("\"{clip}\" {{ over \"skel\" {{ {joints} }} over \"anim\" {{ {joints} }} }}\n")
+    };
+    let unit = "((1,0,0,0),(0,1,0,0),(0,0,1,0),(0,0,0,1))";
+    let text = format!(
+        "def SkelRoot \"World\" (\n prepend variantSets = \"clip\"\n variants = {{ string clip = \"walk\" }}\n) {{
+    def SkelAnimation \"anim\" {{ float3[] translations.timeSamples = {{ 0: [(0, 0, 0)], 1: [(0, 0, 7)] }}
+        quatf[] rotations = [(1, 0, 0, 0)]\n half3[] scales = [(1, 1, 1)] }}
+    def Skeleton \"skel\" {{ uniform matrix4d[] bindTransforms = [{unit}]
+        uniform matrix4d[] restTransforms = [{unit}]\n rel skel:animationSource = </World/anim> }}
+    def Mesh \"m\" {{{QUAD}{ON_HIP}\n rel skel:skeleton = </World/skel>\n}}
+    variantSet \"clip\" = {{\n{}{}{}}}\n}}",
+        variant("walk", "hip"),
+        variant("run", "hip"),
+        variant("swim", "fin")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "x.usda", &text);
+    let (rig, warnings) = bonesmith_io::with_warnings(|| load_rig(&folder.path().join("x.usda")).unwrap());
+    assert_eq!(rig.clips.iter().map(|clip| clip.name.as_str()).collect::<Vec<_>>(), ["walk", "run"]);
+    let expected = "clip \"swim\" has another rig than \"walk\": 4 and 4 vertices, 1 and 1 bones; bone \"fin\" in place of \"hip\"";
+    assert!(warnings.iter().any(|w| w.to_string().contains(expected)), "{warnings:?}");
+}

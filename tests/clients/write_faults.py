@@ -1,7 +1,7 @@
 """Faults at every system call that changes files, put in by strace: write_faults.py BONESMITH [FOLDER]
 
 For each such call of a command, in turn: it fails (full disk, no permission), or the process is killed before it. Afterwards every output is the old
-file or the new one, a .gltf belongs to its buffer, and there is no other file. A process that was killed, or may not remove files, leaves temporaries
+file or the new one, a .gltf belongs to its buffer, and there is no other file; where the command says that it succeeded, all are new. A process that was killed, or may not remove files, leaves temporaries
 (.bonesmith-*).
 """
 
@@ -49,7 +49,9 @@ def plain(data):
     return re.sub(rb'"[a-z_]*(secs|seconds|bytes)":\s*(\{[^}]*\}|[-0-9.e+]+)|[0-9.]+ m?s\b', b"", data)
 
 
-def check(found, old, new, outputs, temporaries):
+def check(found, old, new, outputs, temporaries, code):
+    if code == 0:
+        old = new  # It said that everything is written.
     strays = set(found) - set(outputs)
     for name in outputs:
         data = found.get(name)
@@ -80,21 +82,29 @@ def main():
         folder = root / "work"
         folder.mkdir()
         animation(folder / "walk.npz", 0.5)
-        run(program, folder, line)
+        code, _ = run(program, folder, line)
         old = state(folder)
+        if code != 0 or set(outputs) - set(old):
+            sys.exit(f"{line}: ended with {code} without a fault, and wrote {sorted(old)}")
         animation(folder / "walk.npz", 1.0)
         # Calls that touch this folder, by name: the numbers that strace counts them by.
-        _, trace = run(program, folder, line)
+        code, trace = run(program, folder, line)
         new = state(folder)
+        if code != 0 or set(outputs) - set(new) or all(plain(old[name]) == plain(new[name]) for name in outputs):
+            sys.exit(f"{line}: ended with {code} without a fault, and wrote {sorted(new)}; files must differ from those before")
         steps, counts = [], {}
         for entry in trace:
-            name = re.match(r"\d+ +(\w+)\(", entry)
-            if not name:
+            found = re.match(r"(\d+) +(\w+)\(", entry)
+            if not found:
                 continue
-            counts[name[1]] = counts.get(name[1], 0) + 1
-            changes = "O_CREAT" in entry or "O_WRONLY" in entry or "O_RDWR" in entry or not name[1].startswith("open")
-            if changes and (str(folder) in entry or ".bonesmith-" in entry):
-                steps.append((name[1], counts[name[1]]))
+            # strace counts the calls of each thread by themselves.
+            name = found[2]
+            counts[found[1], name] = number = counts.get((found[1], name), 0) + 1
+            changes = "O_CREAT" in entry or "O_WRONLY" in entry or "O_RDWR" in entry or not name.startswith("open")
+            if changes and (str(folder) in entry or ".bonesmith-" in entry) and (name, number) not in steps:
+                steps.append((name, number))
+        if not steps:
+            sys.exit(f"{line}: no call that changes files was seen")
         for call, number in steps:
             for fault in ("error=ENOSPC", "error=EACCES", "signal=KILL"):
                 for path in folder.iterdir():
@@ -104,7 +114,7 @@ def main():
                     (folder / name).write_bytes(data)
                 code, _ = run(program, folder, line, f"{call}:{fault}:when={number}")
                 runs += 1
-                wrong = check(state(folder), old, new, outputs, "KILL" in fault or call.startswith("unlink"))
+                wrong = check(state(folder), old, new, outputs, "KILL" in fault or call.startswith("unlink"), code)
                 if wrong:
                     failures.append(f"{line}: {call} {number}, {fault}: {wrong} (code {code})")
         print(f"{line}: {len(steps)} calls, each with 3 faults", flush=True)

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{MeshSequence, Model, Rig};
 use bonesmith_io::{Compact, LoadOptions, load_model, load_rig, load_sequence, save_compact, save_rig, save_sequence};
 use common::{farthest, outline, scene};
@@ -91,6 +92,61 @@ fn instances_that_move_stay_instances() {
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(json["meshes"].as_array().unwrap().len(), 3);
     assert!(farthest(&rig, &load_rig(&path).unwrap()) < 1e-5);
+}
+
+/// An instance of an instance has a mesh of its own; so have those whose tangents differ.
+#[test]
+fn instances_of_instances_and_other_tangents() {
+    let mut rig = scene();
+    let surface = std::sync::Arc::make_mut(&mut rig.surface);
+    let turn = |angle, x| DAffine3::from_rotation_translation(DQuat::from_rotation_z(angle), DVec3::new(x, 4.0, 0.5));
+    let places = [DAffine3::IDENTITY, turn(0.7, 1.0), turn(1.9, -3.0)];
+    surface.face_materials.fill(0);
+    for (at, place) in places.iter().enumerate() {
+        let part = &mut surface.parts.meshes[at];
+        (part.mesh, part.uv_sets, part.colors) = ("one".into(), Vec::new(), false);
+        part.instance_of = at.checked_sub(1);
+        surface.parts.nodes[part.node].world_from_node = *place;
+        for i in 0..4 {
+            rig.rest[4 * at + i] = place.transform_point3(rig.rest[i].as_dvec3()).as_vec3();
+            rig.weights.set(4 * at + i, &[(at, 1.0)]);
+        }
+    }
+    for frame in rig.clips.iter_mut().flat_map(|clip| clip.posed_from_rest.chunks_mut(3)) {
+        frame[2] = frame[1];
+    }
+    let meshes = |rig: &Rig| {
+        let (_folder, path) = written(rig, "scene.gltf");
+        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(farthest(rig, &load_rig(&path).unwrap()) < 1e-5);
+        json["meshes"].as_array().unwrap().len()
+    };
+    assert_eq!(meshes(&rig), 2);
+    // The same direction on all: turned ones would be the same.
+    let tangents = CornerAttribute { name: "TANGENT".into(), values: vec![[1.0, 0.0, 0.0, 1.0]], indices: vec![0; 36] };
+    std::sync::Arc::make_mut(&mut rig.surface).tangents = Some(tangents);
+    assert_eq!(meshes(&rig), 3);
+}
+
+/// The times of a stage are those of all its clips.
+#[test]
+fn a_stage_lasts_as_long_as_its_longest_clip() {
+    let mut rig = scene();
+    rig.clips.reverse();
+    let (folder, path) = written(&rig, "scene.usda");
+    let sequence = MeshSequence::try_from(load_sequence(std::slice::from_ref(&path), &LoadOptions::default()).unwrap());
+    let baked = folder.path().join("baked.usda");
+    save_sequence(&sequence.unwrap(), &baked).unwrap();
+    let last = rig.clips.iter().flat_map(|clip| &clip.times_secs).copied().fold(0.0, f64::max);
+    for path in [path, baked] {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let number = |key: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap();
+            line.trim_start_matches([' ', '=']).parse().unwrap()
+        };
+        let found = number("endTimeCode") / number("timeCodesPerSecond");
+        assert!((found - last).abs() < 1e-6 && number("startTimeCode") == 0.0, "{}: {found}", path.display());
+    }
 }
 
 /// Several clips of positions are variants of a USD file; meshes that do not move are plain, in their places.

@@ -88,6 +88,16 @@ fn memory_is_bounded_by_the_file() {
             None => eprintln!("SKIPPED: {name} is not there (set BONESMITH_DATA)"),
         }
     }
+    // Splines of a few bytes each, and one operation many times: at most the samples that a stage may make.
+    let path = folder.path().join("spline.usda");
+    let order = "\"xformOp:translateX\", ".repeat(200);
+    let text = format!(
+        "#usda 1.0\ndef Mesh \"m\" {{\n point3f[] points = [(0,0,0),(1,0,0),(0,1,0)]\n int[] faceVertexCounts = [3]\n int[] faceVertexIndices = [0,1,2]\n \
+         double xformOp:translateX.spline = {{ 0: 1, 99000: 2 }}\n uniform token[] xformOpOrder = [{order}]\n}}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let (found, most) = most_during(|| load_model(&[path], &LoadOptions::default()).is_ok());
+    assert!(!found && most < 128 << 20, "{most} bytes held for splines");
     // Small texts of many prims, properties, names.
     let many = |line: &str| format!("#usda 1.0\n{}", line.repeat(200_000));
     for line in ["def \"a\" {}\n", "def \"a\" { int a = 1 }\n", "over \"b\" {}\n"] {

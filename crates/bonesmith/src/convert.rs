@@ -72,7 +72,12 @@ pub fn simplified_for(model: Model, path: &std::path::Path) -> Noted<Model> {
     let mut warnings = Vec::new();
     let value = match model {
         Model::TwoLayer(two) if !holds(ModelKind::TwoLayer) => two.bake().into(),
-        Model::Sequence(still) if still.frame_count() == 1 && !holds(ModelKind::Sequence) && holds(ModelKind::Rig) => {
+        Model::Sequence(still)
+            if still.frame_count() == 1
+                && !still.surface().parts.is_empty()
+                && !holds(ModelKind::Sequence)
+                && holds(ModelKind::Rig) =>
+        {
             standing(&still).into()
         }
         Model::Corrective(CorrectiveRig { rig, shapes }) if !holds(ModelKind::Corrective) => {

@@ -131,6 +131,15 @@ fn parts_are_one_scene() {
     bonesmith(here, "fit --part body.npz -o no.glb -q").refused(&["--part body.npz"]);
 }
 
+/// One mesh of one frame is no scene: FBX, which holds rigs alone, gets no bones for it.
+#[test]
+fn a_still_mesh_is_no_rig() {
+    let dir = folder();
+    let body = known(bonesmith_core::BoneKind::Rigid).sequence;
+    std::fs::write(dir.path().join("floor.obj"), crate::harness::obj(&body, 0)).unwrap();
+    bonesmith(dir.path(), "convert floor.obj no.fbx -q").refused(&["FBX holds no such model"]);
+}
+
 #[test]
 fn meshes_are_picked_by_name() {
     let dir = folder();

@@ -1,7 +1,7 @@
 //! Curves of one number over time (`attribute.spline`): knots with tangents, as text and as the bytes of binary layers.
 //!
 //! A segment of a Bezier curve has its inner control points at `width` from its ends, along the tangents' slopes; a Hermite segment is one whose widths
-//! are a third of it. Tangents that reach beyond the other end are shortened, so that a time has one value.
+//! are a third of it. Where tangents are so long that a time had several values, both are shortened by the same factor.
 
 use super::half::half_to_f32;
 
@@ -140,13 +140,15 @@ impl Spline {
             (_, true) => (self.outside[1], self.knots.len() - 1),
             _ => return self.inside(time),
         };
-        let end = if time < first.time { first } else { last };
+        // A knot of two values has the one before it up to its time.
+        let (end, value) = if time < first.time { (first, first.before) } else { (last, last.value) };
         let off = time - end.time;
         let periods = ((time - first.time) / span).floor();
         let within = first.time + (time - first.time) - periods * span;
         match mode {
-            Outside::Sloped(slope) => end.value + slope * off,
-            Outside::Linear => end.value + self.slope_at(edge, time < first.time) * off,
+            Outside::Sloped(slope) => value + slope * off,
+            Outside::Linear if end.before != end.value => value,
+            Outside::Linear => value + self.slope_at(edge, time < first.time) * off,
             // The last knot belongs to the next period.
             Outside::Repeat if span > 0.0 => self.inside(within) + periods * (last.value - first.value),
             Outside::Reset if span > 0.0 => self.inside(within),
@@ -154,7 +156,7 @@ impl Spline {
                 self.inside(first.time + last.time - within)
             }
             Outside::Oscillate if span > 0.0 => self.inside(within),
-            _ => end.value,
+            _ => value,
         }
     }
 
@@ -179,16 +181,17 @@ impl Spline {
             Segment::Held => a.value,
             Segment::Linear => a.value + (b.before - a.value) * ((time - a.time) / length),
             Segment::Curve => {
-                let third = length / 3.0;
-                let width = |w: f64| if self.hermite { third } else { w.clamp(0.0, length) };
-                let (w0, w1) = (width(a.tangents[1].0), width(b.tangents[0].0));
+                let (w0, w1) = match self.hermite {
+                    true => (length / 3.0, length / 3.0),
+                    false => widths(a.tangents[1].0, b.tangents[0].0, length),
+                };
                 let cubic = |p: [f64; 4], u: f64| {
                     let v = 1.0 - u;
                     v * v * v * p[0] + 3.0 * v * v * u * p[1] + 3.0 * v * u * u * p[2] + u * u * u * p[3]
                 };
                 let times = [0.0, w0, length - w1, length];
                 let values = [a.value, a.value + w0 * a.tangents[1].1, b.before - w1 * b.tangents[0].1, b.before];
-                // Times rise with the parameter: both inner points are within the segment.
+                // Times rise with the parameter.
                 let (mut low, mut high) = (0.0, 1.0);
                 for _ in 0..HALVINGS {
                     let middle = 0.5 * (low + high);
@@ -220,6 +223,16 @@ impl Spline {
         times.dedup();
         Ok(times.into_iter().map(|time| (time, self.at(time))).collect())
     }
+}
+
+/// Widths of the tangents of a segment with which its times rise: a and b, in lengths, where neither is above 1 or a + b - sqrt(ab) is not; longer
+/// ones are divided by that.
+fn widths(first: f64, second: f64, length: f64) -> (f64, f64) {
+    let share = |width: f64| (width.max(0.0) / length).min(1e6);
+    let (a, b) = (share(first), share(second));
+    let over = a + b - (a * b).sqrt();
+    let shrink = if a.max(b) > 1.0 && over > 1.0 { over } else { 1.0 };
+    (a * length / shrink, b * length / shrink)
 }
 
 struct Bytes<'a> {
@@ -362,6 +375,10 @@ mod tests {
         assert_eq!(of("held").at(-2.0), -1.0);
         assert_eq!([of("held").at(5.0), of("loop repeat").at(5.0), of("loop reset").at(5.0)], [2.0, 2.5, 0.5]);
         assert_eq!([of("loop oscillate").at(5.0), of("loop oscillate").at(9.0)], [1.5, 0.5]);
+        // Knots of two values at both ends, as usd-core 26.11 has them: held, the value before in front.
+        let two =
+            Spline::from_text("{ pre: linear, post: linear, 0: 5 & 1; post linear, 4: 7 & 3; post linear }").unwrap();
+        assert_eq!([-2.0, 0.0, 2.0, 4.0, 6.0].map(|time| two.at(time)), [5.0, 1.0, 4.0, 3.0, 3.0]);
     }
 
     #[test]

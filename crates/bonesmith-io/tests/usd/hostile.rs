@@ -122,6 +122,24 @@ fn texts_that_lie() {
             ),
             "layers from 0 to 1000000000",
         ),
+        (
+            &mesh("").replace(
+                "def Mesh \"m\"",
+                &format!(
+                    "def Mesh \"m\" (clips = {{ dictionary default = {{ string templateAssetPath = \"{}.usda\"\n \
+                     double templateStartTime = 0\n double templateEndTime = 1\n double templateStride = 1 }} }})",
+                    "#".repeat(70_000)
+                ),
+            ),
+            "a very long one",
+        ),
+        (
+            &mesh(&format!(
+                "double xformOp:translateX.spline = {{ 0: 1, 99000: 2 }}\n uniform token[] xformOpOrder = [{}]",
+                "\"xformOp:translateX\", ".repeat(200)
+            )),
+            "more than 1048576 samples",
+        ),
     ];
     for (text, expected) in cases {
         let message = read_bytes(text.as_bytes(), "usda").unwrap_err();
@@ -129,6 +147,24 @@ fn texts_that_lie() {
     }
     assert!(read_bytes(b"#usda 1.0\n\xff\xfe", "usda").unwrap_err().contains("UTF-8"));
     assert!(read_bytes(b"PXR-USDC\0\x63\0\0\0\0\0\0", "usdc").is_err());
+}
+
+/// Clips whose samples multiply are refused before they are held.
+#[test]
+fn clips_cannot_multiply_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples: String = (0..1000).map(|k| format!("{k}: [(0,0,0)],")).collect();
+    let clip = format!("#usda 1.0\ndef Mesh \"m\" {{ point3f[] points.timeSamples = {{ {samples} }} }}");
+    std::fs::write(folder.path().join("clip.usda"), clip).unwrap();
+    let times: String = (0..1000).map(|k| format!("({k}, {}), ", 1000 * (k % 2))).collect();
+    let text = format!(
+        "#usda 1.0\ndef Mesh \"m\" (clips = {{ dictionary default = {{ asset[] assetPaths = [@clip.usda@]\n string primPath = \"/m\"\n \
+         double2[] active = [(0, 0)]\n double2[] times = [{times}] }} }}) {{\n int[] faceVertexCounts = []\n int[] faceVertexIndices = [] }}\n"
+    );
+    let path = folder.path().join("x.usda");
+    std::fs::write(&path, text).unwrap();
+    let message = read_all(&path).unwrap_err();
+    assert!(message.contains("1 clips of 1000 samples at 1000 times are too many"), "{message}");
 }
 
 /// A reference that doubles at each level: 2^20 prims out of a few hundred bytes are refused, not made.

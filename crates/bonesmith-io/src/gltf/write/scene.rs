@@ -3,7 +3,7 @@
 //! in the same way stay instances: each has its own skin.
 
 use bonesmith_core::{BlendShape, Parts, Rig, Surface};
-use glam::{DAffine3, DMat4, DVec3, Vec3};
+use glam::{DAffine3, DMat4, DVec3, Vec3, Vec4};
 use gltf_json::scene::UnitQuaternion;
 use gltf_json::{Index, Mesh, Node, Skin};
 
@@ -12,7 +12,7 @@ use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
 use super::{Skinned, Tree, adopt, check_influences, write_joints, write_skin, write_tree};
 use crate::joints::{self, Joints};
-use crate::merge::turned;
+use crate::merge::{turned, turned_tangent};
 use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
 use crate::pieces::of_vertices;
 
@@ -44,9 +44,10 @@ pub fn write_scene_of(
     let all = meshes_of(rig);
     let twins: Vec<Option<Twin>> = (0..all.len())
         .map(|at| {
-            let of =
-                parts.meshes[at].instance_of.filter(|&of| places.still[at].is_none() && places.still[of].is_none());
-            // Small files round each mesh by itself.
+            let moving = |of: &usize| places.still[at].is_none() && places.still[*of].is_none();
+            let of = parts.meshes[at].instance_of.filter(moving);
+            // The earlier mesh may be an instance itself, with the bones of another. Small files round each mesh by itself.
+            let of = of.filter(|&of| parts.meshes[of].instance_of.is_none());
             of.filter(|_| shapes.is_empty() && builder.compact.is_none()).and_then(|of| Twin::new(rig, &all, of, at))
         })
         .collect();
@@ -148,8 +149,10 @@ fn write_part(
     write_mesh(builder, &source)
 }
 
-/// Vertices of instances are in the same place within this share of the size, weights within it.
+/// Vertices of instances are in the same place within this share of the mesh and what float32 rounds, weights within it.
 const SAME: f64 = 1e-5;
+/// Steps of float32 that a coordinate may be off.
+const STEPS: f64 = 4.0;
 
 /// A mesh that is another instance of an earlier one and hangs on other bones in the same way: it has a skin of its own and no mesh.
 struct Twin {
@@ -168,10 +171,14 @@ impl Twin {
         let nodes = &rig.surface.parts.nodes;
         let world = |mesh: usize| nodes[rig.surface.parts.meshes[mesh].node].world_from_node;
         let place = world(at) * world(of).inverse();
-        let size = first.rest.iter().map(|p| p.abs().max_element()).fold(0.0f32, f32::max);
-        let near = |(a, b): (&Vec3, &Vec3)| {
-            place.transform_point3(a.as_dvec3()).distance(b.as_dvec3()) <= SAME * f64::from(size)
+        let bounds = |points: &[Vec3]| {
+            points.iter().fold((Vec3::INFINITY, Vec3::NEG_INFINITY), |(low, high), p| (low.min(*p), high.max(*p)))
         };
+        let (low, high) = bounds(&second.rest);
+        let size = f64::from((high - low).max_element());
+        let largest = first.rest.iter().chain(&second.rest).map(|p| p.abs().max_element()).fold(0.0f32, f32::max);
+        let most = SAME * size + STEPS * f64::from(f32::EPSILON) * f64::from(largest);
+        let near = |(a, b): (&Vec3, &Vec3)| place.transform_point3(a.as_dvec3()).distance(b.as_dvec3()) <= most;
         let same = first.rest.len() == second.rest.len()
             && place.matrix3.determinant() > 0.0
             && first.rest.iter().zip(&second.rest).all(near)
@@ -220,7 +227,19 @@ fn same_surface(a: &Surface, b: &Surface, place: DAffine3) -> bool {
         }
         _ => false,
     };
+    let tangents = match (&a.tangents, &b.tangents) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            let near = |(x, y): (&u32, &u32)| {
+                let moved = turned_tangent(a.values[*x as usize], place.matrix3);
+                Vec4::from_array(moved).distance(Vec4::from_array(b.values[*y as usize])) < 1e-3
+            };
+            a.indices.len() == b.indices.len() && a.indices.iter().zip(&b.indices).all(near)
+        }
+        _ => false,
+    };
     normals
+        && tangents
         && a.topology == b.topology
         && a.face_materials == b.face_materials
         && a.uv_sets == b.uv_sets

@@ -29,7 +29,7 @@ use crate::sink::Sink;
 use crate::skinned::{UniqueNames, kind_of, pack_weights};
 use crate::{IoError, LoadOptions, MeshEntry, warning};
 
-/// Most bone transforms of one clip, and most vertex positions of one baked sequence: both multiply, so a small file
+/// Most bone transforms of all clips, and most vertex positions of one baked sequence: both multiply, so a small file
 /// could ask for any amount of memory.
 const MAX_TRANSFORMS: usize = 1 << 25;
 const MAX_POSITIONS: usize = 1 << 30;

@@ -44,15 +44,26 @@ pub fn quaternions(attribute: &Attribute, time: Option<f64>) -> Result<Vec<DQuat
         };
         values.as_chunks::<4>().0.iter().map(quaternion).collect()
     };
-    let Some(time) = time.filter(|_| !attribute.samples.is_empty()) else { return Ok(decode(attribute.f64s()?)) };
-    let Some((before, after, share)) = attribute.around(time) else { return Ok(Vec::new()) };
-    let mut values = decode(attribute.decode_f64s(before)?);
-    if share > 0.0 {
-        let next = decode(attribute.decode_f64s(after)?);
-        if next.len() == values.len() {
+    let between = |mut a: Vec<DQuat>, b: Vec<DQuat>, share: f64| {
+        if a.len() == b.len() {
             // slerp takes the short way.
-            values.iter_mut().zip(next).for_each(|(a, b)| *a = a.slerp(b, share));
+            a.iter_mut().zip(b).for_each(|(a, b)| *a = a.slerp(b, share));
         }
+        a
+    };
+    let of = |value| -> Result<Vec<DQuat>, IoError> {
+        Ok(match attribute.ends(value)? {
+            (a, None) => decode(a),
+            (a, Some((b, share))) => between(decode(a), decode(b), share),
+        })
+    };
+    let Some(time) = time.filter(|_| !attribute.samples.is_empty()) else {
+        return attribute.any().map_or(Ok(Vec::new()), of);
+    };
+    let Some((before, after, share)) = attribute.around(time) else { return Ok(Vec::new()) };
+    let values = of(before)?;
+    if share > 0.0 {
+        return Ok(between(values, of(after)?, share));
     }
     Ok(values)
 }

@@ -1,12 +1,16 @@
 //! Clips that are variants of a stage: each is selected in turn and read.
 
 use bonesmith_core::mesh::sequence::Span;
-use bonesmith_core::{Model, Parts, RawSequence, Rig};
+use bonesmith_core::{Clip, Model, Parts, RawSequence, Rig};
 
+use super::{MAX_TRANSFORMS, check_positions};
 use crate::load::Content;
 use crate::usd::extras::{self, ClipExtras};
 use crate::usd::stage::Stage;
 use crate::{IoError, warning};
+
+/// Most variants that are read: each is a stage of its own, so a small file could ask for any number of frames.
+const MAX_VARIANTS: usize = 1024;
 
 /// The variants of a stage that are clips: at least two.
 pub struct Variants {
@@ -22,7 +26,13 @@ impl Variants {
         let own: Vec<(String, String)> =
             extras::unpack::<ClipExtras>(stage, prim).map(|own| own.clips).unwrap_or_default();
         let shown = |variant: &String| own.iter().find(|(of, _)| of == variant).map(|(_, name)| name.clone());
-        let names: Vec<(String, String)> = variants.into_iter().map(|v| (v.clone(), shown(&v).unwrap_or(v))).collect();
+        let mut names: Vec<(String, String)> =
+            variants.into_iter().map(|v| (v.clone(), shown(&v).unwrap_or(v))).collect();
+        if names.len() > MAX_VARIANTS {
+            let (all, rest) = (names.len(), names.len() - MAX_VARIANTS);
+            warning::left_out(stage.file(), format!("the last {rest} of {all} variants of {set:?}"));
+            names.truncate(MAX_VARIANTS);
+        }
         (names.len() > 1).then_some(Self { set, names })
     }
 
@@ -54,6 +64,22 @@ impl Variants {
         }
     }
 
+    /// What a variant has; one that cannot be read is reported as a warning.
+    fn one<T>(
+        &self,
+        stage: &mut Stage,
+        (variant, name): &(String, String),
+        read: impl Fn(&Stage) -> Result<T, IoError>,
+    ) -> Option<T> {
+        match stage.select(&self.set, variant).and_then(|()| read(stage)) {
+            Ok(one) => Some(one),
+            Err(error) => {
+                warning::left_out(stage.file(), format!("clip {name:?}: {error}"));
+                None
+            }
+        }
+    }
+
     /// Each variant as a clip of one mesh.
     pub fn sequences(
         &self,
@@ -68,9 +94,9 @@ impl Variants {
             times_secs: one.times_secs.clone(),
         };
         all.clips = vec![span(&self.names[0].1, 0, &all)];
-        for (variant, name) in &self.names[1..] {
-            stage.select(&self.set, variant)?;
-            let one = read(stage)?;
+        for own in &self.names[1..] {
+            let name = &own.1;
+            let Some(one) = self.one(stage, own, &read) else { continue };
             let (found, expected) = (vertices(&one), vertices(&all));
             if found != expected || one.surface.topology != all.surface.topology {
                 let what = format!(
@@ -80,8 +106,10 @@ impl Variants {
                     all.surface.topology.face_count(),
                     first_difference(&one.surface.parts, &all.surface.parts)
                 );
-                return Err(stage.unsupported(what));
+                warning::left_out(stage.file(), what);
+                continue;
             }
+            check_positions(stage, all.frames.len() + one.frames.len(), found)?;
             all.clips.push(span(name, all.frames.len(), &one));
             let step = match all.times_secs.as_slice() {
                 [.., a, b] => b - a,
@@ -103,22 +131,44 @@ impl Variants {
         read: impl Fn(&Stage) -> Result<Content, IoError>,
     ) -> Result<Rig, IoError> {
         all.clips.iter_mut().for_each(|clip| clip.name.clone_from(&self.names[0].1));
-        for (variant, name) in &self.names[1..] {
-            stage.select(&self.set, variant)?;
-            let Content::Model(Model::Rig(one)) = read(stage)? else {
-                return Err(stage.unsupported("some of its variants have a skeleton, others none"));
+        let mut frames: usize = all.clips.iter().map(Clip::frame_count).sum();
+        for own in &self.names[1..] {
+            let name = &own.1;
+            let Some(one) = self.one(stage, own, &read) else { continue };
+            let Content::Model(Model::Rig(one)) = one else {
+                let what = format!("clip {name:?}, which is no rig with the bones of {:?} alone", self.names[0].1);
+                warning::left_out(stage.file(), what);
+                continue;
             };
             let sizes = |rig: &Rig| (rig.vertex_count(), rig.bone_count());
-            if sizes(&one) != sizes(&all) {
+            let other_bone = one.bones.iter().zip(&all.bones).find(|(a, b)| a.name != b.name);
+            if sizes(&one) != sizes(&all) || other_bone.is_some() {
                 let (found, expected) = (sizes(&one), sizes(&all));
+                let names = other_bone.map(|(a, b)| format!("; bone {:?} in place of {:?}", a.name, b.name));
                 let what = format!(
-                    "clip {name:?} has another rig than {:?}: {} and {} vertices, {} and {} bones",
-                    self.names[0].1, found.0, expected.0, found.1, expected.1
+                    "clip {name:?} has another rig than {:?}: {} and {} vertices, {} and {} bones{}",
+                    self.names[0].1,
+                    found.0,
+                    expected.0,
+                    found.1,
+                    expected.1,
+                    names.unwrap_or_default()
                 );
+                warning::left_out(stage.file(), what);
+                continue;
+            }
+            if one.clips.len() > 1 {
+                let rest = one.clips.len() - 1;
+                warning::left_out(stage.file(), format!("{rest} of {} animations of clip {name:?}", rest + 1));
+            }
+            frames += one.clips.first().map_or(0, Clip::frame_count);
+            if frames.saturating_mul(all.bone_count()) > MAX_TRANSFORMS {
+                let bones = all.bone_count();
+                let what = format!("{frames} frames of {bones} bones are too many; use fewer frames per second");
                 return Err(stage.unsupported(what));
             }
             let clips = one.clips.into_iter().take(1);
-            all.clips.extend(clips.map(|clip| bonesmith_core::Clip { name: name.clone(), ..clip }));
+            all.clips.extend(clips.map(|clip| Clip { name: name.clone(), ..clip }));
         }
         all.check().map_err(|e| stage.malformed(e.to_string()))?;
         Ok(all)

@@ -66,17 +66,25 @@ impl<'a> Attribute<'a> {
 
     /// Decodes one of its values.
     pub fn decode_f64s(&self, value: Sample<'a>) -> Result<Vec<f64>, IoError> {
-        match value {
-            Sample::Stored(layer, value) => layer.f64s(value, &self.what),
-            Sample::Between(layer, a, b, share) => {
-                let (a, b) = (layer.f64s(a, &self.what)?, layer.f64s(b, &self.what)?);
-                Ok(blended(a, b, |a, b| a + share * (b - a)))
-            }
-            Sample::Number(x) => Ok(vec![x]),
-        }
+        Ok(match self.ends(value)? {
+            (a, None) => a,
+            (a, Some((b, share))) => blended(a, b, |a, b| a + share * (b - a)),
+        })
     }
 
-    fn any(&self) -> Option<Sample<'a>> {
+    /// Numbers of one of its values; of one between two those of the first, and those of the second with how far it is.
+    pub fn ends(&self, value: Sample<'a>) -> Result<(Vec<f64>, Option<(Vec<f64>, f64)>), IoError> {
+        Ok(match value {
+            Sample::Stored(layer, value) => (layer.f64s(value, &self.what)?, None),
+            Sample::Between(layer, a, b, share) => {
+                (layer.f64s(a, &self.what)?, Some((layer.f64s(b, &self.what)?, share)))
+            }
+            Sample::Number(x) => (vec![x], None),
+        })
+    }
+
+    /// The value without time, else the first sample.
+    pub fn any(&self) -> Option<Sample<'a>> {
         self.default.or(self.samples.first().map(|(_, value)| *value))
     }
 

@@ -13,8 +13,17 @@ use super::{Site, Stage};
 /// Samples that are placed in time, over all clips of an attribute: they multiply, so a small file could ask for any amount of work.
 const MAX_WORK: usize = 1 << 26;
 
+/// Samples of one attribute that are kept.
+const MAX_KEPT: usize = 1 << 17;
+
 /// Layers of one set of clips that a template may name.
 const MAX_TEMPLATED: f64 = 1000.0;
+
+/// Digits of a number in the name of a layer, before and behind the point.
+const MAX_DIGITS: (usize, usize) = (32, 9);
+
+/// Fields of a set of clips, and the layers that they are in; those of the strongest layer first.
+type Fields = Vec<(String, usize, ValueRef)>;
 
 /// One set of clips.
 pub struct Clips {
@@ -32,39 +41,54 @@ pub struct Clips {
 }
 
 impl Stage {
-    /// The sets of clips of a prim, in the order of their names.
+    /// The sets of clips of a prim, in the order of their names. The layers of a stack may each say a part of a set.
     pub(super) fn read_clips(&mut self, path: &str, sites: &[Site]) -> Result<Vec<Clips>, IoError> {
-        let mut found = Vec::new();
+        let mut sets: Vec<(Site, String, Fields)> = Vec::new();
         for site in sites {
             let layer = &self.layers[site.layer];
             let Some(value) = layer.prim_field(site.prim, "clips") else { continue };
-            let mut sets = layer.dictionary(value, "clips")?;
-            sets.sort_by(|a, b| a.0.cmp(&b.0));
-            for (name, set) in sets {
-                found.push(self.clip_set(path, site, &name, set)?);
+            for (name, set) in layer.dictionary(value, "clips")? {
+                let what = described(&name, path);
+                let own = layer.dictionary(set, &what)?.into_iter().map(|(key, value)| (key, site.layer, value));
+                let known = sets.iter().position(|(first, known, _)| first.map == site.map && *known == name);
+                let Some(at) = known else {
+                    sets.push((*site, name, own.collect()));
+                    continue;
+                };
+                let (first, _, fields) = &mut sets[at];
+                if (first.offset, first.scale) != (site.offset, site.scale) {
+                    return Err(self.unsupported(format!("{what} are in several layers, which differ in their times")));
+                }
+                fields.extend(own);
             }
         }
-        Ok(found)
+        sets.sort_by(|a, b| (a.0.map, &a.1).cmp(&(b.0.map, &b.1)));
+        sets.into_iter().map(|(site, name, fields)| self.clip_set(path, &site, &name, &fields)).collect()
     }
 
-    fn clip_set(&mut self, path: &str, site: &Site, name: &str, set: ValueRef) -> Result<Clips, IoError> {
-        let what = format!("the clips {name:?} of {path}");
-        let layer = &self.layers[site.layer];
-        let fields = layer.dictionary(set, &what)?;
-        let field = |key: &str| fields.iter().find(|(own, _)| own == key).map(|(_, value)| *value);
-        let text = |key: &str| field(key).map(|value| layer.text(value, &what)).transpose();
+    fn clip_set(&mut self, path: &str, site: &Site, name: &str, fields: &Fields) -> Result<Clips, IoError> {
+        let what = described(name, path);
+        let field = |key: &str| fields.iter().find(|(own, ..)| own == key).map(|&(_, layer, value)| (layer, value));
+        let text = |key: &str| -> Result<Option<(usize, String)>, IoError> {
+            let Some((layer, value)) = field(key) else { return Ok(None) };
+            Ok(Some((layer, self.layers[layer].text(value, &what)?)))
+        };
+        let numbers =
+            |key: &str| field(key).map_or(Ok(Vec::new()), |(layer, value)| self.layers[layer].f64s(value, &what));
         let pairs = |key: &str| -> Result<Vec<(f64, f64)>, IoError> {
-            let flat = field(key).map_or(Ok(Vec::new()), |value| layer.f64s(value, &what))?;
-            Ok(flat.as_chunks::<2>().0.iter().map(|&[a, b]| (a, b)).collect())
+            Ok(numbers(key)?.as_chunks::<2>().0.iter().map(|&[a, b]| (a, b)).collect())
         };
         let number = |key: &str| -> Result<Option<f64>, IoError> {
-            let found = field(key).map_or(Ok(Vec::new()), |value| layer.f64s(value, &what))?;
-            Ok(found.first().copied().filter(|x| x.is_finite()))
+            Ok(numbers(key)?.first().copied().filter(|x| x.is_finite()))
         };
-        let prim_path = text("primPath")?.unwrap_or_else(|| path.to_owned());
+        let prim_path = text("primPath")?.map_or_else(|| path.to_owned(), |(_, own)| own);
         let (mut active, mut times) = (pairs("active")?, pairs("times")?);
-        let mut assets = field("assetPaths").map_or(Ok(Vec::new()), |value| layer.texts(value, &what))?;
-        if let Some(template) = text("templateAssetPath")?.filter(|_| assets.is_empty()) {
+        let (mut from, mut assets) = (site.layer, Vec::new());
+        if let Some((layer, value)) = field("assetPaths") {
+            (from, assets) = (layer, self.layers[layer].texts(value, &what)?);
+        }
+        if let Some((layer, template)) = text("templateAssetPath")?.filter(|_| assets.is_empty()) {
+            from = layer;
             let wanted = (number("templateStartTime")?, number("templateEndTime")?, number("templateStride")?);
             let (Some(start), Some(end), Some(stride)) = wanted else {
                 return Err(self.malformed(format!("{what}: a template without start, end and stride")));
@@ -77,17 +101,19 @@ impl Stage {
             let stage_times: Vec<f64> = (0..=count as usize).map(|k| start + k as f64 * stride).collect();
             assets = stage_times.iter().filter_map(|&time| templated(&template, time)).collect();
             if assets.len() != stage_times.len() {
-                return Err(self.malformed(format!("{what}: the template {template:?} has no place for a number")));
+                return Err(self.malformed(format!(
+                    "{what}: the template {template:?} has no place for a number, or a very long one"
+                )));
             }
             active = stage_times.iter().enumerate().map(|(k, time)| (time + offset, k as f64)).collect();
             times = stage_times.iter().map(|time| (*time, *time)).collect();
         }
-        let manifest = text("manifestAssetPath")?.filter(|asset| !asset.is_empty());
+        let manifest = text("manifestAssetPath")?.filter(|(_, asset)| !asset.is_empty());
         let mut layers = Vec::with_capacity(assets.len());
         for asset in &assets {
-            layers.push(self.clip_layer(site, asset, &what)?);
+            layers.push(self.clip_layer(from, asset, &what)?);
         }
-        let manifest = manifest.map(|asset| self.clip_layer(site, &asset, &what)).transpose()?;
+        let manifest = manifest.map(|(layer, asset)| self.clip_layer(layer, &asset, &what)).transpose()?;
         let finite = |&(a, b): &(f64, f64)| a.is_finite() && b.is_finite();
         if !active.iter().chain(&times).all(finite) {
             return Err(self.malformed(format!("{what}: a time is not finite")));
@@ -100,10 +126,10 @@ impl Stage {
         Ok(Clips { site: *site, prim_path, layers, manifest, active, times })
     }
 
-    fn clip_layer(&mut self, site: &Site, asset: &str, what: &str) -> Result<usize, IoError> {
-        let place = self.resolve(site.layer, asset);
+    fn clip_layer(&mut self, from: usize, asset: &str, what: &str) -> Result<usize, IoError> {
+        let place = self.resolve(from, asset);
         self.load(place).map_err(|e| {
-            let path = self.layers[site.layer].blob.path();
+            let path = self.layers[from].blob.path();
             IoError::unsupported(path, format!("{what}: the layer {asset:?} cannot be read: {e}"))
         })
     }
@@ -137,6 +163,7 @@ impl Stage {
             }
         }
         let mut out: Vec<(f64, Sample<'_>)> = Vec::new();
+        let mut stored = vec![0; clips.layers.len()];
         for (at, &(start, which)) in clips.active.iter().enumerate() {
             let start = if at == 0 { f64::NEG_INFINITY } else { start };
             let end = clips.active.get(at + 1).map_or(f64::INFINITY, |next| next.0);
@@ -147,39 +174,46 @@ impl Stage {
                 continue;
             };
             let samples = layer.samples(value, what)?;
+            if samples.is_empty() {
+                continue;
+            }
+            stored[which] = samples.len();
             let work = clips.active.len().saturating_mul(clips.times.len() + 1).saturating_mul(samples.len());
-            if work > MAX_WORK {
+            let few = (work <= MAX_WORK).then(|| placed(layer, &samples, &clips.times, start, end)).flatten();
+            let Some(mut own) = few.filter(|own| out.len() + own.len() <= MAX_KEPT) else {
                 let (active, times) = (clips.active.len(), clips.times.len());
                 let count = samples.len();
                 return Err(self.unsupported(format!(
                     "{what}: {active} clips of {count} samples at {times} times are too many; write the stage as one file"
                 )));
-            }
-            let mut own = placed(layer, &samples, &clips.times, start, end);
+            };
             // Clips do not blend into each other: each begins with its own value.
             if start.is_finite() && own.first().is_none_or(|(time, _)| *time > start) {
                 own.insert(0, (start, value_at(layer, &samples, layer_time(&clips.times, start))));
             }
             out.extend(own);
         }
-        let Site { offset, scale, .. } = clips.site;
-        out.iter_mut().for_each(|(time, _)| *time = scale * *time + offset);
+        self.count_made(out.len().saturating_sub(stored.iter().sum()), what)?;
+        clips.site.to_stage(&mut out);
         Ok(out)
     }
 }
 
-/// The samples of a layer, and those at the pairs of `times`, in stage times from `start` to before `end`.
+/// How messages name a set of clips.
+fn described(name: &str, path: &str) -> String {
+    format!("the clips {name:?} of {path}")
+}
+
+/// The samples of a layer, and those at the pairs of `times`, in stage times from `start` to before `end`; `None` where they are more than are kept.
 fn placed<'a>(
     layer: &'a Layer,
     samples: &[(f64, ValueRef)],
     times: &[(f64, f64)],
     start: f64,
     end: f64,
-) -> Vec<(f64, Sample<'a>)> {
+) -> Option<Vec<(f64, Sample<'a>)>> {
     let mut out: Vec<(f64, Sample<'a>)> = Vec::new();
-    if samples.is_empty() {
-        return out;
-    }
+    let counts = |s: f64| s >= start && s < end;
     if times.is_empty() {
         out.extend(samples.iter().map(|&(time, value)| (time, Sample::Stored(layer, value))));
     }
@@ -190,16 +224,19 @@ fn placed<'a>(
         }
         let place = |c: f64| s0 + (c - c0) / (c1 - c0) * (s1 - s0);
         let inside = samples.iter().map(|&(c, value)| (place(c), Sample::Stored(layer, value)));
-        out.extend(inside.filter(|(s, _)| *s >= s0 && *s < s1));
+        out.extend(inside.filter(|(s, _)| *s >= s0 && *s < s1 && counts(*s)));
+        if out.len() > MAX_KEPT {
+            return None;
+        }
     }
     out.extend(times.iter().map(|&(s, c)| (s, value_at(layer, samples, c))));
-    out.retain(|(s, _)| *s >= start && *s < end);
+    out.retain(|(s, _)| counts(*s));
     out.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Of several at one time the last, which is the pair's own, or what it jumps to.
     out.reverse();
     out.dedup_by(|earlier, later| earlier.0 == later.0);
     out.reverse();
-    out
+    Some(out)
 }
 
 /// The time of a layer at a stage time.
@@ -212,11 +249,12 @@ fn layer_time(times: &[(f64, f64)], stage: f64) -> f64 {
     }
 }
 
+/// The value of a layer, which has one sample at least, at one of its times.
 fn value_at<'a>(layer: &'a Layer, samples: &[(f64, ValueRef)], time: f64) -> Sample<'a> {
     let next = samples.partition_point(|(t, _)| *t <= time);
     let stored = |at: usize| Sample::Stored(layer, samples[at].1);
     match (next.checked_sub(1), samples.get(next)) {
-        (None, _) => samples.first().map_or(Sample::Number(0.0), |_| stored(0)),
+        (None, _) => stored(0),
         (Some(before), None) => stored(before),
         (Some(before), Some(_)) if samples[before].0 == time => stored(before),
         (Some(before), Some(&(t1, v1))) => {
@@ -232,12 +270,14 @@ fn templated(template: &str, time: f64) -> Option<String> {
     let whole = template[first..].find(|c| c != '#').unwrap_or(template.len() - first);
     let (before, after) = (&template[..first], &template[first + whole..]);
     let decimals = after.strip_prefix('.').map_or(0, |rest| rest.find(|c| c != '#').unwrap_or(rest.len()));
+    if whole > MAX_DIGITS.0 || decimals > MAX_DIGITS.1 {
+        return None;
+    }
     if decimals == 0 {
         return Some(format!("{before}{:0whole$}{after}", time.round()));
     }
-    let scaled = (time * 10f64.powi(decimals.min(9) as i32)).round() as i64;
-    let base = 10i64.pow(decimals.min(9) as u32);
-    Some(format!("{before}{:0whole$}.{:0decimals$}{}", scaled / base, scaled % base, &after[1 + decimals..]))
+    let width = whole + 1 + decimals;
+    Some(format!("{before}{time:0width$.decimals$}{}", &after[1 + decimals..]))
 }
 
 #[cfg(test)]
@@ -248,7 +288,11 @@ mod tests {
     fn templates_name_layers_by_their_times() {
         assert_eq!(templated("a.###.usd", 7.0).as_deref(), Some("a.007.usd"));
         assert_eq!(templated("a.##.##.usd", 7.25).as_deref(), Some("a.07.25.usd"));
+        assert_eq!(templated("a.##.##.usd", -7.25).as_deref(), Some("a.-7.25.usd"));
+        assert_eq!(templated("a.#.#########.usd", 0.5).as_deref(), Some("a.0.500000000.usd"));
         assert_eq!(templated("a.usd", 7.0), None);
+        assert_eq!(templated(&"#".repeat(70_000), 7.0), None);
+        assert_eq!(templated("a.#.##########.usd", 7.0), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Local sites come first, then inherited ones, selected variants, references, payloads, each followed by the sites that it
 //! refers to. This is enough for assets as tools export them; specializes and relocates are ignored.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
@@ -38,13 +39,14 @@ impl Stage {
             by_path: HashMap::new(),
             selected: None,
             has_clips: false,
+            made: Cell::new(0),
         };
         stage.load(Location::Disk(path.to_owned()))?;
         stage.compose_all()?;
         Ok(stage)
     }
 
-    /// Composes anew with this variant of a set selected wherever a prim has it.
+    /// Composes anew with this variant of a set selected wherever a prim has it; other prims with such a set keep their own.
     pub fn select(&mut self, set: &str, variant: &str) -> Result<(), IoError> {
         self.selected = Some((set.to_owned(), variant.to_owned()));
         self.compose_all()
@@ -286,17 +288,16 @@ impl Stage {
     /// The selected variants of the sets that the local sites have. All sites so far may select, the strongest first: those
     /// of a referencing prim come before those of the file it refers to.
     fn variants(&mut self, path: &str, local: &[Site], depth: usize, out: &mut Vec<Site>) -> Result<(), IoError> {
-        let selected = self.selections(out)?;
+        let mut selected = self.selections(out)?;
+        if let Some((set, variant)) = self.selected.clone()
+            && !self.variant_sites(local, &set, &variant).is_empty()
+        {
+            selected.insert(set, variant);
+        }
         let mut selected: Vec<(String, String)> = selected.into_iter().collect();
         selected.sort();
         for (set, variant) in selected {
-            let name = format!("{{{set}={variant}}}");
-            let mut found = Vec::new();
-            for site in local {
-                let layer = &self.layers[site.layer];
-                let own = |child: &&u32| layer.tokens.get(layer.prims[**child as usize].name) == name;
-                found.extend(layer.children_of(site.prim).iter().find(own).map(|&prim| Site { prim, ..*site }));
-            }
+            let found = self.variant_sites(local, &set, &variant);
             if !found.is_empty() {
                 self.expand(path, found, depth + 1, out)?;
             }
@@ -304,9 +305,20 @@ impl Stage {
         Ok(())
     }
 
+    /// What the sites have of a variant.
+    fn variant_sites(&self, local: &[Site], set: &str, variant: &str) -> Vec<Site> {
+        let name = format!("{{{set}={variant}}}");
+        let of = |site: &Site| {
+            let layer = &self.layers[site.layer];
+            let own = |child: &&u32| layer.tokens.get(layer.prims[**child as usize].name) == name;
+            layer.children_of(site.prim).iter().find(own).map(|&prim| Site { prim, ..*site })
+        };
+        local.iter().filter_map(of).collect()
+    }
+
     /// Selected variants by set, the strongest first.
     fn selections(&self, sites: &[Site]) -> Result<HashMap<String, String>, IoError> {
-        let mut selected: HashMap<String, String> = self.selected.clone().into_iter().collect();
+        let mut selected = HashMap::new();
         for site in sites {
             let layer = &self.layers[site.layer];
             let Some(value) = layer.prim_field(site.prim, "variantSelection") else { continue };

@@ -8,6 +8,7 @@ mod clips;
 mod compose;
 mod paths;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,6 +21,9 @@ use super::package::Package;
 pub use attribute::{Attribute, Sample};
 use clips::Clips;
 use paths::{absolute, mapped, without_variants};
+
+/// Most samples that a stage makes of splines and of value clips: more than its layers store, so a small file could ask for any number.
+const MAX_MADE: usize = 1 << 20;
 
 /// Where a layer's own references are looked for.
 #[derive(Clone)]
@@ -38,6 +42,22 @@ pub struct Site {
     scale: f64,
     /// Which of `Stage::maps` takes paths of the layer to paths of the stage.
     map: usize,
+}
+
+impl Site {
+    /// Samples in times of the layer, rising, to those of the stage.
+    fn to_stage(self, samples: &mut [(f64, Sample<'_>)]) {
+        samples.iter_mut().for_each(|(time, _)| *time = self.scale * *time + self.offset);
+        if self.scale < 0.0 {
+            samples.reverse();
+        }
+    }
+
+    /// A range of stage times in those of the layer.
+    fn to_layer(self, (start, end): (f64, f64)) -> Option<(f64, f64)> {
+        let [a, b] = [start, end].map(|time| (time - self.offset) / self.scale);
+        (a.is_finite() && b.is_finite()).then_some((a.min(b), a.max(b)))
+    }
 }
 
 /// A prim of the stage.
@@ -70,6 +90,8 @@ pub struct Stage {
     selected: Option<(String, String)>,
     /// Whether a prim has value clips.
     has_clips: bool,
+    /// Samples made so far.
+    made: Cell<usize>,
 }
 
 impl Stage {
@@ -143,12 +165,12 @@ impl Stage {
                 None => Vec::new(),
             };
             if let Some(value) = self.site_field(site, name, "spline").filter(|_| samples.is_empty()) {
-                samples = self.spline_samples(layer, value, &what)?;
+                samples = self.spline_samples(site, value, &what)?;
             }
             if default.is_none() && samples.is_empty() {
                 continue;
             }
-            samples.iter_mut().for_each(|(t, _)| *t = site.scale * *t + site.offset);
+            site.to_stage(&mut samples);
             let default = default.filter(|v| !layer.is_blocked(*v)).map(|value| Sample::Stored(layer, value));
             if default.is_none() && samples.is_empty() {
                 return Ok(None); // `None` hides what weaker layers say
@@ -158,16 +180,23 @@ impl Stage {
         Ok(clips.map(|(_, samples)| Attribute { default: None, samples, what }))
     }
 
-    fn spline_samples<'a>(
-        &self,
-        layer: &Layer,
-        value: ValueRef,
-        what: &str,
-    ) -> Result<Vec<(f64, Sample<'a>)>, IoError> {
-        let range = self.number("startTimeCode").zip(self.number("endTimeCode"));
-        let samples = layer.spline(value, what)?.samples(range);
+    fn spline_samples<'a>(&self, site: &Site, value: ValueRef, what: &str) -> Result<Vec<(f64, Sample<'a>)>, IoError> {
+        let range = self.number("startTimeCode").zip(self.number("endTimeCode")).and_then(|range| site.to_layer(range));
+        let samples = self.layers[site.layer].spline(value, what)?.samples(range);
         let samples = samples.map_err(|why| self.unsupported(format!("{what}: {why} is not read")))?;
+        self.count_made(samples.len(), what)?;
         Ok(samples.into_iter().map(|(time, value)| (time, Sample::Number(value))).collect())
+    }
+
+    fn count_made(&self, samples: usize, what: &str) -> Result<(), IoError> {
+        let made = self.made.get().saturating_add(samples);
+        self.made.set(made);
+        match made > MAX_MADE {
+            true => Err(self.unsupported(format!(
+                "{what}: its splines and value clips make more than {MAX_MADE} samples; write the stage with samples of its own"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Metadata of an attribute.

@@ -63,7 +63,7 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
         skeleton::root_prim(rig, meshes.as_ref(), shapes, &clock, "", root_name, &materials).map_err(unsupported)?;
     root.children.extend(scope);
     let root = at_origin(root, origin);
-    let times = rig.clips.first().map(|clip| clip.times_secs.as_slice()).unwrap_or_default();
+    let times = rig.clips.iter().flat_map(|clip| &clip.times_secs);
     let doc = layer(root, &rig.surface.space, &clock, times);
     write(&doc, &pictures, path)
 }
@@ -109,8 +109,13 @@ impl Clock {
     }
 }
 
-/// A layer of one prim.
-fn layer<'a>(root: Prim<'a>, space: &Space, clock: &Clock, times_secs: &[f64]) -> Doc<'a> {
+/// A layer of one prim, from the first to the last of all times.
+fn layer<'a, 't>(
+    root: Prim<'a>,
+    space: &Space,
+    clock: &Clock,
+    times_secs: impl Iterator<Item = &'t f64> + Clone,
+) -> Doc<'a> {
     let up = if space.up == Some(UpAxis::Z) { "Z" } else { "Y" };
     let generator = format!("Bonesmith {}", env!("CARGO_PKG_VERSION"));
     let mut metadata = vec![
@@ -119,9 +124,10 @@ fn layer<'a>(root: Prim<'a>, space: &Space, clock: &Clock, times_secs: &[f64]) -
         ("metersPerUnit", Value::Double(space.metres_per_unit.unwrap_or(1.0))),
         ("upAxis", Value::Token(up.into())),
     ];
-    if let (Some(first), Some(last)) = (times_secs.first(), times_secs.last()) {
-        metadata.push(("startTimeCode", Value::Double(clock.code(*first))));
-        metadata.push(("endTimeCode", Value::Double(clock.code(*last))));
+    let earliest = times_secs.clone().copied().reduce(f64::min);
+    if let (Some(first), Some(last)) = (earliest, times_secs.copied().reduce(f64::max)) {
+        metadata.push(("startTimeCode", Value::Double(clock.code(first))));
+        metadata.push(("endTimeCode", Value::Double(clock.code(last))));
     }
     metadata.push(("timeCodesPerSecond", Value::Double(clock.codes_per_sec)));
     metadata.push(("framesPerSecond", Value::Double(clock.codes_per_sec)));

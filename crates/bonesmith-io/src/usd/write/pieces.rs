@@ -76,7 +76,7 @@ pub fn save_pieces(rig: &Rig, path: &Path) -> Result<(), IoError> {
     root.children.extend(scope);
     let root = at_origin(root, origin);
     let times = rig.clips.first().map(|clip| clip.times_secs.as_slice()).unwrap_or_default();
-    write(&layer(root, &rig.surface.space, &clock, times), &pictures, path)
+    write(&layer(root, &rig.surface.space, &clock, times.iter()), &pictures, path)
 }
 
 /// A prim with the operations of a node; what never leaves its rest has no keys.

@@ -72,8 +72,10 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         }
     }
     root.children.extend(scope);
-    let times = spans.first().filter(|_| spans.len() > 1).map_or(sequence.times_secs(), |span| &span.times_secs);
-    let doc = layer(root, &surface.space, &clock, times);
+    let doc = match spans.len() > 1 {
+        true => layer(root, &surface.space, &clock, spans.iter().flat_map(|span| &span.times_secs)),
+        false => layer(root, &surface.space, &clock, sequence.times_secs().iter()),
+    };
     write(&doc, &pictures, path)
 }
 

@@ -19,6 +19,9 @@ const MAX_KEPT: usize = 1 << 17;
 /// Layers of one set of clips that a template may name.
 const MAX_TEMPLATED: f64 = 1000.0;
 
+/// Samples of an attribute with their times.
+type Samples<'a> = Vec<(f64, Sample<'a>)>;
+
 /// Digits of a number in the name of a layer, before and behind the point.
 const MAX_DIGITS: (usize, usize) = (32, 9);
 
@@ -95,7 +98,7 @@ impl Stage {
             };
             let offset = number("templateActiveOffset")?.unwrap_or(0.0);
             let count = ((end - start) / stride + 1e-6).floor();
-            if !(stride > 0.0 && count >= 0.0 && count < MAX_TEMPLATED) {
+            if !(stride > 0.0 && (0.0..MAX_TEMPLATED).contains(&count)) {
                 return Err(self.unsupported(format!("{what}: {count} layers from {start} to {end} by {stride}")));
             }
             let stage_times: Vec<f64> = (0..=count as usize).map(|k| start + k as f64 * stride).collect();
@@ -140,7 +143,7 @@ impl Stage {
         prim: usize,
         name: &str,
         what: &str,
-    ) -> Result<Option<(usize, Vec<(f64, Sample<'_>)>)>, IoError> {
+    ) -> Result<Option<(usize, Samples<'_>)>, IoError> {
         for above in self.ancestry(prim) {
             for clips in &self.prims[above].clips {
                 let below = self.prims[prim].path.strip_prefix(self.prims[above].path.as_str()).unwrap_or_default();
@@ -154,7 +157,7 @@ impl Stage {
         Ok(None)
     }
 
-    fn of_clips(&self, clips: &Clips, path: &str, name: &str, what: &str) -> Result<Vec<(f64, Sample<'_>)>, IoError> {
+    fn of_clips(&self, clips: &Clips, path: &str, name: &str, what: &str) -> Result<Samples<'_>, IoError> {
         if let Some(manifest) = clips.manifest {
             let layer = &self.layers[manifest];
             let known = self.find(manifest, path).is_some_and(|prim| layer.has_property(prim, name));
@@ -162,7 +165,7 @@ impl Stage {
                 return Ok(Vec::new());
             }
         }
-        let mut out: Vec<(f64, Sample<'_>)> = Vec::new();
+        let mut out: Samples<'_> = Vec::new();
         let mut stored = vec![0; clips.layers.len()];
         for (at, &(start, which)) in clips.active.iter().enumerate() {
             let start = if at == 0 { f64::NEG_INFINITY } else { start };

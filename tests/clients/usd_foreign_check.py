@@ -272,6 +272,9 @@ def check(bonesmith, make, ending):
         if make is variants:
             assert found["verts"].shape[0] == 6, f"{found['verts'].shape[0]} frames of both clips"
             codes, found = codes[:3], {"verts": found["verts"][:3]}
+        if make is later_splines:
+            # From its first knot to the end of the stage.
+            assert np.allclose((codes[0], codes[-1]), (-6, 30)), f"times {codes}"
         truth = expected(stage, meshes, codes)
         size = np.linalg.norm(np.ptp(truth[0], axis=0))
         assert found["verts"].shape == truth.shape, f"{found['verts'].shape}, {truth.shape} expected"

@@ -14,6 +14,9 @@ pub enum Sample<'a> {
     Number(f64),
 }
 
+/// Numbers of a value, or of the two that it lies between and how far it is from the first to the second.
+pub type Ends = (Vec<f64>, Option<(Vec<f64>, f64)>);
+
 /// The opinions about one attribute that count.
 pub struct Attribute<'a> {
     /// The value without time.
@@ -73,7 +76,7 @@ impl<'a> Attribute<'a> {
     }
 
     /// Numbers of one of its values; of one between two those of the first, and those of the second with how far it is.
-    pub fn ends(&self, value: Sample<'a>) -> Result<(Vec<f64>, Option<(Vec<f64>, f64)>), IoError> {
+    pub fn ends(&self, value: Sample<'a>) -> Result<Ends, IoError> {
         Ok(match value {
             Sample::Stored(layer, value) => (layer.f64s(value, &self.what)?, None),
             Sample::Between(layer, a, b, share) => {

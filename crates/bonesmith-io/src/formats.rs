@@ -103,7 +103,7 @@ pub const FORMATS: &[FormatInfo] = &[
         name: "FBX",
         extensions: &["fbx"],
         reads: &[Rig, Corrective],
-        writes: &[Rig],
+        writes: &[Sequence, Rig, Corrective],
         writes_nodes: true,
         remark: "binary and ascii",
         ..NONE

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bonesmith_core::mesh::sequence::Span;
 use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{Bone, Clip, MeshSequence, Part, Parts, Rig, SparseWeights, Surface};
+use bonesmith_core::{BlendShape, Bone, Clip, MeshSequence, Part, Parts, Rig, SparseWeights, Surface};
 use glam::{DAffine3, DMat3, DVec3, Vec3};
 
 use crate::merge::{turned, turned_tangent};
@@ -35,11 +36,11 @@ pub(crate) struct PartMesh {
 }
 
 impl Places {
-    /// Of the scene of a rig, all of which was moved by the negative `origin`.
+    /// Of the scene of a rig and its shapes, all of which was moved by the negative `origin`.
     /// Nodes that would shear are in no place of their own unless `shear` is possible.
-    pub fn new(rig: &Rig, origin: Option<DVec3>, shear: bool) -> Self {
+    pub fn new(rig: &Rig, shapes: &[BlendShape], origin: Option<DVec3>, shear: bool) -> Self {
         let parts = &rig.surface.parts;
-        Self::of(parts, still_meshes(rig), DAffine3::from_translation(origin.unwrap_or(DVec3::ZERO)), shear)
+        Self::of(parts, still_meshes(rig, shapes), DAffine3::from_translation(origin.unwrap_or(DVec3::ZERO)), shear)
     }
 
     /// Of meshes of which some rest; `base` is where the skeleton is.
@@ -77,11 +78,23 @@ impl Places {
     }
 }
 
-/// [meshes] whether each rests in every clip.
-fn still_meshes(rig: &Rig) -> Vec<bool> {
+/// [meshes] whether each rests in every clip: neither bones nor shapes move it.
+fn still_meshes(rig: &Rig, shapes: &[BlendShape]) -> Vec<bool> {
     let unmoved = unmoved_bones(rig);
     let rests = |mut vertices: Range<usize>| vertices.all(|i| rig.weights.of(i).all(|(j, _)| unmoved[j]));
-    rig.surface.parts.ranges().map(|(part, vertices, _)| part.still || rests(vertices)).collect()
+    let shaped = |vertices: Range<usize>| shapes.iter().any(|shape| shape.offsets[vertices.clone()].iter().any(|d| *d != Vec3::ZERO));
+    let still = |part: &Part, vertices: Range<usize>| (part.still || rests(vertices.clone())) && !shaped(vertices);
+    rig.surface.parts.ranges().map(|(part, vertices, _)| still(part, vertices)).collect()
+}
+
+/// The clips of an animation; all of it where it is one.
+pub(crate) fn clips_of(sequence: &MeshSequence) -> Vec<Span> {
+    let all = || Span {
+        name: sequence.name().to_owned(),
+        frames: 0..sequence.frame_count(),
+        times_secs: sequence.times_secs().to_vec(),
+    };
+    if sequence.clips().is_empty() { vec![all()] } else { sequence.clips().to_vec() }
 }
 
 /// [meshes] whether each is in the same place in all frames.
@@ -94,8 +107,8 @@ pub(crate) fn still_in(sequence: &MeshSequence) -> Vec<bool> {
 }
 
 /// A scene without the bones that meshes which do not move had for themselves: those are written without a skin.
-pub(crate) fn without_still_bones(rig: &Rig) -> Cow<'_, Rig> {
-    let still = still_meshes(rig);
+pub(crate) fn without_still_bones<'a>(rig: &'a Rig, shapes: &[BlendShape]) -> Cow<'a, Rig> {
+    let still = still_meshes(rig, shapes);
     let (mut of_moving, mut of_still) = (vec![false; rig.bone_count()], vec![false; rig.bone_count()]);
     for ((_, vertices, _), &still) in rig.surface.parts.ranges().zip(&still) {
         let users = if still { &mut of_still } else { &mut of_moving };

@@ -69,7 +69,9 @@ fn save(model: ModelRef<'_>, path: &Path, compact: Option<&Compact>) -> Result<C
             other => Err(unwritten(other, format, path)),
         },
         Format::Fbx => match model {
+            ModelRef::Sequence(sequence) => fbx::save_sequence(sequence, path),
             ModelRef::Rig(rig) => fbx::save_rig(rig, path),
+            ModelRef::Corrective(corrective) => fbx::save_corrective(corrective, path),
             other => Err(unwritten(other, format, path)),
         },
         Format::Alembic => match model {

@@ -1,6 +1,11 @@
-//! Shapes whose weights lie between 0 and 1, as Blender and others take them, and back.
+//! Shapes whose weights lie between 0 and 1, as Blender and others take them, and back. Shapes of several meshes that are one.
+
+use std::collections::HashMap;
+
+use glam::Vec3;
 
 use crate::BlendShape;
+use crate::skinned::UniqueNames;
 
 /// What the name of a shape in the opposite direction ends with.
 const OPPOSITE: &str = "_negative";
@@ -45,6 +50,31 @@ pub fn joined(shapes: Vec<BlendShape>) -> Vec<BlendShape> {
     out
 }
 
+/// The shapes of all meshes, read mesh by mesh: those of one name and with the same weights, in meshes of their own, are one shape. What remains has a name of its own.
+pub fn gathered(shapes: Vec<BlendShape>) -> Vec<BlendShape> {
+    let mut out: Vec<BlendShape> = Vec::with_capacity(shapes.len());
+    let mut of_name: HashMap<String, Vec<usize>> = HashMap::new();
+    for shape in shapes {
+        let known = of_name.entry(shape.name.clone()).or_default();
+        match known.iter().find(|&&at| out[at].weights == shape.weights && are_apart(&out[at], &shape)) {
+            Some(&at) => out[at].offsets.iter_mut().zip(&shape.offsets).for_each(|(to, d)| *to += *d),
+            None => {
+                known.push(out.len());
+                out.push(shape);
+            }
+        }
+    }
+    let names: Vec<String> = out.iter().map(|shape| shape.name.clone()).collect();
+    let mut unique = UniqueNames::new(names.iter().map(String::as_str));
+    out.iter_mut().zip(&names).for_each(|(shape, name)| shape.name = unique.name(name));
+    out
+}
+
+/// Whether no vertex is moved by both.
+fn are_apart(a: &BlendShape, b: &BlendShape) -> bool {
+    a.offsets.iter().zip(&b.offsets).all(|(d, e)| *d == Vec3::ZERO || *e == Vec3::ZERO)
+}
+
 /// Whether `b` is called the opposite of `a` and is, to rounding.
 fn are_opposite(a: &BlendShape, b: &BlendShape) -> bool {
     let size = a.offsets.iter().map(|d| d.length()).fold(0f32, f32::max);
@@ -54,8 +84,6 @@ fn are_opposite(a: &BlendShape, b: &BlendShape) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use glam::Vec3;
-
     use super::*;
 
     fn shape(weights: &[f32]) -> BlendShape {
@@ -71,6 +99,18 @@ mod tests {
         assert!(apart.iter().flat_map(|s| &s.weights[0]).all(|w| (0.0..=1.0).contains(w)));
         assert_eq!(apart[1].weights[0], [0.0, 0.25, 0.0]);
         assert_eq!(joined(apart), given);
+    }
+
+    #[test]
+    fn shapes_of_several_meshes_are_one() {
+        let other = BlendShape { offsets: vec![Vec3::ZERO, Vec3::Y], ..shape(&[0.5]) };
+        let again = BlendShape { name: "bulge".into(), ..shape(&[0.25]) };
+        let all = gathered(vec![shape(&[0.5]), other.clone(), again.clone(), other.clone()]);
+        let names: Vec<&str> = all.iter().map(|s| s.name.as_str()).collect();
+        // A third mesh with the same vertices moved, and other weights, are shapes of their own.
+        assert_eq!(names, ["bulge", "bulge.001", "bulge.002"]);
+        assert_eq!(all[0].offsets, [Vec3::X, Vec3::Y]);
+        assert_eq!((&all[1].offsets, &all[2].offsets), (&again.offsets, &other.offsets));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use bonesmith_core::{
     Bone, BoneKind, CorrectiveRig, MeshSequence, Model, ModelKind, RawSequence, Rig, SparseWeights, Surface,
 };
-use bonesmith_io::{Format, detect};
+use bonesmith_io::{Format, LoadOptions, detect};
 
 use crate::error::{Error, PickError};
 use crate::input::{Input, find_clip};
@@ -33,7 +33,8 @@ impl Input {
         if bake && clip.is_none() && (self.fps.is_some() || bakes_more()) {
             return Ok(self.picked(bonesmith_io::load_sequence(&self.paths, &self.load_options())?)?.into());
         }
-        let mut model = bonesmith_io::load_model_with(&self.paths, &self.load_options(), |raw| self.picked(raw))?;
+        let load = LoadOptions { keep_shapes: !bake && self.rest.is_none() && self.frames.is_none(), ..self.load_options() };
+        let mut model = bonesmith_io::load_model_with(&self.paths, &load, |raw| self.picked(raw))?;
         self.keep_clips(&mut model)?;
         if let Some(name) = clip
             && model.view().rig().is_none()

@@ -125,7 +125,7 @@ impl Input {
 
     /// The part that readers need.
     pub fn load_options(&self) -> LoadOptions {
-        LoadOptions { fps: self.fps, mesh: self.mesh.clone() }
+        LoadOptions { fps: self.fps, mesh: self.mesh.clone(), ..LoadOptions::default() }
     }
 
     /// The file that messages name.

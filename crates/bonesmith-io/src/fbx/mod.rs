@@ -24,4 +24,4 @@ const STRETCH: &str = "_stretch";
 const EXTRAS: &str = "bonesmith";
 
 pub use read::{list_meshes, load, load_face, load_sequence};
-pub use write::{save_pieces, save_rig};
+pub use write::{save_corrective, save_pieces, save_rig, save_sequence};

@@ -4,6 +4,7 @@ mod document;
 mod model;
 mod motion;
 mod parts;
+mod shapes;
 mod surface;
 
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::mesh::sequence::Span;
-use bonesmith_core::{BoneKind, Clip, RawFrame, RawSequence, Rig, Space};
+use bonesmith_core::{BoneKind, Clip, Model as AnyModel, RawFrame, RawSequence, Rig, Space};
 use glam::{DAffine3, Vec3};
 use serde::Deserialize;
 use ufbx::ElementType;
@@ -41,25 +42,49 @@ struct RigExtras {
     part: Option<usize>,
 }
 
-/// Reads a skinned file as a rig, one clip per animation stack, and any other as an animation. Blend shapes of a
-/// rig stay as the unanimated file has them.
+/// Reads a skinned file as a rig, one clip per animation stack, and any other as an animation. Blend shapes that no animation weighs stay as
+/// the unanimated file has them.
 pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> {
     let document = Document::open(path)?;
     let meshes = request.list(|| Ok(model::list(&document)))?;
-    let LoadOptions { fps, mesh } = request.options;
+    let LoadOptions { fps, mesh, .. } = request.options;
     let model = Model::read(&document, mesh.as_deref())?;
     if request.rig && !model.skinned {
         return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
     }
-    if request.rig || (model.skinned && !has_cache(&document, &model)) {
-        let bones = motions(&document, *fps, is_node)?;
-        // A skin that nothing animates is a rig without clips.
-        if request.rig || !bones.is_empty() || motions(&document, *fps, moves_vertices)?.is_empty() {
-            let content = Content::model(to_rig(&document, model, &bones)?);
-            return Ok(FileContent { content, meshes, stored: None });
+    let content = match has_cache(&document, &model) {
+        true if !request.rig => Err(model),
+        _ => rigged(&document, model, request)?,
+    };
+    let content = match content {
+        Ok(rigged) => Content::Model(rigged),
+        Err(plain) => Content::Sequence(to_sequence(&document, &plain, *fps)?),
+    };
+    Ok(FileContent { content, meshes, stored: None })
+}
+
+/// A rig, with its shapes where animations weigh them; the model back where it is an animation.
+fn rigged(document: &Document, model: Model, request: &Request<'_>) -> Result<Result<AnyModel, Model>, IoError> {
+    let fps = request.options.fps;
+    let bones = if model.skinned { motions(document, fps, is_node)? } else { Vec::new() };
+    // One mesh of several is read as a plain rig.
+    if request.options.mesh.is_none() && shapes::are_animated(document, &model) {
+        let all = motions(document, fps, moves_vertices)?;
+        let frames = all.iter().map(|motion| motion.times_secs.len()).max().unwrap_or(0);
+        let keeps = request.options.keep_shapes && (model.skinned || shapes::count(document, &model) < frames);
+        if keeps || !bones.is_empty() {
+            let (clips, weights) = sample(document, &model, &all)?;
+            return Ok(Ok(shapes::with_shapes(document, model, clips, &weights)?.into()));
         }
     }
-    Ok(FileContent { content: Content::Sequence(to_sequence(&document, &model, *fps)?), meshes, stored: None })
+    // A skin that nothing animates is a rig without clips.
+    let is_rig = request.rig || !bones.is_empty() || motions(document, fps, moves_vertices)?.is_empty();
+    if !(model.skinned && is_rig) {
+        return Ok(Err(model));
+    }
+    warn_of_shapes(document, &model);
+    let (clips, _) = sample(document, &model, &bones)?;
+    Ok(Ok(to_rig(document, model, clips)?.into()))
 }
 
 /// Bakes everything that moves, skins, blend shapes and geometry caches, to positions; several stacks follow each other.
@@ -74,7 +99,7 @@ pub fn load_face(path: &Path, options: &LoadOptions) -> Result<RawFace, IoError>
     let document = Document::open(path)?;
     let model = Model::read(&document, options.mesh.as_deref())?;
     let mut face = Collected::new(model.rest.clone());
-    model.collect_shapes(&document, &mut face);
+    shapes::collect(&model, &document, &mut face);
     face.finish(document.path(), model.name, model.surface)
 }
 
@@ -102,25 +127,35 @@ fn check_size(document: &Document, frames: usize, each: u64, what: &str) -> Resu
     Ok(())
 }
 
-fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, IoError> {
+/// The clips, and [clips][F][shapes] the weights of the shapes in each frame.
+#[allow(clippy::type_complexity, reason = "taken apart at once")]
+fn sample(document: &Document, model: &Model, motions: &[Motion]) -> Result<(Vec<Clip>, Vec<Vec<Vec<f32>>>), IoError> {
+    let (mut clips, mut weights) = (Vec::new(), Vec::new());
+    let bones = model.bones.len();
+    for motion in motions {
+        let size = (bones * size_of::<DAffine3>() + shapes::count(document, model) * size_of::<f32>()) as u64;
+        check_size(document, motion.times_secs.len(), size, &format!("{bones} bones"))?;
+        let stack = motion.stack.and_then(|s| document.scene().anim_stacks.get(s));
+        let Some(stack) = stack else { continue };
+        let mut posed_from_rest = Vec::with_capacity(motion.times_secs.len() * bones);
+        let mut of_clip = Vec::with_capacity(motion.times_secs.len());
+        for &secs in &motion.times_secs {
+            let scene = document.at(&stack.anim, secs, false)?;
+            posed_from_rest.extend(model.pose(&scene));
+            of_clip.push(shapes::weights(model, &scene));
+        }
+        clips.push(Clip { name: motion.name.clone(), times_secs: motion.times_secs.clone(), posed_from_rest });
+        weights.push(of_clip);
+    }
+    Ok((clips, weights))
+}
+
+fn to_rig(document: &Document, model: Model, clips: Vec<Clip>) -> Result<Rig, IoError> {
     warn_of_rest(document, &model);
     let own = own_extras(document, &model);
     let mut bones = model.tree(document);
     if let Some(parents) = own.parents.as_deref().and_then(|reported| forest(reported, bones.len())) {
         bones.iter_mut().zip(parents).for_each(|(bone, parent)| bone.parent = parent);
-    }
-    let mut clips = Vec::new();
-    for motion in motions {
-        let size = (bones.len() * size_of::<DAffine3>()) as u64;
-        check_size(document, motion.times_secs.len(), size, &format!("{} bones", bones.len()))?;
-        let stack = motion.stack.and_then(|s| document.scene().anim_stacks.get(s));
-        let Some(stack) = stack else { continue };
-        let mut posed_from_rest = Vec::with_capacity(motion.times_secs.len() * bones.len());
-        for &secs in &motion.times_secs {
-            let scene = document.at(&stack.anim, secs, false)?;
-            posed_from_rest.extend(model.pose(&scene));
-        }
-        clips.push(Clip { name: motion.name.clone(), times_secs: motion.times_secs.clone(), posed_from_rest });
     }
     let kind = own.kind.unwrap_or_else(|| kind_of(&bones, &clips));
     let params_json = own.params.map(|params| params.get().to_owned()).unwrap_or_default();
@@ -131,16 +166,19 @@ fn to_rig(document: &Document, model: Model, motions: &[Motion]) -> Result<Rig, 
     Ok(rig)
 }
 
-/// What moves the file's vertices and is no linear blend skinning.
-fn warn_of_rest(document: &Document, model: &Model) {
-    let meshes = model.instances.iter().filter_map(|one| document.scene().nodes.get(one.node)?.mesh.as_ref());
-    let channels = meshes.clone().flat_map(|mesh| &mesh.blend_deformers).flat_map(|blend| &blend.channels);
+/// Shapes that a plain rig does not have.
+fn warn_of_shapes(document: &Document, model: &Model) {
     let animated = document.scene().anim_curves.iter().any(|curve| curve.keyframes.len() > 1);
-    warning::shapes_of_rig(document.path(), channels.count(), animated);
+    warning::shapes_of_rig(document.path(), shapes::count(document, model), animated);
+}
+
+/// What moves the file's vertices and is neither linear blend skinning nor a shape.
+fn warn_of_rest(document: &Document, model: &Model) {
+    let mut meshes = model.instances.iter().filter_map(|one| document.scene().nodes.get(one.node)?.mesh.as_ref());
     if !model.linear {
         warning::left_out(document.path(), "dual quaternions, or a second skin: its skin is read as a linear one");
     }
-    if meshes.flat_map(|mesh| &mesh.cache_deformers).next().is_some() {
+    if meshes.any(|mesh| !mesh.cache_deformers.is_empty()) {
         warning::left_out(document.path(), "its geometry caches: a rig has bones alone");
     }
 }
@@ -206,6 +244,7 @@ fn to_sequence(document: &Document, model: &Model, fps: Option<f64>) -> Result<R
         surface: model.surface.clone(),
         ..RawSequence::default()
     };
+    sequence.surface.space = told_space(own_extras(document, model).space, sequence.surface.space);
     let cache = cache_motion(document, model, fps)?;
     let mut motions = if cache.is_some() { Vec::new() } else { motions(document, fps, moves_vertices)? };
     motions.extend(cache);
@@ -252,7 +291,7 @@ fn bake(document: &Document, model: &Model, anim: &ufbx::Anim, secs: f64) -> Res
     if model.linear && !has_cache(document, model) {
         let scene = document.at(anim, secs, false)?;
         let bones: Vec<DAffine3> = model.pose(&scene).collect();
-        let shaped = model.shaped(&scene);
+        let shaped = shapes::shaped(model, &scene);
         let positions = lbs(shaped.as_ref().unwrap_or(&model.rest), &model.weights, &bones);
         return Ok(positions.into());
     }

@@ -12,11 +12,10 @@ use ufbx::{Mesh, Node, SkinDeformer, SkinningMethod};
 
 use super::document::{Document, affine, number, point};
 use super::{extras_of, parts, surface};
-use crate::faces::Collected;
 use crate::fbx::{STRETCH, TIPS};
 use crate::load::{missing, picks};
 use crate::skinned::{UniqueNames, pack_weights, place_at_rest, same_bind};
-use crate::{IoError, MeshEntry, merge, warning};
+use crate::{IoError, MeshEntry, merge};
 
 /// Most bones, as everywhere.
 const MAX_BONES: usize = 1 << 16;
@@ -48,7 +47,7 @@ pub struct Instance {
     /// Number of its vertices.
     pub vertices: usize,
     /// From its control points to the rest pose.
-    world_from_mesh: DAffine3,
+    pub world_from_mesh: DAffine3,
 }
 
 /// One bone.
@@ -139,72 +138,6 @@ impl Model {
     /// [B] posed_from_rest with the nodes of an evaluated scene.
     pub fn pose<'a>(&'a self, scene: &'a ufbx::Scene) -> impl Iterator<Item = DAffine3> + 'a {
         self.bones.iter().map(|bone| affine(&scene.nodes[bone.node].node_to_world) * bone.node_from_rest)
-    }
-
-    /// [N] the rest pose with the blend shapes of an evaluated scene; `None` where none is in use.
-    pub fn shaped(&self, scene: &ufbx::Scene) -> Option<Vec<Vec3>> {
-        let mut shaped: Option<Vec<Vec3>> = None;
-        let mut first = 0;
-        for instance in &self.instances {
-            let linear = instance.world_from_mesh.matrix3;
-            let mesh = scene.nodes[instance.node].mesh.as_ref();
-            let channels = mesh.iter().flat_map(|mesh| &mesh.blend_deformers).flat_map(|blend| &blend.channels);
-            let keys = channels.flat_map(|channel| &channel.keyframes).filter(|key| key.effective_weight != 0.0);
-            for key in keys {
-                let rest = shaped.get_or_insert_with(|| self.rest.clone());
-                let own = &mut rest[first..first + instance.vertices];
-                let shape = &key.shape;
-                for (at, (v, offset)) in shape.offset_vertices.iter().zip(&shape.position_offsets).enumerate() {
-                    // Each vertex may have its own share.
-                    let share = shape.offset_weights.get(at).copied().unwrap_or(1.0);
-                    if let Some(p) = own.get_mut(*v as usize) {
-                        *p += (linear * point(offset) * key.effective_weight * share).as_vec3();
-                    }
-                }
-            }
-            first += instance.vertices;
-        }
-        shaped
-    }
-
-    /// The blend shapes of all meshes, with their levels below full weight.
-    pub fn collect_shapes(&self, document: &Document, face: &mut Collected) {
-        let (mut first, mut beyond) = (0, Vec::new());
-        for instance in &self.instances {
-            let linear = instance.world_from_mesh.matrix3;
-            let mesh = document.scene().nodes[instance.node].mesh.as_ref();
-            for channel in mesh.iter().flat_map(|mesh| &mesh.blend_deformers).flat_map(|blend| &blend.channels) {
-                let Some(key) = channel.keyframes.iter().max_by(|a, b| a.target_weight.total_cmp(&b.target_weight))
-                else {
-                    continue;
-                };
-                let name = match channel.element.name.to_string() {
-                    empty if empty.is_empty() => key.shape.element.name.to_string(),
-                    name => name,
-                };
-                let full = key.target_weight;
-                let mut levels: Vec<(f64, Vec<glam::Vec3>)> = Vec::new();
-                for key in &channel.keyframes {
-                    let (weight, shape) = (key.target_weight / full, &key.shape);
-                    if weight.is_nan() || weight <= 0.0 || levels.iter().any(|(other, _)| *other == weight) {
-                        beyond.push(format!("{name:?}"));
-                        continue;
-                    }
-                    let mut offsets = vec![glam::Vec3::ZERO; instance.vertices];
-                    for (at, (v, d)) in shape.offset_vertices.iter().zip(&shape.position_offsets).enumerate() {
-                        let share = shape.offset_weights.get(at).copied().unwrap_or(1.0);
-                        if let Some(to) = offsets.get_mut(*v as usize) {
-                            *to += (linear * point(d) * share).as_vec3();
-                        }
-                    }
-                    levels.push((weight, offsets));
-                }
-                levels.sort_by(|a, b| a.0.total_cmp(&b.0));
-                face.add_levels(&name, first, &levels);
-            }
-            first += instance.vertices;
-        }
-        warning::left_out_all(document.path(), "levels of blend shapes beyond 0 and 1", beyond);
     }
 
     /// [B] bones with parents and unique names.

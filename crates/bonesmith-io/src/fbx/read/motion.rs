@@ -85,8 +85,9 @@ impl Keys {
         let rate = fps.unwrap_or(own);
         // Our own files have a key wherever something happens. Others may be keyed from pose to pose.
         let near = |pair: &[f64]| (pair[1] - pair[0]) * rate <= NEAR_KEYS;
-        let complete = || document.scene().metadata.creator.starts_with("Bonesmith") || self.union.windows(2).all(near);
-        if fps.is_none() && (self.union.len() == 1 || (self.dense && complete())) {
+        let is_own = document.scene().metadata.creator.starts_with("Bonesmith");
+        let complete = is_own || (self.dense && self.union.windows(2).all(near));
+        if fps.is_none() && (self.union.len() == 1 || complete) {
             return Ok(self.union.clone());
         }
         let (start, end) = (self.union[0], self.union[self.union.len() - 1]);

@@ -1,4 +1,4 @@
-//! Clips as animation stacks: curves of translation, rotation in degrees, and scale.
+//! Clips as animation stacks: curves of translation, rotation in degrees, and scale, and of the weights of shapes in percent.
 
 use std::io;
 
@@ -7,6 +7,7 @@ use bonesmith_core::transform::Trs;
 use glam::{DMat3, DQuat};
 
 use super::binary::{Properties, Record};
+use super::shapes::{self, Channels};
 use super::skeleton::Skeleton;
 use super::{Scene, ticks};
 use crate::joints::{Joints, NodeMotion};
@@ -18,25 +19,20 @@ const GIMBAL: f64 = 1.0 - 1e-9;
 
 /// Writes clip `c` of every node.
 pub fn write(scene: &mut Scene, c: usize, clip: &Clip, trees: &[(&Joints, &Skeleton)]) -> io::Result<()> {
-    let (stack, layer) = (scene.id(), scene.id());
-    let (start, end) =
-        (clip.times_secs.first().map_or(0, |t| ticks(*t)), clip.times_secs.last().map_or(0, |t| ticks(*t)));
-    let span = Properties::new()
-        .time("LocalStart", start)
-        .time("LocalStop", end)
-        .time("ReferenceStart", start)
-        .time("ReferenceStop", end);
+    write_with(scene, c, clip, trees, &Channels::default(), &|_| Vec::new())
+}
+
+/// Writes clip `c` of every node, and of shapes: `weights` are those of a shape.
+pub fn write_with(
+    scene: &mut Scene,
+    c: usize,
+    clip: &Clip,
+    trees: &[(&Joints, &Skeleton)],
+    channels: &Channels,
+    weights: &dyn Fn(usize) -> Vec<f64>,
+) -> io::Result<()> {
     let name = if clip.name.is_empty() { format!("animation_{c}") } else { clip.name.clone() };
-    scene.object(
-        "AnimationStack",
-        Record::new("AnimationStack").i64(stack).object(&name, "AnimStack").text("").child(span.done()),
-    );
-    // A record that ends in an empty one, as the Autodesk SDK expects of it.
-    let record = Record::new("AnimationLayer").i64(layer).object("base", "AnimLayer").text("");
-    scene.object("AnimationLayer", record.child(Properties::new().done()));
-    scene.connect(layer, stack);
-    let times: Vec<i64> = clip.times_secs.iter().map(|t| ticks(*t)).collect();
-    let mut writer = Writer { scene, layer, clip: c, times };
+    let mut writer = Writer::of_clip(scene, c, &name, &clip.times_secs);
     let nodes =
         trees.iter().flat_map(|(plan, skeleton)| plan.nodes.iter().enumerate().map(move |node| (node, skeleton)));
     for (at, ((j, nodes), skeleton)) in nodes.enumerate() {
@@ -49,17 +45,50 @@ pub fn write(scene: &mut Scene, c: usize, clip: &Clip, trees: &[(&Joints, &Skele
             writer.node(skeleton.joints[j], &nodes.joint, all_keys)?;
         }
     }
-    Ok(())
+    channels.0.iter().try_for_each(|channel| writer.weights(channel.id, &weights(channel.shape)))
 }
 
-struct Writer<'a> {
+/// Curves of one clip.
+pub struct Writer<'a> {
     scene: &'a mut Scene,
     layer: i64,
     clip: usize,
     times: Vec<i64>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    /// Begins clip `c`: its stack and its layer.
+    pub fn of_clip(scene: &'a mut Scene, c: usize, name: &str, times_secs: &[f64]) -> Self {
+        let (stack, layer) = (scene.id(), scene.id());
+        let times: Vec<i64> = times_secs.iter().map(|t| ticks(*t)).collect();
+        let (start, end) = (times.first().copied().unwrap_or(0), times.last().copied().unwrap_or(0));
+        let span = Properties::new()
+            .time("LocalStart", start)
+            .time("LocalStop", end)
+            .time("ReferenceStart", start)
+            .time("ReferenceStop", end);
+        let record = Record::new("AnimationStack").i64(stack).object(name, "AnimStack").text("");
+        scene.object("AnimationStack", record.child(span.done()));
+        // A record that ends in an empty one, as the Autodesk SDK expects of it.
+        let record = Record::new("AnimationLayer").i64(layer).object("base", "AnimLayer").text("");
+        scene.object("AnimationLayer", record.child(Properties::new().done()));
+        scene.connect(layer, stack);
+        Self { scene, layer, clip: c, times }
+    }
+
+    /// The curve of a shape's weight, in percent.
+    pub fn weights(&mut self, channel: i64, weights: &[f64]) -> io::Result<()> {
+        let values: Vec<[f64; 1]> = weights.iter().map(|w| [*w]).collect();
+        let keys = shapes::keys(weights);
+        self.curves(channel, ["DeformPercent"; 2], ["d|DeformPercent"], &values, &keys)
+    }
+
+    /// A node that stays at `place`, with a key in every frame: the clip keeps its length.
+    pub fn length(&mut self, node: i64, place: [f64; 3]) -> io::Result<()> {
+        let values = vec![place; self.times.len()];
+        self.property(node, "T", "Lcl Translation", values, true)
+    }
+
     /// Curves of one node. What never leaves the node's own value in any clip gets none, what stands still a single key.
     fn node(&mut self, node: i64, motion: &NodeMotion, all_keys: bool) -> io::Result<()> {
         let moves =
@@ -93,29 +122,41 @@ impl Writer<'_> {
         values: Vec<[f64; 3]>,
         all_keys: bool,
     ) -> io::Result<()> {
+        let still = !all_keys && values.iter().all(|value| *value == values[0]);
+        let keys: Vec<usize> = (0..if still { 1 } else { values.len() }).collect();
+        self.curves(node, [short, name], ["d|X", "d|Y", "d|Z"], &values, &keys)
+    }
+
+    /// Curves of a property with keys at some frames.
+    fn curves<const D: usize>(
+        &mut self,
+        object: i64,
+        [short, name]: [&str; 2],
+        channels: [&str; D],
+        values: &[[f64; D]],
+        keys: &[usize],
+    ) -> io::Result<()> {
         let id = self.scene.id();
-        let first = values.first().copied().unwrap_or_default();
-        let properties =
-            Properties::new().animated("d|X", first[0]).animated("d|Y", first[1]).animated("d|Z", first[2]);
+        let first = values.first().copied().unwrap_or([0.0; D]);
+        let properties = channels.iter().zip(first);
+        let properties = properties.fold(Properties::new(), |all, (channel, value)| all.animated(channel, value));
         self.scene.object(
             "AnimationCurveNode",
             Record::new("AnimationCurveNode").i64(id).object(short, "AnimCurveNode").text("").child(properties.done()),
         );
         self.scene.connect(id, self.layer);
-        self.scene.connect_property(id, node, name);
-        let still = !all_keys && values.iter().all(|value| *value == first);
-        let keys = if still { 1 } else { values.len() };
-        for (axis, channel) in ["d|X", "d|Y", "d|Z"].into_iter().enumerate() {
+        self.scene.connect_property(id, object, name);
+        for (axis, channel) in channels.into_iter().enumerate() {
             let curve = self.scene.id();
-            let times = self.times[..keys].iter().copied();
+            let times = keys.iter().map(|&t| self.times[t]);
             let record = Record::new("AnimationCurve").i64(curve).object("", "AnimCurve").text("").children([
                 Record::new("Default").f64(first[axis]),
                 Record::new("KeyVer").i32(4008),
                 Record::new("KeyTime").i64s(times)?,
-                Record::new("KeyValueFloat").f32s(values[..keys].iter().map(|value| value[axis] as f32))?,
+                Record::new("KeyValueFloat").f32s(keys.iter().map(|&t| values[t][axis] as f32))?,
                 Record::new("KeyAttrFlags").i32s([LINEAR])?,
                 Record::new("KeyAttrDataFloat").f32s([0.0; 4])?,
-                Record::new("KeyAttrRefCount").i32s([keys as i32])?,
+                Record::new("KeyAttrRefCount").i32s([keys.len() as i32])?,
             ]);
             self.scene.object("AnimationCurve", record);
             self.scene.connect_property(curve, id, channel);

@@ -1,4 +1,4 @@
-//! Rigs as skinned meshes: geometry, skeleton, clusters, bind pose, one animation stack per clip.
+//! Rigs as skinned meshes: geometry, skeleton, clusters, shapes, bind pose, one animation stack per clip. Animations as shapes.
 //!
 //! What real readers insist on:
 //! 1. All nodes inherit their parents' whole transform (`InheritType` 1); the default of the format drops scale.
@@ -14,6 +14,8 @@ mod material;
 mod mesh;
 mod pieces;
 mod scene;
+mod sequence;
+mod shapes;
 mod skeleton;
 
 use std::borrow::Cow;
@@ -21,17 +23,20 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use bonesmith_core::{BoneKind, Rig, Space, UpAxis};
+use bonesmith_core::{BlendShape, BoneKind, CorrectiveRig, Rig, Space, UpAxis};
 use serde::Serialize;
 
 use self::binary::{CREATION_TIME, FILE_ID, Properties, Record};
+use self::shapes::Channels;
 use super::{EXTRAS, MAX_DEPTH};
 use crate::joints::{self, Joints};
 use crate::origin::{far_origin, moved};
 use crate::parts::without_still_bones;
+use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic};
 
 pub use self::pieces::save_pieces;
+pub use self::sequence::save_sequence;
 
 /// Ticks of FBX's clock in a second.
 const TICKS_PER_SEC: f64 = 46_186_158_000.0;
@@ -97,7 +102,15 @@ impl Scene {
 /// Writes a rig as binary FBX 7.4, or 7.5 where it is larger than that can hold.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     check(rig, path)?;
-    write_file(records(rig).map_err(|e| IoError::os(path, e))?, path)
+    write_file(records(rig, &[]).map_err(|e| IoError::os(path, e))?, path)
+}
+
+/// Writes a rig with shapes, which every clip weighs.
+pub fn save_corrective(corrective: &CorrectiveRig, path: &Path) -> Result<(), IoError> {
+    corrective.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
+    check(&corrective.rig, path)?;
+    let shapes = within_unit_weights(&corrective.shapes);
+    write_file(records(&corrective.rig, &shapes).map_err(|e| IoError::os(path, e))?, path)
 }
 
 /// Refuses what FBX cannot hold, and warns of what is lost.
@@ -121,31 +134,44 @@ fn write_file(records: Vec<Record>, path: &Path) -> Result<(), IoError> {
     atomic::write_with(path, |file| binary::write(&all, version, file))
 }
 
-/// Everything that depends on the rig.
-fn records(rig: &Rig) -> io::Result<Vec<Record>> {
+/// Everything that depends on the rig and on its shapes.
+fn records(rig: &Rig, shapes: &[BlendShape]) -> io::Result<Vec<Record>> {
     let mut scene = Scene::new();
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
-    let rig = &*if rig.surface.parts.is_empty() { Cow::Borrowed(rig) } else { without_still_bones(rig) };
+    let rig = &*if rig.surface.parts.is_empty() { Cow::Borrowed(rig) } else { without_still_bones(rig, shapes) };
     let plan = plan(rig)?;
+    let mut channels = Channels::default();
     if !rig.surface.parts.is_empty() {
-        let skeleton = scene::write(&mut scene, rig, &plan, origin)?;
-        write_clips(&mut scene, rig, &plan, &skeleton)?;
-        return Ok(finished(scene, rig));
+        let skeleton = scene::write(&mut scene, rig, shapes, &mut channels, &plan, origin)?;
+        write_clips(&mut scene, rig, (&plan, &skeleton), (&channels, shapes))?;
+        return Ok(finished(scene, rig.surface.space, first_times(rig)));
     }
     let mesh = mesh::write_skinned(&mut scene, rig, &extras(rig, &plan))?;
     material::write(&mut scene, &rig.surface, |_| vec![mesh.model]);
+    channels.write(&mut scene, &mesh, shapes::of_vertices(shapes, 0..rig.vertex_count()))?;
     let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, ROOT, origin.unwrap_or_default())?;
-    write_clips(&mut scene, rig, &plan, &skeleton)?;
-    Ok(finished(scene, rig))
+    write_clips(&mut scene, rig, (&plan, &skeleton), (&channels, shapes))?;
+    Ok(finished(scene, rig.surface.space, first_times(rig)))
 }
 
 /// One animation stack per clip.
-fn write_clips(scene: &mut Scene, rig: &Rig, plan: &Joints, skeleton: &skeleton::Skeleton) -> io::Result<()> {
+fn write_clips(
+    scene: &mut Scene,
+    rig: &Rig,
+    tree: (&Joints, &skeleton::Skeleton),
+    (channels, shapes): (&Channels, &[BlendShape]),
+) -> io::Result<()> {
     for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
-        animation::write(scene, c, clip, &[(plan, skeleton)])?;
+        let weights = |s: usize| shapes[s].weights[c].iter().map(|w| shapes::percent(*w)).collect();
+        animation::write_with(scene, c, clip, &[tree], channels, &weights)?;
     }
     Ok(())
+}
+
+/// Times of the first clip, for the rate of the file.
+fn first_times(rig: &Rig) -> &[f64] {
+    rig.clips.first().map_or(&[], |clip| &clip.times_secs)
 }
 
 /// Nodes of the bones, as deep as our own reader goes.
@@ -166,14 +192,14 @@ fn plan(rig: &Rig) -> io::Result<Joints> {
 }
 
 /// Everything but the head.
-fn finished(mut scene: Scene, rig: &Rig) -> Vec<Record> {
+fn finished(mut scene: Scene, space: Space, first_times: &[f64]) -> Vec<Record> {
     let document = scene.id();
     let documents = Record::new("Documents")
         .child(Record::new("Count").i32(1))
         .child(Record::new("Document").i64(document).text("").text("Scene").child(Record::new("RootNode").i64(0)));
     let definitions = definitions(&scene);
     vec![
-        global_settings(rig),
+        global_settings(space, first_times),
         documents,
         Record::new("References"),
         definitions,
@@ -222,11 +248,9 @@ fn head(version: u32) -> Vec<Record> {
 }
 
 /// Axes, unit, and the rate of the first clip.
-fn global_settings(rig: &Rig) -> Record {
-    let space = rig.surface.space;
+fn global_settings(space: Space, times: &[f64]) -> Record {
     let z_up = space.up == Some(UpAxis::Z);
     let centimetres = 100.0 * space.metres_per_unit.unwrap_or(1.0);
-    let times = rig.clips.first().map_or(&[][..], |clip| &clip.times_secs);
     let rate = match times {
         [first, .., last] if last > first => (times.len() - 1) as f64 / (last - first),
         _ => bonesmith_core::mesh::sequence::DEFAULT_FPS,

@@ -11,7 +11,7 @@ use glam::DVec3;
 
 use super::binary::Record;
 use super::skeleton::{self, Skeleton};
-use super::{ROOT, Scene, animation, check, extras, finished, material, mesh, plan, write_file};
+use super::{ROOT, Scene, animation, check, extras, finished, first_times, material, mesh, plan, write_file};
 use crate::IoError;
 use crate::fbx::STRETCH;
 use crate::joints::Joints;
@@ -55,7 +55,7 @@ fn records(rig: &Rig, parts: &Parts<'_>, origin: DVec3) -> io::Result<Vec<Record
     for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
         animation::write(&mut scene, c, clip, &trees)?;
     }
-    Ok(finished(scene, rig))
+    Ok(finished(scene, rig.surface.space, first_times(rig)))
 }
 
 /// Whether a piece needs two nodes. All meshes are then one deeper: readers sort nodes by depth, and the order of the pieces is kept.

@@ -4,23 +4,31 @@
 use std::io;
 
 use bonesmith_core::transform::Trs;
-use bonesmith_core::{Rig, Surface};
+use bonesmith_core::{BlendShape, Parts, Rig, Surface};
 use glam::{DAffine3, DVec3};
 
+use super::shapes::{self, Channels};
 use super::skeleton::{self, Skeleton};
 use super::{ROOT, Scene, extras, material, mesh};
 use crate::joints::Joints;
 use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
 
-/// Writes meshes, nodes, bones and skins; `rig` is relative to `origin`.
-pub fn write(scene: &mut Scene, rig: &Rig, plan: &Joints, origin: Option<DVec3>) -> io::Result<Skeleton> {
-    let (parts, places) = (&rig.surface.parts, Places::new(rig, origin, false));
+/// Writes meshes, nodes, bones, skins and shapes; `rig` is relative to `origin`.
+pub fn write(
+    scene: &mut Scene,
+    rig: &Rig,
+    shapes: &[BlendShape],
+    channels: &mut Channels,
+    plan: &Joints,
+    origin: Option<DVec3>,
+) -> io::Result<Skeleton> {
+    let (parts, places) = (&rig.surface.parts, Places::new(rig, shapes, origin, false));
     let mut ids = vec![None; parts.nodes.len()];
     let mut skins = Vec::new();
     // [materials] nodes of meshes.
     let mut users = vec![Vec::new(); rig.surface.materials.len()];
     for (at, (part, own)) in parts.meshes.iter().zip(meshes_of(rig)).enumerate() {
-        let PartMesh { mut rest, mut surface, weights, .. } = own;
+        let PartMesh { mut rest, mut surface, weights, vertices } = own;
         if let Some(place) = places.still[at] {
             to_node(&mut rest, &mut surface, place);
         }
@@ -34,13 +42,14 @@ pub fn write(scene: &mut Scene, rig: &Rig, plan: &Joints, origin: Option<DVec3>)
         used.iter().for_each(|&m| users[m as usize].push(mesh.model));
         ids[part.node] = Some(mesh.model);
         if places.still[at].is_none() {
+            channels.write(scene, &mesh, shapes::of_vertices(shapes, vertices))?;
             skins.push((mesh, weights));
         }
     }
     material::write(scene, &rig.surface, |m| users[m].clone());
     let base = DAffine3::from_translation(origin.unwrap_or_default());
     let ids: Vec<i64> =
-        ids.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| group(scene, rig, n, &places))).collect();
+        ids.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| group(scene, parts, n, &places))).collect();
     for (node, &id) in parts.nodes.iter().zip(&ids) {
         scene.connect(id, node.parent.map_or(ROOT, |parent| ids[parent]));
     }
@@ -57,9 +66,9 @@ pub fn write(scene: &mut Scene, rig: &Rig, plan: &Joints, origin: Option<DVec3>)
 }
 
 /// A node that shows nothing.
-fn group(scene: &mut Scene, rig: &Rig, n: usize, places: &Places) -> i64 {
+pub fn group(scene: &mut Scene, parts: &Parts, n: usize, places: &Places) -> i64 {
     let id = scene.id();
-    let name = match rig.surface.parts.nodes[n].name.as_str() {
+    let name = match parts.nodes[n].name.as_str() {
         "" => format!("node_{n}"),
         name => name.to_owned(),
     };
@@ -76,12 +85,13 @@ fn own_root(scene: &mut Scene, rig: &Rig, origin: Option<DVec3>) -> i64 {
     id
 }
 
-fn trs(local: DAffine3) -> Trs {
+/// Translation, rotation and scale of a node; nodes that shear are in no place of their own.
+pub fn trs(local: DAffine3) -> Trs {
     to_trs(local).unwrap_or(Trs::IDENTITY)
 }
 
 /// Numbers the materials of a mesh by themselves; returns those that it uses, ascending.
-fn own_materials(surface: &mut Surface) -> Vec<u32> {
+pub fn own_materials(surface: &mut Surface) -> Vec<u32> {
     let mut used = surface.face_materials.clone();
     used.sort_unstable();
     used.dedup();

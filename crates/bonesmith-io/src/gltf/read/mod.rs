@@ -58,13 +58,13 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
 }
 
 fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> {
-    let LoadOptions { fps, mesh } = request.options;
+    let LoadOptions { fps, mesh, keep_shapes } = request.options;
     let model = match layered(document, Model::read(document, mesh.as_deref())?, None)? {
         Ok(layered) => return Ok(Content::Model(layered)),
         Err(plain) => plain,
     };
     // One mesh of several is read as a plain rig.
-    if mesh.is_none() && shapes::are_animated(&model) {
+    if mesh.is_none() && (shapes::are_animated(&model) || (*keep_shapes && shapes::are_few(&model, *fps))) {
         return Ok(Content::model(shapes::load(document, model, *fps)?));
     }
     let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);
@@ -145,6 +145,11 @@ fn to_rig(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig
         motion.tracks.retain(|track| !is_morph(track));
     }
     model.motions.retain(|motion| !motion.tracks.is_empty());
+    posed(document, model, fps)
+}
+
+/// A rig of all motions: what they do to morph targets is not in it.
+fn posed(document: &Document, mut model: Model, fps: Option<f64>) -> Result<Rig, IoError> {
     let mut clips = Vec::new();
     for motion in &model.motions {
         clips.push(sample_clip(document, &model, motion, fps)?);

@@ -7,9 +7,9 @@ use gltf_json::animation::Property;
 use super::document::Document;
 use super::model::{Model, Morph};
 use super::track::{Motion, Track};
-use super::{own_space, to_rig};
+use super::{own_space, posed};
 use crate::IoError;
-use crate::shapes::joined;
+use crate::shapes::{gathered, joined};
 
 fn is_weight(track: &Track) -> bool {
     track.property == Property::MorphTargetWeights
@@ -21,55 +21,62 @@ pub fn are_animated(model: &Model) -> bool {
     model.skinned && !model.morphs.is_empty() && model.motions.iter().any(both)
 }
 
-/// Reads a rig with shapes.
+/// Whether animations weigh morph targets that are no frames of a baked one: there are fewer of them than frames, or skins beside them.
+pub fn are_few(model: &Model, fps: Option<f64>) -> bool {
+    let targets: usize = model.morphs.iter().map(|morph| morph.targets.len()).sum();
+    let frames = |motion: &Motion| motion.sample_times(fps).map_or(0, |times| times.len());
+    let mut weighing = model.motions.iter().filter(|motion| motion.tracks.iter().any(is_weight));
+    targets > 0 && weighing.any(|motion| model.skinned || targets < frames(motion))
+}
+
+/// Reads a rig with shapes. Its rest pose is without them.
 pub fn load(document: &Document, mut model: Model, fps: Option<f64>) -> Result<CorrectiveRig, IoError> {
     let morphs = std::mem::take(&mut model.morphs);
-    let mut of_shapes = Vec::new();
-    for motion in &mut model.motions {
-        let tracks = std::mem::take(&mut motion.tracks);
-        let (weights, bones) = tracks.into_iter().partition(is_weight);
-        motion.tracks = bones;
-        // As many as the rig will have clips: those that move bones.
-        if !motion.tracks.is_empty() {
-            let (name, is_named, start_secs) = (motion.name.clone(), motion.is_named, motion.start_secs);
-            of_shapes.push(Motion { name, is_named, tracks: weights, start_secs, frames: motion.frames });
-        }
-    }
-    let rig = to_rig(document, model, fps)?;
+    take_off(&morphs, &mut model.rest);
+    let motions: Vec<Motion> = model.motions.iter().map(weights_of).collect();
+    let rig = posed(document, model, fps)?;
     let turn = own_space(document).map_or(DMat3::IDENTITY, |(_, turn)| turn.matrix3);
-    let names = target_names(document);
     let mut shapes = Vec::new();
     for morph in &morphs {
+        let names = names_of_node(document, morph.node);
         for (k, target) in morph.targets.iter().enumerate() {
             let mut offsets = vec![Vec3::ZERO; rig.vertex_count()];
             let own = offsets.iter_mut().skip(morph.first).zip(target);
             own.for_each(|(to, d)| *to = if turn == DMat3::IDENTITY { *d } else { (turn * d.as_dvec3()).as_vec3() });
-            let weights = rig.clips.iter().zip(&of_shapes).map(|(clip, motion)| {
+            let weights = rig.clips.iter().zip(&motions).map(|(clip, motion)| {
                 clip.times_secs.iter().map(|secs| weight(morph, motion, k, secs - motion.start_secs)).collect()
             });
             let weights = weights.collect();
-            let name = names.get(k).filter(|_| morphs.len() == 1).cloned();
-            shapes.push(BlendShape {
-                name: name.unwrap_or_else(|| format!("shape_{}", shapes.len())),
-                offsets,
-                weights,
-            });
+            let name = names.get(k).cloned().unwrap_or_else(|| format!("shape_{k}"));
+            shapes.push(BlendShape { name, offsets, weights });
         }
     }
-    let corrective = CorrectiveRig { rig, shapes: joined(shapes) };
+    let corrective = CorrectiveRig { rig, shapes: gathered(joined(shapes)) };
     corrective.check().map_err(|e| document.malformed(e.to_string()))?;
     Ok(corrective)
 }
 
-/// How far a target's weight is from what the rest pose has already.
-fn weight(morph: &Morph, motion: &Motion, target: usize, secs: f64) -> f32 {
-    let weights = motion.morph_weights(morph.node, secs);
-    weights.and_then(|weights| weights.get(target).map(|w| (w - morph.rest_weights[target]) as f32)).unwrap_or(0.0)
+/// The rest pose without what the unanimated file shows of the targets.
+fn take_off(morphs: &[Morph], rest: &mut [Vec3]) {
+    for morph in morphs {
+        for (target, weight) in morph.targets.iter().zip(&morph.rest_weights).filter(|(_, weight)| **weight != 0.0) {
+            let own = rest.iter_mut().skip(morph.first).zip(target);
+            own.for_each(|(p, d)| *p -= *d * *weight as f32);
+        }
+    }
 }
 
-/// Names of the first mesh's targets, where exporters put them.
-fn target_names(document: &Document) -> Vec<String> {
-    names_of_mesh(document, 0)
+/// A motion with the tracks of weights alone.
+fn weights_of(motion: &Motion) -> Motion {
+    let tracks = motion.tracks.iter().filter(|track| is_weight(track)).cloned().collect();
+    let (name, is_named, start_secs) = (motion.name.clone(), motion.is_named, motion.start_secs);
+    Motion { name, is_named, tracks, start_secs, frames: motion.frames }
+}
+
+/// A target's weight; that of the unanimated file where the motion does not weigh it.
+fn weight(morph: &Morph, motion: &Motion, target: usize, secs: f64) -> f32 {
+    let weights = motion.morph_weights(morph.node, secs);
+    weights.and_then(|weights| weights.get(target).copied()).unwrap_or(morph.rest_weights[target]) as f32
 }
 
 /// Names of the targets of a node's mesh.

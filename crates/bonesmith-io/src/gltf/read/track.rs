@@ -18,6 +18,7 @@ const SAME_TIME_SECS: f64 = 1e-5;
 const USUAL_RATES: [f64; 9] = [24.0, 30.0, 25.0, 60.0, 50.0, 48.0, 120.0, 24000.0 / 1001.0, 30000.0 / 1001.0];
 
 /// One property of one node over time.
+#[derive(Clone)]
 pub struct Track {
     /// Which node.
     pub node: usize,

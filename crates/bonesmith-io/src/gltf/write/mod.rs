@@ -137,7 +137,7 @@ fn save(
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
     let is_scene = !rig.surface.parts.is_empty() && matches!(layers, Layers::None);
-    let rig = &*if is_scene { without_still_bones(rig) } else { Cow::Borrowed(rig) };
+    let rig = &*if is_scene { without_still_bones(rig, shapes) } else { Cow::Borrowed(rig) };
     if !is_scene && !rig.surface.parts.is_empty() {
         warning::left_out(path, "the meshes of the scene: a rig with layers is written as one mesh");
     }

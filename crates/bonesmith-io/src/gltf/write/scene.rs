@@ -29,7 +29,7 @@ pub fn write_scene_of(
         return Err(joints::too_far(rig, bone));
     }
     write_materials(builder, &rig.surface);
-    let (parts, places) = (&rig.surface.parts, Places::new(rig, origin, true));
+    let (parts, places) = (&rig.surface.parts, Places::new(rig, shapes, origin, true));
     let nodes = write_nodes(builder, parts, &places);
     let tree = match parts.skeleton {
         Some(node) => write_joints(builder, rig, &plan, nodes[node]),

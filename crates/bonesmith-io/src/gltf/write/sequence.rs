@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use bonesmith_core::mesh::sequence::Span;
 use bonesmith_core::{MeshSequence, Space};
 use glam::{DAffine3, Vec3};
 use gltf_json::animation::Property;
@@ -15,7 +14,7 @@ use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
 use super::scene::{roots, write_nodes};
 use super::{write_files, write_scene};
-use crate::parts::{Places, part_surface, still_in, to_node};
+use crate::parts::{Places, clips_of, part_surface, still_in, to_node};
 use crate::{IoError, texture};
 
 /// Most frames written as morph targets: the key values alone take 4 F^2 bytes.
@@ -40,7 +39,7 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         true => vec![write_one(&mut builder, sequence)],
         false => write_meshes(&mut builder, sequence),
     };
-    for clip in clips(sequence).into_iter().filter(|_| !moving.is_empty()) {
+    for clip in clips_of(sequence).into_iter().filter(|_| !moving.is_empty()) {
         let times = KeyTimes::new(&clip.times_secs);
         let times =
             times.ok_or_else(|| unsupported(format!("clip {:?}: its times do not rise in float32", clip.name)))?;
@@ -54,16 +53,6 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         animation.finish(&mut builder);
     }
     write_files(builder, path)
-}
-
-/// The clips of an animation; all of it where it is one.
-fn clips(sequence: &MeshSequence) -> Vec<Span> {
-    let all = || Span {
-        name: sequence.name().to_owned(),
-        frames: 0..sequence.frame_count(),
-        times_secs: sequence.times_secs().to_vec(),
-    };
-    if sequence.clips().is_empty() { vec![all()] } else { sequence.clips().to_vec() }
 }
 
 /// All frames: morph targets are written from memory.

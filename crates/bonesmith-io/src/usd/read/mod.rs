@@ -47,7 +47,7 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
 }
 
 fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
-    let LoadOptions { fps, mesh } = request.options;
+    let LoadOptions { fps, mesh, .. } = request.options;
     let mut model = Model::read(stage, mesh.as_deref())?;
     let animated = model.skeletons.iter().any(|skeleton| !skeleton.animations.is_empty());
     // One mesh of several is read as a plain rig.

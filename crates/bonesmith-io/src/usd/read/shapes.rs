@@ -5,7 +5,7 @@ use glam::DVec3;
 
 use super::model::Model;
 use super::to_rig;
-use crate::shapes::joined;
+use crate::shapes::{gathered, joined};
 use crate::{IoError, warning};
 
 /// Whether a mesh has blend shapes.
@@ -53,7 +53,7 @@ pub fn load(mut model: Model, fps: Option<f64>) -> Result<CorrectiveRig, IoError
             shapes.push(BlendShape { name: shape.name().to_owned(), offsets, weights });
         }
     }
-    let corrective = CorrectiveRig { rig, shapes: joined(shapes) };
+    let corrective = CorrectiveRig { rig, shapes: gathered(joined(shapes)) };
     corrective.check().map_err(|e| stage.malformed(e.to_string()))?;
     Ok(corrective)
 }

@@ -52,11 +52,11 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let is_scene = !rig.surface.parts.is_empty();
-    let rig = &*if is_scene { without_still_bones(rig) } else { Cow::Borrowed(rig) };
+    let rig = &*if is_scene { without_still_bones(rig, shapes) } else { Cow::Borrowed(rig) };
     let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice()));
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
-    let meshes = is_scene.then(|| scene::Meshes::new(rig, origin));
+    let meshes = is_scene.then(|| scene::Meshes::new(rig, shapes, origin));
     let root_name = Names::default().unique(&rig.name, "rig");
     let (materials, scope) = materials(&format!("/{root_name}"), &rig.surface, &pictures);
     let mut root =

@@ -47,16 +47,16 @@ pub struct Meshes {
 
 impl Meshes {
     /// Of a rig all of which was moved by the negative `origin`, and is below a prim at it.
-    pub fn new(rig: &Rig, origin: Option<DVec3>) -> Self {
+    pub fn new(rig: &Rig, shapes: &[BlendShape], origin: Option<DVec3>) -> Self {
         let mut meshes = meshes_of(rig);
         let places = match origin {
-            None => Places::new(rig, None, true),
+            None => Places::new(rig, shapes, None, true),
             Some(origin) => {
                 let mut moved = rig.clone();
                 let surface = std::sync::Arc::make_mut(&mut moved.surface);
                 let there = DAffine3::from_translation(-origin);
                 surface.parts.nodes.iter_mut().for_each(|node| node.world_from_node = there * node.world_from_node);
-                Places::new(&moved, None, true)
+                Places::new(&moved, shapes, None, true)
             }
         };
         for (mesh, place) in meshes.iter_mut().zip(&places.still) {

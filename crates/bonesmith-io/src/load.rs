@@ -19,8 +19,8 @@ pub struct LoadOptions {
     pub fps: Option<f64>,
     /// Only the mesh of this name, or those of these names between commas, where a file holds several. `None`: all, merged.
     pub mesh: Option<String>,
-    /// An animation that nodes and a few weighed shapes make is read as a rig with these shapes, not as the positions that they make. Shapes are few
-    /// where there are fewer than frames; with as many they are the frames themselves.
+    /// Shapes beside bones or nodes stay shapes, animated or not: a rig with shapes instead of the positions that they make. Without a skin, those of
+    /// an animation with as many shapes as frames are the frames themselves.
     pub keep_shapes: bool,
 }
 

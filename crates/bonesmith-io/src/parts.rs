@@ -82,7 +82,9 @@ impl Places {
 fn still_meshes(rig: &Rig, shapes: &[BlendShape]) -> Vec<bool> {
     let unmoved = unmoved_bones(rig);
     let rests = |mut vertices: Range<usize>| vertices.all(|i| rig.weights.of(i).all(|(j, _)| unmoved[j]));
-    let shaped = |vertices: Range<usize>| shapes.iter().any(|shape| shape.offsets[vertices.clone()].iter().any(|d| *d != Vec3::ZERO));
+    let shaped = |vertices: Range<usize>| {
+        shapes.iter().any(|shape| shape.offsets[vertices.clone()].iter().any(|d| *d != Vec3::ZERO))
+    };
     let still = |part: &Part, vertices: Range<usize>| (part.still || rests(vertices.clone())) && !shaped(vertices);
     rig.surface.parts.ranges().map(|(part, vertices, _)| still(part, vertices)).collect()
 }

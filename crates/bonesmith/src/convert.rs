@@ -1,8 +1,6 @@
 //! The same rig or animation for another format.
 
-use bonesmith_core::{
-    Bone, BoneKind, CorrectiveRig, MeshSequence, Model, ModelKind, RawSequence, Rig, SparseWeights, Surface,
-};
+use bonesmith_core::{CorrectiveRig, Model, ModelKind, RawSequence, Surface};
 use bonesmith_io::{Format, LoadOptions, detect};
 
 use crate::error::{Error, PickError};
@@ -33,7 +31,8 @@ impl Input {
         if bake && clip.is_none() && (self.fps.is_some() || bakes_more()) {
             return Ok(self.picked(bonesmith_io::load_sequence(&self.paths, &self.load_options())?)?.into());
         }
-        let load = LoadOptions { keep_shapes: !bake && self.rest.is_none() && self.frames.is_none(), ..self.load_options() };
+        let load =
+            LoadOptions { keep_shapes: !bake && self.rest.is_none() && self.frames.is_none(), ..self.load_options() };
         let mut model = bonesmith_io::load_model_with(&self.paths, &load, |raw| self.picked(raw))?;
         self.keep_clips(&mut model)?;
         if let Some(name) = clip
@@ -67,20 +66,12 @@ impl Input {
     }
 }
 
-/// The model in a form that the format can hold: two layers as one, a scene that stands still as a rig without clips, a rig without its shapes, reported as a warning.
+/// The model in a form that the format can hold: two layers as one, a rig without its shapes, reported as a warning.
 pub fn simplified_for(model: Model, path: &std::path::Path) -> Noted<Model> {
     let holds = |kind: ModelKind| Format::from_extension(path).is_some_and(|format| format.writes(kind));
     let mut warnings = Vec::new();
     let value = match model {
         Model::TwoLayer(two) if !holds(ModelKind::TwoLayer) => two.bake().into(),
-        Model::Sequence(still)
-            if still.frame_count() == 1
-                && !still.surface().parts.is_empty()
-                && !holds(ModelKind::Sequence)
-                && holds(ModelKind::Rig) =>
-        {
-            standing(&still).into()
-        }
         Model::Corrective(CorrectiveRig { rig, shapes }) if !holds(ModelKind::Corrective) => {
             let what = format!("{} shapes: this format is written without any", shapes.len());
             warnings.push(bonesmith_io::Warning::LeftOut { path: path.to_owned(), what }.into());
@@ -95,21 +86,4 @@ pub fn simplified_for(model: Model, path: &std::path::Path) -> Noted<Model> {
         model => model,
     };
     Noted { value, warnings }
-}
-
-/// Meshes that stand still, on one bone that does not move: formats of rigs write them without a skin.
-fn standing(sequence: &MeshSequence) -> Rig {
-    let mut weights = SparseWeights::new(sequence.vertex_count(), 1);
-    (0..sequence.vertex_count()).for_each(|i| weights.set(i, &[(0, 1.0)]));
-    let bone = Bone { name: "still".into(), parent: None, world_from_bind: glam::DAffine3::IDENTITY, tip: None };
-    Rig {
-        name: sequence.name().to_owned(),
-        rest: sequence.frame(0).to_vec(),
-        surface: sequence.surface().clone(),
-        weights,
-        bones: vec![bone],
-        kind: BoneKind::Rigid,
-        clips: Vec::new(),
-        params_json: String::new(),
-    }
 }

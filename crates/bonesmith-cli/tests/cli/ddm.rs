@@ -129,11 +129,11 @@ fn formats_that_cannot_hold_the_result_are_refused_at_once() {
     for (line, words) in [
         ("ddm broken.npz -o x.fbx", &["x.fbx", "Direct Delta Mush", ".glb, .gltf and .npz"][..]),
         ("ddm broken.npz --compress 8 -o x.usda", &["x.usda", "compressed Direct Delta Mush"]),
-        ("ddm broken.npz --delta-mush -o x.fbx", &["x.fbx", "an animation", ".abc"]),
+        ("ddm broken.npz --delta-mush -o x.obj", &["x.obj", "an animation", ".abc"]),
         ("compress broken.npz --shape runtime -o x.fbx", &["x.fbx", "two layers", ".glb, .gltf and .npz"]),
         ("reduce broken.npz --influences 12 -o x.glb", &["x.glb", "at most 8 influences per vertex, not 12"]),
         ("fit broken.npz --influences 9 -o x.gltf", &["x.gltf", "at most 8"]),
-        ("fit broken.npz --eigenskin 3 -o x.fbx", &["x.fbx", "corrective shapes"]),
+        ("fit broken.npz --eigenskin 3 -o x.abc", &["x.abc", "corrective shapes"]),
         ("fit broken.npz --pieces nodes -o x.npz", &["x.npz", ".usdz and .fbx"]),
         ("fit broken.npz --method svd -o x.glb", &["x.glb", ".npz"]),
         ("fit broken.npz -o x.abc", &["x.abc", "a rig can be written as"]),

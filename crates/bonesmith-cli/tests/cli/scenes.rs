@@ -131,13 +131,17 @@ fn parts_are_one_scene() {
     bonesmith(here, "fit --part body.npz -o no.glb -q").refused(&["--part body.npz"]);
 }
 
-/// One mesh of one frame is no scene: FBX, which holds rigs alone, gets no bones for it.
+/// One mesh of one frame gets no bones.
 #[test]
 fn a_still_mesh_is_no_rig() {
     let dir = folder();
     let body = known(bonesmith_core::BoneKind::Rigid).sequence;
     std::fs::write(dir.path().join("floor.obj"), crate::harness::obj(&body, 0)).unwrap();
-    bonesmith(dir.path(), "convert floor.obj no.fbx -q").refused(&["FBX holds no such model"]);
+    for ending in ["fbx", "glb", "usda"] {
+        bonesmith(dir.path(), &format!("convert floor.obj floor.{ending} -q")).fine();
+        let info = bonesmith(dir.path(), &format!("info floor.{ending} --json -")).fine().json();
+        assert_eq!((info["frames"].as_u64(), info["bones"].as_u64()), (Some(1), None), "{ending}");
+    }
 }
 
 #[test]

@@ -67,11 +67,12 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
 fn rigged(document: &Document, model: Model, request: &Request<'_>) -> Result<Result<AnyModel, Model>, IoError> {
     let fps = request.options.fps;
     let bones = if model.skinned { motions(document, fps, is_node)? } else { Vec::new() };
+    let (shapes, animated) = (shapes::count(document, &model), shapes::are_animated(document, &model));
     // One mesh of several is read as a plain rig.
-    if request.options.mesh.is_none() && shapes::are_animated(document, &model) {
+    if request.options.mesh.is_none() && shapes > 0 && (animated || request.options.keep_shapes) {
         let all = motions(document, fps, moves_vertices)?;
         let frames = all.iter().map(|motion| motion.times_secs.len()).max().unwrap_or(0);
-        let keeps = request.options.keep_shapes && (model.skinned || shapes::count(document, &model) < frames);
+        let keeps = request.options.keep_shapes && (model.skinned || !animated || shapes < frames);
         if keeps || !bones.is_empty() {
             let (clips, weights) = sample(document, &model, &all)?;
             return Ok(Ok(shapes::with_shapes(document, model, clips, &weights)?.into()));

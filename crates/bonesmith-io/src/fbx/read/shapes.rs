@@ -127,7 +127,12 @@ pub fn weights(model: &Model, scene: &ufbx::Scene) -> Vec<f32> {
 }
 
 /// A rig with its shapes: `frames` are the weights in each frame of each clip.
-pub fn with_shapes(document: &Document, model: Model, clips: Vec<Clip>, frames: &[Vec<Vec<f32>>]) -> Result<CorrectiveRig, IoError> {
+pub fn with_shapes(
+    document: &Document,
+    model: Model,
+    clips: Vec<Clip>,
+    frames: &[Vec<Vec<f32>>],
+) -> Result<CorrectiveRig, IoError> {
     let mut shapes: Vec<BlendShape> = Vec::new();
     for own in channels(&model, document.scene()) {
         for channel in &own.channels {

@@ -76,9 +76,9 @@ impl<'a> Writer<'a> {
         Self { scene, layer, clip: c, times }
     }
 
-    /// The curve of a shape's weight, in percent.
+    /// The curve of a shape's weight.
     pub fn weights(&mut self, channel: i64, weights: &[f64]) -> io::Result<()> {
-        let values: Vec<[f64; 1]> = weights.iter().map(|w| [*w]).collect();
+        let values: Vec<[f64; 1]> = weights.iter().map(|w| [shapes::PERCENT * w]).collect();
         let keys = shapes::keys(weights);
         self.curves(channel, ["DeformPercent"; 2], ["d|DeformPercent"], &values, &keys)
     }

@@ -163,7 +163,7 @@ fn write_clips(
     (channels, shapes): (&Channels, &[BlendShape]),
 ) -> io::Result<()> {
     for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
-        let weights = |s: usize| shapes[s].weights[c].iter().map(|w| shapes::percent(*w)).collect();
+        let weights = |s: usize| shapes[s].weights[c].iter().map(|w| f64::from(*w)).collect();
         animation::write_with(scene, c, clip, &[tree], channels, &weights)?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use super::binary::{Properties, Record};
 use super::mesh::Mesh;
 
 /// A weight of one, as FBX counts.
-const PERCENT: f64 = 100.0;
+pub const PERCENT: f64 = 100.0;
 
 /// The channels of all meshes: which object has the weights of which shape.
 #[derive(Default)]
@@ -106,11 +106,6 @@ pub fn keys(weights: &[f64]) -> Vec<usize> {
     }
     let changes = |t: usize| t == 0 || t == last || weights[t - 1] != weights[t] || weights[t + 1] != weights[t];
     (0..weights.len()).filter(|&t| changes(t)).collect()
-}
-
-/// Weights as FBX counts them.
-pub fn percent(weight: f32) -> f64 {
-    PERCENT * f64::from(weight)
 }
 
 #[cfg(test)]

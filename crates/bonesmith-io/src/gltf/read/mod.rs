@@ -64,7 +64,7 @@ fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> 
         Err(plain) => plain,
     };
     // One mesh of several is read as a plain rig.
-    if mesh.is_none() && (shapes::are_animated(&model) || (*keep_shapes && shapes::are_few(&model, *fps))) {
+    if mesh.is_none() && (shapes::are_animated(&model) || (*keep_shapes && shapes::are_no_frames(&model, *fps))) {
         return Ok(Content::model(shapes::load(document, model, *fps)?));
     }
     let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);

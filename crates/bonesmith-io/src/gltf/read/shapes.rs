@@ -21,18 +21,20 @@ pub fn are_animated(model: &Model) -> bool {
     model.skinned && !model.morphs.is_empty() && model.motions.iter().any(both)
 }
 
-/// Whether animations weigh morph targets that are no frames of a baked one: there are fewer of them than frames, or skins beside them.
-pub fn are_few(model: &Model, fps: Option<f64>) -> bool {
+/// Whether there are morph targets that are no frames of a baked animation: skins beside them, or fewer of them than frames.
+pub fn are_no_frames(model: &Model, fps: Option<f64>) -> bool {
     let targets: usize = model.morphs.iter().map(|morph| morph.targets.len()).sum();
     let frames = |motion: &Motion| motion.sample_times(fps).map_or(0, |times| times.len());
-    let mut weighing = model.motions.iter().filter(|motion| motion.tracks.iter().any(is_weight));
-    targets > 0 && weighing.any(|motion| model.skinned || targets < frames(motion))
+    let mut weighing = model.motions.iter().filter(|motion| motion.tracks.iter().any(is_weight)).peekable();
+    targets > 0 && (model.skinned || weighing.peek().is_none() || weighing.any(|motion| targets < frames(motion)))
 }
 
-/// Reads a rig with shapes. Its rest pose is without them.
+/// Reads a rig with shapes. Its rest pose is without them where animations weigh them.
 pub fn load(document: &Document, mut model: Model, fps: Option<f64>) -> Result<CorrectiveRig, IoError> {
     let morphs = std::mem::take(&mut model.morphs);
-    take_off(&morphs, &mut model.rest);
+    if !model.motions.is_empty() {
+        take_off(&morphs, &mut model.rest);
+    }
     let motions: Vec<Motion> = model.motions.iter().map(weights_of).collect();
     let rig = posed(document, model, fps)?;
     let turn = own_space(document).map_or(DMat3::IDENTITY, |(_, turn)| turn.matrix3);

@@ -85,7 +85,7 @@ fn run(cli: Cli, session: &mut Session) -> anyhow::Result<Outcome> {
     }
     // A bench writes for other processes to read; all others change files when they have succeeded.
     session.begin();
-    let outcome = work(cli.command, session)?;
+    let outcome = work(cli.command, session).map_err(|error| session.cause(error))?;
     session.finish_worker(outcome)?;
     session.commit()?;
     Ok(outcome)

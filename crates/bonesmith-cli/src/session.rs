@@ -112,6 +112,12 @@ impl Session {
         Ok(self.transaction.as_ref().map_or(Ok(()), Transaction::commit)?)
     }
 
+    /// What made a command fail: positions that could not be written or read make it stop as if it were cancelled.
+    pub fn cause(&self, error: anyhow::Error) -> anyhow::Error {
+        let scratch = self.transaction.as_ref().and_then(|transaction| transaction.check().err());
+        scratch.map_or(error, Into::into)
+    }
+
     /// The record of a worker appears together with what it wrote.
     pub fn finish_worker(&self, outcome: Outcome) -> anyhow::Result<()> {
         let Some(worker) = &self.worker else { return Ok(()) };
@@ -273,7 +279,8 @@ impl Observer for Session {
             Display::Lines(lines) => lines.show(progress),
             Display::Bar(bar) => show_bar(bar, progress),
         }
-        match self.stop.is_cancelled() {
+        let is_sound = self.transaction.as_ref().is_none_or(|transaction| transaction.check().is_ok());
+        match self.stop.is_cancelled() || !is_sound {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }

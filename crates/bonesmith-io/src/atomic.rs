@@ -70,10 +70,14 @@ impl Transaction {
         Self(())
     }
 
+    /// Fails if a scratch file could not be written or read so far: what is made of it is not sound.
+    pub fn check(&self) -> Result<(), IoError> {
+        OPEN.with_borrow(|open| open.iter().flat_map(|open| &open.failures).try_for_each(Failure::check))
+    }
+
     /// Puts all files into their places; more may follow.
     pub fn commit(&self) -> Result<(), IoError> {
-        let failures = OPEN.with_borrow(|open| open.as_ref().map(|open| open.failures.clone()).unwrap_or_default());
-        failures.iter().try_for_each(Failure::check)?;
+        self.check()?;
         let written = OPEN.with_borrow_mut(|open| open.as_mut().map(|open| std::mem::take(&mut open.written)));
         written.unwrap_or_default().into_iter().try_for_each(Prepared::put)
     }

@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use bonesmith_core::mesh::stored::{Scratch, TILE, Table, TableWriter};
 
 use crate::IoError;
+use crate::sink::bytes_text;
 
 /// Most frames of a group: a tile of positions is about 200 kB then.
 const MAX_GROUP: usize = 256;
@@ -66,6 +67,18 @@ pub fn free_space(_folder: &Path) -> Option<u64> {
     None
 }
 
+/// Fails, with both numbers, if less is free for scratch files.
+pub fn room_for(need: u64) -> Result<(), String> {
+    match free_space(&folder()).filter(|free| *free < need) {
+        Some(free) => Err(format!(
+            "{} of scratch space are needed, and {} are free (TMPDIR sets another folder)",
+            bytes_text(need),
+            bytes_text(free)
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Files without a name, for what belongs to one sequence.
 pub(crate) struct ScratchFiles {
     /// Bytes of a buffer while a file is written.
@@ -90,6 +103,13 @@ impl ScratchFiles {
 
 impl Scratch for ScratchFiles {
     fn table(&self, points: usize, frames: usize, words: usize) -> Box<dyn TableWriter> {
+        let of_frame = 4 * points.next_multiple_of(TILE) as u64 * words as u64;
+        // Without a number of frames the reader has looked at the space.
+        if let Some(need) = of_frame.checked_mul(frames as u64)
+            && let Err(what) = room_for(need)
+        {
+            self.failure.note(&std::io::Error::other(what));
+        }
         Box::new(Writer::new(self.buffer, self.failure.clone(), points, frames, words))
     }
 }

@@ -14,7 +14,7 @@ use bonesmith_core::mesh::stored::{Scratch, StoredFrames, TableWriter};
 use glam::Vec3;
 
 use crate::IoError;
-use crate::scratch::{ScratchFiles, folder, free_space};
+use crate::scratch::{ScratchFiles, folder, room_for};
 
 /// Bytes of memory that positions may take, how many were taken since the limit was set, and bytes of a buffer while a table is written; 0: positions that need
 /// more are refused.
@@ -120,15 +120,7 @@ impl<'a> Sink<'a> {
         if buffer == 0 {
             return Err(self.refused(bytes, "this command cannot read them in blocks yet"));
         }
-        let (folder, need) = (folder(), bytes / 3 * WITH_NORMALS);
-        if let Some(free) = free_space(&folder).filter(|free| *free < need) {
-            let what = format!(
-                "{} of scratch space are needed, and {} are free (TMPDIR sets another folder)",
-                bytes_text(need),
-                bytes_text(free)
-            );
-            return Err(IoError::unsupported(folder, what));
-        }
+        room_for(bytes / 3 * WITH_NORMALS).map_err(|what| IoError::unsupported(folder(), what))?;
         let scratch = Arc::new(ScratchFiles::new(buffer));
         let frames = if self.expected > 0 { self.expected } else { usize::MAX };
         let writer = scratch.table(vertices, frames, 3);

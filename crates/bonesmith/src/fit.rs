@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bonesmith_core::fit::{BoneCount, FitInfo, FitParams, Fitted, Method, Norm};
-use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonParams};
+use bonesmith_core::skeleton::{self, SkeletonInfo, SkeletonMethod, SkeletonParams};
 use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, Observer, Stage, corrective, methods};
 use serde_json::json;
 
@@ -81,8 +81,8 @@ impl FitOptions {
 
     /// Whether a fit reads positions in blocks, so that they need not be in memory.
     pub fn reads_blocks(&self) -> bool {
-        let plain = self.skeleton.is_none() && self.eigenskin.is_none() && self.motion.is_none();
-        plain && self.params.method == Method::Bonesmith && self.params.smooth == 0.0
+        let skeleton = self.skeleton.as_ref().is_none_or(|skeleton| skeleton.method == SkeletonMethod::Multipass);
+        skeleton && self.eigenskin.is_none() && self.params.method == Method::Bonesmith
     }
 
     /// With a number or an error as the goal.

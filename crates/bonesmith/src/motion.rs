@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bonesmith_core::clips::{self, RootMotion, Seam};
 use bonesmith_core::metrics;
-use bonesmith_core::{MeshSequence, Model, ModelKind, RawSequence, Rig, Surface, UpAxis};
-use glam::{DAffine3, DQuat, Vec3};
+use bonesmith_core::{MeshSequence, Model, ModelKind, Rig, UpAxis};
+use glam::{DAffine3, DQuat};
 use serde::Serialize;
 
 use crate::error::{Error, PickError};
@@ -257,20 +257,10 @@ impl Moved {
             for t in 0..span.len() + usize::from(self.is_closed(c)) {
                 // The closing frame is the first one, wherever the root is by then.
                 let from = if t == span.len() { 0 } else { t };
-                let place = self.place(c, from, t);
-                let frame = sequence.frame(span.start + from);
-                let moved = |p: &Vec3| place.map_or(*p, |place| place.transform_point3(p.as_dvec3()).as_vec3());
-                frames.push(frame.iter().map(moved).collect::<Vec<_>>().into());
+                frames.push((span.start + from, self.place(c, from, t)));
             }
         }
-        let raw = RawSequence {
-            name: sequence.name().to_owned(),
-            rest: Some(sequence.rest().to_vec().into()),
-            frames,
-            surface: Surface::clone(sequence.surface()),
-            ..RawSequence::default()
-        };
-        Ok(Cow::Owned(MeshSequence::of_any_size(raw)?))
+        Ok(Cow::Owned(sequence.rearranged(&frames)?))
     }
 
     fn is_closed(&self, clip: usize) -> bool {

@@ -25,6 +25,9 @@ pub fn run(args: FitArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let pages = reports.iter().flatten().map(|target| target.path.clone());
     let written: Vec<_> = outputs.iter().cloned().chain(pages).collect();
     session.claim(&plan.files(), &written, json.as_ref(), None)?;
+    if plan.rig.is_some() || plan.fit.reads_blocks() {
+        session.read_in_blocks();
+    }
 
     session.stage(Stage::Reading)?;
     let started = Instant::now();

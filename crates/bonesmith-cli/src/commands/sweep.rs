@@ -25,6 +25,7 @@ pub fn run(args: SweepArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let files: Vec<_> = input.files().into_iter().chain(options.importance.file()).collect();
     let outputs: Vec<_> = table.iter().chain(&page).cloned().collect();
     session.claim(&files, &outputs, json.as_ref(), None)?;
+    session.read_in_blocks();
 
     session.stage(Stage::Reading)?;
     let sequence = session.take(input.animation()?);

@@ -15,9 +15,10 @@ fn positions_beyond_the_limit_are_refused_before_they_are_read() {
     std::fs::File::options().write(true).open(&path).unwrap().set_len(32 + 500 * 40_000 * 12).unwrap();
     let points: String = (0..40_000).map(|i| format!("v {i} 0 0\n")).collect();
     std::fs::write(dir.path().join("big.obj"), points).unwrap();
-    for line in ["fit big.pc2 --skeleton", "fit big.pc2 --smooth 1", "sweep big.pc2"] {
-        let output = if line.starts_with("sweep") { "" } else { "-o big.glb" };
-        bonesmith(dir.path(), &format!("{line} --memory 150M -q {output}")).refused(&["240.00 MB", "150.00 MB"]);
+    for line in
+        ["fit big.pc2 --eigenskin 2", "fit big.pc2 --method ssdr", "fit big.pc2 --skeleton --skeleton-method hasler"]
+    {
+        bonesmith(dir.path(), &format!("{line} --memory 150M -q -o big.glb")).refused(&["240.00 MB", "150.00 MB"]);
     }
     bonesmith(dir.path(), "convert big.pc2 big.glb --memory 150M -q").refused(&["240.00 MB", "150.00 MB"]);
     assert_eq!(names(dir.path()), ["big.obj", "big.pc2"]);
@@ -66,6 +67,53 @@ fn positions_that_do_not_fit_are_read_in_blocks() {
         let [a, b] = ["a", "b"].map(|name| std::fs::read(dir.path().join(format!("{name}.{ending}"))).unwrap());
         assert!(a == b, "{ending}");
     }
+}
+
+/// Every kind of fit, from positions of 30 MB in 80 MB: `walk.npz` alone, or two halves of it, of which the second one does not fit beside the first.
+#[test]
+#[cfg(target_os = "linux")]
+fn fits_in_blocks_have_the_same_bytes() {
+    let (dir, scratch) = (folder(), folder());
+    let params = PosedRigParams { detail: 14, frames: 200, bones: 4, ..PosedRigParams::default() };
+    let known = posed_rig(3, &params);
+    let mut half = known.sequence.clone();
+    half.frames.truncate(100);
+    half.times_secs.truncate(100);
+    write_npz(half.clone(), &dir.path().join("first.npz"));
+    half.frames.clone_from_slice(&known.sequence.frames[100..]);
+    write_npz(half, &dir.path().join("second.npz"));
+    write_npz(known.sequence, &dir.path().join("walk.npz"));
+    let run = |line: &str| {
+        let output = command()
+            .current_dir(dir.path())
+            .args(line.split_whitespace())
+            .env("TMPDIR", scratch.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(names(scratch.path()), [""; 0], "{line}");
+        output.stdout
+    };
+    run("fit walk.npz --bones 4 --effort fast -q -o rig.glb");
+    for (line, output) in [
+        ("fit walk.npz --skeleton --effort fast", "glb"),
+        ("fit walk.npz --bones 3 --effort fast --smooth 0.5", "npz"),
+        ("fit walk.npz --bones 3 --effort fast --root-motion full --in-place --loop --report fit.html", "glb"),
+        ("fit walk.npz --bones 3 --effort fast --compact", "glb"),
+        ("fit walk.npz --rig rig.glb --solve weights", "glb"),
+        ("fit walk.npz --rig rig.glb --solve motion --report refit.html", "glb"),
+        ("fit first.npz second.npz --bones 3 --effort fast --compact", "glb"),
+        ("fit first.npz second.npz --rig rig.glb --rig-clip none --max-iterations 1", "glb"),
+    ] {
+        run(&format!("{line} -q -o whole.{output}"));
+        let stored = run(&format!("{line} -q -o blocks.{output} --memory 80M --json -"));
+        let peak = serde_json::from_slice::<serde_json::Value>(&stored).unwrap()["peak_memory_bytes"].as_u64().unwrap();
+        assert!(peak < 80_000_000, "{line}: {peak}");
+        let read = |name: &str| std::fs::read(dir.path().join(format!("{name}.{output}"))).unwrap();
+        assert!(read("whole") == read("blocks"), "{line}");
+    }
+    let sweep = "sweep walk.npz --counts 1,2 --effort fast -q --json -";
+    assert!(run(sweep) == run(&format!("{sweep} --memory 80M")));
 }
 
 /// A scratch file that cannot grow is an error, and nothing is written.

@@ -118,8 +118,8 @@ fn problem(sequence: &MeshSequence, space: UnitSpace, params: &FitParams) -> Res
     check_importance(sequence, params)?;
     let importance = loss::importance(sequence, params.importance.as_ref().map(|given| given.as_slice()), params.area);
     // Smoothness reads neighbours in any order; a small sequence is quickly copied.
-    let stored = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
-    let problem = if stored { Problem::in_space(sequence, space) } else { Problem::streamed_in(sequence, space) };
+    let held = params.smooth > 0.0 || sequence.position_bytes() < STREAMED_BYTES;
+    let problem = if held { Problem::held_in(sequence, space) } else { Problem::streamed_in(sequence, space) };
     Ok(problem.with_loss(importance.map(Loss::of_vertices).unwrap_or_default()))
 }
 

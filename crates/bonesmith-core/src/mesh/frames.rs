@@ -11,7 +11,7 @@ use std::sync::Arc;
 use glam::{DAffine3, Vec3};
 use rayon::prelude::*;
 
-use crate::mesh::stored::{Picked, Placed, Scratch};
+use crate::mesh::stored::{Picked, Placed, Scratch, placed};
 
 /// Positions of N vertices in F frames.
 pub trait Frames: Send + Sync {
@@ -175,39 +175,49 @@ impl FrameList {
         }
     }
 
-    /// Replaces each source by what `wrap` makes of it, frames of one source by frames of one, and frames in memory by what `change` makes
-    /// of them.
-    fn map(&self, wrap: impl Fn(Arc<dyn Frames>) -> Arc<dyn Frames>, change: impl Fn(&[Vec3]) -> Vec<Vec3>) -> Self {
-        let mut wrapped: Vec<(Arc<dyn Frames>, Arc<dyn Frames>)> = Vec::new();
-        let map = |entry: &FramePositions| match entry {
-            FramePositions::Stored { source, frame } => {
-                let known =
-                    wrapped.iter().find(|(inner, _)| Arc::ptr_eq(inner, source)).map(|(_, outer)| outer.clone());
-                let source = known.unwrap_or_else(|| {
-                    wrapped.push((source.clone(), wrap(source.clone())));
-                    wrapped[wrapped.len() - 1].1.clone()
-                });
-                FramePositions::Stored { source, frame: *frame }
-            }
-            here => change(&here.positions()).into(),
-        };
-        Self(self.0.iter().map(map).collect())
-    }
-
     /// Some vertices, ascending.
     pub(crate) fn of_vertices(&self, vertices: &[u32]) -> Self {
-        self.map(
-            |source| Arc::new(Picked { source, vertices: vertices.to_vec() }),
-            |positions| vertices.iter().map(|&i| positions[i as usize]).collect(),
-        )
+        let mut sources: Vec<(&Arc<dyn Frames>, Arc<Picked>)> = Vec::new();
+        let mut entries = Vec::with_capacity(self.0.len());
+        for entry in &self.0 {
+            let FramePositions::Stored { source, frame } = entry else {
+                let positions = entry.positions();
+                entries.push(vertices.iter().map(|&i| positions[i as usize]).collect::<Vec<_>>().into());
+                continue;
+            };
+            let known = sources.iter().position(|(known, _)| Arc::ptr_eq(known, source)).unwrap_or_else(|| {
+                sources.push((source, Arc::new(Picked { source: source.clone(), vertices: vertices.to_vec() })));
+                sources.len() - 1
+            });
+            entries.push(FramePositions::Stored { source: sources[known].1.clone(), frame: *frame });
+        }
+        Self(entries)
     }
 
-    /// Moves all frames.
-    pub(crate) fn place(&mut self, target_from_source: DAffine3) {
-        *self = self.map(
-            |source| Arc::new(Placed { source, target_from_source }),
-            |positions| positions.iter().map(|p| target_from_source.transform_point3(p.as_dvec3()).as_vec3()).collect(),
-        );
+    /// Frames in another order, each moved where there is a transform.
+    pub(crate) fn rearranged(&self, frames: &[(usize, Option<DAffine3>)]) -> Self {
+        // What is moved of each source that is not in memory.
+        let mut moved: Vec<(&Arc<dyn Frames>, Vec<(u32, DAffine3)>)> = Vec::new();
+        let mut entries: Vec<Result<FramePositions, (usize, u32)>> = Vec::with_capacity(frames.len());
+        for (t, place) in frames {
+            entries.push(match (&self.0[*t], place) {
+                (as_it_is, None) => Ok(as_it_is.clone()),
+                (FramePositions::Stored { source, frame }, Some(place)) => {
+                    let known = moved.iter().position(|(known, _)| Arc::ptr_eq(known, source)).unwrap_or_else(|| {
+                        moved.push((source, Vec::new()));
+                        moved.len() - 1
+                    });
+                    let of_source = &mut moved[known].1;
+                    of_source.push((*frame, *place));
+                    Err((known, of_source.len() as u32 - 1))
+                }
+                (here, Some(place)) => Ok(here.positions().iter().map(|p| placed(p, place)).collect::<Vec<_>>().into()),
+            });
+        }
+        let wrap = |(source, frames): (&Arc<dyn Frames>, _)| Arc::new(Placed { source: source.clone(), frames });
+        let sources: Vec<Arc<Placed>> = moved.into_iter().map(wrap).collect();
+        let of_source = |(s, frame): (usize, u32)| FramePositions::Stored { source: sources[s].clone(), frame };
+        Self(entries.into_iter().map(|entry| entry.unwrap_or_else(of_source)).collect())
     }
 }
 

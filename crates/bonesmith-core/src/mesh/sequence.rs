@@ -14,8 +14,8 @@ use glam::Vec3;
 use crate::mesh::Parts;
 use crate::mesh::frames::{FrameList, FramePositions, Frames, SharedPositions};
 use crate::mesh::surface::{Surface, SurfaceError};
-use crate::mesh::times;
 use crate::mesh::topology::Topology;
+use crate::mesh::{stored, times};
 
 pub(crate) use clips::typical_step;
 pub use clips::{Joined, Span, cut as cut_clips};
@@ -432,6 +432,25 @@ impl MeshSequence {
             surface: Arc::new(Surface::bare(topology)),
             clips: self.clips.clone(),
         }
+    }
+
+    /// The same animation with vertices in another order over another surface; a vertex may be there several times. `own_rest`: whether
+    /// the rest pose is more than the first frame.
+    pub(crate) fn in_order(&self, vertices: &[u32], surface: Surface, own_rest: bool) -> Result<Self, SequenceError> {
+        let (found, least) = (vertices.len(), MIN_VERTICES);
+        if found < least {
+            return Err(SequenceError::TooFewVertices { vertices: found, least });
+        }
+        let pick = |positions: &[Vec3]| -> Vec<Vec3> { vertices.iter().map(|&i| positions[i as usize]).collect() };
+        let every: Vec<u32> = (0..self.frame_count() as u32).collect();
+        let raw = RawSequence {
+            name: self.name.clone(),
+            rest: own_rest.then(|| pick(&self.rest).into()),
+            times_secs: self.times_secs.clone(),
+            surface,
+            ..RawSequence::default()
+        };
+        Self::of_checked_frames(raw, stored::rewritten(&self.frames, &every, found, pick))
     }
 
     /// With more frames of the same vertices after those that are there, a second apart; finite positions.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use glam::{DAffine3, Vec3};
 
-use crate::mesh::frames::Frames;
+use crate::mesh::frames::{FramePositions, Frames};
 
 /// Points that lie side by side in a table.
 pub const TILE: usize = 64;
@@ -116,26 +116,41 @@ impl Frames for StoredFrames {
     }
 }
 
-/// Frames of another source, moved.
+/// Frames of another source, each moved.
 pub(crate) struct Placed {
     pub source: Arc<dyn Frames>,
-    pub target_from_source: DAffine3,
+    /// [F] number of the frame in the source, and how it is moved.
+    pub frames: Vec<(u32, DAffine3)>,
+}
+
+/// A position, moved.
+pub(crate) fn placed(p: &Vec3, target_from_source: &DAffine3) -> Vec3 {
+    target_from_source.transform_point3(p.as_dvec3()).as_vec3()
 }
 
 impl Placed {
-    fn place<'a>(&self, visit: &'a mut dyn FnMut(usize, &[Vec3])) -> impl FnMut(usize, &[Vec3]) + 'a {
-        let (target_from_source, mut placed) = (self.target_from_source, Vec::new());
+    fn place<'a>(
+        &'a self,
+        frames: &'a [u32],
+        visit: &'a mut dyn FnMut(usize, &[Vec3]),
+    ) -> impl FnMut(usize, &[Vec3]) + 'a {
+        let mut moved = Vec::new();
         move |at, positions| {
-            placed.clear();
-            placed.extend(positions.iter().map(|p| target_from_source.transform_point3(p.as_dvec3()).as_vec3()));
-            visit(at, &placed);
+            let (_, target_from_source) = &self.frames[frames[at] as usize];
+            moved.clear();
+            moved.extend(positions.iter().map(|p| placed(p, target_from_source)));
+            visit(at, &moved);
         }
+    }
+
+    fn of_source(&self, frames: &[u32]) -> Vec<u32> {
+        frames.iter().map(|&t| self.frames[t as usize].0).collect()
     }
 }
 
 impl Frames for Placed {
     fn frame_count(&self) -> usize {
-        self.source.frame_count()
+        self.frames.len()
     }
 
     fn vertex_count(&self) -> usize {
@@ -143,11 +158,11 @@ impl Frames for Placed {
     }
 
     fn read(&self, frames: &[u32], vertices: Range<usize>, visit: &mut dyn FnMut(usize, &[Vec3])) {
-        self.source.read(frames, vertices, &mut self.place(visit));
+        self.source.read(&self.of_source(frames), vertices, &mut self.place(frames, visit));
     }
 
     fn pick(&self, frames: &[u32], vertices: &[u32], visit: &mut dyn FnMut(usize, &[Vec3])) {
-        self.source.pick(frames, vertices, &mut self.place(visit));
+        self.source.pick(&self.of_source(frames), vertices, &mut self.place(frames, visit));
     }
 
     fn scratch(&self) -> Option<Arc<dyn Scratch>> {
@@ -194,4 +209,26 @@ impl Frames for Picked {
     fn frames_at_once(&self) -> usize {
         self.source.frames_at_once()
     }
+}
+
+/// Some frames of a source, changed: in a table of their own where the source has its positions in tables, else in memory.
+pub(crate) fn rewritten(
+    source: &dyn Frames,
+    frames: &[u32],
+    vertices: usize,
+    change: impl Fn(&[Vec3]) -> Vec<Vec3>,
+) -> Vec<FramePositions> {
+    let every = 0..source.vertex_count();
+    let Some(scratch) = source.scratch() else {
+        let mut changed = Vec::with_capacity(frames.len());
+        source.read(frames, every, &mut |_, positions| changed.push(change(positions).into()));
+        return changed;
+    };
+    let mut writer = scratch.table(vertices, frames.len(), 3);
+    source.read(frames, every, &mut |_, positions| {
+        let cells: Vec<u32> = change(positions).iter().flat_map(|p| p.to_array().map(f32::to_bits)).collect();
+        writer.push(&cells);
+    });
+    let source: Arc<dyn Frames> = Arc::new(StoredFrames::new(writer.finish(), scratch, frames.len(), vertices));
+    (0..frames.len() as u32).map(|frame| FramePositions::Stored { source: source.clone(), frame }).collect()
 }

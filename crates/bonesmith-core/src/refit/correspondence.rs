@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use glam::{IVec3, Vec3};
 
 use crate::deform;
-use crate::mesh::sequence::{RawFrame, RawSequence};
 use crate::mesh::{Adjacency, MeshSequence, unit_radius};
 use crate::model::{Clip, Rig};
 use crate::refit::resample::{self, Timing};
@@ -97,19 +96,8 @@ pub fn in_rig_order(
         };
         clips.iter().filter(|clip| clip.frame_count() > 0).find_map(in_clip)
     })?;
-    let taken = |positions: &[Vec3]| {
-        let positions = found.vertices.iter().map(|&v| positions[v as usize]).collect();
-        RawFrame { positions, ..RawFrame::default() }
-    };
-    let raw = RawSequence {
-        name: sequence.name().to_owned(),
-        frames: (0..sequence.frame_count()).map(|t| taken(&sequence.frame(t))).collect(),
-        rest: own_rest.then(|| taken(sequence.rest())),
-        times_secs: sequence.times_secs().to_vec(),
-        surface: (*rig.surface).clone(),
-        ..RawSequence::default()
-    };
-    Some((MeshSequence::try_from(raw).ok()?, found))
+    let surface = (*rig.surface).clone();
+    Some((sequence.in_order(&found.vertices, surface, own_rest).ok()?, found))
 }
 
 /// Share of the neighbours of vertex `v` of the cache that are at a neighbour of vertex `i` of the rig.
@@ -166,6 +154,7 @@ impl<'a> Grid<'a> {
 mod tests {
     use super::*;
     use crate::mesh::Topology;
+    use crate::mesh::sequence::{RawFrame, RawSequence};
     use crate::solve::random::Random;
     use crate::synthetic::jointed_body;
 

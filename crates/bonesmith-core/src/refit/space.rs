@@ -8,11 +8,12 @@ use crate::skinning::{Problem, UnitSpace};
 
 /// All subjects in the unit of the first.
 pub(super) fn problems(subjects: &[Subject]) -> Vec<Problem> {
-    let first = Problem::new(subjects[0].sequence);
+    let sequence = subjects[0].sequence;
+    let first = Problem::held_in(sequence, UnitSpace::new(sequence));
     let others: Vec<Problem> = subjects[1..]
         .iter()
         .map(|Subject { sequence, .. }| {
-            Problem::in_space(sequence, UnitSpace::with_sphere(sequence, first.space.sphere))
+            Problem::held_in(sequence, UnitSpace::with_sphere(sequence, first.space.sphere))
         })
         .collect();
     std::iter::once(first).chain(others).collect()

@@ -25,10 +25,10 @@ const MIN_PATCH: f64 = 2e-3;
 /// Rigid bones of connected patches, fitted to the sample with a growing number of influences.
 pub(super) fn over_complete(input: &Input<'_>, clusters: usize, run: &mut Run<'_>) -> Result<State, Cancelled> {
     let (vertices, frames) = input.sample.picked();
-    let all: Vec<u32> = (0..input.sequence.vertex_count() as u32).collect();
+    let n = input.sequence.vertex_count();
     let (motion, labels) = run.observed("start", |run| {
-        let whole = input.problem.subset(input.sequence, &all, frames);
-        patches(&whole, input.adjacency, clusters.min(all.len().div_ceil(MIN_VERTICES)), run)
+        let whole = input.problem.of_all_vertices(input.sequence, frames);
+        patches(&whole, input.adjacency, clusters.min(n.div_ceil(MIN_VERTICES)), run)
     })?;
     let skin = Skin::rigid(1, &labels, input.problem.rest.clone()).pick(vertices);
     let model = BoneModel::new(BoneKind::Rigid, motion.bones, SWEEPS);

@@ -53,7 +53,7 @@ use crate::model::{BoneKind, Rig};
 use crate::observer::{Observer, Stage};
 use crate::skinning::{
     BoneCount, BoneModel, Ending, FitError, FitInfo, FitParams, MAX_PAIRED_BONES, Method, Problem, Run, Sample, State,
-    StopReason, VertexParams, Warning, check_bones, finish,
+    StopReason, UnitSpace, VertexParams, Warning, check_bones, finish,
 };
 use descend::SkinnedPose;
 use pose::Pose;
@@ -102,7 +102,7 @@ struct Prepared {
 impl Prepared {
     /// A sequence in its own unit space, and a sample of it with `frames` frames.
     fn new(sequence: &MeshSequence, frames: usize, seed: u64) -> Self {
-        let problem = Problem::new(sequence);
+        let problem = Problem::held_in(sequence, UnitSpace::new(sequence));
         let adjacency = Adjacency::new(&sequence.surface().topology, sequence.vertex_count());
         let sample = Sample::new(&problem, SAMPLE.0, frames, seed);
         let coarse = sample.problem(&problem, sequence);

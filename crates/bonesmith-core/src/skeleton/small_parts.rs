@@ -66,8 +66,7 @@ pub(super) fn search(
     search: &TreeSearch<'_>,
     run: &mut Run<'_>,
 ) -> Result<Option<SkinnedPose>, Cancelled> {
-    let every: Vec<u32> = (0..input.problem.vertices() as u32).collect();
-    let whole = input.problem.subset(input.sequence, &every, input.sample.picked().1);
+    let whole = input.problem.of_all_vertices(input.sequence, input.sample.picked().1);
     let SkinnedPose { pose, skin } = &search.body;
     let mut skin = input.sample.all_vertices(input.problem, skin);
     let motion = pose.to_motion();

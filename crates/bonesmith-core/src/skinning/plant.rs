@@ -79,9 +79,15 @@ pub(crate) fn rigid_patches(problem: &Problem, mut errors: Vec<f64>, count: usiz
     while patches.len() < count
         && let Some(seed) = worst_seed(problem, &errors, patch)
     {
-        let mut around: Vec<(f64, usize)> = nearest(problem, seed, CANDIDATES * patch)
-            .into_iter()
-            .map(|i| (problem.rest[i].distance(problem.rest[seed]) + STRETCH * stretch(problem, seed, i), i))
+        let mut candidates = vec![seed];
+        candidates.extend(nearest(problem, seed, CANDIDATES * patch));
+        let distance = |i: usize| problem.rest[i].distance(problem.rest[seed]);
+        let stretches = stretches(problem, &candidates);
+        let mut around: Vec<(f64, usize)> = candidates
+            .iter()
+            .zip(stretches)
+            .skip(1)
+            .map(|(&i, stretch)| (distance(i) + STRETCH * stretch, i))
             .collect();
         around.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let members: Vec<usize> = around.into_iter().take(patch).map(|(_, i)| i).collect();
@@ -92,15 +98,18 @@ pub(crate) fn rigid_patches(problem: &Problem, mut errors: Vec<f64>, count: usiz
     patches
 }
 
-/// By how much the distance of two vertices changes, RMS over frames.
-fn stretch(problem: &Problem, i: usize, k: usize) -> f64 {
-    let (f, a, b) = (problem.frames(), problem.trajectory(i), problem.trajectory(k));
-    let rest = problem.rest[i].distance(problem.rest[k]);
-    let off = |t: usize| {
-        let along = |axis: usize| f64::from(a[axis * f + t] - b[axis * f + t]);
-        DVec3::new(along(0), along(1), along(2)).length() - rest
-    };
-    ((0..f).map(|t| off(t) * off(t)).sum::<f64>() / f as f64).sqrt()
+/// By how much the distance of each of some vertices to the first of them changes, RMS over frames.
+fn stretches(problem: &Problem, vertices: &[usize]) -> Vec<f64> {
+    let seed = vertices[0];
+    let rest: Vec<f64> = vertices.iter().map(|&i| problem.rest[seed].distance(problem.rest[i])).collect();
+    let mut sums = vec![0.0; vertices.len()];
+    problem.visit_frames(vertices, |_, positions| {
+        for ((sum, rest), p) in sums.iter_mut().zip(&rest).zip(positions) {
+            let off = (positions[0] - *p).as_dvec3().length() - rest;
+            *sum += off * off;
+        }
+    });
+    sums.iter().map(|sum| (sum / problem.frames() as f64).sqrt()).collect()
 }
 
 /// As [`patches`], for many of them: vertices are found in a tree, and sorted by their errors once.
@@ -170,26 +179,21 @@ pub(crate) fn nearest(problem: &Problem, seed: usize, count: usize) -> Vec<usize
 
 /// [F] best rigid motion of some vertices from their present rest positions.
 pub(crate) fn rigid_motion(problem: &Problem, rest: &[DVec3], members: &[usize]) -> Vec<[[f64; 4]; 3]> {
-    let f = problem.frames();
     let count = members.len() as f64;
     let rest_center = members.iter().map(|&i| rest[i]).sum::<DVec3>() / count;
-    (0..f)
-        .map(|t| {
-            let position = |i: usize| {
-                let v = problem.trajectory(i);
-                DVec3::new(f64::from(v[t]), f64::from(v[f + t]), f64::from(v[2 * f + t]))
-            };
-            let center = members.iter().map(|&i| position(i)).sum::<DVec3>() / count;
-            let mut h = DMat3::ZERO;
-            for &i in members {
-                let (p, q) = (rest[i] - rest_center, position(i) - center);
-                h += DMat3::from_cols(q * p.x, q * p.y, q * p.z);
-            }
-            let r = nearest_rotation(&h);
-            let shift = center - r * rest_center;
-            std::array::from_fn(|a| [r.x_axis[a], r.y_axis[a], r.z_axis[a], shift[a]])
-        })
-        .collect()
+    let mut motion = Vec::with_capacity(problem.frames());
+    problem.visit_frames(members, |_, positions| {
+        let center = positions.iter().map(|p| p.as_dvec3()).sum::<DVec3>() / count;
+        let mut h = DMat3::ZERO;
+        for (&i, position) in members.iter().zip(positions) {
+            let (p, q) = (rest[i] - rest_center, position.as_dvec3() - center);
+            h += DMat3::from_cols(q * p.x, q * p.y, q * p.z);
+        }
+        let r = nearest_rotation(&h);
+        let shift = center - r * rest_center;
+        motion.push(std::array::from_fn(|a| [r.x_axis[a], r.y_axis[a], r.z_axis[a], shift[a]]));
+    });
+    motion
 }
 
 /// Bones to remove: least cost first, at most `count`, no two of which share vertices noticeably. The first `locked` bones stay.

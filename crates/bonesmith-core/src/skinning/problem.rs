@@ -6,16 +6,19 @@ use std::sync::Arc;
 use glam::{DVec3, Vec3};
 use rayon::prelude::*;
 
-use crate::mesh::frames::Frames;
+use crate::mesh::frames::{FrameList, Frames};
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::Sphere;
-use crate::mesh::stored::TILE;
+use crate::mesh::stored::{TILE, rewritten};
 use crate::skinning::loss::Loss;
 use crate::skinning::normals::Normals;
 use crate::skinning::unit::UnitSpace;
 
 /// Vertices whose trajectories are gathered at once: both sides of the transpose stay in cache. Tables have them in one tile.
 const BLOCK: usize = TILE;
+
+/// Positions of some vertices that are read at once.
+const MAX_PICKED: usize = 1 << 20;
 
 /// A sequence in the unit space, laid out by vertex.
 ///
@@ -80,6 +83,30 @@ impl Problem {
             space,
             source,
             loss: Loss::default(),
+            normals: None,
+        }
+    }
+
+    /// As [`Problem::in_space`]; trajectories are left in the source where that is not in memory.
+    pub fn held_in(sequence: &MeshSequence, space: UnitSpace) -> Self {
+        if sequence.is_stored() { Self::streamed_in(sequence, space) } else { Self::in_space(sequence, space) }
+    }
+
+    /// Some frames of all vertices of a sequence, in the space of this problem; copied, into a table where positions are in one. Without normals.
+    pub fn of_all_vertices(&self, sequence: &MeshSequence, frames: &[u32]) -> Self {
+        let (source, space) = (sequence.frames(), self.space.pick(frames));
+        if !sequence.is_stored() {
+            let every: Vec<u32> = (0..self.vertices() as u32).collect();
+            return self.subset(sequence, &every, frames);
+        }
+        let copied = rewritten(&*source, frames, self.vertices(), <[Vec3]>::to_vec);
+        Self {
+            length: 3 * frames.len(),
+            rest: self.rest.clone(),
+            trajectories: Arc::default(),
+            space,
+            source: Some(Arc::new(FrameList(copied))),
+            loss: self.loss.clone(),
             normals: None,
         }
     }
@@ -168,6 +195,48 @@ impl Problem {
         })
     }
 
+    /// Calls `visit` with each frame and where some vertices are in it, as in their trajectories.
+    pub fn visit_frames(&self, vertices: &[usize], mut visit: impl FnMut(usize, &[Vec3])) {
+        let (n, f) = (vertices.len(), self.frames());
+        let mut row = vec![Vec3::ZERO; n];
+        let Some(source) = &self.source else {
+            for t in 0..f {
+                for (p, &i) in row.iter_mut().zip(vertices) {
+                    let v = self.trajectory(i);
+                    *p = Vec3::new(v[t], v[f + t], v[2 * f + t]);
+                }
+                visit(t, &row);
+            }
+            return;
+        };
+        // Sources are read in the order of their vertices.
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_unstable_by_key(|&at| vertices[at]);
+        let sorted: Vec<u32> = order.iter().map(|&at| vertices[at] as u32).collect();
+        let every: Vec<u32> = (0..f as u32).collect();
+        for frames in every.chunks((MAX_PICKED / n.max(1)).max(1)) {
+            source.pick(frames, &sorted, &mut |at, positions| {
+                let to_unit = to_unit(&self.space, frames[at] as usize);
+                order.iter().zip(positions).for_each(|(&to, p)| row[to] = to_unit(*p));
+                visit(frames[at] as usize, &row);
+            });
+        }
+    }
+
+    /// Calls `visit` with each frame and where all vertices are in it, as in their trajectories: only for problems that are read from a source; false for others.
+    pub fn visit_source(&self, mut visit: impl FnMut(&[Vec3])) -> bool {
+        let Some(source) = &self.source else { return false };
+        let every: Vec<u32> = (0..self.frames() as u32).collect();
+        let mut row = Vec::with_capacity(self.vertices());
+        source.read(&every, 0..self.vertices(), &mut |t, positions| {
+            let to_unit = to_unit(&self.space, t);
+            row.clear();
+            row.extend(positions.iter().map(|p| to_unit(*p)));
+            visit(&row);
+        });
+        true
+    }
+
     /// [N] where vertices are in the first frame; trajectories must be stored.
     pub fn first_frame(&self) -> Vec<DVec3> {
         (0..self.vertices()).map(|i| self.position(i, 0)).collect()
@@ -202,14 +271,20 @@ fn transpose<'a>(
     t: usize,
     positions: impl Iterator<Item = Vec3>,
 ) {
-    let Sphere { center, radius } = space.sphere;
-    let scale = 1.0 / radius;
-    let origin = center * scale + space.shift(t);
+    let to_unit = to_unit(space, t);
     for (row, p) in rows.zip(positions) {
         let f = row.len() / 3;
-        let p = (p.as_dvec3() * scale - origin).as_vec3();
+        let p = to_unit(p);
         row[t] = p.x;
         row[f + t] = p.y;
         row[2 * f + t] = p.z;
     }
+}
+
+/// Positions of frame `t` in a unit space.
+fn to_unit(space: &UnitSpace, t: usize) -> impl Fn(Vec3) -> Vec3 + use<> {
+    let Sphere { center, radius } = space.sphere;
+    let scale = 1.0 / radius;
+    let origin = center * scale + space.shift(t);
+    move |p| (p.as_dvec3() * scale - origin).as_vec3()
 }

@@ -6,6 +6,7 @@
 //! the square it is meant to be (the printed off-diagonal entries are negative); neighbours keep the weights of the
 //! round before, so vertices stay independent and the order does not matter.
 
+use glam::Vec3;
 use rayon::prelude::*;
 
 use crate::mesh::Adjacency;
@@ -35,11 +36,10 @@ pub(crate) struct Smoothness {
 
 impl Smoothness {
     pub fn new(problem: &Problem, adjacency: Adjacency, smooth: f64) -> Self {
-        let shares = (0..problem.vertices())
+        let shares = deviations(problem, &adjacency)
             .into_par_iter()
-            .map(|i| {
-                let rigidness: Vec<f64> =
-                    adjacency.of(i).iter().map(|&k| 1.0 / deviation(problem, i, k as usize).max(RIGID)).collect();
+            .map(|deviations| {
+                let rigidness: Vec<f64> = deviations.iter().map(|deviation| 1.0 / deviation.max(RIGID)).collect();
                 let total: f64 = rigidness.iter().sum();
                 rigidness.iter().map(|d| (d / total) as f32).collect()
             })
@@ -75,16 +75,31 @@ impl Smoothness {
     }
 }
 
-/// Root mean square change of an edge's length against the rest pose [Le2014 eq. 3.11b].
-fn deviation(problem: &Problem, i: usize, k: usize) -> f64 {
+/// [N][neighbours] root mean square change of each edge's length against the rest pose [Le2014 eq. 3.11b].
+fn deviations(problem: &Problem, adjacency: &Adjacency) -> Vec<Vec<f64>> {
     let f = problem.frames();
-    let (a, b) = (problem.trajectory(i), problem.trajectory(k));
-    let rest = problem.rest[i].distance(problem.rest[k]);
-    let sum: f64 = (0..f)
-        .map(|t| {
-            let squared: f32 = (0..3).map(|axis| (a[axis * f + t] - b[axis * f + t]).powi(2)).sum();
-            (f64::from(squared).sqrt() - rest).powi(2)
-        })
-        .sum();
-    (sum / f as f64).sqrt()
+    let rest = |i: usize, k: usize| problem.rest[i].distance(problem.rest[k]);
+    let change = |squared: f32, rest: f64| (f64::from(squared).sqrt() - rest).powi(2);
+    // Where trajectories are not in memory, neighbours are in one place in a frame only: sums grow from frame to frame.
+    let mut sums: Vec<Vec<f64>> = (0..adjacency.len()).map(|i| vec![0.0; adjacency.of(i).len()]).collect();
+    let add = |positions: &[Vec3]| {
+        sums.par_iter_mut().enumerate().for_each(|(i, sums)| {
+            for (sum, &k) in sums.iter_mut().zip(adjacency.of(i)) {
+                let [x, y, z] = (positions[i] - positions[k as usize]).to_array().map(|d| d.powi(2));
+                *sum += change(x + y + z, rest(i, k as usize));
+            }
+        });
+    };
+    if !problem.visit_source(add) {
+        sums.par_iter_mut().enumerate().for_each(|(i, sums)| {
+            for (sum, &k) in sums.iter_mut().zip(adjacency.of(i)) {
+                let (a, b) = (problem.trajectory(i), problem.trajectory(k as usize));
+                let rest = rest(i, k as usize);
+                let squared = |t: usize| (0..3).map(|axis| (a[axis * f + t] - b[axis * f + t]).powi(2)).sum::<f32>();
+                *sum = (0..f).map(|t| change(squared(t), rest)).sum();
+            }
+        });
+    }
+    sums.iter_mut().flatten().for_each(|sum| *sum = (*sum / f as f64).sqrt());
+    sums
 }

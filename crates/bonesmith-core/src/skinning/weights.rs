@@ -152,7 +152,11 @@ struct VertexSolver<'a> {
     solver: InfluenceSolver<GramRows<'a>>,
     /// [subjects][BLOCK, 4 B] `Y`.
     along: Vec<Vec<f64>>,
+    /// [BLOCK] `|v|^2` over all subjects.
+    energies: [f64; BLOCK],
     wide: Vec<f64>,
+    /// Trajectories that are not in memory.
+    read: Vec<f32>,
     /// Errors that differ by less are equal.
     slack: f64,
 }
@@ -173,14 +177,18 @@ impl<'a> VertexSolver<'a> {
         solver.linear = vec![0.0; bones];
         let samples: usize = subjects.iter().map(|s| s.problem.length).sum();
         let along = subjects.iter().map(|_| vec![0.0; BLOCK * 4 * bones]).collect();
-        Self { solver, along, wide: Vec::new(), slack: AS_GOOD * samples as f64 }
+        let energies = [0.0; BLOCK];
+        Self { solver, along, energies, wide: Vec::new(), read: Vec::new(), slack: AS_GOOD * samples as f64 }
     }
 
-    /// `Y = T^T v` of some vertices.
+    /// `Y = T^T v` and `|v|^2` of some vertices.
     fn project(&mut self, vertices: Range<usize>) {
+        self.energies.fill(0.0);
         for (Subject { problem, motion, .. }, along) in self.solver.form.subjects.iter().zip(&mut self.along) {
             let length = problem.length;
-            let source = &problem.trajectories[vertices.start * length..vertices.end * length];
+            let source = problem.block(vertices.clone(), &mut self.read);
+            let rows = source.chunks_exact(length.max(1));
+            self.energies.iter_mut().zip(rows).for_each(|(energy, row)| *energy += squared(row));
             let out = &mut along[..vertices.len() * 4 * motion.bones];
             products::project(motion.rows(), length, source, &mut self.wide, out);
         }
@@ -192,12 +200,11 @@ impl<'a> VertexSolver<'a> {
         let b = form.diagonal.len();
         linear.fill(0.0);
         form.diagonal.fill(prior.strength);
-        *energy = 0.0;
+        *energy = self.energies[at];
         for (s, (Subject { problem, own, .. }, along)) in form.subjects.iter().zip(&self.along).enumerate() {
             let p = problem.rest[i];
             let u = [p.x, p.y, p.z, 1.0];
             form.rest[s] = u;
-            *energy += squared(problem.trajectory(i));
             let y = &along[at * 4 * b..(at + 1) * 4 * b];
             (0..4).for_each(|c| add_scaled(linear, u[c], &y[c * b..(c + 1) * b]));
             for (p, (c, d)) in PAIRS.into_iter().enumerate() {

@@ -7,7 +7,11 @@ use bonesmith_core::fit::{BoneCount, Effort, FitParams, fit};
 use bonesmith_core::mesh::frames::Frames;
 use bonesmith_core::mesh::sequence::{StoredFrame, first_unsound};
 use bonesmith_core::mesh::stored::{Scratch, StoredFrames, Table, TableWriter};
+use bonesmith_core::mesh::surface::Surface;
+use bonesmith_core::mesh::topology::Topology;
 use bonesmith_core::observer::Silent;
+use bonesmith_core::refit::{Locks, RefitParams, Solve, Subject, correspondence, refit};
+use bonesmith_core::skeleton::{SkeletonParams, skeleton};
 use bonesmith_core::synthetic::{self, PosedRigParams, awkward, posed_rig};
 use bonesmith_core::{BoneKind, MeshSequence, RawFrame, RawSequence, metrics};
 use glam::{DAffine3, DVec3, Vec3};
@@ -88,6 +92,7 @@ fn fits_are_the_same() {
     assert_same("rig, best", &known, &FitParams { effort: Effort::Best, ..params(4) });
     assert_same("rig, affine", &known, &FitParams { bone_kind: BoneKind::Affine, keep_rest: true, ..params(4) });
     assert_same("rig, without normals", &known, &FitParams { shading: 0.0, ..params(4) });
+    assert_same("rig, smooth", &known, &FitParams { smooth: 0.5, ..params(4) });
     for (name, raw) in awkward::all() {
         assert_same(name, &raw, &FitParams { effort: Effort::Fast, ..params(3) });
     }
@@ -107,6 +112,74 @@ fn a_large_fit_is_the_same() {
 fn pieces_are_the_same() {
     let params = FitParams { bones: BoneCount::Exact(12), effort: Effort::Fast, ..FitParams::default() };
     assert_same("mixed", &synthetic::pieces::mixed(24), &params);
+}
+
+/// Large enough for small parts and for frames outside the sample.
+#[test]
+fn skeletons_are_the_same() {
+    let raw = synthetic::jointed_body(7, 110, 4).sequence;
+    let [here, there] = [raw.clone(), stored(raw, 50)].map(sequence);
+    for (smooth, effort) in [(0.3, Effort::Fast), (0.0, Effort::Balanced)] {
+        let fit = FitParams { smooth, effort, ..FitParams::default() };
+        let find = |of: &MeshSequence| skeleton(of, &fit, &SkeletonParams::default(), &mut Silent).unwrap();
+        let [a, b] = [&here, &there].map(find);
+        assert_eq!(format!("{:?}", a.rig), format!("{:?}", b.rig), "{effort:?}");
+        assert_eq!(format!("{:?}", a.skeleton), format!("{:?}", b.skeleton), "{effort:?}");
+    }
+}
+
+#[test]
+fn refits_are_the_same() {
+    let known = posed_rig(3, &PosedRigParams::default());
+    let [here, there] = [known.sequence.clone(), stored(known.sequence, 5)].map(sequence);
+    let params = RefitParams::default();
+    for (name, params) in [
+        ("weights", RefitParams { solve: Solve::Weights, ..params.clone() }),
+        ("motion", RefitParams { solve: Solve::Motion, ..params.clone() }),
+        ("both, more bones", RefitParams { add_bones: 2, max_iterations: Some(3), ..params.clone() }),
+        ("smooth", RefitParams { smooth: 0.5, max_iterations: Some(2), ..params }),
+    ] {
+        let [a, b] = [&here, &there].map(|sequence| {
+            let motion = Some(known.rig.clips[0].posed_from_rest.as_slice());
+            let subjects = [Subject { sequence, motion, binds: None }; 2];
+            refit(&known.rig, &subjects, &Locks::default(), &params, &mut Silent).unwrap().rigs
+        });
+        assert_eq!(format!("{a:?}"), format!("{b:?}"), "{name}");
+    }
+}
+
+/// Vertices in another order, some of them twice.
+#[test]
+fn another_order_is_the_same() {
+    let known = posed_rig(3, &PosedRigParams::default());
+    let (n, faces) = (known.rig.vertex_count(), known.rig.surface.topology.clone());
+    let order: Vec<usize> = (0..n).rev().chain(0..40).collect();
+    let mut raw = known.sequence;
+    for frame in &mut raw.frames {
+        frame.positions = order.iter().map(|&i| frame.positions[i]).collect();
+    }
+    raw.rest = None;
+    let mut topology = Topology::empty();
+    faces.faces().for_each(|face| topology.push_face(&face.iter().map(|i| n as u32 - 1 - i).collect::<Vec<_>>()));
+    raw.surface = Surface { topology, ..Surface::default() };
+    let [here, there] = [raw.clone(), stored(raw, 5)].map(sequence);
+    let clips: Vec<_> = known.rig.clips.iter().collect();
+    let [a, b] = [&here, &there].map(|of| correspondence::in_rig_order(&known.rig, &clips, of, false).unwrap());
+    assert!(b.0.is_stored() && a.1 == b.1);
+    (0..a.0.frame_count()).for_each(|t| assert_eq!(a.0.frame(t), b.0.frame(t), "frame {t}"));
+}
+
+#[test]
+fn rearranged_frames_are_the_same() {
+    let raw = posed_rig(3, &PosedRigParams::default()).sequence;
+    let place = |t: usize| DAffine3::from_rotation_y(0.1 * t as f64) * DAffine3::from_translation(DVec3::X);
+    let order: Vec<_> = [5, 6, 6, 2, 23, 0].map(|t| (t, (t != 6).then(|| place(t)))).into();
+    let [a, b] = [raw.clone(), stored(raw.clone(), 6)].map(|raw| sequence(raw).rearranged(&order).unwrap());
+    for (t, (from, place)) in order.iter().enumerate() {
+        let moved = |p: &Vec3| place.map_or(*p, |place| place.transform_point3(p.as_dvec3()).as_vec3());
+        let expected: Vec<Vec3> = raw.frames[*from].positions.iter().map(moved).collect();
+        assert!(*a.frame(t) == *expected && *b.frame(t) == *expected, "frame {t}");
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use glam::{DAffine3, Vec3};
 
 use crate::mesh::frames::by_frame;
-use crate::mesh::sequence::{DEFAULT_FPS, MeshSequence, Place, SequenceError, check_positions, same_faces};
+use crate::mesh::sequence::{
+    DEFAULT_FPS, MeshSequence, Place, SequenceError, check_positions, same_faces, times_or_fps,
+};
 use crate::mesh::times;
 
 /// A mesh that moves by less than this share of the model's size does not move.
@@ -114,14 +116,28 @@ impl MeshSequence {
     pub fn placed(mut self, target_from_source: DAffine3) -> Result<Self, SequenceError> {
         let place = |p: &mut Vec3| *p = target_from_source.transform_point3(p.as_dvec3()).as_vec3();
         self.rest.iter_mut().for_each(place);
-        self.frames.place(target_from_source);
+        let every: Vec<_> = (0..self.frame_count()).map(|t| (t, Some(target_from_source))).collect();
+        self.frames = self.frames.rearranged(&every);
         if self.surface.has_places() {
             Arc::make_mut(&mut self.surface).place(target_from_source);
         }
         check_positions(&self.rest, &Place::rest())?;
-        let checked = by_frame(&self.frames, 0..self.frame_count(), |t, p| check_positions(p, &Place::frame(t)));
-        checked.into_iter().collect::<Result<(), _>>()?;
+        self.check_frames()?;
         Ok(self)
+    }
+
+    /// Frames of this sequence in another order, each moved where there is a transform; one clip at the usual rate. Refused where that leaves the range of coordinates.
+    pub fn rearranged(&self, frames: &[(usize, Option<DAffine3>)]) -> Result<Self, SequenceError> {
+        let list = self.frames.rearranged(frames);
+        let times_secs = times_or_fps(Vec::new(), frames.len(), DEFAULT_FPS)?;
+        let rearranged = Self { frames: list, times_secs, clips: Vec::new(), ..self.clone() };
+        rearranged.check_frames()?;
+        Ok(rearranged)
+    }
+
+    fn check_frames(&self) -> Result<(), SequenceError> {
+        let checked = by_frame(&self.frames, 0..self.frame_count(), |t, p| check_positions(p, &Place::frame(t)));
+        checked.into_iter().collect()
     }
 }
 

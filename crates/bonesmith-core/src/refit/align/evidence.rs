@@ -102,8 +102,8 @@ pub(super) struct Track<'a> {
     sequence: &'a MeshSequence,
     sphere: Sphere,
     bones: usize,
-    /// [sample] vertices, their rest positions in sphere units, and their weights in the rig.
-    vertices: Vec<usize>,
+    /// [sample] vertices, ascending, their rest positions in sphere units, and their weights in the rig.
+    vertices: Vec<u32>,
     rest: Vec<DVec3>,
     weights: Vec<Vec<(u16, f32)>>,
     /// [clip frames at the sequence's rate, B].
@@ -120,13 +120,13 @@ impl<'a> Track<'a> {
         }
         let n = rig.vertex_count();
         let count = n.min(VERTICES);
-        let vertices: Vec<usize> = (0..count).map(|at| at * n / count).collect();
-        let own_weights = |&i: &usize| rig.weights.of(i).map(|(j, w)| (j as u16, w)).collect();
+        let vertices: Vec<u32> = (0..count).map(|at| (at * n / count) as u32).collect();
+        let own_weights = |&i: &u32| rig.weights.of(i as usize).map(|(j, w)| (j as u16, w)).collect();
         Self {
             sequence,
             sphere,
             bones: rig.bone_count(),
-            rest: vertices.iter().map(|&i| (rig.rest[i].as_dvec3() - sphere.center) / sphere.radius).collect(),
+            rest: vertices.iter().map(|&i| (rig.rest[i as usize].as_dvec3() - sphere.center) / sphere.radius).collect(),
             weights: vertices.iter().map(own_weights).collect(),
             vertices,
             transforms: at_rate(rig, clip, sequence),
@@ -152,9 +152,8 @@ impl<'a> Track<'a> {
     fn sampled(&self, correction: &DAffine3, t: usize) -> Vec<DVec3> {
         let (frames, mut points) = (self.sequence.frames(), Vec::with_capacity(self.vertices.len()));
         let point = |p: Vec3| (correction.transform_point3(p.as_dvec3()) - self.sphere.center) / self.sphere.radius;
-        frames.read(&[t as u32], 0..frames.vertex_count(), &mut |_, positions| {
-            points.extend(self.vertices.iter().map(|&i| point(positions[i])));
-        });
+        frames
+            .pick(&[t as u32], &self.vertices, &mut |_, positions| points.extend(positions.iter().copied().map(point)));
         points
     }
 

@@ -6,7 +6,7 @@ use bonesmith_core::{Part, PartNode, Parts};
 use glam::DAffine3;
 
 use super::document::Document;
-use super::model::Instance;
+use super::model::{Instance, names};
 use super::scene::Scene;
 
 /// The scene of a file in the making.
@@ -86,7 +86,9 @@ impl<'a> PartsBuilder<'a> {
         let new: Vec<usize> = above.map(|(_, n)| n).take_while(|n| !self.places.contains_key(n)).collect();
         let known = self.scene.ancestry(node).find_map(|n| self.places.get(&n).copied());
         new.into_iter().rev().fold(known, |parent, n| {
-            let name = self.document.root.nodes[n].name.clone().unwrap_or_default();
+            let own = &self.document.root.nodes[n];
+            let unnamed = || own.mesh.and_then(|_| names(self.document, own).pop()).unwrap_or_default();
+            let name = own.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(unnamed);
             self.parts.nodes.push(PartNode { name, parent, world_from_node: self.worlds[n] });
             self.places.insert(n, self.parts.nodes.len() - 1);
             Some(self.parts.nodes.len() - 1)

@@ -2,6 +2,8 @@
 //! bones that it uses. Meshes that use the same bones share a skin, and those that do not move are plain nodes. Instances of one mesh that hang on their bones
 //! in the same way stay instances: each has its own skin.
 
+use std::path::Path;
+
 use bonesmith_core::{BlendShape, Parts, Rig, Surface};
 use glam::{DAffine3, DMat4, DVec3, Vec3, Vec4};
 use gltf_json::scene::UnitQuaternion;
@@ -15,6 +17,7 @@ use crate::joints::{self, Joints};
 use crate::merge::{turned, turned_tangent};
 use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
 use crate::pieces::of_vertices;
+use crate::warning;
 
 /// Writes the meshes of a rig, its joints and its skin; `rig` and `shapes` are in glTF's axes, relative to `origin`.
 pub fn write_scene_of(
@@ -22,6 +25,7 @@ pub fn write_scene_of(
     rig: &Rig,
     shapes: &[BlendShape],
     origin: Option<DVec3>,
+    path: &Path,
 ) -> Result<Skinned, String> {
     check_influences(rig.weights.max_influences())?;
     let plan = joints::plan(rig);
@@ -51,6 +55,11 @@ pub fn write_scene_of(
             of.filter(|_| shapes.is_empty() && builder.compact.is_none()).and_then(|of| Twin::new(rig, &all, of, at))
         })
         .collect();
+    let is_apart = |at: &usize| {
+        parts.meshes[*at].instance_of.is_some() && places.instance_of[*at].is_none() && twins[*at].is_none()
+    };
+    let apart = (0..all.len()).filter(is_apart).map(|at| parts.name(&parts.meshes[at]).to_owned());
+    warning::instances(path, apart.collect());
     for (at, (part, own)) in parts.meshes.iter().zip(all).enumerate() {
         let (node, still) = (nodes[part.node], places.still[at]);
         let moves = |shape: &BlendShape| shape.offsets[own.vertices.clone()].iter().any(|d| *d != Vec3::ZERO);

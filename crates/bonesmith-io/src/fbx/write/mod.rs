@@ -149,7 +149,7 @@ fn records(rig: &Rig, shapes: &[BlendShape], path: &Path) -> io::Result<Vec<Reco
     }
     let mesh = mesh::write_skinned(&mut scene, rig, &extras(rig, &plan))?;
     material::write(&mut scene, &rig.surface, |_| vec![mesh.model]);
-    channels.write(&mut scene, &mesh, shapes::of_vertices(shapes, 0..rig.vertex_count()))?;
+    channels.write(&mut scene, &mesh, shapes::of_vertices(shapes, 0..shapes.len(), 0..rig.vertex_count()))?;
     let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, ROOT, origin.unwrap_or_default())?;
     write_clips(&mut scene, rig, (&plan, &skeleton), (&channels, shapes))?;
     Ok(finished(scene, rig.surface.space, first_times(rig)))

@@ -12,7 +12,7 @@ use super::shapes::{self, Channels};
 use super::skeleton::{self, Skeleton};
 use super::{ROOT, Scene, extras, material, mesh};
 use crate::joints::Joints;
-use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
+use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs};
 use crate::warning;
 
 /// Control points of instances are in the same place within this share of the largest coordinate.
@@ -30,7 +30,7 @@ pub fn write(
     path: &Path,
 ) -> io::Result<Skeleton> {
     let (parts, places) = (&rig.surface.parts, Places::new(rig, shapes, origin, false));
-    let mut apart = Vec::new();
+    let (of_meshes, mut apart) = (shapes_of(parts, shapes), Vec::new());
     let mut ids = vec![None; parts.nodes.len()];
     let mut skins = Vec::new();
     // [materials] nodes of meshes.
@@ -60,7 +60,7 @@ pub fn write(
         used.iter().for_each(|&m| users[m as usize].push(mesh.model));
         ids[part.node] = Some(mesh.model);
         if places.still[at].is_none() {
-            channels.write(scene, &mesh, shapes::of_vertices(shapes, vertices))?;
+            channels.write(scene, &mesh, shapes::of_vertices(shapes, of_meshes[at].iter().copied(), vertices))?;
             skins.push((mesh, weights));
         }
     }

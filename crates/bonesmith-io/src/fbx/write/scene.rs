@@ -19,7 +19,6 @@ use crate::warning;
 const SAME: f32 = 1e-5;
 
 /// Writes meshes, nodes, bones, skins and shapes; `rig` is relative to `origin`. Instances that stand still share their geometry.
-#[allow(clippy::too_many_arguments, reason = "each is plain")]
 pub fn write(
     scene: &mut Scene,
     rig: &Rig,

@@ -51,10 +51,13 @@ impl<'a> PartsBuilder<'a> {
         let Instance { node, index, mesh, joints, skinned } = instance;
         let at = self.parts.meshes.len();
         let first = *self.firsts.entry(*index).or_insert(at);
+        let is_unnamed = self.document.root.nodes[*node].name.as_deref().unwrap_or_default().is_empty();
         let node = self.place(*node).unwrap_or_default();
+        // Where neither has a name, both are called by the number of the mesh.
+        let own = if is_unnamed { &self.parts.nodes[node].name } else { &mesh.name };
         self.parts.meshes.push(Part {
             node,
-            mesh: mesh.name.clone(),
+            mesh: own.clone(),
             vertices: mesh.positions.len(),
             faces: mesh.face_sizes.len(),
             uv_sets: (0..mesh.uvs.len()).map(|set| format!("TEXCOORD_{set}")).collect(),

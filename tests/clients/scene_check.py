@@ -1,6 +1,6 @@
 """Scenes in Blender: what goes in comes out. scene_check.py BONESMITH [FILES]
 
-Writes a scene of its own (two meshes below a node, one that stands still, two clips of different lengths), converts it with BONESMITH to glb, usda
+Writes a scene of its own (two meshes below a node, one of them with morph targets, one that stands still, two clips of different lengths), converts it with BONESMITH to glb, usda
 and fbx, and on from one to the next, and compares each with the source: names of objects, what they hang on, materials, clips and their
 lengths, and where every vertex is at several times of every clip. With FILES, a folder, the scenes in it too. Then the other way round: objects below
 each other that Blender writes as Alembic come back from a glb.
@@ -27,7 +27,7 @@ COUNTED = [0]
 
 
 def own_scene(path):
-    """A body and a hat on two joints below `actor`, a floor of its own; clips `walk` and `wave`."""
+    """A body and a hat with two morph targets on two joints below `actor`, a floor of its own; clips `walk` and `wave`."""
     blob, views, accessors = bytearray(), [], []
 
     def accessor(values, kind, component, target=None, bounds=False):
@@ -44,7 +44,7 @@ def own_scene(path):
         accessors.append(entry)
         return len(accessors) - 1
 
-    def mesh(name, at, material, joints):
+    def mesh(name, at, material, joints, targets=()):
         # A tube of rings, so that there is something to bend.
         rings = [(math.cos(a), y / 4, math.sin(a)) for y in range(9) for a in np.linspace(0, 2 * math.pi, 8, endpoint=False)]
         points = np.array(rings) * [0.3, 1.0, 0.3] + at
@@ -63,11 +63,16 @@ def own_scene(path):
             attributes["JOINTS_0"] = accessor([[0, 1, 0, 0]] * len(points), "VEC4", 5121, 34962)
             attributes["WEIGHTS_0"] = accessor(weights, "VEC4", 5126, 34962)
         primitive = {"attributes": attributes, "indices": accessor(faces, "SCALAR", 5123, 34963), "material": material}
-        return {"name": name, "primitives": [primitive]}
+        entry = {"name": name, "primitives": [primitive]}
+        if targets:
+            moved = {"wide": (points - at) * [1, 0, 1], "tall": np.maximum(points - at - [0, 1, 0], 0) * [0, 1, 0]}
+            primitive["targets"] = [{"POSITION": accessor(moved[name], "VEC3", 5126, bounds=True)} for name in targets]
+            entry |= {"weights": [0] * len(targets), "extras": {"targetNames": list(targets)}}
+        return entry
 
     meshes = [
         mesh("body_mesh", [0, 0, 0], 0, True),
-        mesh("hat_mesh", [0, 2, 0], 1, True),
+        mesh("hat", [0, 2, 0], 1, True, ("wide", "tall")),
         mesh("floor_mesh", [0, 0, 0], 0, False),
     ]
 
@@ -80,6 +85,9 @@ def own_scene(path):
             for axis in ([0, 0, 1], [1, 0, 0])
         ]
         channels = [{"sampler": s, "target": {"node": 4 + s, "path": "rotation"}} for s in range(2)]
+        weights = [[w] for t in range(frames) for w in (amount * t / frames, (1 - amount / 2) * (1 - t / frames))]
+        samplers.append({"input": times, "output": accessor(weights, "SCALAR", 5126), "interpolation": "LINEAR"})
+        channels.append({"sampler": 2, "target": {"node": 3, "path": "weights"}})
         return {"name": name, "samplers": samplers, "channels": channels}
 
     binds = np.stack([np.eye(4), np.eye(4)])
@@ -138,23 +146,38 @@ def play(clip):
     """Plays the clip on everything that it moves; returns its length in seconds."""
     rate = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base
     lengths = []
-    for obj in bpy.data.objects:
-        data = obj.animation_data
+    for owner in (*bpy.data.objects, *bpy.data.shape_keys):
+        data = owner.animation_data
         if data is None:
             continue
         for track in data.nla_tracks:
             track.mute = True
         strips = [strip.action for track in data.nla_tracks if track.name == clip for strip in track.strips]
-        named = [action for action in bpy.data.actions if clip in action.name.split("|")]
-        own = [action for action in strips or named if not strips or action in strips]
-        if not own and data.action is not None and len(bpy.data.actions) == 1:
-            own = [data.action]
+        own = [(action, slot) for action in strips or named(clip) if (slot := slot_of(action, owner)) is not None]
+        possible = [action for action in bpy.data.actions if slot_of(action, owner) is not None]
+        if not own and data.action is not None and len(possible) == 1:
+            own = [(data.action, slot_of(data.action, owner))]
+        # Another clip's.
+        data.action = None
+        # Importers of FBX make an action for each.
+        own.sort(key=lambda pair: not pair[0].name.startswith(f"{owner.name}|"))
         if own:
-            data.action = own[0]
-            if hasattr(data, "action_slot") and own[0].slots:
-                data.action_slot = own[0].slots[0]
-            lengths.append((own[0].frame_range[1] - own[0].frame_range[0]) / rate)
+            data.action, data.action_slot = own[0]
+            lengths.append((own[0][0].frame_range[1] - own[0][0].frame_range[0]) / rate)
     return max(lengths, default=None)
+
+
+def named(clip):
+    """Actions of a clip: importers put the names of what it moves before it, and those of layers after it. Names are cut off at 63 letters."""
+    return [action for action in bpy.data.actions if f"|{clip}|" in f"|{action.name}|" or action.name.endswith(f"|{clip}"[:40])]
+
+
+def slot_of(action, owner):
+    """The part of an action that is for this object or these shape keys."""
+    slots = [slot for slot in action.slots if slot.target_id_type == owner.id_type]
+    own = [slot for slot in slots if slot.name_display == owner.name]
+    # A file with one object of this kind that moves calls it as it likes.
+    return (own or (slots if len(slots) == 1 else [None]))[0]
 
 
 def shown():
@@ -223,7 +246,13 @@ def look(path, clips):
         lengths[clip] = play(clip)
         for secs in times:
             poses[clip, secs] = positions(secs)
-    return {"outline": outline(), "parents": parents(), "poses": poses, "lengths": lengths}
+    return {"outline": outline(), "parents": parents(), "shapes": shapes(), "poses": poses, "lengths": lengths}
+
+
+def shapes():
+    """Names of the shapes of each mesh."""
+    keys = {plain(obj.name): obj.data.shape_keys for obj in shown()}
+    return {name: [block.name for block in key.key_blocks[1:]] for name, key in keys.items() if key}
 
 
 def clips_of(path):
@@ -254,12 +283,14 @@ def compare(what, truth, found, tolerance, failures, groups=()):
     COUNTED[0] += 1
     usd = lambda names: {name.replace(".", "_"): value for name, value in names.items()}
     if "-> usda" in what:
-        truth = {**truth, "outline": usd(truth["outline"]), "poses": {k: usd(v) for k, v in truth["poses"].items()}}
+        truth = {**truth, "outline": usd(truth["outline"]), "shapes": usd(truth["shapes"]), "poses": {k: usd(v) for k, v in truth["poses"].items()}}
     size = max(np.ptp(np.concatenate(list(pose.values())), axis=0).max() for pose in truth["poses"].values())
     worst = 0.0
     if truth["outline"] != found["outline"]:
         failures.append(f"{what}: objects and materials {found['outline']}, expected {truth['outline']}")
         return
+    if truth["shapes"] != found["shapes"]:
+        failures.append(f"{what}: shapes {found['shapes']}, expected {truth['shapes']}")
     # Of the nodes of the source: writers and importers add some of their own.
     known = lambda chains: {name.replace(".", "_"): [above for above in chain if above in groups] for name, chain in chains.items()}
     if known(truth["parents"]) != known(found["parents"]):
@@ -274,7 +305,8 @@ def compare(what, truth, found, tolerance, failures, groups=()):
             worst = max(worst, farthest(points, truth["poses"][key][name]) / size)
     if not worst <= tolerance:
         failures.append(f"{what}: vertices are off by {worst:.1e} of the size")
-    print(f"{what}: {len(found['outline'])} meshes, {len(found['lengths'])} clips, off by {worst:.1e} of the size")
+    count = sum(map(len, found["shapes"].values()))
+    print(f"{what}: {len(found['outline'])} meshes, {count} shapes, {len(found['lengths'])} clips, off by {worst:.1e} of the size")
 
 
 def groups_of(path):
@@ -335,9 +367,13 @@ def main():
         folder = Path(folder)
         sources = [folder / "own.glb"]
         own_scene(sources[0])
-        for name in ("Soldier.glb", "RobotExpressive.glb", "gears.glb"):
+        for name in ("Soldier.glb", "RobotExpressive.glb", "gears.glb", "facecap.glb"):
             path = Path(sys.argv[2]) / "scenes" / name if len(sys.argv) > 2 else None
-            if path and path.exists():
+            if path and path.exists() and b"EXT_meshopt_compression" in path.read_bytes():
+                # Blender reads no meshopt: from our own copy on.
+                sources.append(folder / name)
+                subprocess.run([bonesmith, "convert", "-q", path, sources[-1]], check=True)
+            elif path and path.exists():
                 sources.append(path)
             elif path:
                 print(f"SKIPPED: {path} is not there")

@@ -80,13 +80,24 @@ impl Places {
 
 /// [meshes] whether each rests in every clip: neither bones nor shapes move it.
 fn still_meshes(rig: &Rig, shapes: &[BlendShape]) -> Vec<bool> {
-    let unmoved = unmoved_bones(rig);
+    let (unmoved, shapes) = (unmoved_bones(rig), shapes_of(&rig.surface.parts, shapes));
     let rests = |mut vertices: Range<usize>| vertices.all(|i| rig.weights.of(i).all(|(j, _)| unmoved[j]));
-    let shaped = |vertices: Range<usize>| {
-        shapes.iter().any(|shape| shape.offsets[vertices.clone()].iter().any(|d| *d != Vec3::ZERO))
-    };
-    let still = |part: &Part, vertices: Range<usize>| (part.still || rests(vertices.clone())) && !shaped(vertices);
-    rig.surface.parts.ranges().map(|(part, vertices, _)| still(part, vertices)).collect()
+    let meshes = rig.surface.parts.ranges().zip(&shapes);
+    meshes.map(|((part, vertices, _), shapes)| (part.still || rests(vertices)) && shapes.is_empty()).collect()
+}
+
+/// [meshes] numbers of the shapes of each: those that move it. Shapes that move no vertex at all belong to the first mesh that has others.
+pub(crate) fn shapes_of(parts: &Parts, shapes: &[BlendShape]) -> Vec<Vec<usize>> {
+    let moves = |vertices: &Range<usize>, s: usize| shapes[s].offsets[vertices.clone()].iter().any(|d| *d != Vec3::ZERO);
+    let own = |vertices: Range<usize>| (0..shapes.len()).filter(|&s| moves(&vertices, s)).collect();
+    let mut of_meshes: Vec<Vec<usize>> = parts.ranges().map(|(_, vertices, _)| own(vertices)).collect();
+    if let Some(first) = of_meshes.iter().position(|own| !own.is_empty()) {
+        let idle = (0..shapes.len()).filter(|s| !of_meshes.iter().any(|own| own.contains(s)));
+        let idle: Vec<usize> = idle.collect();
+        of_meshes[first].extend(idle);
+        of_meshes[first].sort_unstable();
+    }
+    of_meshes
 }
 
 /// The clips of an animation; all of it where it is one.

@@ -81,7 +81,12 @@ pub(crate) fn left_out_all(path: &Path, what: &str, mut names: Vec<String>) {
     }
 }
 
-/// Shapes in a file that is read as a rig.
+/// Meshes that were instances of others in the source.
+pub(crate) fn instances(path: &Path, meshes: Vec<String>) {
+    left_out_all(path, "that one mesh has several instances, each is written as a mesh of its own:", meshes);
+}
+
+/// Shapes of a file that is read as a plain rig.
 pub(crate) fn shapes_of_rig(path: &Path, shapes: usize, animated: bool) {
     let motion = if animated { " and their animation" } else { "" };
     let plural = if shapes == 1 { "" } else { "s" };

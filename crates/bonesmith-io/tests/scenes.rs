@@ -61,6 +61,15 @@ fn instances_stay_instances() {
     let (_folder, path) = written(&rig, "scene.gltf");
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(json["meshes"].as_array().unwrap().len(), 2);
+    // The rest of the scene moves; these two hang on a bone that does not.
+    (0..8).for_each(|i| rig.weights.set(i, &[(2, 1.0)]));
+    (0..4).for_each(|i| rig.rest[4 + i] = rig.rest[i] + glam::Vec3::Y);
+    let up = DAffine3::from_translation(DVec3::Y);
+    std::sync::Arc::make_mut(&mut rig.surface).parts.nodes[3].world_from_node = up;
+    let (_folder, path) = written(&rig, "scene.fbx");
+    let back = load_rig(&path).unwrap();
+    assert_eq!(back.surface.parts.meshes[1].instance_of, Some(0));
+    assert!(back.rest.iter().zip(&rig.rest).all(|(p, q)| p.distance(*q) < 1e-5), "{:?}", back.rest);
 }
 
 /// Two nodes that show one mesh and move by bones of their own: one mesh, two skins. Weights that differ make two meshes.

@@ -112,6 +112,8 @@ fn shapes_of_a_scene_go_from_format_to_format() {
         // The last mesh has no bones that move.
         shape("wide", offset(&[0, parts.len() - 1], Vec3::X), weights(0.1)),
         shape("idle", offset(&[0], Vec3::Y), weights(0.0)),
+        // Moves no vertex; its name and its weights are kept.
+        shape("none", offset(&[], Vec3::Y), weights(0.1)),
         shape("thin", offset(&[1], Vec3::Z), weights(-0.02)),
     ];
     let shaped = CorrectiveRig { rig, shapes };
@@ -123,7 +125,7 @@ fn shapes_of_a_scene_go_from_format_to_format() {
         let back = load_model(&[path], &options).unwrap();
         let Model::Corrective(own) = &back else { panic!("{name}: {:?}", back.view().kind()) };
         let names: Vec<&str> = own.shapes.iter().map(|s| s.name.as_str()).collect();
-        assert_eq!(names, ["wide", "idle", "thin"], "{name}");
+        assert_eq!(names, ["wide", "idle", "none", "thin"], "{name}");
         assert_eq!(common::outline(&own.rig.surface), common::outline(&shaped.rig.surface), "{name}");
         for (c, clip) in shaped.rig.clips.iter().enumerate() {
             assert_eq!((&own.rig.clips[c].name, own.rig.clips[c].frame_count()), (&clip.name, clip.frame_count()));

@@ -42,7 +42,7 @@ fn write(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
 }
 
 fn load(inputs: &[PathBuf], fps: Option<f64>) -> Result<RawSequence, IoError> {
-    load_sequence(inputs, &LoadOptions { fps, mesh: None })
+    load_sequence(inputs, &LoadOptions { fps, ..LoadOptions::default() })
 }
 
 proptest! {

@@ -25,7 +25,7 @@ pub fn scene(document: &Document, instances: &[Instance], meshes: Vec<Part>) -> 
             Some(parts.nodes.len() - 1)
         })
     };
-    let mut firsts: HashMap<u32, usize> = HashMap::new();
+    let mut firsts: HashMap<(u32, Vec<u32>), usize> = HashMap::new();
     let mut armatures: Vec<Option<usize>> = Vec::new();
     for (at, instance) in instances.iter().enumerate().take(parts.meshes.len()) {
         let node = place(&mut parts, instance.node).unwrap_or_default();
@@ -33,7 +33,10 @@ pub fn scene(document: &Document, instances: &[Instance], meshes: Vec<Part>) -> 
         own.node = node;
         let Some(mesh) = nodes[instance.node].mesh.as_ref() else { continue };
         own.mesh = mesh.element.name.to_string();
-        own.instance_of = Some(*firsts.entry(mesh.element.typed_id).or_insert(at)).filter(|&first| first < at);
+        // Nodes may show one mesh with other materials.
+        let materials = nodes[instance.node].materials.iter().map(|material| material.element.typed_id).collect();
+        let key: (u32, Vec<u32>) = (mesh.element.typed_id, materials);
+        own.instance_of = Some(*firsts.entry(key).or_insert(at)).filter(|&first| first < at);
         let bones = mesh.skin_deformers.iter().flat_map(|skin| &skin.clusters).filter_map(|c| c.bone_node.as_ref());
         for bone in bones {
             let mut above = std::iter::successors(Some(number(bone)), |&n| parent(n));

@@ -35,17 +35,22 @@ pub fn write(
     place: &Trs,
     extras: Option<&str>,
 ) -> io::Result<Mesh> {
-    let mesh = Mesh { geometry: scene.id(), model: scene.id() };
+    let id = scene.id();
     let points = rest.iter().flat_map(|p| p.to_array().map(f64::from));
-    let mut geometry =
-        Record::new("Geometry").i64(mesh.geometry).object(geometry_name, "Geometry").text("Mesh").children([
-            Properties::new().done(),
-            Record::new("GeometryVersion").i32(124),
-            Record::new("Vertices").f64s(points)?,
-            Record::new("PolygonVertexIndex").i32s(polygons(surface))?,
-        ]);
+    let mut geometry = Record::new("Geometry").i64(id).object(geometry_name, "Geometry").text("Mesh").children([
+        Properties::new().done(),
+        Record::new("GeometryVersion").i32(124),
+        Record::new("Vertices").f64s(points)?,
+        Record::new("PolygonVertexIndex").i32s(polygons(surface))?,
+    ]);
     geometry = layers(geometry, surface)?;
     scene.object("Geometry", geometry);
+    Ok(show(scene, id, name, place, extras))
+}
+
+/// Writes the node of a geometry, which may have several.
+pub fn show(scene: &mut Scene, geometry: i64, name: &str, place: &Trs, extras: Option<&str>) -> Mesh {
+    let mesh = Mesh { geometry, model: scene.id() };
     let mut properties = Properties::new()
         .choice("InheritType", 1)
         .local("Lcl Translation", place.translation.to_array())
@@ -62,7 +67,7 @@ pub fn write(
     ]);
     scene.object("Model", model);
     scene.connect(mesh.geometry, mesh.model);
-    Ok(mesh)
+    mesh
 }
 
 /// Corners of all faces; the last of each is marked by its bits turned over.

@@ -102,7 +102,7 @@ impl Scene {
 /// Writes a rig as binary FBX 7.4, or 7.5 where it is larger than that can hold.
 pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
     check(rig, path)?;
-    write_file(records(rig, &[]).map_err(|e| IoError::os(path, e))?, path)
+    write_file(records(rig, &[], path).map_err(|e| IoError::os(path, e))?, path)
 }
 
 /// Writes a rig with shapes, which every clip weighs.
@@ -110,7 +110,7 @@ pub fn save_corrective(corrective: &CorrectiveRig, path: &Path) -> Result<(), Io
     corrective.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     check(&corrective.rig, path)?;
     let shapes = within_unit_weights(&corrective.shapes);
-    write_file(records(&corrective.rig, &shapes).map_err(|e| IoError::os(path, e))?, path)
+    write_file(records(&corrective.rig, &shapes, path).map_err(|e| IoError::os(path, e))?, path)
 }
 
 /// Refuses what FBX cannot hold, and warns of what is lost.
@@ -135,7 +135,7 @@ fn write_file(records: Vec<Record>, path: &Path) -> Result<(), IoError> {
 }
 
 /// Everything that depends on the rig and on its shapes.
-fn records(rig: &Rig, shapes: &[BlendShape]) -> io::Result<Vec<Record>> {
+fn records(rig: &Rig, shapes: &[BlendShape], path: &Path) -> io::Result<Vec<Record>> {
     let mut scene = Scene::new();
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
@@ -143,13 +143,13 @@ fn records(rig: &Rig, shapes: &[BlendShape]) -> io::Result<Vec<Record>> {
     let plan = plan(rig)?;
     let mut channels = Channels::default();
     if !rig.surface.parts.is_empty() {
-        let skeleton = scene::write(&mut scene, rig, shapes, &mut channels, &plan, origin)?;
+        let skeleton = scene::write(&mut scene, rig, shapes, &mut channels, &plan, origin, path)?;
         write_clips(&mut scene, rig, (&plan, &skeleton), (&channels, shapes))?;
         return Ok(finished(scene, rig.surface.space, first_times(rig)));
     }
     let mesh = mesh::write_skinned(&mut scene, rig, &extras(rig, &plan))?;
     material::write(&mut scene, &rig.surface, |_| vec![mesh.model]);
-    channels.write(&mut scene, &mesh, shapes::of_vertices(shapes, 0..rig.vertex_count()))?;
+    channels.write(&mut scene, &mesh, shapes::of_vertices(shapes, 0..shapes.len(), 0..rig.vertex_count()))?;
     let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, ROOT, origin.unwrap_or_default())?;
     write_clips(&mut scene, rig, (&plan, &skeleton), (&channels, shapes))?;
     Ok(finished(scene, rig.surface.space, first_times(rig)))

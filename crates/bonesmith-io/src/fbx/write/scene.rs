@@ -2,18 +2,23 @@
 //! move have none.
 
 use std::io;
+use std::path::Path;
 
 use bonesmith_core::transform::Trs;
 use bonesmith_core::{BlendShape, Parts, Rig, Surface};
-use glam::{DAffine3, DVec3};
+use glam::{DAffine3, DVec3, Vec3};
 
 use super::shapes::{self, Channels};
 use super::skeleton::{self, Skeleton};
 use super::{ROOT, Scene, extras, material, mesh};
 use crate::joints::Joints;
-use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
+use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs};
+use crate::warning;
 
-/// Writes meshes, nodes, bones, skins and shapes; `rig` is relative to `origin`.
+/// Control points of instances are in the same place within this share of the largest coordinate.
+const SAME: f32 = 1e-5;
+
+/// Writes meshes, nodes, bones, skins and shapes; `rig` is relative to `origin`. Instances that stand still share their geometry.
 pub fn write(
     scene: &mut Scene,
     rig: &Rig,
@@ -21,12 +26,16 @@ pub fn write(
     channels: &mut Channels,
     plan: &Joints,
     origin: Option<DVec3>,
+    path: &Path,
 ) -> io::Result<Skeleton> {
     let (parts, places) = (&rig.surface.parts, Places::new(rig, shapes, origin, false));
+    let (of_meshes, mut apart) = (shapes_of(parts, shapes), Vec::new());
     let mut ids = vec![None; parts.nodes.len()];
     let mut skins = Vec::new();
     // [materials] nodes of meshes.
     let mut users = vec![Vec::new(); rig.surface.materials.len()];
+    // [meshes] geometry and control points, for other instances.
+    let mut written: Vec<(i64, Vec<Vec3>)> = Vec::new();
     for (at, (part, own)) in parts.meshes.iter().zip(meshes_of(rig)).enumerate() {
         let PartMesh { mut rest, mut surface, weights, vertices } = own;
         if let Some(place) = places.still[at] {
@@ -38,11 +47,19 @@ pub fn write(
         let names = [&*named(&part.mesh, &name), &*name];
         let own_extras = if at == 0 { extras(rig, plan) } else { format!("{{\"part\":{at}}}") };
         let local = trs(places.locals[part.node]);
-        let mesh = mesh::write(scene, names, &rest, &surface, &local, Some(&own_extras))?;
+        let shared = places.instance_of[at].filter(|&of| are_near(&written[of].1, &rest));
+        let mesh = match shared {
+            Some(of) => mesh::show(scene, written[of].0, &name, &local, Some(&own_extras)),
+            None => mesh::write(scene, names, &rest, &surface, &local, Some(&own_extras))?,
+        };
+        if parts.meshes[at].instance_of.is_some() && shared.is_none() {
+            apart.push(name.clone());
+        }
+        written.push((mesh.geometry, rest));
         used.iter().for_each(|&m| users[m as usize].push(mesh.model));
         ids[part.node] = Some(mesh.model);
         if places.still[at].is_none() {
-            channels.write(scene, &mesh, shapes::of_vertices(shapes, vertices))?;
+            channels.write(scene, &mesh, shapes::of_vertices(shapes, of_meshes[at].iter().copied(), vertices))?;
             skins.push((mesh, weights));
         }
     }
@@ -62,7 +79,14 @@ pub fn write(
         bound.push((mesh.model, base));
     }
     skeleton::write_pose(scene, &binds, &skeleton, &bound)?;
+    warning::instances(path, apart);
     Ok(skeleton)
+}
+
+/// Whether two instances have the same control points: the node of one may be in no place of its own.
+fn are_near(a: &[Vec3], b: &[Vec3]) -> bool {
+    let size = a.iter().map(|p| p.abs().max_element()).fold(0.0f32, f32::max);
+    a.len() == b.len() && a.iter().zip(b).all(|(p, q)| p.distance(*q) <= SAME * size)
 }
 
 /// A node that shows nothing.

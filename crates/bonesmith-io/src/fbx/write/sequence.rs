@@ -77,7 +77,8 @@ fn write_shapes(
         let offsets: Vec<Vec3> = frame[vertices.clone()].iter().zip(rest).map(|(p, q)| *p - *q).collect();
         MeshShape { number: t, name, offsets }
     });
-    channels.write(scene, mesh, shapes)
+    // A frame that is the rest pose needs none.
+    channels.write(scene, mesh, shapes.filter(|shape| shape.offsets.iter().any(|d| *d != Vec3::ZERO)))
 }
 
 /// One mesh at the top of the scene.

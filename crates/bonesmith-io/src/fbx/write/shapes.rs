@@ -37,14 +37,14 @@ pub struct MeshShape<'a> {
 }
 
 impl Channels {
-    /// Adds the shapes of a mesh. One that moves no vertex of it has no channel there.
+    /// Adds the shapes of a mesh.
     pub fn write<'a>(
         &mut self,
         scene: &mut Scene,
         mesh: &Mesh,
         shapes: impl Iterator<Item = MeshShape<'a>>,
     ) -> io::Result<()> {
-        let mut shapes = shapes.filter(|shape| shape.offsets.iter().any(|d| *d != Vec3::ZERO)).peekable();
+        let mut shapes = shapes.peekable();
         if shapes.peek().is_none() {
             return Ok(());
         }
@@ -86,15 +86,16 @@ fn write_offsets(scene: &mut Scene, shape: &MeshShape<'_>) -> io::Result<i64> {
     Ok(id)
 }
 
-/// The shapes of a part of the vertices.
+/// Some shapes on a part of the vertices.
 pub fn of_vertices<'a>(
     shapes: &'a [BlendShape],
+    numbers: impl IntoIterator<Item = usize>,
     vertices: std::ops::Range<usize>,
 ) -> impl Iterator<Item = MeshShape<'a>> {
-    shapes.iter().enumerate().map(move |(number, shape)| MeshShape {
+    numbers.into_iter().map(move |number| MeshShape {
         number,
-        name: &shape.name,
-        offsets: shape.offsets[vertices.clone()].to_vec(),
+        name: &shapes[number].name,
+        offsets: shapes[number].offsets[vertices.clone()].to_vec(),
     })
 }
 

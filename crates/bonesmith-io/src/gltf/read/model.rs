@@ -173,6 +173,17 @@ impl Model {
     }
 }
 
+/// The names of a node that shows a mesh: its own and that of the mesh. Where neither has one, `mesh_` and the number of the mesh, as other programs call it.
+pub fn names(document: &Document, node: &gltf_json::Node) -> Vec<String> {
+    let of_mesh = node.mesh.and_then(|mesh| document.root.meshes.get(mesh.value())).and_then(|mesh| mesh.name.as_ref());
+    let named = [node.name.as_ref(), of_mesh].into_iter().flatten().filter(|name| !name.is_empty());
+    let names: Vec<String> = named.cloned().collect();
+    match node.mesh {
+        Some(mesh) if names.is_empty() => vec![format!("mesh_{}", mesh.value())],
+        _ => names,
+    }
+}
+
 /// Meshes that the scene shows, in node order.
 pub fn list(document: &Document) -> Result<Vec<MeshEntry>, IoError> {
     let scene = Scene::new(document)?;
@@ -180,7 +191,8 @@ pub fn list(document: &Document) -> Result<Vec<MeshEntry>, IoError> {
     for node in document.root.nodes.iter().enumerate().filter(|(n, _)| scene.shown[*n]).map(|(_, node)| node) {
         let Some(mesh) = node.mesh else { continue };
         let data = MeshData::read(document, mesh)?;
-        found.push(MeshEntry { name: node.name.clone().unwrap_or(data.name), vertices: data.positions.len() });
+        let name = names(document, node).swap_remove(0);
+        found.push(MeshEntry { name, vertices: data.positions.len() });
     }
     Ok(found)
 }
@@ -220,14 +232,14 @@ fn warn_of_extensions(document: &Document) {
 /// Meshes to read, in node order.
 fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<Vec<Instance>, IoError> {
     let mut found = Vec::new();
-    let mut names = Vec::new();
+    let mut all_names = Vec::new();
     let mut vertices = 0;
     for (n, node) in document.root.nodes.iter().enumerate().filter(|(n, _)| scene.shown[*n]) {
         let Some(mesh) = node.mesh else { continue };
-        let mesh_name = document.root.meshes.get(mesh.value()).and_then(|m| m.name.as_deref());
-        let own = [node.name.as_deref(), mesh_name];
-        names.extend(own.into_iter().flatten());
-        if only.is_some_and(|only| !own.into_iter().flatten().any(|name| picks(only, name))) {
+        let own = names(document, node);
+        let is_picked = only.is_none_or(|only| own.iter().any(|name| picks(only, name)));
+        all_names.extend(own);
+        if !is_picked {
             continue;
         }
         let index = mesh.value();
@@ -253,9 +265,9 @@ fn instances(document: &Document, scene: &Scene, only: Option<&str>) -> Result<V
     let aside = document.root.nodes.iter().zip(&scene.shown).filter(|(node, shown)| node.mesh.is_some() && !**shown);
     let aside = aside.map(|(node, _)| format!("{:?}", node.name.as_deref().unwrap_or_default())).collect();
     warning::left_out_all(document.path(), "meshes outside the scene that is shown:", aside);
-    if let Some(lost) = only.and_then(|only| missing(only, |one| names.contains(&one))) {
-        names.dedup();
-        return Err(document.unsupported(format!("no mesh is named {lost:?}; there are {names:?}")));
+    if let Some(lost) = only.and_then(|only| missing(only, |one| all_names.iter().any(|name| name == one))) {
+        all_names.dedup();
+        return Err(document.unsupported(format!("no mesh is named {lost:?}; there are {all_names:?}")));
     }
     if !found.iter().any(|i| !i.mesh.positions.is_empty()) {
         return Err(document.unsupported("there is no mesh in its scene"));

@@ -6,7 +6,7 @@ use bonesmith_core::{Part, PartNode, Parts};
 use glam::DAffine3;
 
 use super::document::Document;
-use super::model::Instance;
+use super::model::{Instance, names};
 use super::scene::Scene;
 
 /// The scene of a file in the making.
@@ -51,10 +51,13 @@ impl<'a> PartsBuilder<'a> {
         let Instance { node, index, mesh, joints, skinned } = instance;
         let at = self.parts.meshes.len();
         let first = *self.firsts.entry(*index).or_insert(at);
+        let is_unnamed = self.document.root.nodes[*node].name.as_deref().unwrap_or_default().is_empty();
         let node = self.place(*node).unwrap_or_default();
+        // Where neither has a name, both are called by the number of the mesh.
+        let own = if is_unnamed { &self.parts.nodes[node].name } else { &mesh.name };
         self.parts.meshes.push(Part {
             node,
-            mesh: mesh.name.clone(),
+            mesh: own.clone(),
             vertices: mesh.positions.len(),
             faces: mesh.face_sizes.len(),
             uv_sets: (0..mesh.uvs.len()).map(|set| format!("TEXCOORD_{set}")).collect(),
@@ -86,7 +89,9 @@ impl<'a> PartsBuilder<'a> {
         let new: Vec<usize> = above.map(|(_, n)| n).take_while(|n| !self.places.contains_key(n)).collect();
         let known = self.scene.ancestry(node).find_map(|n| self.places.get(&n).copied());
         new.into_iter().rev().fold(known, |parent, n| {
-            let name = self.document.root.nodes[n].name.clone().unwrap_or_default();
+            let own = &self.document.root.nodes[n];
+            let unnamed = || own.mesh.and_then(|_| names(self.document, own).pop()).unwrap_or_default();
+            let name = own.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(unnamed);
             self.parts.nodes.push(PartNode { name, parent, world_from_node: self.worlds[n] });
             self.places.insert(n, self.parts.nodes.len() - 1);
             Some(self.parts.nodes.len() - 1)

@@ -159,7 +159,7 @@ fn save(
     let own = rest.map_or(Cow::Borrowed(rig), |rest| Cow::Owned(Rig { rest, ..rig.clone() }));
     let rig = &*own;
     let skinned = match is_scene {
-        true => scene::write_scene_of(&mut builder, rig, shapes, origin),
+        true => scene::write_scene_of(&mut builder, rig, shapes, origin, path),
         false => write_skinned(&mut builder, rig, layers, shapes, origin),
     };
     let skinned = skinned.map_err(unsupported)?;

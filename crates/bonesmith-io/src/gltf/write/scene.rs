@@ -2,6 +2,8 @@
 //! bones that it uses. Meshes that use the same bones share a skin, and those that do not move are plain nodes. Instances of one mesh that hang on their bones
 //! in the same way stay instances: each has its own skin.
 
+use std::path::Path;
+
 use bonesmith_core::{BlendShape, Parts, Rig, Surface};
 use glam::{DAffine3, DMat4, DVec3, Vec3, Vec4};
 use gltf_json::scene::UnitQuaternion;
@@ -13,8 +15,9 @@ use super::mesh::{MeshSource, Target, write_mesh};
 use super::{Skinned, Tree, adopt, check_influences, write_joints, write_skin, write_tree};
 use crate::joints::{self, Joints};
 use crate::merge::{turned, turned_tangent};
-use crate::parts::{PartMesh, Places, meshes_of, to_node, to_trs};
+use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs};
 use crate::pieces::of_vertices;
+use crate::warning;
 
 /// Writes the meshes of a rig, its joints and its skin; `rig` and `shapes` are in glTF's axes, relative to `origin`.
 pub fn write_scene_of(
@@ -22,6 +25,7 @@ pub fn write_scene_of(
     rig: &Rig,
     shapes: &[BlendShape],
     origin: Option<DVec3>,
+    path: &Path,
 ) -> Result<Skinned, String> {
     check_influences(rig.weights.max_influences())?;
     let plan = joints::plan(rig);
@@ -42,23 +46,27 @@ pub fn write_scene_of(
     let mut skins = Skins::new(rig, &places);
     let (mut written, mut meshes): (Vec<Index<Mesh>>, Vec<_>) = (Vec::new(), Vec::new());
     let all = meshes_of(rig);
+    let of_meshes = shapes_of(parts, shapes);
     let twins: Vec<Option<Twin>> = (0..all.len())
         .map(|at| {
             let moving = |of: &usize| places.still[at].is_none() && places.still[*of].is_none();
             let of = parts.meshes[at].instance_of.filter(moving);
             // The earlier mesh may be an instance itself, with the bones of another. Small files round each mesh by itself.
             let of = of.filter(|&of| parts.meshes[of].instance_of.is_none());
-            of.filter(|_| shapes.is_empty() && builder.compact.is_none()).and_then(|of| Twin::new(rig, &all, of, at))
+            of.filter(|&of| of_meshes[of].is_empty() && of_meshes[at].is_empty() && builder.compact.is_none()).and_then(|of| Twin::new(rig, &all, of, at))
         })
         .collect();
+    let is_apart = |at: &usize| {
+        parts.meshes[*at].instance_of.is_some() && places.instance_of[*at].is_none() && twins[*at].is_none()
+    };
+    let apart = (0..all.len()).filter(is_apart).map(|at| parts.name(&parts.meshes[at]).to_owned());
+    warning::instances(path, apart.collect());
     for (at, (part, own)) in parts.meshes.iter().zip(all).enumerate() {
         let (node, still) = (nodes[part.node], places.still[at]);
-        let moves = |shape: &BlendShape| shape.offsets[own.vertices.clone()].iter().any(|d| *d != Vec3::ZERO);
-        let of_part: Vec<usize> = (0..shapes.len()).filter(|&s| still.is_none() && moves(&shapes[s])).collect();
         let mesh = match places.instance_of[at].or(twins[at].as_ref().map(|twin| twin.of)) {
             Some(of) => written[of],
             None => {
-                let shapes: Vec<&BlendShape> = of_part.iter().map(|&s| &shapes[s]).collect();
+                let shapes: Vec<&BlendShape> = of_meshes[at].iter().map(|&s| &shapes[s]).collect();
                 write_part(builder, &part.mesh, own, &shapes, still, skins.numbers(at))
             }
         };
@@ -74,7 +82,7 @@ pub fn write_scene_of(
         json.mesh = Some(mesh);
         json.skin = skin;
         if skin.is_some() {
-            meshes.push((node, of_part));
+            meshes.push((node, of_meshes[at].clone()));
         }
     }
     let mut tops: Vec<Index<Node>> = if parts.skeleton.is_none() { vec![tree.root] } else { Vec::new() };

@@ -27,7 +27,7 @@ use self::surface::{Picture, materials, pictures};
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
 use crate::parts::without_still_bones;
-use crate::{BlendShape, IoError, atomic, texture};
+use crate::{BlendShape, IoError, atomic, texture, warning};
 
 pub use self::pieces::save_pieces;
 pub use self::sequence::save_sequence;
@@ -53,6 +53,8 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let is_scene = !rig.surface.parts.is_empty();
     let rig = &*if is_scene { without_still_bones(rig, shapes) } else { Cow::Borrowed(rig) };
+    let instances = rig.surface.parts.meshes.iter().filter(|part| part.instance_of.is_some());
+    warning::instances(path, instances.map(|part| rig.surface.parts.name(part).to_owned()).collect());
     let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice()));
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);

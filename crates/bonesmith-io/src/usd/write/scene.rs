@@ -1,14 +1,14 @@
 //! The meshes of a scene as they were: a prim each, below the prims they hung on; those that move are bound to one skeleton.
 
 use bonesmith_core::{Part, Parts, Rig};
-use glam::{DAffine3, DVec3, Vec3};
+use glam::{DAffine3, DVec3};
 
 use super::doc::{Prim, Property, Value};
 use super::names::Names;
 use super::skeleton::{hung, rows_of, shape_prim, with_shape_names};
 use super::surface::{Materials, Normals, bind, mesh_prim, own_extras, set_extras};
 use crate::BlendShape;
-use crate::parts::{PartMesh, Places, meshes_of, to_node};
+use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node};
 use crate::usd::extras::{MeshExtras, PartExtras};
 
 /// Names and paths of the prims of a scene.
@@ -43,6 +43,8 @@ struct Hang<'a> {
 pub struct Meshes {
     meshes: Vec<PartMesh>,
     places: Places,
+    /// [meshes] numbers of the shapes of each.
+    shapes: Vec<Vec<usize>>,
 }
 
 impl Meshes {
@@ -64,7 +66,7 @@ impl Meshes {
                 to_node(&mut mesh.rest, &mut mesh.surface, *place);
             }
         }
-        Self { meshes, places }
+        Self { meshes, places, shapes: shapes_of(&rig.surface.parts, shapes) }
     }
 
     /// The prims of the scene; the skeleton and its animations are among them.
@@ -99,8 +101,8 @@ impl Meshes {
             apis.push("SkelBindingAPI".to_owned());
             mesh = hung(mesh, &own.weights, hang.joint_of_bone, hang.skeleton.clone());
             let Shapes { shapes: all, names } = hang.shapes;
-            let offsets = all.iter().map(|shape| &shape.offsets[own.vertices.clone()]);
-            shapes = offsets.zip(names).filter(|(own, _)| own.iter().any(|d| *d != Vec3::ZERO)).collect();
+            let offsets = |&s: &usize| (&all[s].offsets[own.vertices.clone()], &names[s]);
+            shapes = self.shapes[at].iter().map(offsets).collect();
             let names: Vec<String> = shapes.iter().map(|(_, name)| (*name).clone()).collect();
             mesh = with_shape_names(mesh, path, &names);
         }

@@ -82,7 +82,7 @@ def check(what: str, right: bool) -> None:
 def speed() -> None:
     shots(args.jobs, 30, 32)
     path = job_file("speed", bones=12, effort="fast", threads=1)
-    for workers in (1, 2, 1, 2):
+    for workers in (1, 2):
         shutil.rmtree("speed", ignore_errors=True)
         started, before = time.monotonic(), others()
         process = batch(path, "--workers", str(workers))

@@ -122,10 +122,10 @@ pub fn write_with(path: &Path, make: impl FnOnce(&mut BufWriter<File>) -> io::Re
 pub fn write_pair(
     path: &Path,
     buffer_path: &Path,
-    buffer: &[u8],
+    buffer: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     make: impl Fn(&OsStr) -> Result<Vec<u8>, IoError>,
 ) -> Result<(), IoError> {
-    let buffer = prepare(buffer_path, |file| file.write_all(buffer))?;
+    let buffer = prepare(buffer_path, buffer)?;
     let content = make(buffer_path.file_name().unwrap_or_default())?;
     let passing = make(buffer.content.file_name().unwrap_or_default())?;
     let mut whole = prepare(path, |file| file.write_all(&content))?;
@@ -365,7 +365,7 @@ mod tests {
             let transaction = Transaction::begin();
             write(&plain, mark.as_bytes())?;
             let text = |name: &OsStr| Ok(format!("{mark}:{}", name.to_str().unwrap()).into_bytes());
-            write_pair(&main, &buffer, mark.as_bytes(), text)?;
+            write_pair(&main, &buffer, |file| file.write_all(mark.as_bytes()), text)?;
             transaction.commit()
         };
         put("old").unwrap();
@@ -402,7 +402,7 @@ mod tests {
             let transaction = Transaction::begin();
             write(&plain, mark.as_bytes())?;
             let text = |name: &OsStr| Ok(format!("{mark}:{}", name.to_str().unwrap()).into_bytes());
-            write_pair(&main, &buffer, mark.as_bytes(), text)?;
+            write_pair(&main, &buffer, |file| file.write_all(mark.as_bytes()), text)?;
             transaction.commit()
         };
         if let Some(steps) = std::env::var(KILLED_AFTER).ok().and_then(|steps| steps.parse().ok()) {
@@ -492,7 +492,7 @@ mod tests {
         // Every write has its own mark, in both files.
         let put = |mark: &str| {
             let text = |name: &OsStr| Ok(format!("{mark}:{}", name.to_str().unwrap()).into_bytes());
-            write_pair(&main, &buffer, mark.as_bytes(), text).unwrap();
+            write_pair(&main, &buffer, |file| file.write_all(mark.as_bytes()), text).unwrap();
         };
         let sound = |seen: &str| {
             let (mark, name) = seen.split_once(':').unwrap();

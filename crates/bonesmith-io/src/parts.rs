@@ -112,9 +112,10 @@ pub(crate) fn clips_of(sequence: &MeshSequence) -> Vec<Span> {
 
 /// [meshes] whether each is in the same place in all frames.
 pub(crate) fn still_in(sequence: &MeshSequence) -> Vec<bool> {
-    let first = sequence.frame(0);
     let rests = |vertices: Range<usize>| {
-        (1..sequence.frame_count()).all(|t| sequence.frame(t)[vertices.clone()] == first[vertices.clone()])
+        let at = |t: usize| sequence.part_of_frame(t, vertices.clone());
+        let first = at(0);
+        (1..sequence.frame_count()).all(|t| at(t) == first)
     };
     sequence.surface().parts.ranges().map(|(_, vertices, _)| rests(vertices)).collect()
 }

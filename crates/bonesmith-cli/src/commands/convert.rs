@@ -37,10 +37,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     }
     let files: Vec<_> = input.files().into_iter().chain(args.curves.clone()).collect();
     session.claim(&files, std::slice::from_ref(&output), None, None)?;
-    // Other formats hold all frames while they are written.
-    if matches!(Format::from_extension(&output), Some(Format::Npz | Format::Alembic)) {
-        session.read_in_blocks();
-    }
+    session.read_in_blocks();
 
     session.stage(Stage::Reading)?;
     let mut options = ConvertOptions::default();

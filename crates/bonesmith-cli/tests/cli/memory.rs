@@ -20,8 +20,13 @@ fn positions_beyond_the_limit_are_refused_before_they_are_read() {
     {
         bonesmith(dir.path(), &format!("{line} --memory 150M -q -o big.glb")).refused(&["240.00 MB", "150.00 MB"]);
     }
-    bonesmith(dir.path(), "convert big.pc2 big.glb --memory 150M -q").refused(&["240.00 MB", "150.00 MB"]);
-    assert_eq!(names(dir.path()), ["big.obj", "big.pc2"]);
+    walk(dir.path());
+    bonesmith(dir.path(), "fit walk.npz --bones 4 -q -o rig.glb").fine();
+    for line in ["lod rig.glb --bones 4,2", "reduce rig.glb --influences 2", "compress rig.glb", "ddm rig.glb --compress 2"] {
+        let line = format!("{line} --examples big.pc2 --memory 150M -q -o big.glb");
+        bonesmith(dir.path(), &line).refused(&["240.00 MB", "150.00 MB"]);
+    }
+    assert_eq!(names(dir.path()), ["big.obj", "big.pc2", "rig.glb", "walk.npz"]);
 }
 
 /// 30 MB of positions in 70 MB, of which they may take 28.
@@ -61,11 +66,17 @@ fn positions_that_do_not_fit_are_read_in_blocks() {
     };
     let eval = "eval whole.glb walk.npz --json - -q";
     assert_eq!(figures(run(eval)), figures(run(&format!("{eval} --memory 70M"))));
-    for ending in ["npz", "abc"] {
-        run(&format!("convert walk.npz a.{ending} -q"));
-        run(&format!("convert walk.npz b.{ending} -q --memory 70M"));
-        let [a, b] = ["a", "b"].map(|name| std::fs::read(dir.path().join(format!("{name}.{ending}"))).unwrap());
-        assert!(a == b, "{ending}");
+    for name in ["x.npz", "x.abc", "x.glb", "x.gltf", "x.usda", "x.usdc", "x.usdz"] {
+        let [a, b] = ["70M", "8G"].map(|memory| {
+            std::fs::create_dir(dir.path().join(memory)).unwrap();
+            run(&format!("convert walk.npz {memory}/{name} -q --memory {memory}"));
+            let made = names(&dir.path().join(memory));
+            let read = |name: &String| std::fs::read(dir.path().join(memory).join(name)).unwrap();
+            let bytes: Vec<_> = made.iter().map(read).collect();
+            std::fs::remove_dir_all(dir.path().join(memory)).unwrap();
+            (made, bytes)
+        });
+        assert!(a == b, "{name}");
     }
 }
 

@@ -123,13 +123,18 @@ impl FramePositions {
 
     /// The positions, read into memory where they are not.
     pub fn positions(&self) -> Cow<'_, [Vec3]> {
+        self.of(0..self.count())
+    }
+
+    /// The positions of some vertices; no others are read.
+    pub fn of(&self, vertices: Range<usize>) -> Cow<'_, [Vec3]> {
         match self {
             Self::Stored { source, frame } => {
-                let mut positions = Vec::new();
-                source.read(&[*frame], 0..source.vertex_count(), &mut |_, all| positions.extend_from_slice(all));
+                let mut positions = Vec::with_capacity(vertices.len());
+                source.read(&[*frame], vertices, &mut |_, own| positions.extend_from_slice(own));
                 Cow::Owned(positions)
             }
-            here => Cow::Borrowed(here.in_memory().unwrap_or_default()),
+            here => Cow::Borrowed(&here.in_memory().unwrap_or_default()[vertices]),
         }
     }
 

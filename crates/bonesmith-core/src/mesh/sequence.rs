@@ -377,6 +377,11 @@ impl MeshSequence {
         self.frames.0[t].positions()
     }
 
+    /// Positions of some vertices in frame `t`, in model units; read where they are stored.
+    pub fn part_of_frame(&self, t: usize, vertices: std::ops::Range<usize>) -> Cow<'_, [Vec3]> {
+        self.frames.0[t].of(vertices)
+    }
+
     /// Whether positions are not in memory.
     pub fn is_stored(&self) -> bool {
         self.frames.0.iter().any(|frame| matches!(frame, FramePositions::Stored { .. }))

@@ -5,6 +5,7 @@ use gltf_json::buffer::{Stride, Target, View};
 use gltf_json::validation::{Checked, USize64};
 use gltf_json::{Index, Root, Value};
 
+use super::blob::Blob;
 use super::compact::Coding;
 use crate::compact::Choice;
 
@@ -13,7 +14,7 @@ pub struct Builder {
     /// Everything but the bytes.
     pub root: Root,
     /// The one buffer.
-    pub bin: Vec<u8>,
+    pub bin: Blob,
     /// What a small file leaves out; `None`: nothing.
     pub compact: Option<Choice>,
     /// Whether faces and vertices are written in an order that is short to compress.
@@ -61,7 +62,7 @@ impl Builder {
         };
         Self {
             root: Root { asset, ..Root::default() },
-            bin: Vec::new(),
+            bin: Blob::default(),
             compact: None,
             reordered: false,
             numbered: true,
@@ -86,14 +87,13 @@ impl Builder {
         coding: Option<Coding>,
     ) -> Index<View> {
         self.codings.push(coding);
-        self.bin.resize(self.bin.len().next_multiple_of(4), 0);
-        let offset = self.bin.len();
-        self.bin.extend_from_slice(bytes);
+        let offset = self.bin.align();
+        self.bin.extend(bytes);
         self.root.push(View {
             // The only buffer; it is pushed when the document is finished and its length known.
             buffer: Index::new(0),
             byte_length: USize64::from(bytes.len()),
-            byte_offset: Some(USize64::from(offset)),
+            byte_offset: Some(USize64(offset)),
             byte_stride: stride.map(Stride),
             name: None,
             target: target.map(Checked::Valid),

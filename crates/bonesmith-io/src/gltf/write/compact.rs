@@ -266,7 +266,7 @@ impl Builder {
         let attributes = self.attributes_of_views();
         let mut kept: Vec<Option<Semantic>> = Vec::new();
         let old = std::mem::take(&mut self.root.buffer_views);
-        let (codings, bin) = (std::mem::take(&mut self.codings), std::mem::take(&mut self.bin));
+        let (codings, bin) = (std::mem::take(&mut self.codings), std::mem::take(&mut self.bin.bytes));
         let mut contents: Vec<Vec<u8>> = Vec::new();
         // [old views] new view and first byte in it.
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(old.len());
@@ -292,10 +292,9 @@ impl Builder {
             contents[at].extend_from_slice(raw);
         }
         for (view, content) in self.root.buffer_views.iter_mut().zip(&contents) {
-            self.bin.resize(self.bin.len().next_multiple_of(4), 0);
-            view.byte_offset = Some(USize64::from(self.bin.len()));
+            view.byte_offset = Some(USize64(self.bin.align()));
             view.byte_length = USize64::from(content.len());
-            self.bin.extend_from_slice(content);
+            self.bin.extend(content);
         }
         let moved = |view: &mut Option<Index<View>>| {
             let (at, start) = places[view.as_ref()?.value()];
@@ -319,7 +318,7 @@ impl Builder {
         let mut decoded = 0u64;
         for (index, view) in self.root.buffer_views.iter_mut().enumerate() {
             let start = view.byte_offset.unwrap_or_default().0 as usize;
-            let raw = &self.bin[start..start + view.byte_length.0 as usize];
+            let raw = &self.bin.bytes[start..start + view.byte_length.0 as usize];
             bin.resize(bin.len().next_multiple_of(4), 0);
             let coding = self.codings.get(index).copied().flatten();
             let Some((coding, coded)) = coding
@@ -353,7 +352,7 @@ impl Builder {
             }
             decoded = (decoded + view.byte_length.0).next_multiple_of(4);
         }
-        self.bin = bin;
+        self.bin.bytes = bin;
         if decoded > 0 {
             self.placeholder = Some(decoded);
             self.require(EXTENSIONS[0]);

@@ -1,9 +1,10 @@
 //! The mesh: one primitive per material, vertices split at seams.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bonesmith_core::mesh::surface::CornerAttribute;
-use bonesmith_core::{Space, SparseWeights, Surface, Topology};
+use bonesmith_core::{MeshSequence, Space, SparseWeights, Surface, Topology};
 use glam::{DVec3, Vec3};
 use gltf_json::mesh::{Mesh, Mode, MorphTarget, Primitive, Semantic};
 use gltf_json::validation::Checked;
@@ -38,8 +39,8 @@ pub struct MeshSource<'a> {
 
 /// A morph target.
 pub enum Target<'a> {
-    /// [N] where vertices are at weight 1.
-    Positions(&'a [Vec3]),
+    /// Frame of an animation, and its vertices: [N] where vertices are at weight 1, read when they are written.
+    Frame(&'a MeshSequence, usize, Range<usize>),
     /// [N] how far vertices are from the rest pose at weight 1.
     Offsets(&'a [Vec3]),
 }
@@ -258,15 +259,16 @@ fn influences(weights: &SparseWeights, i: usize) -> ([u16; 8], [f32; 8]) {
 fn write_targets(builder: &mut Builder, source: &MeshSource, vertices: &[SplitVertex]) -> Option<Vec<MorphTarget>> {
     let mut targets = Vec::with_capacity(source.targets.len());
     for (target, _) in &source.targets {
-        let delta = |v: &SplitVertex| {
-            let i = v.vertex as usize;
-            match target {
-                Target::Positions(positions) => positions[i] - source.rest[i],
-                Target::Offsets(offsets) => offsets[i],
-            }
-            .to_array()
+        let of_each = |delta: &dyn Fn(usize) -> Vec3| -> Vec<[f32; 3]> {
+            vertices.iter().map(|v| delta(v.vertex as usize).to_array()).collect()
         };
-        let deltas: Vec<[f32; 3]> = vertices.iter().map(delta).collect();
+        let deltas = match target {
+            Target::Frame(sequence, t, own) => {
+                let positions = sequence.part_of_frame(*t, own.clone());
+                of_each(&|i| positions[i] - source.rest[i])
+            }
+            Target::Offsets(offsets) => of_each(&|i| offsets[i]),
+        };
         let positions = Some(builder.positions(&deltas));
         targets.push(MorphTarget { positions, normals: None, tangents: None });
     }

@@ -9,6 +9,7 @@
 //! 5. The skinned mesh's node is at the top of the scene, where its transform is ignored by all readers alike.
 
 mod animation;
+mod blob;
 mod buffer;
 mod compact;
 mod lods;
@@ -21,6 +22,8 @@ mod skins;
 mod split;
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -59,6 +62,9 @@ pub use self::skins::save_skins;
 
 /// Most influences a glTF reader can be expected to use: JOINTS_0 and JOINTS_1.
 pub const MAX_INFLUENCES: usize = 8;
+
+/// Why a .glb is refused.
+const TOO_LARGE: &str = "more than 4 GiB do not fit a .glb; write .gltf";
 
 /// Writes a rig as a skinned mesh with one animation per clip.
 pub fn save_rig(rig: &Rig, path: &Path, compact: Option<&Compact>) -> Result<CompactFile, IoError> {
@@ -502,10 +508,11 @@ fn write_files(mut builder: Builder, path: &Path) -> Result<(), IoError> {
     if builder.compact.as_ref().is_some_and(|choice| choice.compressed) {
         builder.compress();
     }
-    let Builder { root, bin, placeholder, .. } = builder;
+    let Builder { root, mut bin, placeholder, .. } = builder;
+    let bytes = bin.len();
     let json = |uri: Option<String>| {
         let mut root = root.clone();
-        let byte_length = USize64::from(bin.len());
+        let byte_length = USize64(bytes);
         root.push(gltf_json::Buffer { byte_length, name: None, uri, extensions: None, extras: None });
         if let Some(decoded) = placeholder {
             let mut extensions = gltf_json::extensions::buffer::Buffer::default();
@@ -531,11 +538,14 @@ fn write_files(mut builder: Builder, path: &Path) -> Result<(), IoError> {
         Ok(json.into_bytes())
     };
     if let [_, bin_path] = files_of(path).as_slice() {
-        return atomic::write_pair(path, bin_path, &bin, |name| json(Some(percent_encode(&name.to_string_lossy()))));
+        let json = |name: &OsStr| json(Some(percent_encode(&name.to_string_lossy())));
+        return atomic::write_pair(path, bin_path, |file| bin.write(file), json);
     }
-    let glb = container::pack(json(None)?, bin)
-        .ok_or_else(|| IoError::unsupported(path, "more than 4 GiB do not fit a .glb; write .gltf"))?;
-    atomic::write(path, &glb)
+    let head = container::head(json(None)?, bin.align()).ok_or_else(|| IoError::unsupported(path, TOO_LARGE))?;
+    atomic::write_with(path, |file| {
+        file.write_all(&head)?;
+        bin.write(file)
+    })
 }
 
 /// File name as a URI: everything but unreserved characters escaped [RFC 3986].

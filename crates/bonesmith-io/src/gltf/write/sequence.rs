@@ -1,21 +1,21 @@
 //! Mesh animations as morph targets, one per frame of all clips; the meshes of a scene as they were, each with targets of its own.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use bonesmith_core::{MeshSequence, Space};
-use glam::{DAffine3, Vec3};
+use glam::DAffine3;
 use gltf_json::animation::Property;
 use gltf_json::{Index, Node};
 
 use super::animation::{AnimationBuilder, KeyTimes};
+use super::blob::Blob;
 use super::buffer::{Builder, Purpose};
 use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
 use super::scene::{roots, write_nodes};
-use super::{write_files, write_scene};
+use super::{TOO_LARGE, write_files, write_scene};
 use crate::parts::{Places, clips_of, part_surface, still_in, to_node};
-use crate::{IoError, texture};
+use crate::{IoError, scratch, texture};
 
 /// Most frames written as morph targets: the key values alone take 4 F^2 bytes.
 const MAX_FRAMES: usize = 4096;
@@ -29,12 +29,20 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
             "{frames} frames, at most {MAX_FRAMES} can be written as morph targets: take fewer, or write .npz"
         )));
     }
+    // Twelve bytes for each position, at least.
+    let is_one_file = crate::opens::files_of(path).len() == 1;
+    if is_one_file && sequence.position_bytes() as u64 > u64::from(u32::MAX) {
+        return Err(unsupported(TOO_LARGE.to_owned()));
+    }
     let turn = Space::GLTF.from_source(&sequence.surface().space);
     let turned = (turn != DAffine3::IDENTITY).then(|| sequence.clone().placed(turn)).transpose();
     let turned = turned.map_err(|e| unsupported(e.to_string()))?;
     let sequence = turned.as_ref().unwrap_or(sequence);
     texture::warn_of_unwritable(sequence.surface(), path);
     let mut builder = Builder::new();
+    if sequence.is_stored() {
+        builder.bin = Blob::in_file().map_err(|e| IoError::os(scratch::folder(), e))?;
+    }
     let moving = match sequence.surface().parts.is_empty() {
         true => vec![write_one(&mut builder, sequence)],
         false => write_meshes(&mut builder, sequence),
@@ -55,19 +63,14 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     write_files(builder, path)
 }
 
-/// All frames: morph targets are written from memory.
-fn frames(sequence: &MeshSequence) -> Vec<Cow<'_, [Vec3]>> {
-    (0..sequence.frame_count()).map(|t| sequence.frame(t)).collect()
-}
-
 fn frame_name(t: usize) -> String {
     format!("frame_{t:04}")
 }
 
 /// One mesh at the top of the scene.
 fn write_one(builder: &mut Builder, sequence: &MeshSequence) -> Index<Node> {
-    let positions = frames(sequence);
-    let target = |t: usize| (Target::Positions(&positions[t]), frame_name(t));
+    let all = 0..sequence.vertex_count();
+    let target = |t: usize| (Target::Frame(sequence, t, all.clone()), frame_name(t));
     let source = MeshSource {
         name: sequence.name(),
         rest: sequence.rest(),
@@ -96,7 +99,6 @@ fn write_meshes(builder: &mut Builder, sequence: &MeshSequence) -> Vec<Index<Nod
     let places = Places::of(parts, still, DAffine3::IDENTITY, true);
     let nodes = write_nodes(builder, parts, &places);
     let all: Vec<u32> = (0..surface.topology.face_count() as u32).collect();
-    let positions = frames(sequence);
     let (mut moving, mut written) = (Vec::new(), Vec::new());
     for (at, (part, vertices, faces)) in parts.ranges().enumerate() {
         let (mut rest, mut own) = (
@@ -105,11 +107,11 @@ fn write_meshes(builder: &mut Builder, sequence: &MeshSequence) -> Vec<Index<Nod
         );
         let still = places.still[at];
         if let Some(place) = still {
-            rest.copy_from_slice(&sequence.frame(0)[vertices.clone()]);
+            rest.copy_from_slice(&sequence.part_of_frame(0, vertices.clone()));
             to_node(&mut rest, &mut own, place);
         }
         let frames = if still.is_some() { 0 } else { sequence.frame_count() };
-        let target = |t: usize| (Target::Positions(&positions[t][vertices.clone()]), frame_name(t));
+        let target = |t: usize| (Target::Frame(sequence, t, vertices.clone()), frame_name(t));
         let mesh = places.instance_of[at].map(|of| written[of]).unwrap_or_else(|| {
             let source = MeshSource {
                 name: &part.mesh,

@@ -132,6 +132,7 @@ fn text(value: &Value) -> String {
         Value::Float2s(list) => array(list.iter(), |v, out| push_tuple(v, out)),
         Value::Float3s(list) | Value::Half3s(list) => array(list.iter(), |v, out| push_tuple(v, out)),
         Value::Points(list) => array(list.iter(), |p, out| push_tuple(&p.to_array(), out)),
+        Value::Frame(sequence, t, vertices) => text(&Value::Points(&sequence.part_of_frame(*t, vertices.clone()))),
         Value::Quats(list) => array(list.iter(), |q, out| push_tuple(q, out)),
         Value::Matrices(list) => array(list.iter(), |m, out| out.push_str(&matrix(m))),
         Value::Dictionary(entries) => {

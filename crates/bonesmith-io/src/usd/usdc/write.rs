@@ -370,6 +370,9 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
             Value::Float2s(list) => self.array(kind::VEC2F, list.iter().map(|v| packed2(*v)))?,
             Value::Float3s(list) => self.array(kind::VEC3F, list.iter().map(|v| packed3(*v)))?,
             Value::Points(list) => self.array(kind::VEC3F, list.iter().map(|p| packed3(p.to_array())))?,
+            Value::Frame(sequence, t, vertices) => {
+                self.value(&Value::Points(&sequence.part_of_frame(*t, vertices.clone())))?
+            }
             Value::Half3s(list) => self.array(kind::VEC3H, list.iter().map(|v| packed_halves(*v)))?,
             // Stored with the imaginary part first.
             Value::Quats(list) => self.array(kind::QUATF, list.iter().map(|&[w, x, y, z]| packed4([x, y, z, w])))?,

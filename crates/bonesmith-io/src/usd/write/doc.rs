@@ -1,5 +1,8 @@
 //! A layer to be written: prims, properties and values, for the text and the binary form alike.
 
+use std::ops::Range;
+
+use bonesmith_core::MeshSequence;
 use glam::Vec3;
 
 /// A layer.
@@ -98,6 +101,8 @@ pub enum Value<'a> {
     Float3s(Vec<[f32; 3]>),
     /// Positions, not copied.
     Points(&'a [Vec3]),
+    /// Positions of some vertices in a frame of an animation, read when they are written.
+    Frame(&'a MeshSequence, usize, Range<usize>),
     /// Triples that are stored as half floats; exact only if they are such.
     Half3s(Vec<[f32; 3]>),
     /// Rotations: w, x, y, z.

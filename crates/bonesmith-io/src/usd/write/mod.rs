@@ -15,7 +15,7 @@ mod skeleton;
 mod surface;
 
 use std::borrow::Cow;
-use std::io::{self, Cursor, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use bonesmith_core::{Rig, Space, UpAxis};
@@ -27,7 +27,7 @@ use self::surface::{Picture, materials, pictures};
 use super::{usda, usdc};
 use crate::origin::{far_origin, moved};
 use crate::parts::without_still_bones;
-use crate::{BlendShape, IoError, atomic, texture, warning};
+use crate::{BlendShape, IoError, atomic, scratch, texture, warning};
 
 pub use self::pieces::save_pieces;
 pub use self::sequence::save_sequence;
@@ -40,6 +40,9 @@ const CLIP_SET: &str = "clip";
 
 /// Time codes closer than this to a whole number are one.
 const NEAR_WHOLE: f64 = 1e-6;
+
+/// Bytes of a layer in an archive that are held in memory.
+const MAX_HELD: usize = 1 << 24;
 
 /// Writes a rig as a skeleton with one animation per clip; several are variants, of which the first is selected.
 pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
@@ -154,16 +157,17 @@ fn write(doc: &Doc, pictures: &[Option<Picture>], path: &Path) -> Result<(), IoE
 
 fn archive(doc: &Doc, pictures: &[Option<Picture>], path: &Path, file: &mut (impl Write + io::Seek)) -> io::Result<()> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut layer = Cursor::new(Vec::new());
+    let mut layer = tempfile::spooled_tempfile_in(MAX_HELD, scratch::folder());
     usdc::to_bytes(doc, &mut layer)?;
     let mut zip = zip::ZipWriter::new(file);
     let options = zip::write::SimpleFileOptions::default()
         .compression_method(zip::CompressionMethod::Stored)
         .last_modified_time(zip::DateTime::default())
         .with_alignment(64);
-    let large = layer.get_ref().len() as u64 >= u64::from(u32::MAX);
+    let large = layer.seek(SeekFrom::End(0))? >= u64::from(u32::MAX);
     zip.start_file(format!("{stem}.usdc"), options.large_file(large))?;
-    zip.write_all(layer.get_ref())?;
+    layer.rewind()?;
+    io::copy(&mut layer, &mut zip)?;
     for picture in pictures.iter().flatten() {
         zip.start_file(&picture.name, options)?;
         zip.write_all(picture.bytes)?;

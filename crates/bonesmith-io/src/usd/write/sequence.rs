@@ -2,11 +2,9 @@
 //!
 //! A prim's own opinions are stronger than those of its variants: points and extents of what moves in several clips are in the variants alone.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-use bonesmith_core::mesh::sequence::Span;
 use bonesmith_core::{MeshSequence, Surface};
 use glam::{DAffine3, Vec3};
 
@@ -39,7 +37,6 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
     let pictures = pictures(surface, path);
     let name = Names::default().unique(sequence.name(), "animation");
     let (materials, scope) = materials(&format!("/{name}"), surface, &pictures);
-    let frames: Vec<Cow<'_, [Vec3]>> = (0..sequence.frame_count()).map(|t| sequence.frame(t)).collect();
     let (meshes, places) = meshes(sequence);
     let mut root = Prim::new("Xform", name.clone());
     // Paths below the root of what moves.
@@ -64,11 +61,11 @@ pub fn save_sequence(sequence: &MeshSequence, path: &Path) -> Result<(), IoError
         }
     }
     if spans.len() > 1 {
-        root = with_clips(root, spans, &moving, &frames, &clock);
+        root = with_clips(root, sequence, &moving, &clock);
     } else {
         let codes: Vec<f64> = sequence.times_secs().iter().map(|t| clock.code(*t)).collect();
         for (path, mesh) in &moving {
-            animate(root.below(path), mesh, &codes, &frames);
+            animate(root.below(path), mesh, &codes, sequence, 0);
         }
     }
     root.children.extend(scope);
@@ -103,7 +100,7 @@ fn meshes(sequence: &MeshSequence) -> (Vec<Mesh>, Option<Places>) {
         let mut surface = part_surface(surface, part, vertices.start as u32, &faces[own]);
         let mut rest = sequence.rest()[vertices.clone()].to_vec();
         if let Some(place) = places.still[at] {
-            rest.copy_from_slice(&sequence.frame(0)[vertices.clone()]);
+            rest.copy_from_slice(&sequence.part_of_frame(0, vertices.clone()));
             to_node(&mut rest, &mut surface, place);
         }
         Mesh { vertices, rest, surface, moves: places.still[at].is_none() }
@@ -128,11 +125,12 @@ fn mesh<'a>(own: &'a Mesh, prim_name: String, name: &str, materials: &Materials)
     }
 }
 
-/// Points and extents of a mesh at some frames.
-fn animate<'a>(prim: &mut Prim<'a>, mesh: &'a Mesh, codes: &[f64], frames: &'a [Cow<'_, [Vec3]>]) {
-    let own = || codes.iter().zip(frames).map(|(code, frame)| (*code, &frame[mesh.vertices.clone()]));
-    let boxes = own().map(|(code, points)| (code, Value::Float3s(extent(points)))).collect();
-    let points = own().map(|(code, points)| (code, Value::Points(points))).collect();
+/// Points and extents of a mesh in the frames from `first` on, at these times.
+fn animate<'a>(prim: &mut Prim<'a>, mesh: &'a Mesh, codes: &[f64], sequence: &'a MeshSequence, first: usize) {
+    let own = || codes.iter().zip(first..).map(|(code, t)| (*code, t, mesh.vertices.clone()));
+    let extent = |t, vertices| Value::Float3s(extent(&sequence.part_of_frame(t, vertices)));
+    let boxes = own().map(|(code, t, vertices)| (code, extent(t, vertices))).collect();
+    let points = own().map(|(code, t, vertices)| (code, Value::Frame(sequence, t, vertices))).collect();
     property(prim, "float3[]", "extent").samples = boxes;
     let property = property(prim, "point3f[]", "points");
     (property.default, property.samples) = (Some(Value::Points(&mesh.rest)), points);
@@ -150,21 +148,20 @@ fn property<'p, 'a>(prim: &'p mut Prim<'a>, type_name: &'static str, name: &str)
 /// A root whose variants are the clips.
 fn with_clips<'a>(
     mut root: Prim<'a>,
-    spans: &[Span],
+    sequence: &'a MeshSequence,
     moving: &[(String, &'a Mesh)],
-    frames: &'a [Cow<'_, [Vec3]>],
     clock: &Clock,
 ) -> Prim<'a> {
     for (path, _) in moving {
         root.below(path).properties.retain(|property| property.name != "extent" && property.name != "points");
     }
     let (mut names, mut of, mut clips) = (Names::default(), Vec::new(), Vec::new());
-    for span in spans {
+    for span in sequence.clips() {
         let name = names.unique(&span.name, "clip");
         let mut variant = Prim::over(name.clone());
         let codes: Vec<f64> = span.times_secs.iter().map(|t| clock.code(*t)).collect();
         for (path, mesh) in moving {
-            animate(variant.below(path), mesh, &codes, &frames[span.frames.clone()]);
+            animate(variant.below(path), mesh, &codes, sequence, span.frames.start);
         }
         clips.push((name, span.name.clone()));
         of.push(variant);

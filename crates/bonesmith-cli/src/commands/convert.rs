@@ -37,7 +37,10 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     }
     let files: Vec<_> = input.files().into_iter().chain(args.curves.clone()).collect();
     session.claim(&files, std::slice::from_ref(&output), None, None)?;
-    session.read_in_blocks();
+    // The writer of FBX holds all shapes.
+    if !matches!(Format::from_extension(&output), Some(Format::Fbx)) {
+        session.read_in_blocks();
+    }
 
     session.stage(Stage::Reading)?;
     let mut options = ConvertOptions::default();

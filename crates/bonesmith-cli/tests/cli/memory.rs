@@ -22,7 +22,7 @@ fn positions_beyond_the_limit_are_refused_before_they_are_read() {
     }
     walk(dir.path());
     bonesmith(dir.path(), "fit walk.npz --bones 4 -q -o rig.glb").fine();
-    for line in ["lod rig.glb --bones 4,2", "reduce rig.glb --influences 2", "compress rig.glb", "ddm rig.glb --compress 2"] {
+    for line in ["lod rig.glb --bones 4,2", "reduce rig.glb --influences 2", "compress rig.glb"] {
         let line = format!("{line} --examples big.pc2 --memory 150M -q -o big.glb");
         bonesmith(dir.path(), &line).refused(&["240.00 MB", "150.00 MB"]);
     }
@@ -80,18 +80,19 @@ fn positions_that_do_not_fit_are_read_in_blocks() {
     }
 }
 
-/// Every kind of fit, from positions of 30 MB in 80 MB: `walk.npz` alone, or two halves of it, of which the second one does not fit beside the first.
+/// Every kind of fit, from positions of 46 MB in 110 MB: `walk.npz` alone, or two halves of it, of which the second one does not fit beside the first.
 #[test]
 #[cfg(target_os = "linux")]
 fn fits_in_blocks_have_the_same_bytes() {
     let (dir, scratch) = (folder(), folder());
-    let params = PosedRigParams { detail: 14, frames: 200, bones: 4, ..PosedRigParams::default() };
+    let params = PosedRigParams { detail: 14, frames: 300, bones: 4, ..PosedRigParams::default() };
     let known = posed_rig(3, &params);
     let mut half = known.sequence.clone();
-    half.frames.truncate(100);
-    half.times_secs.truncate(100);
+    assert!(12 * half.frames.len() * half.frames[0].positions.len() > 44_000_000);
+    half.frames.truncate(150);
+    half.times_secs.truncate(150);
     write_npz(half.clone(), &dir.path().join("first.npz"));
-    half.frames.clone_from_slice(&known.sequence.frames[100..]);
+    half.frames.clone_from_slice(&known.sequence.frames[150..]);
     write_npz(half, &dir.path().join("second.npz"));
     write_npz(known.sequence, &dir.path().join("walk.npz"));
     let run = |line: &str| {
@@ -109,22 +110,25 @@ fn fits_in_blocks_have_the_same_bytes() {
     for (line, output) in [
         ("fit walk.npz --skeleton --effort fast", "glb"),
         ("fit walk.npz --bones 3 --effort fast --smooth 0.5", "npz"),
-        ("fit walk.npz --bones 3 --effort fast --root-motion full --in-place --loop --report fit.html", "glb"),
+        (
+            "fit walk.npz --bones 3 --effort fast --root-motion full --in-place --loop --report fit.html --report-max-mb 4",
+            "glb",
+        ),
         ("fit walk.npz --bones 3 --effort fast --compact", "glb"),
         ("fit walk.npz --rig rig.glb --solve weights", "glb"),
-        ("fit walk.npz --rig rig.glb --solve motion --report refit.html", "glb"),
+        ("fit walk.npz --rig rig.glb --solve motion --report refit.html --report-max-mb 4", "glb"),
         ("fit first.npz second.npz --bones 3 --effort fast --compact", "glb"),
         ("fit first.npz second.npz --rig rig.glb --rig-clip none --max-iterations 1", "glb"),
     ] {
         run(&format!("{line} -q -o whole.{output}"));
-        let stored = run(&format!("{line} -q -o blocks.{output} --memory 80M --json -"));
+        let stored = run(&format!("{line} -q -o blocks.{output} --memory 110M --json -"));
         let peak = serde_json::from_slice::<serde_json::Value>(&stored).unwrap()["peak_memory_bytes"].as_u64().unwrap();
-        assert!(peak < 80_000_000, "{line}: {peak}");
+        assert!(peak < 110_000_000, "{line}: {peak}");
         let read = |name: &str| std::fs::read(dir.path().join(format!("{name}.{output}"))).unwrap();
         assert!(read("whole") == read("blocks"), "{line}");
     }
     let sweep = "sweep walk.npz --counts 1,2 --effort fast -q --json -";
-    assert!(run(sweep) == run(&format!("{sweep} --memory 80M")));
+    assert!(run(sweep) == run(&format!("{sweep} --memory 110M")));
 }
 
 /// A scratch file that cannot grow is an error, and nothing is written.

@@ -88,7 +88,8 @@ fn still_meshes(rig: &Rig, shapes: &[BlendShape]) -> Vec<bool> {
 
 /// [meshes] numbers of the shapes of each: those that move it. Shapes that move no vertex at all belong to the first mesh that has others.
 pub(crate) fn shapes_of(parts: &Parts, shapes: &[BlendShape]) -> Vec<Vec<usize>> {
-    let moves = |vertices: &Range<usize>, s: usize| shapes[s].offsets[vertices.clone()].iter().any(|d| *d != Vec3::ZERO);
+    let moves =
+        |vertices: &Range<usize>, s: usize| shapes[s].offsets[vertices.clone()].iter().any(|d| *d != Vec3::ZERO);
     let own = |vertices: Range<usize>| (0..shapes.len()).filter(|&s| moves(&vertices, s)).collect();
     let mut of_meshes: Vec<Vec<usize>> = parts.ranges().map(|(_, vertices, _)| own(vertices)).collect();
     if let Some(first) = of_meshes.iter().position(|own| !own.is_empty()) {

@@ -15,6 +15,8 @@ pub struct ConvertOptions {
     pub bake: bool,
     /// Only this one of a rig's animations.
     pub clip: Option<String>,
+    /// For what is written of plain rigs alone: shapes that no animation weighs are left out.
+    pub plain: bool,
 }
 
 impl Input {
@@ -32,7 +34,7 @@ impl Input {
             return Ok(self.picked(bonesmith_io::load_sequence(&self.paths, &self.load_options())?)?.into());
         }
         let load =
-            LoadOptions { keep_shapes: !bake && self.rest.is_none() && self.frames.is_none(), ..self.load_options() };
+            LoadOptions { keep_shapes: !bake && !options.plain && self.rest.is_none() && self.frames.is_none(), ..self.load_options() };
         let mut model = bonesmith_io::load_model_with(&self.paths, &load, |raw| self.picked(raw))?;
         self.keep_clips(&mut model)?;
         if let Some(name) = clip

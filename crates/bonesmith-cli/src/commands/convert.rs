@@ -48,6 +48,7 @@ pub fn run(args: ConvertArgs, session: &mut Session) -> anyhow::Result<Outcome> 
     let holds_rigs = Format::from_extension(&output).is_some_and(|format| format.writes(ModelKind::Rig));
     options.bake = args.bake || !holds_rigs;
     options.clip = args.clip;
+    options.plain = layout != Layout::Skin;
     let model = match &args.curves {
         None => session.take(input.convertible(&options)?),
         Some(curves) => baked(&input, curves, &options, session)?,

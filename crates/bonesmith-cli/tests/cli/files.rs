@@ -77,6 +77,7 @@ fn shapes_that_a_command_has_no_use_for_are_reported() {
         ("info walk.glb", 0),
         ("convert walk.glb walk.usda", 0),
         ("convert walk.glb walk.fbx", 0),
+        ("convert walk.glb unity.fbx --target unity", 0),
         ("reduce walk.glb --influences 2 -o less.glb", 1),
     ] {
         let run = bonesmith(dir.path(), line).fine();

@@ -73,7 +73,8 @@ fn times_and_rates() {
     let without_times: Vec<_> = sequence_arrays().into_iter().filter(|(key, _)| *key != "times").collect();
     assert_eq!(sequence(&without_times).unwrap().fps, 24.0);
     let path = file(&with(without_times, "fps", f64s(&[], &[60.0])));
-    let load = |fps| load_sequence(std::slice::from_ref(&path.path), &LoadOptions { fps, ..LoadOptions::default() }).unwrap();
+    let load =
+        |fps| load_sequence(std::slice::from_ref(&path.path), &LoadOptions { fps, ..LoadOptions::default() }).unwrap();
     assert_eq!(load(None).fps, 60.0);
     assert_eq!(load(Some(12.0)).fps, 12.0);
     assert_eq!(sequence(&sequence_arrays()).unwrap().times_secs, [0.0, 0.5]);

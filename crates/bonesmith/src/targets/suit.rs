@@ -91,8 +91,10 @@ pub fn suited(model: &mut Model, target: &'static Target, path: &Path) -> Result
         return Err(target.refused(&format!("it does not import {}; write {}", format.name(), kinds.join(", "))));
     }
     let kind = model.view().kind().text();
-    let Model::Rig(rig) = model else {
-        return Err(target.refused(&format!("it takes plain rigs, and this is {kind}")));
+    let (rig, has_shapes) = match model {
+        Model::Rig(rig) => (rig, false),
+        Model::Corrective(corrective) => (&mut corrective.rig, true),
+        _ => return Err(target.refused(&format!("it takes rigs with or without shapes, and this is {kind}"))),
     };
     refuse(rig, target).map_err(|what| target.refused(&what))?;
     target.check_bones(rig.bone_count(), path)?;
@@ -113,6 +115,10 @@ pub fn suited(model: &mut Model, target: &'static Target, path: &Path) -> Result
         suited.changes.push(format!("weights that sum to one in {bits} bits"));
     }
     if let Some(most) = target.max_joints().filter(|most| rig.bone_count() > *most) {
+        if has_shapes {
+            let bones = rig.bone_count();
+            return Err(target.refused(&format!("{bones} bones with shapes, and one skin may have {most}: shapes are written with one skin")));
+        }
         suited.layout = Layout::Skins { max_joints: most };
         suited.changes.push(format!("skins of at most {most} joints"));
     }

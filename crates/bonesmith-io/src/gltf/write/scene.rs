@@ -53,7 +53,8 @@ pub fn write_scene_of(
             let of = parts.meshes[at].instance_of.filter(moving);
             // The earlier mesh may be an instance itself, with the bones of another. Small files round each mesh by itself.
             let of = of.filter(|&of| parts.meshes[of].instance_of.is_none());
-            of.filter(|&of| of_meshes[of].is_empty() && of_meshes[at].is_empty() && builder.compact.is_none()).and_then(|of| Twin::new(rig, &all, of, at))
+            of.filter(|&of| of_meshes[of].is_empty() && of_meshes[at].is_empty() && builder.compact.is_none())
+                .and_then(|of| Twin::new(rig, &all, of, at))
         })
         .collect();
     let is_apart = |at: &usize| {

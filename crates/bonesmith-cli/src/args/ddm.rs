@@ -104,6 +104,9 @@ pub struct BenchDdmArgs {
     /// Compress without this animation of the rig, and measure in it
     #[arg(long, value_name = "NAME")]
     pub hold_out: Option<String>,
+    /// Leave out the last step of the compression, on real virtual bones in example poses
+    #[arg(long)]
+    pub no_real_poses: bool,
     /// Virtual bones to compress to
     #[arg(long, value_name = "M", num_args = 1.., default_values_t = [100, 200, 500])]
     pub virtual_bones: Vec<usize>,

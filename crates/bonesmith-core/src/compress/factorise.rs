@@ -289,26 +289,33 @@ impl<'a, 's> Factorisation<'a, 's> {
     pub fn optimise(&mut self, rounds: usize) -> Result<(), Cancelled> {
         for round in 0..rounds {
             let before = self.coefficients.total();
-            let choose = round % CHOOSE_EVERY == 0;
-            self.dictionary.update(&self.coefficients, choose, &mut self.stages)?;
-            self.refresh()?;
-            (0..self.metric.vertices()).for_each(|i| self.queue.push(i));
-            self.spread(&mut Vec::new())?;
-            self.move_atoms(&self.unused())?;
-            let after = self.coefficients.total();
-            // Errors are differences of energies, so these are the scale of their rounding.
-            let rounding = 1e-12 * self.metric.energy.iter().sum::<f64>();
-            debug_assert!(after <= before * (1.0 + 1e-6) + rounding, "{before} {after}");
-            self.record();
-            match self.counts_atoms {
-                true => self.stages.at(self.dictionary.len(), self.e_rms())?,
-                false => self.stages.report(self.e_rms())?,
-            }
-            if after >= before * (1.0 - self.growth.tolerance) {
+            self.round(round % CHOOSE_EVERY == 0, true)?;
+            if self.coefficients.total() >= before * (1.0 - self.growth.tolerance) {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Dictionary, then coefficients. With `choose` atoms may take other bones, with `spread` vertices may take other atoms.
+    pub fn round(&mut self, choose: bool, spread: bool) -> Result<(), Cancelled> {
+        let before = self.coefficients.total();
+        self.dictionary.update(&self.coefficients, choose, &mut self.stages)?;
+        self.refresh()?;
+        if spread {
+            (0..self.metric.vertices()).for_each(|i| self.queue.push(i));
+            self.spread(&mut Vec::new())?;
+        }
+        self.move_atoms(&self.unused())?;
+        let after = self.coefficients.total();
+        // Errors are differences of energies, so these are the scale of their rounding.
+        let rounding = 1e-12 * self.metric.energy.iter().sum::<f64>();
+        debug_assert!(after <= before * (1.0 + 1e-6) + rounding, "{before} {after}");
+        self.record();
+        match self.counts_atoms {
+            true => self.stages.at(self.dictionary.len(), self.e_rms()),
+            false => self.stages.report(self.e_rms()),
+        }
     }
 
     /// Atoms that no vertex uses.

@@ -64,6 +64,8 @@ const OWN_PULL: f64 = 0.01;
 const MAX_MOMENTUM: f64 = 0.9;
 /// A refinement ends when a round lowers the squared error by less than this share.
 const REFINE_TOLERANCE: f64 = 2e-3;
+/// Rounds of a refinement of which one lets vertices take other atoms: it costs as much as the rest.
+const SPREAD_EVERY: usize = 2;
 /// Two layers pay if they store at most this share of what the weights of the rig take.
 const MIN_SAVING: f64 = 0.98;
 /// Influences of the single-layer weights for players without layers.
@@ -108,7 +110,7 @@ pub fn compress(
         _ => true,
     };
     let Finished { parts, master, error } = match &mut poses {
-        Some(poses) if wanted && params.refine_rounds() > 0 => {
+        Some(poses) if wanted && params.refine_rounds(examples.is_some()) > 0 => {
             let parts = layers.into_parts();
             drop(metric);
             inputs.refined(parts, poses)?
@@ -151,7 +153,7 @@ impl Inputs<'_> {
     fn refined<'p>(&self, mut parts: Parts<'p>, poses: &mut Poses) -> Result<Finished<'p>, CompressError> {
         let Self { rig, params, ideal, graph, own_weights } = *self;
         let with_examples = parts.growth.with_examples;
-        let rounds = params.refine_rounds();
+        let rounds = params.refine_rounds(with_examples);
         let freedoms = Freedoms {
             rest: !params.keep_rest,
             bones: !params.keep_motion && is_free(rig) && poses.frames.len() == frame_count(rig),
@@ -170,11 +172,11 @@ impl Inputs<'_> {
                 refinement.move_bones(poses, &layers, &mut parts.stages)?;
                 momentum.look_ahead(&mut poses.motion, |new, old, beta| refinement.extrapolated(new, old, beta));
             }
-            parts = self.round(parts, poses, &refinement)?;
+            parts = self.round(parts, poses, &refinement, round)?;
             if parts.coefficients.total() > total && momentum.step_back(&mut poses.motion) {
                 (parts.atoms, parts.coefficients, parts.history) = saved.clone();
                 poses.problem.rest.clone_from(&rest);
-                parts = self.round(parts, poses, &refinement)?;
+                parts = self.round(parts, poses, &refinement, round)?;
             }
             if parts.coefficients.total() > total {
                 // No more than rounding is left to gain.
@@ -211,6 +213,7 @@ impl Inputs<'_> {
         mut parts: Parts<'p>,
         poses: &mut Poses,
         refinement: &Refinement<'_>,
+        round: usize,
     ) -> Result<Parts<'p>, Cancelled> {
         let Self { rig, ideal, graph, own_weights, .. } = *self;
         let projections = quadratic::project(poses, &mut parts.stages)?;
@@ -224,7 +227,7 @@ impl Inputs<'_> {
             metric.add_weights(&rig.weights, own_weights);
         }
         let mut layers = Factorisation::resume(&metric, own_weights, ideal, graph, parts);
-        layers.optimise(1)?;
+        layers.round(round == 0, round % SPREAD_EVERY == 1)?;
         Ok(layers.into_parts())
     }
 }

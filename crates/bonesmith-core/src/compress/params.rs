@@ -66,11 +66,13 @@ impl Default for TwoLayerParams {
 
 impl TwoLayerParams {
     /// Rounds over rest pose, bones and layers at the end.
-    pub(super) fn refine_rounds(&self) -> usize {
+    pub(super) fn refine_rounds(&self, with_examples: bool) -> usize {
         match self.keep_motion && self.keep_rest {
             true => 0,
             false if self.thorough => 16,
-            false => 4,
+            false if with_examples => 4,
+            // Later rounds hardly help: what is left is the error of the dense rig.
+            false => 2,
         }
     }
 

@@ -16,11 +16,13 @@ pub struct LodParams {
     pub refit_motion: bool,
     /// Maximum number of rounds over motion and weights, for each level and then for all.
     pub rounds: usize,
+    /// Maximum number of cycles in which finer levels are searched for bones again and all levels are fitted again.
+    pub cycles: usize,
 }
 
 impl Default for LodParams {
     fn default() -> Self {
-        Self { levels: vec![(60, 4), (30, 2), (15, 1)], refit_motion: false, rounds: 16 }
+        Self { levels: vec![(60, 4), (30, 2), (15, 1)], refit_motion: false, rounds: 16, cycles: 6 }
     }
 }
 

@@ -11,13 +11,23 @@ use crate::skinning::{Effort, Motion, Problem, Run, State, VertexParams};
 
 use super::{Draft, NEWCOMERS, SWEEPS};
 
-/// Searches for the bones of a level that are not `locked` [bones in work], and their motion; then `rounds` over them, weights and rest pose. `model` has the axes of all bones.
+/// How a level is searched.
+pub(super) struct Task<'a> {
+    /// [bones in work] which stay.
+    pub locked: &'a [bool],
+    /// Rounds over bones, weights and rest pose after the search.
+    pub rounds: usize,
+    /// Searches of this level before: each goes elsewhere.
+    pub cycle: usize,
+}
+
+/// Searches for the bones of a level that are not locked, and their motion. `model` has the axes of all bones.
 pub(super) fn improve(
     problem: &Problem,
     motion: &mut Motion,
     model: &mut BoneModel,
     draft: &mut Draft,
-    (locked, rounds): (&[bool], usize),
+    &Task { locked, rounds, cycle }: &Task<'_>,
     run: &mut Run<'_>,
 ) -> Result<(), Cancelled> {
     // Locked ones first.
@@ -37,7 +47,8 @@ pub(super) fn improve(
     };
     let slots = draft.influences.min(bones.len());
     let vertices = VertexParams { slots, newcomers: NEWCOMERS, min_gain: 1e-4, move_rest: true, rounds: 2 };
-    let mut explorer = Explorer::resume(problem, state, vertices, SearchPlan::new(Effort::Balanced), 0);
+    let plan = SearchPlan::new(Effort::Balanced).varied(cycle);
+    let mut explorer = Explorer::resume(problem, state, vertices, plan, cycle as u64);
     explorer.search(run)?;
     run.stage(Stage::WeightsAndMotion, Some(rounds))?;
     explorer.descend(rounds, run)?;

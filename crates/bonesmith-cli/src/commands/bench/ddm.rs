@@ -25,7 +25,7 @@ const PASSES: usize = 15;
 
 pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome> {
     let json_target = settings::json(args.json.clone())?;
-    let input = settings::input(args.rigs, Default::default())?;
+    let input = settings::input(args.rigs.clone(), Default::default())?;
     let about = format!(
         "Version {}. Rigid bind, default parameters. Nanoseconds per vertex and frame, on {} thread(s).",
         env!("CARGO_PKG_VERSION"),
@@ -42,7 +42,7 @@ pub fn run(args: BenchDdmArgs, session: &mut Session) -> anyhow::Result<Outcome>
             crate::output::emit(&rig.name);
         }
         let (rig, poses) = split(rig, args.hold_out.as_deref())?;
-        let (mut sheet, value) = measure(&rig, &poses, &args.virtual_bones, session)?;
+        let (mut sheet, value) = measure(&rig, &poses, &args, session)?;
         if sheets.is_empty() {
             sheet.remark = format!("{about}\n\n{}", sheet.remark);
         }
@@ -66,12 +66,15 @@ fn split(mut rig: Rig, hold_out: Option<&str>) -> anyhow::Result<(Rig, Vec<Pose>
         let all = rig.clips.iter().flat_map(poses).collect();
         return Ok((rig, all));
     };
-    let at = bonesmith::find_clip(&rig, Some(name))?;
+    let names = || rig.clips.iter().map(|clip| clip.name.as_str()).collect::<Vec<_>>().join(", ");
+    let at = rig.clips.iter().position(|clip| clip.name == name).ok_or_else(|| {
+        Usage::new(format!("--hold-out {name}: {} has no animation of this name, but {}", rig.name, names()))
+    })?;
     let held = rig.clips.remove(at);
     Ok((rig, poses(&held)))
 }
 
-fn measure(given: &Rig, poses: &[Pose], sizes: &[usize], session: &mut Session) -> anyhow::Result<(Sheet, Value)> {
+fn measure(given: &Rig, poses: &[Pose], args: &BenchDdmArgs, session: &mut Session) -> anyhow::Result<(Sheet, Value)> {
     let started = Instant::now();
     let full = precompute(&rigid_bind(given), &DdmParams::default(), &DdmMaps::default(), session)?;
     let precompute_secs = started.elapsed().as_secs_f64();
@@ -124,9 +127,10 @@ fn measure(given: &Rig, poses: &[Pose], sizes: &[usize], session: &mut Session) 
             None,
         );
     }
-    for &virtual_bones in sizes {
+    for &virtual_bones in &args.virtual_bones {
         let started = Instant::now();
-        let params = DdmCompressParams { virtual_bones, ..DdmCompressParams::default() };
+        let params =
+            DdmCompressParams { virtual_bones, real_poses: !args.no_real_poses, ..DdmCompressParams::default() };
         let (small, info) = compress(&full, &params, session)?;
         let secs = started.elapsed().as_secs_f64();
         let speed = nanoseconds(&small, poses);

@@ -2,7 +2,7 @@
 //!
 //! Poses are taken about the rig's origin, which bone 0 leaves where it is: where the whole model goes has no effect on the error.
 
-use glam::{DAffine3, DQuat, DVec3, Vec3};
+use glam::{DAffine3, DMat3, DQuat, DVec3, Vec3};
 
 use crate::ddm::compress::joints::Joints;
 use crate::ddm::compress::params::RangeOfMotion;
@@ -12,15 +12,20 @@ use crate::observer::{Cancelled, Stages};
 use crate::skinning::alternation::parents_first;
 use crate::solve::random::Random;
 
-/// Maximum of frames of the animation.
-const MAX_FRAMES: usize = 40;
+/// Frames of the animation that are looked at, and those of them that become poses.
+const MAX_FRAMES: usize = 240;
+const MAX_CHOSEN: usize = 24;
 /// Sampled poses beside frames of the animation, and without any.
-const SAMPLES_BESIDE: usize = 24;
+const SAMPLES_BESIDE: usize = 40;
 const SAMPLES_ALONE: usize = 48;
 /// Largest factor of a joint's motion in a sampled pose: the root mean square stays about what it is in the animation.
 const WIDEST: f64 = 1.75;
-/// Share of a joint's range by which it turns about any axis beside that.
+/// What hardly turns is turned further about its own axis: up to this angle in radians, and this factor. Joints bend about the same axis in other clips.
+const MIN_WIDEST: f64 = 1.5;
+const MAX_FACTOR: f64 = 6.0;
+/// Turns about any axis beside that: share of a joint's range, and at least so many radians.
 const ANY_AXIS: f64 = 0.3;
+const MIN_ANY_AXIS: f64 = 0.6;
 
 /// Poses, and where the full model puts the vertices.
 pub(super) struct Examples {
@@ -38,13 +43,13 @@ impl Examples {
         stages: &mut Stages<'_>,
     ) -> Result<Self, Cancelled> {
         let mut poses = match range {
-            RangeOfMotion::Measured => frames(rig),
+            RangeOfMotion::Measured => apart(joints, frames(rig)),
             _ => Vec::new(),
         };
         let samples = if poses.is_empty() { SAMPLES_ALONE } else { SAMPLES_BESIDE };
         let mut random = Random::new(0);
         let mixed: Vec<Vec<DAffine3>> = match poses.is_empty() {
-            true => (0..samples).map(|_| sampled(joints, 1.0, &mut random, |_, _| DAffine3::IDENTITY)).collect(),
+            true => (0..samples).map(|_| sampled(joints, (1.0, 0.0), &mut random, |_, _| DAffine3::IDENTITY)).collect(),
             false => (0..samples).map(|_| mixed(joints, &poses, &mut random)).collect(),
         };
         poses.extend(mixed);
@@ -76,6 +81,28 @@ impl Examples {
     }
 }
 
+/// Frames that are far apart in the turns of their joints, so that a long clip with little motion does not crowd out others.
+fn apart(joints: &Joints, frames: Vec<Vec<DAffine3>>) -> Vec<Vec<DAffine3>> {
+    let turns = |pose: &Vec<DAffine3>| -> Vec<DMat3> {
+        let own = |(&m, parent): (&DAffine3, &Option<usize>)| parent.map_or(m, |parent| pose[parent].inverse() * m);
+        pose.iter().zip(&joints.parents).map(own).map(|own| own.matrix3).collect()
+    };
+    let squared = |(a, b): (&DMat3, &DMat3)| (*a - *b).to_cols_array().iter().map(|x| x * x).sum::<f64>();
+    let distance = |a: &[DMat3], b: &[DMat3]| a.iter().zip(b).map(squared).sum::<f64>();
+    let all: Vec<Vec<DMat3>> = frames.iter().map(turns).collect();
+    let rest = vec![DMat3::IDENTITY; joints.parents.len()];
+    let mut nearest: Vec<f64> = all.iter().map(|own| distance(own, &rest)).collect();
+    let mut chosen = Vec::new();
+    for _ in 0..MAX_CHOSEN.min(frames.len()) {
+        let farthest = (1..nearest.len()).fold(0, |best, t| if nearest[t] > nearest[best] { t } else { best });
+        chosen.push(frames[farthest].clone());
+        for (nearest, own) in nearest.iter_mut().zip(&all) {
+            *nearest = nearest.min(distance(own, &all[farthest]));
+        }
+    }
+    chosen
+}
+
 /// Frames of all clips, evenly.
 fn frames(rig: &DdmRig) -> Vec<Vec<DAffine3>> {
     let total: usize = rig.rig.clips.iter().map(Clip::frame_count).sum();
@@ -92,26 +119,27 @@ fn frames(rig: &DdmRig) -> Vec<Vec<DAffine3>> {
 
 /// A pose in which every joint has its motion from a frame of its own, more or less of it: what the frames hold, combined anew and wider.
 fn mixed(joints: &Joints, frames: &[Vec<DAffine3>], random: &mut Random) -> Vec<DAffine3> {
-    sampled(joints, ANY_AXIS, random, |j, random| {
+    sampled(joints, (ANY_AXIS, MIN_ANY_AXIS), random, |j, random| {
         let frame = &frames[(random.next() % frames.len() as u64) as usize];
         let own = joints.parents[j].map_or(frame[j], |parent| frame[parent].inverse() * frame[j]);
         let (_, turn, shift) = (joints.binds[j].inverse() * own * joints.binds[j]).to_scale_rotation_translation();
-        let share = WIDEST * random.unit();
-        DAffine3::from_rotation_translation(DQuat::from_scaled_axis(turn.to_scaled_axis() * share), shift * share)
+        let (turn, share) = (turn.to_scaled_axis(), random.unit());
+        let factor = WIDEST.max((MIN_WIDEST / turn.length().max(1e-9)).min(MAX_FACTOR));
+        DAffine3::from_rotation_translation(DQuat::from_scaled_axis(turn * (factor * share)), shift * (WIDEST * share))
     })
 }
 
-/// A pose in which every joint has the motion `local` and, beside it, turns and moves within a share of its range.
+/// A pose in which every joint has the motion `local` and, beside it, turns and moves within a share of its range; it turns within `least` radians in any case.
 fn sampled(
     joints: &Joints,
-    share: f64,
+    (share, least): (f64, f64),
     random: &mut Random,
     mut local: impl FnMut(usize, &mut Random) -> DAffine3,
 ) -> Vec<DAffine3> {
     let mut pose = vec![DAffine3::IDENTITY; joints.parents.len()];
     for j in parents_first(&joints.parents) {
         let (alpha, beta) = joints.extents[j];
-        let radians = share * range_of(alpha);
+        let radians = (share * range_of(alpha)).max(least);
         let mut angle = || random.signed() * radians;
         let (x, y, z) = (angle(), angle(), angle());
         let turn = DQuat::from_rotation_x(x) * DQuat::from_rotation_y(y) * DQuat::from_rotation_z(z);

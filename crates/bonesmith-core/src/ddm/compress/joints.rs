@@ -9,7 +9,7 @@ use crate::observer::{Cancelled, Stages};
 /// Range of joints without a measured one, in radians.
 const USUAL_RANGE: f64 = std::f64::consts::FRAC_PI_3;
 /// Minimum of a measured range in radians: a joint that is still in one clip may move in another.
-const MIN_RANGE: f64 = 0.05;
+const MIN_RANGE: f64 = 0.2;
 /// Maximum of frames that are used.
 const MAX_FRAMES: usize = 240;
 

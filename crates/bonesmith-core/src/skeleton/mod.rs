@@ -85,6 +85,7 @@ struct Input<'a> {
     coarse: &'a Problem,
     /// Neighbours in the sample.
     near: &'a Adjacency,
+    /// Vertex steps of the search.
     local: VertexParams,
     fit: &'a FitParams,
     params: &'a SkeletonParams,
@@ -122,6 +123,17 @@ impl Input<'_> {
     /// The number of bones, where it is given.
     fn bones(&self) -> Option<usize> {
         if let BoneCount::Exact(bones) = self.fit.bones { Some(bones) } else { None }
+    }
+
+    /// Vertex steps of the last rounds.
+    fn last(&self) -> VertexParams {
+        VertexParams { move_rest: !self.fit.keep_rest, ..self.local }
+    }
+
+    /// The same with the rest pose of the input in the search: where the animation was made with linear blend skinning, a rest pose
+    /// that moves only makes up for bones that are mixtures of true ones.
+    fn with_rest_held(&self) -> Self {
+        Self { local: VertexParams { move_rest: false, ..self.local }, ..*self }
     }
 }
 

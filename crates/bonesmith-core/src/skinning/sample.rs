@@ -33,18 +33,37 @@ impl Sample {
         let order = morton_order(&problem.rest);
         let stride = (n / vertices.max(1)).max(1);
         let first = ((stride as u64 / 2 + seed) % stride as u64) as usize;
-        let picked: Vec<u32> = order.iter().copied().skip(first).step_by(stride).collect();
-        let mut stand_in = vec![0u32; n];
-        for (at, &i) in order.iter().enumerate() {
+        let is_picked = |at: usize| at % stride == first && at >= first;
+        let sample = Self::along(problem, &order, is_picked);
+        sample.with_frames(problem, frames)
+    }
+
+    /// The vertices of an order along a curve that are picked, and every frame.
+    fn along(problem: &Problem, order: &[u32], is_picked: impl Fn(usize) -> bool) -> Self {
+        let at: Vec<usize> = (0..order.len()).filter(|&at| is_picked(at)).collect();
+        let vertices: Vec<u32> = at.iter().map(|&at| order[at]).collect();
+        let mut stand_in = vec![0u32; order.len()];
+        let mut next = 0;
+        for (here, &i) in order.iter().enumerate() {
             // The sample's neighbours along the curve; the nearer one in space.
-            let next = (at.saturating_sub(first)).div_ceil(stride).min(picked.len() - 1);
-            let distance = |k: usize| problem.rest[i as usize].distance_squared(problem.rest[picked[k] as usize]);
-            let around = next.saturating_sub(2)..(next + 2).min(picked.len());
+            while next + 1 < at.len() && at[next] < here {
+                next += 1;
+            }
+            let distance = |k: usize| problem.rest[i as usize].distance_squared(problem.rest[vertices[k] as usize]);
+            let around = next.saturating_sub(2)..(next + 2).min(vertices.len());
             let nearest = around.min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
             stand_in[i as usize] = nearest.unwrap_or(next) as u32;
         }
-        let sample = Self { vertices: picked, frames: vec![0; problem.frames()], stand_in };
-        sample.with_frames(problem, frames)
+        Self { vertices, frames: (0..problem.frames() as u32).collect(), stand_in }
+    }
+
+    /// The same with more vertices.
+    pub fn with_vertices(&self, problem: &Problem, more: &[u32]) -> Self {
+        let mut is_in = vec![false; problem.vertices()];
+        self.vertices.iter().chain(more).for_each(|&i| is_in[i as usize] = true);
+        let order = morton_order(&problem.rest);
+        let sample = Self::along(problem, &order, |at| is_in[order[at] as usize]);
+        Self { frames: self.frames.clone(), ..sample }
     }
 
     /// At most `most` frames instead, spread over time.

@@ -36,6 +36,7 @@ mod parts;
 mod pose;
 mod rotation_solver;
 mod single_pass;
+mod slides;
 mod small_parts;
 mod soft_joints;
 #[cfg(test)]
@@ -253,7 +254,7 @@ fn rigged(
     let centroids: Vec<DVec3> = order.iter().map(|&j| centroids[j]).collect();
     skin.renumber(&order);
     let listed: Vec<&str> = order.iter().map(|&j| names[j].as_str()).collect();
-    warnings.extend(bounds::warnings(&pose.tree, &skin, &listed));
+    warnings.extend(bounds::warnings(&pose, &skin, &listed, space.sphere.radius));
     let tips = layout::tips(&pose.tree, &skin, &centroids);
     let axes = layout::axes(&pose.tree, &tips);
     let state = State { motion: pose.to_motion(), skin, model: BoneModel::new(BoneKind::Rigid, pose.bones(), 1) };

@@ -212,3 +212,28 @@ pub(crate) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
     keyed.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| by_place(a.1, b.1)).then(a.1.cmp(&b.1)));
     keyed.into_iter().map(|(_, i)| i).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::jointed_body;
+
+    /// A denser sample has the vertices of both, each once, and each of them stands for itself.
+    #[test]
+    fn a_denser_sample_has_the_vertices_of_both() {
+        let sequence = MeshSequence::try_from(jointed_body(3, 9, 1).sequence).unwrap();
+        let problem = Problem::new(&sequence);
+        let sample = Sample::new(&problem, problem.vertices() / 4, 5, 0);
+        let more: Vec<u32> = (10..40).collect();
+        let denser = sample.with_vertices(&problem, &more);
+        let mut wanted: Vec<u32> = sample.picked().0.iter().chain(&more).copied().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut found = denser.picked().0.to_vec();
+        found.sort_unstable();
+        assert!(found.len() > sample.picked().0.len() && found == wanted);
+        assert_eq!(denser.picked().1, sample.picked().1);
+        let at_rest = |&i: &u32| problem.rest[denser.vertices[denser.stand_in[i as usize] as usize] as usize];
+        assert!(found.iter().all(|i| at_rest(i) == problem.rest[*i as usize]));
+    }
+}

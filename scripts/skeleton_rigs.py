@@ -4,7 +4,8 @@ usage: skeleton_rigs.py [-v] BONESMITH RIG... [-- OPTIONS of `fit --skeleton`]
 
 With -v the names of the joints that were not found go to the error output.
 
-A RIG is a file with a skinned, animated mesh (.glb, .fbx, .usd*). Its animation is the input, its joints are the truth. Needs numpy and scipy.
+A RIG is a file with a skinned, animated mesh (.glb, .fbx, .usd*). Its animation is the input, its joints are the truth. An .npz of positions with the
+arrays `gt_weights` [n,b] and `gt_bones` [f,b,3,4] has no tree: the one is taken whose joints hold best. Needs numpy and scipy.
 
 A joint splits the surface in two: what hangs below it, and the rest. With `W_i` the weights of vertex i below a joint and `V_i` those below
 another, the two splits are alike by `sum min(W, V) / sum max(W, V)`, of the smaller side. A joint of the truth counts if it
@@ -29,6 +30,48 @@ TURN = 5.0
 
 def read(path):
     return {name: value for name, value in np.load(path).items()}
+
+
+def joint(a, b, near):
+    """Where two bones [f,3,4] hold together best, near a place, and how far they are apart there."""
+    lever = (a[..., :3] - b[..., :3]).reshape(-1, 3)
+    offset = (a[..., 3] - b[..., 3]).reshape(-1)
+    ridge = 1e-6 * len(a)
+    place = np.linalg.solve(lever.T @ lever + ridge * np.eye(3), ridge * near - lever.T @ offset)
+    return place, np.sqrt(((lever @ place + offset) ** 2).sum() / len(a))
+
+
+def with_tree(file):
+    """The truth of an npz with weights and bones: from the middle outwards, each bone hangs where it holds best."""
+    weights, bones, rest = (file[key].astype(float) for key in ("gt_weights", "gt_bones", "rest"))
+    b = weights.shape[1]
+    middles = weights.T @ rest / weights.sum(0).clip(1e-9)[:, None]
+    parents, joints = np.full(b, -1), middles.copy()
+    root = int(np.linalg.norm(middles - rest.mean(0), axis=1).argmin())
+    best = [(np.inf, -1, None)] * b
+    inside, last = {root}, root
+    while len(inside) < b:
+        for k in set(range(b)) - inside:
+            place, gap = joint(bones[:, last], bones[:, k], (middles[last] + middles[k]) / 2)
+            cost = gap + 1e-4 * np.linalg.norm(middles[last] - middles[k])
+            best[k] = min(best[k], (cost, last, place), key=lambda entry: entry[0])
+        last = min(set(range(b)) - inside, key=lambda k: best[k][0])
+        _, parents[last], joints[last] = best[last]
+        inside.add(last)
+    indices = np.argsort(-weights, axis=1)[:, :16]
+    names = json.dumps({"bone_names": [f"bone {k}" for k in range(b)]})
+    return {"rest": rest, "bones": bones, "parents": parents, "joint_positions": joints, "joint_indices": indices,
+            "joint_weights": np.take_along_axis(weights, indices, 1), "bonesmith": names}
+
+
+def truth_of(bonesmith, file, folder):
+    if file.suffix == ".npz":
+        arrays = read(file)
+        if "gt_weights" in arrays:
+            return with_tree(arrays)
+    at = Path(folder) / "truth.npz"
+    run(bonesmith, "convert", file, at)
+    return read(at)
 
 
 def below(rig):
@@ -135,11 +178,10 @@ def main(args):
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as folder:
         for file in map(Path, files):
-            truth_at, found_at = Path(folder) / "truth.npz", Path(folder) / "found.npz"
-            run(bonesmith, "convert", file, truth_at)
+            found_at = Path(folder) / "found.npz"
             line = run(bonesmith, "fit", file, "--skeleton", "-o", found_at, "--quiet", "--json", "-", *options)
             summary = json.loads(line.stdout)
-            truth, found = read(truth_at), read(found_at)
+            truth, found = truth_of(bonesmith, file, folder), read(found_at)
             joints, match, left = compare(truth, found)
             cells = [file.stem, " ".join(options), len(found["parents"]), f"{len(match)}/{len(joints)}", len(left)]
             cells += [f"{away(found).max(initial=0):.2f}", f"{summary['e_rms']:.3f}", f"{summary['seconds']['fit']:.1f}"]

@@ -3,13 +3,15 @@
 //! A joint that hardly turns may lie anywhere: from far away a small rotation is a translation. Such a joint is of no use to an animator,
 //! so one that ends farther than [`MAX_AWAY`] from the surface that it splits is moved to within [`NEAR`] of it and held there, as long
 //! as the error rises by less than [`MAX_RISE`]. Otherwise the motion demands it, and it is reported. The usual
-//! reason is a part that slides along an axis, which no rotation does.
+//! reason is a part that slides along an axis, which no rotation does (`slides`).
 
 use glam::DVec3;
 
 use crate::observer::Cancelled;
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
 use crate::skeleton::parts::OWN;
+use crate::skeleton::pose::Pose;
+use crate::skeleton::slides::Slide;
 use crate::skeleton::tree::Tree;
 use crate::skinning::{Run, Skin, Warning};
 
@@ -116,11 +118,17 @@ pub(super) fn draw_in(
     Ok(())
 }
 
-/// Warnings about joints that are far away; `names` [B] of the bones.
-pub(super) fn warnings(tree: &Tree, skin: &Skin, names: &[&str]) -> Vec<Warning> {
+/// Warnings about joints that are far away; `names` [B] of the bones, `unit` the length of a unit of the pose.
+pub(super) fn warnings(pose: &Pose, skin: &Skin, names: &[&str], unit: f64) -> Vec<Warning> {
     let far = |(j, away): (usize, Option<Away>)| {
-        let share = away?.share;
-        (share > MAX_AWAY).then(|| Warning::FarJoint { bone: names[j].to_owned(), away: share })
+        let (bone, away) = (names[j].to_owned(), away.filter(|away| away.share > MAX_AWAY)?.share);
+        Some(match Slide::of(pose, skin, j) {
+            Some(Slide { axis, travel }) => {
+                let parent = pose.tree.parents[j].map_or(String::new(), |p| names[p].to_owned());
+                Warning::SlidingPart { bone, parent, axis: axis.to_array(), travel: travel * unit, away }
+            }
+            None => Warning::FarJoint { bone, away },
+        })
     };
-    away(tree, skin).into_iter().enumerate().filter_map(far).collect()
+    away(&pose.tree, skin).into_iter().enumerate().filter_map(far).collect()
 }

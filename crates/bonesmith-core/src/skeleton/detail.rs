@@ -38,7 +38,7 @@ impl TreeSearch<'_> {
             self.descent.restart();
             self.descend(ROUNDS_AFTER, run)?;
             self.regraft(run)?;
-            self.weed(count..self.bones(), detail, run)?;
+            self.weed(count..self.bones(), detail, &[], run)?;
             if self.bones() <= count {
                 break;
             }

@@ -36,6 +36,7 @@ mod parts;
 mod pose;
 mod rotation_solver;
 mod single_pass;
+mod slides;
 mod small_parts;
 mod soft_joints;
 #[cfg(test)]
@@ -85,6 +86,7 @@ struct Input<'a> {
     coarse: &'a Problem,
     /// Neighbours in the sample.
     near: &'a Adjacency,
+    /// Vertex steps of the search.
     local: VertexParams,
     fit: &'a FitParams,
     params: &'a SkeletonParams,
@@ -122,6 +124,17 @@ impl Input<'_> {
     /// The number of bones, where it is given.
     fn bones(&self) -> Option<usize> {
         if let BoneCount::Exact(bones) = self.fit.bones { Some(bones) } else { None }
+    }
+
+    /// Vertex steps of the last rounds.
+    fn last(&self) -> VertexParams {
+        VertexParams { move_rest: !self.fit.keep_rest, ..self.local }
+    }
+
+    /// The same with the rest pose of the input in the search: where the animation was made with linear blend skinning, a rest pose
+    /// that moves only makes up for bones that are mixtures of true ones.
+    fn with_rest_held(&self) -> Self {
+        Self { local: VertexParams { move_rest: false, ..self.local }, ..*self }
     }
 }
 
@@ -241,7 +254,7 @@ fn rigged(
     let centroids: Vec<DVec3> = order.iter().map(|&j| centroids[j]).collect();
     skin.renumber(&order);
     let listed: Vec<&str> = order.iter().map(|&j| names[j].as_str()).collect();
-    warnings.extend(bounds::warnings(&pose.tree, &skin, &listed));
+    warnings.extend(bounds::warnings(&pose, &skin, &listed, space.sphere.radius));
     let tips = layout::tips(&pose.tree, &skin, &centroids);
     let axes = layout::axes(&pose.tree, &tips);
     let state = State { motion: pose.to_motion(), skin, model: BoneModel::new(BoneKind::Rigid, pose.bones(), 1) };

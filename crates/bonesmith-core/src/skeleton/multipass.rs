@@ -20,7 +20,7 @@ use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, ROUNDS_AFTER, TreeSearch};
 use crate::skeleton::{Input, Skeleton, bounds, free_bones, links, small_parts, soft_joints};
-use crate::skinning::{BoneModel, Effort, Problem, Run, Skin, Smoothness, State, StopRule, pass};
+use crate::skinning::{BoneModel, Effort, Problem, Run, Sample, Skin, Smoothness, State, StopRule, pass};
 
 /// Largest number of bones when it is left open.
 const MAX_BONES: usize = 64;
@@ -37,8 +37,14 @@ const FIRST_ROTATIONS: usize = 20;
 /// Frames that are rotated at once.
 const FRAMES_AT_ONCE: usize = 128;
 
+/// E_RMS of a first tree below which an animation counts as made with linear blend skinning.
+const SKINNED: f64 = 1.0;
+
+/// With the number open the search has so many times the bones that the rule allows.
+const MARGIN: f64 = 1.25;
+
 /// How much work an effort stands for.
-struct Budget {
+pub(super) struct Budget {
     /// Clusters to start from besides `--skeleton-start`.
     starts: &'static [usize],
     /// Starts that get a first few cycles of the search.
@@ -94,65 +100,96 @@ impl Budget {
             },
         }
     }
+
+    /// For a small part: one start.
+    pub fn of_part(&self) -> Self {
+        Self { starts: &[], finalists: 1, ..*self }
+    }
 }
 
 /// Finds a skeleton.
 pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton, Cancelled> {
     let budget = Budget::new(input.fit.effort);
     if let Some(body) = one_bone(input, run)? {
-        return finish_sampled(input, body, SkeletonInfo::new(1), run);
+        return finish_sampled(input, input.sample, body, SkeletonInfo::new(1), run);
     }
     let most = input.bones().unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
     if let Some(found) = links::links(input, most, run)? {
         return Ok(found);
     }
-    let mut tried: Vec<TreeSearch<'_>> = Vec::new();
-    for clusters in starts(input.params.start, input.bones().unwrap_or(0), budget.starts) {
+    let held = input.with_rest_held();
+    let first = first_tree(&held, starts(input, &budget)[0], run)?;
+    let is_skinned = input.fit.keep_rest || first.descent.e_rms() < SKINNED;
+    let (input, first) = if is_skinned { (&held, Some(first)) } else { (input, None) };
+    let mut best = searched(input, first, &budget, run)?;
+    if budget.small_parts
+        && input.bones().is_none()
+        && let Some((sample, body)) = small_parts::search(input, &mut best, &budget, run)?
+    {
+        return finish_sampled(input, &sample, body, best.info, run);
+    }
+    finish_sampled(input, input.sample, best.body, best.info, run)
+}
+
+/// The best tree of several starts, searched, on the sample; `first` is that of the first start, if it is there already.
+pub(super) fn searched<'a>(
+    input: &Input<'a>,
+    first: Option<TreeSearch<'a>>,
+    budget: &Budget,
+    run: &mut Run<'_>,
+) -> Result<TreeSearch<'a>, Cancelled> {
+    let mut tried: Vec<TreeSearch<'_>> = first.into_iter().collect();
+    for clusters in starts(input, budget).split_off(tried.len()) {
         if !tried.is_empty() && run.is_over() {
             break;
         }
         tried.push(first_tree(input, clusters, run)?);
     }
-    let by_price = |a: &TreeSearch<'_>, b: &TreeSearch<'_>| a.price().total_cmp(&b.price());
-    tried.sort_by(by_price);
-    tried.truncate(budget.finalists);
+    keep_best(&mut tried, budget.finalists);
     if tried.len() > 1 {
         for search in &mut tried {
             search.run(budget.first_cycles, run)?;
         }
-        tried.sort_by(by_price);
+        keep_best(&mut tried, 1);
     }
     let mut best = tried.swap_remove(0);
     match input.bones() {
         Some(_) => best.run(budget.cycles, run)?,
-        None => {
-            let detail = input.params.detail;
-            best.run(budget.open_cycles, run)?;
-            best.weed(0..best.bones(), detail, run)?;
-            best.refine(budget.refinements, detail, run)?;
-            best.weed(0..best.bones(), detail, run)?;
-            best.regraft(run)?;
-        }
+        None => open_search(&mut best, input, budget, run)?,
     }
-    let lifted = match input.bones() {
-        None if budget.small_parts => small_parts::search(input, &best, run)?,
-        _ => None,
-    };
-    match lifted {
-        Some(lifted) => {
-            let every: Vec<u32> = (0..input.problem.vertices() as u32).collect();
-            let pose = run.observed("lift", |run| all_frames(input, &every, &lifted, run))?;
-            finish(input, SkinnedPose { pose, ..lifted }, best.info, run)
-        }
-        None => finish_sampled(input, best.body, best.info, run),
-    }
+    Ok(best)
 }
 
-/// Clusters to start from: `wanted`, then the fixed ones; over-complete for any number of bones.
-fn starts(wanted: usize, bones: usize, fixed: &[usize]) -> Vec<usize> {
-    let least = (bones * 3).div_ceil(2);
-    let mut starts = vec![wanted.max(least).max(2)];
-    for &clusters in fixed {
+/// Keeps the trees of the lowest price, in order.
+fn keep_best(tried: &mut Vec<TreeSearch<'_>>, count: usize) {
+    tried.sort_by(|a, b| a.price().total_cmp(&b.price()));
+    tried.truncate(count);
+}
+
+/// The search with the number open: more bones than the rule allows, as if their number were given, and those that are not needed
+/// removed. Where errors are low a bone that is a mixture of others costs little, and one of the truth much.
+fn open_search(
+    search: &mut TreeSearch<'_>,
+    input: &Input<'_>,
+    budget: &Budget,
+    run: &mut Run<'_>,
+) -> Result<(), Cancelled> {
+    let (detail, keep, max_bones) = (input.params.detail, search.keep, search.max_bones);
+    search.max_bones = ((search.bones() as f64 * MARGIN).ceil() as usize).min(max_bones);
+    search.keep = KeepRule::GIVEN_COUNT;
+    search.run(budget.open_cycles, run)?;
+    (search.keep, search.max_bones) = (keep, max_bones);
+    search.weed(0..search.bones(), detail, &[], run)?;
+    search.refine(budget.refinements, detail, run)?;
+    search.weed(0..search.bones(), detail, &[], run)?;
+    search.regraft(run)
+}
+
+/// Clusters to start from: `--skeleton-start`, then the fixed ones; over-complete for any number of bones.
+fn starts(input: &Input<'_>, budget: &Budget) -> Vec<usize> {
+    let least = (input.bones().unwrap_or(0) * 3).div_ceil(2);
+    let mut starts = vec![input.params.start.max(least).max(2)];
+    for &clusters in budget.starts {
         // Many bones need as many more clusters.
         let clusters = clusters * least.max(USUAL_CLUSTERS) / USUAL_CLUSTERS;
         if !starts.contains(&clusters) {
@@ -175,11 +212,7 @@ fn one_bone(input: &Input<'_>, run: &mut Run<'_>) -> Result<Option<SkinnedPose>,
 }
 
 /// From an over-complete start to a first skeleton with joints that hold.
-pub(super) fn first_tree<'a>(
-    input: &Input<'a>,
-    clusters: usize,
-    run: &mut Run<'_>,
-) -> Result<TreeSearch<'a>, Cancelled> {
+fn first_tree<'a>(input: &Input<'a>, clusters: usize, run: &mut Run<'_>) -> Result<TreeSearch<'a>, Cancelled> {
     let given = input.bones();
     let keep = if given.is_some() { KeepRule::GIVEN_COUNT } else { KeepRule::of_detail(input.params.detail) };
     let max_bones = given.unwrap_or(MAX_BONES).min(input.sequence.vertex_count());
@@ -215,10 +248,8 @@ pub(super) fn joined(problem: &Problem, state: State, gap: Gap, run: &mut Run<'_
 
 /// The pose in all frames: those outside the sample start like the nearest one in it. Joints hold everywhere, so rotations
 /// alone bring them to their places.
-///
-/// `vertices` are those that `body` has.
-fn all_frames(input: &Input<'_>, vertices: &[u32], body: &SkinnedPose, run: &mut Run<'_>) -> Result<Pose, Cancelled> {
-    let (_, picked) = input.sample.picked();
+fn all_frames(input: &Input<'_>, sample: &Sample, body: &SkinnedPose, run: &mut Run<'_>) -> Result<Pose, Cancelled> {
+    let (vertices, picked) = sample.picked();
     let nearest = |t: &u32| (0..picked.len()).min_by_key(|&k| picked[k].abs_diff(*t)).unwrap_or(0);
     let every: Vec<u32> = (0..input.problem.frames() as u32).collect();
     let mut full = Pose { rotations: Vec::new(), places: Vec::new(), tree: body.pose.tree.clone() };
@@ -243,10 +274,16 @@ fn all_frames(input: &Input<'_>, vertices: &[u32], body: &SkinnedPose, run: &mut
     Ok(full)
 }
 
-/// From the sample to all vertices and frames, and [`finish`].
-fn finish_sampled(input: &Input, body: SkinnedPose, info: SkeletonInfo, run: &mut Run) -> Result<Skeleton, Cancelled> {
-    let pose = run.observed("lift", |run| all_frames(input, input.sample.picked().0, &body, run))?;
-    finish(input, SkinnedPose { pose, skin: input.sample.all_vertices(input.problem, &body.skin) }, info, run)
+/// From a sample to all vertices and frames, and [`finish`].
+fn finish_sampled(
+    input: &Input<'_>,
+    sample: &Sample,
+    body: SkinnedPose,
+    info: SkeletonInfo,
+    run: &mut Run<'_>,
+) -> Result<Skeleton, Cancelled> {
+    let pose = run.observed("lift", |run| all_frames(input, sample, &body, run))?;
+    finish(input, SkinnedPose { pose, skin: sample.all_vertices(input.problem, &body.skin) }, info, run)
 }
 
 /// All vertices and frames, joints held, until the stop rule ends the rounds.
@@ -255,7 +292,7 @@ fn finish(input: &Input, mut body: SkinnedPose, info: SkeletonInfo, run: &mut Ru
     let rounds = fit.max_iterations.unwrap_or(Budget::new(fit.effort).rounds);
     run.stage(Stage::WeightsAndJoints, Some(rounds))?;
     let smoothness = (fit.smooth > 0.0).then(|| Smoothness::new(input.problem, input.adjacency.clone(), fit.smooth));
-    let mut descent = SkeletonDescent::new(input.problem, input.local, smoothness.as_ref());
+    let mut descent = SkeletonDescent::new(input.problem, input.last(), smoothness.as_ref());
     let mut rule = StopRule::new(rounds, fit.tolerance.unwrap_or(TOLERANCE), 2);
     let stop = loop {
         descent.round(&mut body, run)?;

@@ -2,21 +2,21 @@
 //!
 //! A finger bone is four vertices of the sample and a thousandth of the error: the search on the sample does not separate it from its
 //! neighbours. So a part of the tree that is small, and off by much for its size, is cut out of the mesh and gets a search of its own: all of its
-//! vertices, in its own unit space. What is found there takes the place of the part's bones.
-//!
-//! Errors count by the size of the part there, and for the whole they hardly count: the detail of a part of radius `r` is `D sqrt(r)`, half-way between.
+//! vertices, in its own unit space. What is found there takes the place of the part's bones, on a sample with more vertices there, and bones that
+//! are not needed are removed from the whole.
 
 use glam::DVec3;
 
 use crate::mesh::sphere::smallest_enclosing_sphere;
 use crate::observer::Cancelled;
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
-use crate::skeleton::multipass::first_tree;
+use crate::skeleton::multipass::{Budget, searched};
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
-use crate::skeleton::tree_search::{ROUNDS_AFTER, TreeSearch, subtree};
-use crate::skeleton::{Input, Prepared, SkeletonParams};
-use crate::skinning::{BoneCount, FitParams, Motion, Problem, Run, Skin, pass};
+use crate::skeleton::tree_search::{KeepRule, ROUNDS_AFTER, TreeSearch, subtree};
+use crate::skeleton::weed::Region;
+use crate::skeleton::{Input, Prepared};
+use crate::skinning::{BoneCount, FitParams, Motion, Problem, Run, Sample, Skin, pass};
 
 /// Largest radius of a part, in units of the sphere.
 const MAX_RADIUS: f64 = 0.25;
@@ -31,14 +31,14 @@ const MIN_VERTICES: usize = 48;
 /// the whole: a soft body is off everywhere, and its parts are no worse.
 const MIN_ERROR: (f64, f64) = (2.0, 3.0);
 
-/// Clusters that its search starts from.
-const CLUSTERS: usize = 48;
+/// Rounds after parts were put in their places.
+const JOINED_ROUNDS: usize = 4 * ROUNDS_AFTER;
 
-/// Cycles of its search.
-const CYCLES: usize = 2;
-
-/// Times that bones which are not needed are removed.
+/// Times that bones which are not needed are removed then.
 const WEEDS: usize = 2;
+
+/// By how much share and floor of the `KeepRule` are larger for a part in its place than for it alone.
+const IN_PLACE: (f64, f64) = (4.0, 2.0);
 
 /// A subtree and the vertices that follow it.
 struct Part {
@@ -57,15 +57,20 @@ struct Found {
     part: Part,
     tree: Tree,
     motion: Motion,
+    /// Of the part's vertices.
     skin: Skin,
+    /// The vertices that it was searched on.
+    picked: Vec<u32>,
+    keep: KeepRule,
 }
 
-/// Searches small parts; the skeleton on all vertices and the frames of the sample, or `None` where nothing was gained.
+/// Searches small parts; a sample with more vertices there and the skeleton on it, or `None` where nothing was gained.
 pub(super) fn search(
     input: &Input<'_>,
-    search: &TreeSearch<'_>,
+    search: &mut TreeSearch<'_>,
+    budget: &Budget,
     run: &mut Run<'_>,
-) -> Result<Option<SkinnedPose>, Cancelled> {
+) -> Result<Option<(Sample, SkinnedPose)>, Cancelled> {
     let whole = input.problem.of_all_vertices(input.sequence, input.sample.picked().1);
     let SkinnedPose { pose, skin } = &search.body;
     let mut skin = input.sample.all_vertices(input.problem, skin);
@@ -77,22 +82,50 @@ pub(super) fn search(
         if run.is_over() {
             break;
         }
-        all.extend(alone(input, part, run)?);
+        all.extend(alone(input, part, budget, run)?);
     }
     if all.is_empty() {
         return Ok(None);
     }
+    let picked: Vec<u32> = all.iter().flat_map(|found| found.picked.iter().copied()).collect();
+    let sample = input.sample.with_vertices(input.problem, &picked);
+    let mut regions = Vec::new();
     let mut body = SkinnedPose { pose: pose.clone(), skin };
     while let Some(found) = all.pop() {
         if body.pose.bones() + found.tree.bones() > search.max_bones + found.part.bones {
             continue;
         }
+        regions.push(region(&found, &sample));
         let numbers = graft(&mut body, found);
         all.iter_mut().for_each(|other| other.part.bone = numbers[other.part.bone]);
     }
-    let mut descent = SkeletonDescent::new(&whole, input.local, None);
-    descent.rounds(&mut body, ROUNDS_AFTER, run)?;
-    Ok(Some(body))
+    body.skin = body.skin.pick(sample.picked().0);
+    let (coarse, near) = (sample.problem(input.problem, input.sequence), sample.neighbours(input.adjacency));
+    let descent = SkeletonDescent::new(&coarse, input.local, None);
+    let mut joined = TreeSearch {
+        descent,
+        body,
+        info: search.info.clone(),
+        max_bones: search.max_bones,
+        keep: search.keep,
+        near: &near,
+    };
+    joined.descend(JOINED_ROUNDS, run)?;
+    for _ in 0..WEEDS {
+        joined.weed(0..joined.bones(), input.params.detail, &regions, run)?;
+    }
+    joined.regraft(run)?;
+    search.info = joined.info;
+    let body = joined.body;
+    Ok(Some((sample, body)))
+}
+
+/// The vertices of a part in a sample.
+fn region(found: &Found, sample: &Sample) -> Region {
+    let own = &found.part.vertices;
+    let is_own = |i: &u32| own.binary_search(i).is_ok();
+    let vertices = (0..).zip(sample.picked().0).filter(|(_, i)| is_own(i)).map(|(at, _)| at).collect();
+    Region { vertices, radius: found.part.radius, keep: found.keep }
 }
 
 /// Small parts that are off by much; `errors` [N] are sums over frames.
@@ -123,22 +156,17 @@ fn parts(tree: &Tree, skin: &Skin, errors: &[f32], problem: &Problem, least: f64
 }
 
 /// The skeleton of a part on its own.
-fn alone(input: &Input<'_>, part: Part, run: &mut Run<'_>) -> Result<Option<Found>, Cancelled> {
+fn alone(input: &Input<'_>, part: Part, budget: &Budget, run: &mut Run<'_>) -> Result<Option<Found>, Cancelled> {
     let sequence = input.sequence.of_vertices(&part.vertices);
     let prepared = Prepared::new(&sequence, input.sample.picked().1.len(), input.fit.seed);
     let fit = FitParams { bones: BoneCount::Auto, ..input.fit.clone() };
-    let detail = input.params.detail * part.radius.sqrt();
-    let params = SkeletonParams { detail, ..input.params.clone() };
-    let own = prepared.input(&sequence, &fit, &params);
-    let mut search = first_tree(&own, CLUSTERS, run)?;
-    search.run(CYCLES, run)?;
-    for _ in 0..WEEDS {
-        search.weed(0..search.bones(), input.params.detail, run)?;
-    }
-    search.regraft(run)?;
+    let own = prepared.input(&sequence, &fit, input.params);
+    let own = if input.local.move_rest { own } else { own.with_rest_held() };
+    let search = searched(&own, None, &budget.of_part(), run)?;
     if search.price() >= search.keep.limit(part.e_rms, part.bones) {
         return Ok(None);
     }
+    let keep = KeepRule { share: search.keep.share * IN_PLACE.0, floor: search.keep.floor * IN_PLACE.1 };
     let SkinnedPose { pose, skin } = &search.body;
     // From its own unit space to that of the whole.
     let (from, to) = (&own.coarse.space, &input.coarse.space);
@@ -148,12 +176,13 @@ fn alone(input: &Input<'_>, part: Part, run: &mut Run<'_>) -> Result<Option<Foun
     tree.joints.iter_mut().for_each(|joint| *joint = place(*joint));
     let mut skin = own.sample.all_vertices(own.problem, skin);
     skin.rest.iter_mut().for_each(|u| *u = place(*u));
-    Ok(Some(Found { part, tree, motion, skin }))
+    let picked = own.sample.picked().0.iter().map(|&i| part.vertices[i as usize]).collect();
+    Ok(Some(Found { part, tree, motion, skin, picked, keep }))
 }
 
 /// Puts the bones of a part in the place of those that the tree has for it. Returns [B] the new numbers of the old bones.
 fn graft(body: &mut SkinnedPose, found: Found) -> Vec<usize> {
-    let Found { part, tree: own, motion, skin } = found;
+    let Found { part, tree: own, motion, skin, .. } = found;
     let tree = &body.pose.tree;
     let (j, b) = (part.bone, tree.bones());
     let Some(parent) = tree.parents[j] else { return (0..b).collect() };

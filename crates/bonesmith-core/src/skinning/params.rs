@@ -352,6 +352,19 @@ pub enum Warning {
         /// Distance over the largest extent of the rest pose.
         away: f64,
     },
+    /// A part slides along an axis; the joints of a skeleton only rotate, so its joint is far away.
+    SlidingPart {
+        /// The bone of the part.
+        bone: String,
+        /// The bone that it slides along.
+        parent: String,
+        /// Direction in the rest pose, of unit length.
+        axis: [f64; 3],
+        /// Length of the way, in model units.
+        travel: f64,
+        /// Distance of the joint over the largest extent of the rest pose.
+        away: f64,
+    },
 }
 
 impl std::fmt::Display for Warning {
@@ -411,6 +424,11 @@ impl std::fmt::Display for Warning {
                 f,
                 "the joint of {bone} is {away:.2} of the model's extent away from the surface that it splits: with a nearer joint \
                  the error rises by more than a tenth; the part may slide or stretch"
+            ),
+            Warning::SlidingPart { bone, parent, axis: [x, y, z], travel, away } => write!(
+                f,
+                "{bone} slides by {travel:.3} model units along ({x:.2}, {y:.2}, {z:.2}) of {parent}: joints of a skeleton only rotate, so its \
+                 joint is {away:.2} of the model's extent away; bones without joints (a fit without --skeleton) keep the translation"
             ),
         }
     }

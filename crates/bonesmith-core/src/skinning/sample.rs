@@ -33,18 +33,37 @@ impl Sample {
         let order = morton_order(&problem.rest);
         let stride = (n / vertices.max(1)).max(1);
         let first = ((stride as u64 / 2 + seed) % stride as u64) as usize;
-        let picked: Vec<u32> = order.iter().copied().skip(first).step_by(stride).collect();
-        let mut stand_in = vec![0u32; n];
-        for (at, &i) in order.iter().enumerate() {
+        let is_picked = |at: usize| at % stride == first && at >= first;
+        let sample = Self::along(problem, &order, is_picked);
+        sample.with_frames(problem, frames)
+    }
+
+    /// The vertices of an order along a curve that are picked, and every frame.
+    fn along(problem: &Problem, order: &[u32], is_picked: impl Fn(usize) -> bool) -> Self {
+        let at: Vec<usize> = (0..order.len()).filter(|&at| is_picked(at)).collect();
+        let vertices: Vec<u32> = at.iter().map(|&at| order[at]).collect();
+        let mut stand_in = vec![0u32; order.len()];
+        let mut next = 0;
+        for (here, &i) in order.iter().enumerate() {
             // The sample's neighbours along the curve; the nearer one in space.
-            let next = (at.saturating_sub(first)).div_ceil(stride).min(picked.len() - 1);
-            let distance = |k: usize| problem.rest[i as usize].distance_squared(problem.rest[picked[k] as usize]);
-            let around = next.saturating_sub(2)..(next + 2).min(picked.len());
+            while next + 1 < at.len() && at[next] < here {
+                next += 1;
+            }
+            let distance = |k: usize| problem.rest[i as usize].distance_squared(problem.rest[vertices[k] as usize]);
+            let around = next.saturating_sub(2)..(next + 2).min(vertices.len());
             let nearest = around.min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
             stand_in[i as usize] = nearest.unwrap_or(next) as u32;
         }
-        let sample = Self { vertices: picked, frames: vec![0; problem.frames()], stand_in };
-        sample.with_frames(problem, frames)
+        Self { vertices, frames: (0..problem.frames() as u32).collect(), stand_in }
+    }
+
+    /// The same with more vertices.
+    pub fn with_vertices(&self, problem: &Problem, more: &[u32]) -> Self {
+        let mut is_in = vec![false; problem.vertices()];
+        self.vertices.iter().chain(more).for_each(|&i| is_in[i as usize] = true);
+        let order = morton_order(&problem.rest);
+        let sample = Self::along(problem, &order, |at| is_in[order[at] as usize]);
+        Self { frames: self.frames.clone(), ..sample }
     }
 
     /// At most `most` frames instead, spread over time.
@@ -192,4 +211,29 @@ pub(crate) fn morton_order(rest: &[DVec3]) -> Vec<u32> {
     };
     keyed.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| by_place(a.1, b.1)).then(a.1.cmp(&b.1)));
     keyed.into_iter().map(|(_, i)| i).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::jointed_body;
+
+    /// A denser sample has the vertices of both, each once, and each of them stands for itself.
+    #[test]
+    fn a_denser_sample_has_the_vertices_of_both() {
+        let sequence = MeshSequence::try_from(jointed_body(3, 9, 1).sequence).unwrap();
+        let problem = Problem::new(&sequence);
+        let sample = Sample::new(&problem, problem.vertices() / 4, 5, 0);
+        let more: Vec<u32> = (10..40).collect();
+        let denser = sample.with_vertices(&problem, &more);
+        let mut wanted: Vec<u32> = sample.picked().0.iter().chain(&more).copied().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut found = denser.picked().0.to_vec();
+        found.sort_unstable();
+        assert!(found.len() > sample.picked().0.len() && found == wanted);
+        assert_eq!(denser.picked().1, sample.picked().1);
+        let at_rest = |&i: &u32| problem.rest[denser.vertices[denser.stand_in[i as usize] as usize] as usize];
+        assert!(found.iter().all(|i| at_rest(i) == problem.rest[*i as usize]));
+    }
 }

@@ -290,8 +290,26 @@ fn a_part_that_slides_is_reported() {
     let slide = |t: usize, p: Vec3| p + Vec3::Y * (0.8 * (0.5 * t as f32).sin());
     let two = FitParams { bones: BoneCount::Exact(2), ..fast() };
     let (_, found) = found(two_tubes(16, slide), &two, &SkeletonParams::default());
-    let said = |w: &Warning| w.to_string().contains("the joint of bone_01") && w.to_string().contains("may slide");
-    assert!(found.info.warnings.iter().any(said), "{:?}", found.info.warnings);
+    let [Warning::SlidingPart { bone, parent, axis, travel, .. }] = &found.info.warnings[..] else {
+        panic!("{:?}", found.info.warnings)
+    };
+    assert_eq!((bone.as_str(), parent.as_str()), ("bone_01", "root"));
+    assert!((axis[1].abs() - 1.0).abs() < 1e-3, "{axis:?}");
+    let places = (0..16).map(|t| 0.8 * (0.5 * t as f64).sin());
+    let range = places.clone().fold(f64::MIN, f64::max) - places.fold(f64::MAX, f64::min);
+    assert!((travel / range - 1.0).abs() < 0.02, "{travel} {range}");
+}
+
+/// A part that turns about a joint far away travels on an arc: the joint is far, but nothing slides.
+#[test]
+fn a_part_on_an_arc_does_not_slide() {
+    let swing = |t: usize, p: Vec3| {
+        let joint = Vec3::new(3.0, 2.0, 0.0);
+        joint + Quat::from_rotation_z(0.8 * (0.5 * t as f32).sin()) * (p - joint)
+    };
+    let two = FitParams { bones: BoneCount::Exact(2), ..fast() };
+    let (_, found) = found(two_tubes(16, swing), &two, &SkeletonParams::default());
+    assert!(matches!(found.info.warnings[..], [Warning::FarJoint { .. }]), "{:?}", found.info.warnings);
 }
 
 /// A hinge turns and does not slide; its joint is near the surface.

@@ -33,8 +33,10 @@ impl Input {
         if bake && clip.is_none() && (self.fps.is_some() || bakes_more()) {
             return Ok(self.picked(bonesmith_io::load_sequence(&self.paths, &self.load_options())?)?.into());
         }
-        let load =
-            LoadOptions { keep_shapes: !bake && !options.plain && self.rest.is_none() && self.frames.is_none(), ..self.load_options() };
+        let load = LoadOptions {
+            keep_shapes: !bake && !options.plain && self.rest.is_none() && self.frames.is_none(),
+            ..self.load_options()
+        };
         let mut model = bonesmith_io::load_model_with(&self.paths, &load, |raw| self.picked(raw))?;
         self.keep_clips(&mut model)?;
         if let Some(name) = clip

@@ -117,7 +117,9 @@ pub fn suited(model: &mut Model, target: &'static Target, path: &Path) -> Result
     if let Some(most) = target.max_joints().filter(|most| rig.bone_count() > *most) {
         if has_shapes {
             let bones = rig.bone_count();
-            return Err(target.refused(&format!("{bones} bones with shapes, and one skin may have {most}: shapes are written with one skin")));
+            return Err(target.refused(&format!(
+                "{bones} bones with shapes, and one skin may have {most}: shapes are written with one skin"
+            )));
         }
         suited.layout = Layout::Skins { max_joints: most };
         suited.changes.push(format!("skins of at most {most} joints"));

@@ -36,6 +36,8 @@ struct Hang<'a> {
     skeleton: String,
     joint_of_bone: &'a [usize],
     shapes: Shapes<'a>,
+    /// [meshes] numbers of the shapes of each.
+    of_meshes: Vec<Vec<usize>>,
     materials: &'a Materials,
 }
 
@@ -43,8 +45,6 @@ struct Hang<'a> {
 pub struct Meshes {
     meshes: Vec<PartMesh>,
     places: Places,
-    /// [meshes] numbers of the shapes of each.
-    shapes: Vec<Vec<usize>>,
 }
 
 impl Meshes {
@@ -66,7 +66,7 @@ impl Meshes {
                 to_node(&mut mesh.rest, &mut mesh.surface, *place);
             }
         }
-        Self { meshes, places, shapes: shapes_of(&rig.surface.parts, shapes) }
+        Self { meshes, places }
     }
 
     /// The prims of the scene; the skeleton and its animations are among them.
@@ -81,7 +81,9 @@ impl Meshes {
         shapes: Shapes<'_>,
         materials: &Materials,
     ) -> Vec<Prim<'a>> {
-        let hang = Hang { skeleton: format!("{}/{}", layout.home, skeleton.name), joint_of_bone, shapes, materials };
+        let of_meshes = shapes_of(&rig.surface.parts, shapes.shapes);
+        let skeleton_path = format!("{}/{}", layout.home, skeleton.name);
+        let hang = Hang { skeleton: skeleton_path, joint_of_bone, shapes, of_meshes, materials };
         let moving = std::iter::once(skeleton).chain(animations).collect();
         tree(&rig.surface.parts, layout, &self.places.locals, moving, |at, name, path| {
             self.mesh(rig, at, name, path, &hang)
@@ -102,7 +104,7 @@ impl Meshes {
             mesh = hung(mesh, &own.weights, hang.joint_of_bone, hang.skeleton.clone());
             let Shapes { shapes: all, names } = hang.shapes;
             let offsets = |&s: &usize| (&all[s].offsets[own.vertices.clone()], &names[s]);
-            shapes = self.shapes[at].iter().map(offsets).collect();
+            shapes = hang.of_meshes[at].iter().map(offsets).collect();
             let names: Vec<String> = shapes.iter().map(|(_, name)| (*name).clone()).collect();
             mesh = with_shape_names(mesh, path, &names);
         }

@@ -480,7 +480,7 @@ pub fn value_of_compact(paths: &[PathBuf], compact: Option<&CompactOptions>) -> 
     }
 }
 
-/// Small files are skins in glTF.
+/// Small files are skins in glTF, USD and FBX.
 pub fn compact(
     compact: Option<CompactOptions>,
     layout: Layout,
@@ -489,8 +489,10 @@ pub fn compact(
     let Some(options) = compact else { return Ok(None) };
     one_skin(layout)?;
     match Format::from_extension(output) {
-        Some(Format::Glb | Format::Gltf) => Ok(Some(options)),
-        _ => Err(Usage::new(format!("--compact writes .glb and .gltf, not {}", output.display()))),
+        Some(Format::Glb | Format::Gltf | Format::Usda | Format::Usdc | Format::Usdz | Format::Fbx) => {
+            Ok(Some(options))
+        }
+        _ => Err(Usage::new(format!("--compact writes .glb, .gltf, USD and FBX, not {}", output.display()))),
     }
 }
 

@@ -46,7 +46,7 @@ mod weights;
 pub use atomic::{Transaction, place_of, remove_tagged, remove_temporaries, tag_temporaries, write as write_whole};
 pub use bonesmith_core::BlendShape;
 pub use clips::{ClipSource, clip_sources};
-pub use compact::{Compact, CompactFile};
+pub use compact::{Compact, CompactFile, Packing};
 pub use curves::{Curves, load_curves};
 pub use detect::{Format, detect};
 pub use error::IoError;

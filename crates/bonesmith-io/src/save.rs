@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bonesmith_core::{MeshSequence, ModelKind, ModelRef, Rig};
 
+use crate::compact::keys::{Tolerance, with_steps};
 use crate::compact::{Compact, CompactFile};
 use crate::formats::Needs;
 use crate::{Format, IoError, alembic, fbx, gltf, npz, usd};
@@ -14,7 +15,7 @@ pub fn save_model<'a>(model: impl Into<ModelRef<'a>>, path: &Path) -> Result<(),
     save(model.into(), path, None).map(|_| ())
 }
 
-/// As [`save_model`], as small as the bound on its error allows: glTF only.
+/// As [`save_model`], as small as the bound on its error allows.
 pub fn save_compact<'a>(
     model: impl Into<ModelRef<'a>>,
     path: &Path,
@@ -32,9 +33,12 @@ pub fn check_compact<'a>(model: impl Into<ModelRef<'a>>, path: &Path) -> Result<
         (
             Format::Glb | Format::Gltf,
             ModelRef::Rig(_) | ModelRef::TwoLayer(_) | ModelRef::Ddm(_) | ModelRef::Corrective(_),
-        ) => Ok(()),
+        )
+        | (Format::Usda | Format::Usdc | Format::Usdz, ModelRef::Rig(_) | ModelRef::Corrective(_))
+        | (Format::Fbx, ModelRef::Rig(_)) => Ok(()),
         (_, model) => {
-            let what = format!("{} is not written as a small file; rigs in .glb and .gltf are", model.kind().text());
+            let what =
+                format!("{} is not written as a small file; rigs in .glb, .gltf, USD and FBX are", model.kind().text());
             Err(IoError::unsupported(path, what))
         }
     }
@@ -42,6 +46,9 @@ pub fn check_compact<'a>(model: impl Into<ModelRef<'a>>, path: &Path) -> Result<
 
 fn save(model: ModelRef<'_>, path: &Path, compact: Option<&Compact>) -> Result<CompactFile, IoError> {
     let format = Format::to_write(path, model.into())?;
+    let tolerance = |rig: &Rig| compact.map(|compact| Tolerance::new(rig, compact));
+    // Without streams a model's numbers are rounded before it is written.
+    let stepped = |rig: &'_ Rig| compact.map(|compact| with_steps(rig, compact));
     let done = match format {
         Format::Npz => match model {
             ModelRef::Sequence(sequence) => npz::save_sequence(sequence, path),
@@ -64,13 +71,16 @@ fn save(model: ModelRef<'_>, path: &Path, compact: Option<&Compact>) -> Result<C
         },
         Format::Usda | Format::Usdc | Format::Usdz => match model {
             ModelRef::Sequence(sequence) => usd::save_sequence(sequence, path),
-            ModelRef::Rig(rig) => usd::save_rig(rig, &[], path),
-            ModelRef::Corrective(corrective) => usd::save_rig(&corrective.rig, &corrective.shapes, path),
+            ModelRef::Rig(rig) => usd::save_rig(stepped(rig).as_ref().unwrap_or(rig), &[], path, tolerance(rig)),
+            ModelRef::Corrective(corrective) => {
+                let rig = &corrective.rig;
+                usd::save_rig(stepped(rig).as_ref().unwrap_or(rig), &corrective.shapes, path, tolerance(rig))
+            }
             other => Err(unwritten(other, format, path)),
         },
         Format::Fbx => match model {
             ModelRef::Sequence(sequence) => fbx::save_sequence(sequence, path),
-            ModelRef::Rig(rig) => fbx::save_rig(rig, path),
+            ModelRef::Rig(rig) => fbx::save_rig(stepped(rig).as_ref().unwrap_or(rig), path, tolerance(rig)),
             ModelRef::Corrective(corrective) => fbx::save_corrective(corrective, path),
             other => Err(unwritten(other, format, path)),
         },

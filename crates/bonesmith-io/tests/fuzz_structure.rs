@@ -32,8 +32,8 @@ use bonesmith_core::shapes::{self, ShapesParams};
 use bonesmith_core::synthetic::{BarParams, PosedRigParams, bar, posed_rig};
 use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelKind, Rig, ShapeBones, Silent};
 use bonesmith_io::{
-    Beyond, Compact, Format, IoError, LoadOptions, limit_positions, list_meshes, load_model, load_rig_normalised,
-    save_compact, save_model,
+    Beyond, Compact, Format, IoError, LoadOptions, Packing, limit_positions, list_meshes, load_model,
+    load_rig_normalised, save_compact, save_model,
 };
 use glam::Vec3;
 
@@ -104,7 +104,7 @@ fn written(model: &Model, folder: &Path) {
         && is_small(rig)
     {
         let out = folder.join("out_small.glb");
-        let compact = Compact { rms: 1e-3, compressed: true, numbered: true };
+        let compact = Compact { rms: 1e-3, packing: Packing::Ext, numbered: true };
         if save_compact(rig, &out, &compact).is_ok()
             && let Err(error) = load_model(&[out], &LoadOptions::default())
         {
@@ -234,13 +234,13 @@ fn corpus(folder: &Path) -> Vec<PathBuf> {
         }
     }
     // Quantised buffers, compressed ones too.
-    for (name, rig, compressed) in [
-        ("small.glb", &posed.rig, true),
-        ("small_scene.gltf", &common::scene(), true),
-        ("quantised.glb", &posed.rig, false),
+    for (name, rig, packing) in [
+        ("small.glb", &posed.rig, Packing::Ext),
+        ("small_scene.gltf", &common::scene(), Packing::Khr),
+        ("quantised.glb", &posed.rig, Packing::Plain),
     ] {
         files.push(folder.join(name));
-        save_compact(rig, files.last().unwrap(), &Compact { rms: 1e-3, compressed, numbered: true }).unwrap();
+        save_compact(rig, files.last().unwrap(), &Compact { rms: 1e-3, packing, numbered: true }).unwrap();
     }
     // Streams of Google's encoder.
     for (name, stream, quads) in DRACO {

@@ -4,7 +4,9 @@ mod common;
 
 use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{MeshSequence, Model, Rig};
-use bonesmith_io::{Compact, LoadOptions, load_model, load_rig, load_sequence, save_compact, save_rig, save_sequence};
+use bonesmith_io::{
+    Compact, LoadOptions, Packing, load_model, load_rig, load_sequence, save_compact, save_rig, save_sequence,
+};
 use common::{farthest, outline, scene};
 use glam::{DAffine3, DQuat, DVec3};
 
@@ -204,11 +206,11 @@ fn baked_clips_keep_names_and_times() {
 fn small_files_of_scenes_are_within_their_bound() {
     let (rig, folder) = (scene(), tempfile::tempdir().unwrap());
     let path = folder.path().join("scene.glb");
-    for compressed in [true, false] {
-        let compact = Compact { rms: 1e-3, compressed, numbered: true };
+    for packing in [Packing::Ext, Packing::Plain] {
+        let compact = Compact { rms: 1e-3, packing, numbered: true };
         save_compact(&rig, &path, &compact).unwrap();
         let back = load_rig(&path).unwrap();
         assert_eq!(back.surface.parts.meshes.len(), rig.surface.parts.meshes.len());
-        assert!(farthest(&rig, &back) < 2e-2, "{compressed}: {}", farthest(&rig, &back));
+        assert!(farthest(&rig, &back) < 2e-2, "{packing:?}: {}", farthest(&rig, &back));
     }
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use bonesmith_core::deform::Poser;
 use bonesmith_core::mesh::sphere::unit_radius;
 use bonesmith_core::{MeshSequence, ModelRef, Observer, Stage};
-use bonesmith_io::Compact;
+use bonesmith_io::{Compact, Packing};
 use glam::Vec3;
 use serde::Serialize;
 
@@ -47,15 +47,15 @@ pub enum Allowed {
 pub struct CompactOptions {
     /// The additional error. `None`: [`DEFAULT_SHARE`] of the model's own, or [`DEFAULT_E_RMS`] where there is nothing to compare with.
     pub allowed: Option<Allowed>,
-    /// Whether arrays are compressed too (`EXT_meshopt_compression`), which some readers do not know.
-    pub compressed: bool,
+    /// Whether arrays are compressed too, and as what: some readers do not know `EXT_meshopt_compression`, fewer `KHR_meshopt_compression`.
+    pub packing: Packing,
     /// Whether a compressed file names the model's vertices: it changes their order.
     pub numbered: bool,
 }
 
 impl Default for CompactOptions {
     fn default() -> Self {
-        Self { allowed: None, compressed: true, numbered: true }
+        Self { allowed: None, packing: Packing::Ext, numbered: true }
     }
 }
 
@@ -77,12 +77,13 @@ impl FromStr for Allowed {
 impl FromStr for CompactOptions {
     type Err = Error;
 
-    /// An additional error, `plain`, `unnumbered`, several of them between commas, or nothing.
+    /// An additional error, `plain`, `khr`, `unnumbered`, several of them between commas, or nothing.
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut options = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             match part {
-                "plain" => options.compressed = false,
+                "plain" => options.packing = Packing::Plain,
+                "khr" => options.packing = Packing::Khr,
                 "unnumbered" => options.numbered = false,
                 error => options.allowed = Some(error.parse()?),
             }
@@ -99,8 +100,12 @@ impl CompactOptions {
             Some(text) => Some(text.parse()?),
             None => values.get("error")?.map(Allowed::ERms),
         };
-        let options =
-            Self { allowed, compressed: !values.or("plain", false)?, numbered: !values.or("unnumbered", false)? };
+        let packing = match (values.or("plain", false)?, values.or("khr", false)?) {
+            (true, _) => Packing::Plain,
+            (false, true) => Packing::Khr,
+            (false, false) => Packing::Ext,
+        };
+        let options = Self { allowed, packing, numbered: !values.or("unnumbered", false)? };
         options.validate()?;
         Ok(options)
     }
@@ -373,11 +378,8 @@ impl Saved {
         let mut last = None;
         for _ in 0..TRIES {
             Error::unless_cancelled(observer, Stage::Writing)?;
-            let compact = Compact {
-                rms: rms / 1000.0 * judge.radius(),
-                compressed: options.compressed,
-                numbered: options.numbered,
-            };
+            let compact =
+                Compact { rms: rms / 1000.0 * judge.radius(), packing: options.packing, numbered: options.numbered };
             let written = Self::small(model, path, &compact)?;
             last = Some(compact);
             let found = judge.measure(written.saved.model.view())?;
@@ -419,7 +421,7 @@ impl Saved {
             parts_before,
             parts: bonesmith_io::bytes_by_part(path),
             shares: small.shares,
-            compressed: options.compressed && saved.file_bytes < whole.file_bytes,
+            compressed: bonesmith_io::is_compressed(path) && saved.file_bytes < whole.file_bytes,
             seconds: started.elapsed().as_secs_f64(),
         });
         Ok(saved)

@@ -62,7 +62,7 @@ pub fn max_joints() -> String {
 /// Of `--compact`, whose words are the options of [`COMPACT`].
 pub fn compact() -> String {
     let mut text =
-        "Write a small file (.glb, .gltf): fewer keys, quantised arrays, EXT_meshopt_compression.".to_owned();
+        "Write a small file (.glb, .gltf, USD, .fbx): fewer keys, rounded numbers; glTF: quantised arrays, EXT_meshopt_compression.".to_owned();
     for option in COMPACT {
         let word = if option.name == "error" { "E" } else { option.name };
         let default = option.default_text().map_or(String::new(), |default| format!(" [default: {default}]"));

@@ -4,6 +4,7 @@ mod bad_input;
 mod batch;
 mod cancel;
 mod commands;
+mod compact;
 mod convert;
 mod ddm;
 mod engines;

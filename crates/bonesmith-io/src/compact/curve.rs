@@ -5,10 +5,15 @@ use glam::DQuat;
 /// Instead of frames between keys: one key for all frames.
 pub const ONE_KEY: usize = usize::MAX;
 
+/// Instead of frames between keys: no key, the node stays at rest.
+pub const NO_KEY: usize = usize::MAX - 1;
+
 /// Frames that are keys: every `stride`-th and the last; the first alone with [`ONE_KEY`].
 pub fn key_frames(frames: usize, stride: usize) -> Vec<usize> {
-    if stride == ONE_KEY {
-        return vec![0];
+    match stride {
+        ONE_KEY => return vec![0],
+        NO_KEY => return Vec::new(),
+        _ => {}
     }
     let mut keys: Vec<usize> = (0..frames).step_by(stride.max(1)).collect();
     if keys.last().is_some_and(|last| *last + 1 < frames) {

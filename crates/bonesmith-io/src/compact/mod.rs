@@ -12,10 +12,12 @@
 //!    spent anywhere buys the same error. On the lower hull of the choices that is what a greedy descent by error per byte arrives at.
 //! 3. **Curves** (`realise`): parents first. A child is fitted relative to its parent *as stored*, so that errors do not add up along a chain.
 //!
-//! Free bones get parents and origins with which their curves are short before that (`tree`).
+//! Free bones get parents and origins with which their curves are short before that (`tree`), joints numbers that are short to write (`numbering`).
 
 pub mod curve;
+pub mod keys;
 mod lattice;
+pub mod numbering;
 pub mod order;
 mod pass;
 mod realise;
@@ -30,7 +32,8 @@ use glam::{DAffine3, Vec3};
 pub use self::realise::{Curve, Curves, Stored, rate};
 pub use self::tables::Kind;
 use self::tables::{Picked, Tables};
-use self::weights::Chooser;
+use self::weights::{Chooser, WholeRow};
+use crate::gltf::meshopt::attributes::Version;
 use crate::joints::Joints;
 
 /// How small a file may become.
@@ -38,10 +41,33 @@ use crate::joints::Joints;
 pub struct Compact {
     /// Root mean square per coordinate, in model units, by which posed vertices may differ from the model's.
     pub rms: f64,
-    /// Whether arrays are compressed (`EXT_meshopt_compression`); otherwise they are quantised only.
-    pub compressed: bool,
+    /// Whether arrays are compressed, and as what.
+    pub packing: Packing,
     /// Whether a compressed file names the model's vertices, whose order it changes.
     pub numbered: bool,
+}
+
+/// How the arrays of a small file are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// Quantised only.
+    Plain,
+    /// Compressed: `EXT_meshopt_compression`.
+    #[default]
+    Ext,
+    /// Compressed: `KHR_meshopt_compression`, which is shorter and which fewer readers have.
+    Khr,
+}
+
+impl Packing {
+    /// Version of the streams of attributes; `None` where nothing is compressed.
+    pub fn version(self) -> Option<Version> {
+        match self {
+            Self::Plain => None,
+            Self::Ext => Some(Version::Zero),
+            Self::Khr => Some(Version::One),
+        }
+    }
 }
 
 /// What became of a small file.
@@ -58,14 +84,14 @@ pub struct CompactFile {
 pub struct Choice {
     /// Positions are multiples of 2 to this; `None`: float32.
     pub positions: Option<i32>,
-    /// The sum of whole weights.
+    /// The sum of whole weights of most vertices.
     pub weight_one: u32,
-    /// [N] whole weights in the order of the influences.
-    pub weights: Vec<Vec<u32>>,
+    /// [N].
+    pub weights: Vec<WholeRow>,
     /// [N] rest pose that goes with them.
     pub rest: Vec<Vec3>,
-    /// Whether arrays are compressed.
-    pub compressed: bool,
+    /// Whether arrays are compressed, and as what.
+    pub packing: Packing,
     /// All channels.
     pub curves: Curves,
     /// Root mean square that was found, in model units.
@@ -79,12 +105,12 @@ pub struct Choice {
 
 /// Frames in which a choice is posed and measured.
 const MAX_POSED: usize = 240;
-/// Times that the bound is corrected.
+/// Times that the bound is corrected; twice as often where nothing was within it.
 const CORRECTIONS: usize = 6;
 
 /// Chooses for a rig whose bones are these nodes and whose vertices are written in this order.
 pub fn choose(rig: &Rig, plan: &Joints, order: &[u32], compact: &Compact) -> Choice {
-    let chooser = Chooser::new(rig, order, compact.rms);
+    let chooser = Chooser::new(rig, order, compact);
     let mut tables = Tables::new(rig, plan, order, compact, &chooser);
     within(rig, plan, &mut tables, compact)
         .unwrap_or_else(|| made(rig, plan, &tables, &tables.pick(0.0, None), compact, true))
@@ -93,17 +119,17 @@ pub fn choose(rig: &Rig, plan: &Joints, order: &[u32], compact: &Compact) -> Cho
 /// The smallest choice within the bound.
 fn within(rig: &Rig, plan: &Joints, tables: &mut Tables, compact: &Compact) -> Option<Choice> {
     let (mut goal, mut best) = (compact.rms, None::<(Choice, Picked)>);
-    // Once the steps of the weights below and above the bound are known, those below it stay and the others take what is left.
-    let mut weights = None;
-    for _ in 0..CORRECTIONS {
-        let picked = match weights {
-            Some(own) => tables.pick(goal, Some(own)),
-            None => tables.refined(goal),
-        };
+    // Once the steps of the weights below and above the bound are known, those below it stay.
+    let mut sum = None;
+    for turn in 0..2 * CORRECTIONS {
+        if turn >= CORRECTIONS && best.is_some() {
+            break;
+        }
+        let picked = tables.refined(goal, sum);
         let choice = made(rig, plan, tables, &picked, compact, false);
         let ratio = choice.reached / compact.rms;
         if ratio > 1.0 {
-            weights = weights.or(best.as_ref().map(|(_, best)| best.weights));
+            sum = sum.or(best.as_ref().map(|(best, _)| best.weight_one));
         } else {
             if best.as_ref().is_none_or(|(_, best)| picked.bytes < best.bytes) {
                 best = Some((choice, picked));
@@ -112,8 +138,9 @@ fn within(rig: &Rig, plan: &Joints, tables: &mut Tables, compact: &Compact) -> O
                 break;
             }
         }
-        // Aims a little below the bound.
-        goal *= (0.98 / ratio.max(1e-3)).clamp(0.05, 4.0);
+        // Aims a little below the bound; where the estimate is far from what is found, farther.
+        let aim = if best.is_none() && turn > 1 { 0.6 } else { 0.98 };
+        goal *= (aim / ratio.max(1e-3)).clamp(0.05, 4.0);
     }
     best.map(|(choice, _)| choice)
 }
@@ -121,12 +148,12 @@ fn within(rig: &Rig, plan: &Joints, tables: &mut Tables, compact: &Compact) -> O
 fn made(rig: &Rig, plan: &Joints, tables: &Tables, picked: &Picked, compact: &Compact, finest: bool) -> Choice {
     let weights = tables.weights_of(picked);
     let mut choice = Choice {
-        positions: (compact.compressed && !finest).then_some(picked.positions.level),
+        positions: (compact.packing != Packing::Plain && !finest).then_some(picked.positions.level),
         weight_one: weights.one,
         weights: weights.rows.clone(),
         rest: weights.rest.clone(),
-        compressed: compact.compressed,
-        curves: realise::realise(rig, plan, tables, picked, compact.compressed),
+        packing: compact.packing,
+        curves: realise::realise(rig, plan, tables, picked, compact.packing != Packing::Plain),
         reached: 0.0,
         shares: tables.shares(picked),
         normal_angle: 2.0 * compact.rms / mean_edge(rig).max(f64::MIN_POSITIVE),
@@ -141,7 +168,7 @@ fn posed_rms(rig: &Rig, plan: &Joints, choice: &Choice) -> f64 {
         Some(e) => choice.rest.iter().map(|p| rounded(*p, e)).collect(),
         None => choice.rest.clone(),
     };
-    let weights = weights::stored(&rig.weights, &choice.weights, choice.weight_one);
+    let weights = weights::stored(&rig.weights, &choice.weights);
     let frames: usize = rig.clips.iter().map(|clip| clip.frame_count()).sum();
     let step = frames.div_ceil(MAX_POSED).max(1);
     let (mut sum, mut count) = (0.0, 0usize);

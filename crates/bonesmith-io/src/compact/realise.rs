@@ -152,6 +152,15 @@ impl Writer<'_> {
             let still = stands_still(&node.motion.clips[self.clip], kind);
             let offer = offer(kind).filter(|_| !still);
             let keys = offer.map_or_else(|| vec![0], |offer| key_frames(wanted.len(), offer.stride));
+            if keys.is_empty() {
+                let rest = node.motion.rest;
+                kept.iter_mut().for_each(|trs| match kind {
+                    Kind::Translation => trs.translation = rest.translation,
+                    Kind::Rotation => trs.rotation = rest.rotation,
+                    Kind::Scale => trs.scale = rest.scale,
+                });
+                continue;
+            }
             let level = offer.map(|offer| offer.level);
             let values = match kind {
                 Kind::Rotation => self.rotations(&mut kept, wanted, &keys, level),

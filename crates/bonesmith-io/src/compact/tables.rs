@@ -1,13 +1,15 @@
 //! Bytes and cost of every choice.
 
+use bonesmith_core::transform::Trs;
 use bonesmith_core::{Clip, Rig};
 use glam::{DMat3, DMat4, DQuat, DVec3, DVec4};
 use rayon::prelude::*;
 
-use super::Compact;
-use super::curve::{ONE_KEY, fit, key_frames, sample, sample_rotations};
+use super::curve::{NO_KEY, ONE_KEY, fit, key_frames, sample, sample_rotations};
 use super::weights::{BYTES, Chooser, SHORTS, WeightOffer, max_square};
-use crate::gltf::meshopt::{attributes, filters};
+use super::{Compact, Packing};
+use crate::gltf::meshopt::attributes::{self, Version};
+use crate::gltf::meshopt::filters;
 use crate::joints::{Joints, NodeMotion};
 
 /// Frames between keys that are tried: few, because curves with equal keys share their times.
@@ -22,7 +24,10 @@ const WEIGHT_SUMS: [u32; 5] = [BYTES, 512, 1024, 2048, 8192];
 /// Largest price of error, in bytes for the square of a length: a bound of nothing has no other.
 const MAX_PRICE: f64 = 1e30;
 /// Weights that were made for another price are used where its logarithm to the base of 2 differs by less than this.
-const NEAR_PRICE: f64 = 0.3;
+const NEAR_PRICE: f64 = 0.1;
+
+/// Bytes that describe a channel: with its sampler and accessor, in the JSON.
+const CHANNEL: f64 = 165.0;
 
 /// What a curve moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +131,9 @@ impl<'a> Tables<'a> {
             let curve = Measured {
                 times: &rig.clips[clip].times_secs,
                 frames: &nodes[node].motion.clips[clip],
+                rest: nodes[node].motion.rest,
                 moment: moments[node],
-                compressed: compact.compressed,
+                version: compact.packing.version(),
                 limit: max_square(compact.rms),
             };
             Table { clip, node, kind, offers: curve.offers(kind) }
@@ -136,8 +142,20 @@ impl<'a> Tables<'a> {
             curves: curves.collect(),
             positions: position_offers(rig, order, frames.max(1), compact),
             weights: weight_offers(rig, frames.max(1) as f64, compact, chooser),
-            chooser: compact.compressed.then_some(chooser),
+            chooser: compact.packing.version().map(|_| chooser),
             count: (3 * rig.vertex_count() * frames.max(1)) as f64,
+        }
+    }
+
+    /// Of a mesh alone: curves stay as they are.
+    pub fn of_mesh(rig: &Rig, order: &[u32], compact: &Compact, chooser: &'a Chooser<'a>) -> Self {
+        let frames = rig.clips.iter().map(Clip::frame_count).sum::<usize>().max(1);
+        Self {
+            curves: Vec::new(),
+            positions: position_offers(rig, order, frames, compact),
+            weights: weight_offers(rig, frames as f64, compact, chooser),
+            chooser: Some(chooser),
+            count: (3 * rig.vertex_count() * frames) as f64,
         }
     }
 
@@ -146,15 +164,15 @@ impl<'a> Tables<'a> {
         &self.weights[picked.weights]
     }
 
-    /// The smallest file within `rms`, with certain weights or with any.
-    pub fn pick(&self, rms: f64, weights: Option<usize>) -> Picked {
+    /// The smallest file within `rms`, with weights of a certain sum or of any.
+    pub fn pick(&self, rms: f64, sum: Option<u32>) -> Picked {
         let budget = rms * rms * self.count;
         let all = || self.curves.iter().map(|table| &table.offers).chain([&self.positions]);
-        let any = |lambda: f64| {
+        let weights = |lambda: f64| {
             let price = |w: usize| self.weights[w].bytes + lambda * self.weights[w].cost;
-            (0..self.weights.len()).min_by(|&a, &b| price(a).total_cmp(&price(b))).unwrap_or(0)
+            let offered = (0..self.weights.len()).filter(|&w| sum.is_none_or(|sum| self.weights[w].one == sum));
+            offered.min_by(|&a, &b| price(a).total_cmp(&price(b))).unwrap_or(0)
         };
-        let weights = |lambda: f64| weights.unwrap_or_else(|| any(lambda));
         let cost = |lambda: f64| {
             self.weights[weights(lambda)].cost + all().map(|offers| best(offers, lambda).cost).sum::<f64>()
         };
@@ -173,18 +191,18 @@ impl<'a> Tables<'a> {
     }
 
     /// As [`Tables::pick`], with weights that were made for the price that is found, in its steps and in half of them.
-    pub fn refined(&mut self, rms: f64) -> Picked {
-        let picked = self.pick(rms, None);
+    pub fn refined(&mut self, rms: f64, sum: Option<u32>) -> Picked {
+        let picked = self.pick(rms, sum);
         let Some(chooser) = self.chooser else { return picked };
         let is_near = |own: &WeightOffer| own.price.is_some_and(|p| (picked.lambda / p).log2().abs() < NEAR_PRICE);
         let one = self.weights[picked.weights].one;
-        let finer = WEIGHT_SUMS.into_iter().find(|sum| *sum > one);
+        let finer = WEIGHT_SUMS.into_iter().find(|finer| *finer > one && sum.is_none());
         let wanted: Vec<u32> = [Some(one), finer].into_iter().flatten().collect();
         let missing =
             wanted.into_par_iter().filter(|sum| !self.weights.iter().any(|own| own.one == *sum && is_near(own)));
         let made: Vec<WeightOffer> = missing.map(|sum| chooser.coded(sum, picked.lambda)).collect();
         self.weights.extend(made);
-        self.pick(rms, None)
+        self.pick(rms, sum)
     }
 
     /// Share of the cost of each part of what was picked.
@@ -210,7 +228,7 @@ fn best(offers: &[Offer], lambda: f64) -> Offer {
     *offers.iter().min_by(|a, b| price(a).total_cmp(&price(b))).expect("every table has offers")
 }
 
-fn value(trs: &bonesmith_core::transform::Trs, kind: Kind) -> [f32; 4] {
+fn value(trs: &Trs, kind: Kind) -> [f32; 4] {
     match kind {
         Kind::Translation => trs.translation.as_vec3().extend(0.0).to_array(),
         Kind::Rotation => trs.rotation.as_quat().to_array(),
@@ -224,7 +242,7 @@ pub fn moves(motion: &NodeMotion, kind: Kind) -> bool {
     motion.clips.iter().flatten().any(|trs| value(trs, kind) != rest)
 }
 
-pub fn stands_still(frames: &[bonesmith_core::transform::Trs], kind: Kind) -> bool {
+pub fn stands_still(frames: &[Trs], kind: Kind) -> bool {
     frames.iter().all(|trs| value(trs, kind) == value(&frames[0], kind))
 }
 
@@ -271,9 +289,11 @@ fn seen_from_above(motion: &NodeMotion, moment: DMat4) -> DMat4 {
 /// A curve that is measured.
 struct Measured<'a> {
     times: &'a [f64],
-    frames: &'a [bonesmith_core::transform::Trs],
+    frames: &'a [Trs],
+    rest: Trs,
     moment: DMat4,
-    compressed: bool,
+    /// Of the streams; `None` where nothing is compressed.
+    version: Option<Version>,
     /// Mean square by which the vertices of the node may be off where they need not be.
     limit: f64,
 }
@@ -285,7 +305,8 @@ impl Measured<'_> {
         let strides = STRIDES.into_iter().filter(|&s| s == 1 || (evenly && s < frames));
         let one_key = (kind != Kind::Rotation && frames > 1).then_some(ONE_KEY);
         let all = strides.chain(one_key).flat_map(|stride| self.offers_with(kind, stride, &key_frames(frames, stride)));
-        let all: Vec<Offer> = all.collect();
+        let all: Vec<Offer> =
+            all.map(|offer| Offer { bytes: offer.bytes + CHANNEL, ..offer }).chain([self.still(kind)]).collect();
         // A bone with few vertices would be cheap to leave behind.
         let limit = self.limit * self.moment.w_axis.w * frames as f64;
         let least = all.iter().map(|offer| offer.cost).fold(f64::INFINITY, f64::min);
@@ -314,7 +335,7 @@ impl Measured<'_> {
                 })
                 .collect();
         }
-        let get = |trs: &bonesmith_core::transform::Trs| match kind {
+        let get = |trs: &Trs| match kind {
             Kind::Scale => trs.scale.to_array(),
             _ => trs.translation.to_array(),
         };
@@ -333,45 +354,63 @@ impl Measured<'_> {
             .sum();
         let largest = keyed.as_flattened().iter().fold(0.0f64, |most, x| most.max(x.abs()));
         let coarsest = self.coarsest(&values);
-        let levels = if self.compressed { HALVINGS } else { 1 };
+        let levels = if self.version.is_some() { HALVINGS } else { 1 };
         (0..levels)
             .map(|halved| {
-                let e = if self.compressed { coarsest - halved } else { -100 };
+                let e = if self.version.is_some() { coarsest - halved } else { -100 };
                 let e = filters::exponent_for(largest, e);
                 let noise = 4f64.powi(e) / 12.0 * (weights.x + weights.y + weights.z) * noisy;
-                let bytes = match self.compressed {
-                    true => vector_bytes(&keyed, e),
-                    false => 12.0 * keyed.len() as f64,
+                let bytes = match self.version {
+                    Some(version) => vector_bytes(&keyed, e, version),
+                    None => 12.0 * keyed.len() as f64,
                 };
                 Offer { stride, level: e, bytes, cost: between + noise }
             })
             .collect()
     }
 
+    /// No channel: the node stays at rest.
+    fn still(&self, kind: Kind) -> Offer {
+        let m = &self.moment;
+        let square = |change: DVec3, weights: DVec3| (change * change).dot(weights);
+        let cost = match kind {
+            Kind::Translation => {
+                let offs = self.frames.iter().map(|trs| trs.translation - self.rest.translation);
+                offs.map(|off| square(off, DVec3::splat(m.w_axis.w))).sum()
+            }
+            Kind::Rotation => self.rotation_cost(&[self.rest.rotation], &[0]),
+            Kind::Scale => {
+                let weights = DVec3::new(m.x_axis.x, m.y_axis.y, m.z_axis.z);
+                self.frames.iter().map(|trs| square(trs.scale - self.rest.scale, weights)).sum()
+            }
+        };
+        Offer { stride: NO_KEY, level: 0, bytes: 0.0, cost }
+    }
+
     fn levels(&self, _: Kind) -> Box<dyn Iterator<Item = i32>> {
-        if self.compressed { Box::new(BITS) } else { Box::new([8, 16].into_iter()) }
+        if self.version.is_some() { Box::new(BITS) } else { Box::new([8, 16].into_iter()) }
     }
 
     /// Between two stored values of a component.
     fn rotation_step(&self, bits: i32) -> f64 {
         let one = f64::from((1i32 << (bits - 1)) - 1);
-        if self.compressed { std::f64::consts::FRAC_1_SQRT_2 / one } else { 1.0 / one }
+        if self.version.is_some() { std::f64::consts::FRAC_1_SQRT_2 / one } else { 1.0 / one }
     }
 
     fn rotation_bytes(&self, keyed: &[DQuat], bits: i32) -> f64 {
-        if !self.compressed {
+        let Some(version) = self.version else {
             return (keyed.len() * if bits == 8 { 4 } else { 8 }) as f64;
-        }
+        };
         let coded = keyed.iter().flat_map(|q| filters::encode_quaternion(q.to_array(), bits as u32));
         let bytes: Vec<u8> = coded.flat_map(i16::to_le_bytes).collect();
-        attributes::encoded_len(&bytes, 8) as f64
+        attributes::encoded_len(&bytes, 8, version) as f64
     }
 
     /// tr(dL M dL^T) of rotations through the keys, over all frames.
     fn rotation_cost(&self, keyed: &[DQuat], keys: &[usize]) -> f64 {
         let sampled = sample_rotations(keyed, self.times, keys);
         let m = DMat3::from_mat4(self.moment);
-        let cost = |(trs, q): (&bonesmith_core::transform::Trs, DQuat)| {
+        let cost = |(trs, q): (&Trs, DQuat)| {
             let d = (DMat3::from_quat(q) - DMat3::from_quat(trs.rotation)) * DMat3::from_diagonal(trs.scale);
             let [x, y, z] = [0, 1, 2].map(|row| d.row(row));
             x.dot(m * x) + y.dot(m * y) + z.dot(m * z)
@@ -391,16 +430,16 @@ impl Measured<'_> {
 }
 
 /// Bytes of vectors in steps of 2^e.
-pub fn vector_bytes(keyed: &[[f64; 3]], e: i32) -> f64 {
+fn vector_bytes(keyed: &[[f64; 3]], e: i32, version: Version) -> f64 {
     let words = keyed.as_flattened().iter().map(|x| filters::to_exponential(*x, e));
     let bytes: Vec<u8> = words.flat_map(i32::to_le_bytes).collect();
-    attributes::encoded_len(&bytes, 12) as f64
+    attributes::encoded_len(&bytes, 12, version) as f64
 }
 
 /// Weights for some prices of error, around the one at which every number of the file has its share of the bound: at a high rate half a bit halves
 /// a square, so that bytes fall by 1 / (16 ln 2) for each number and each relative change of the error.
 fn weight_offers(rig: &Rig, frames: f64, compact: &Compact, chooser: &Chooser) -> Vec<WeightOffer> {
-    if !compact.compressed {
+    if compact.packing == Packing::Plain {
         return [BYTES, SHORTS].map(|one| chooser.nearest(one)).into();
     }
     let vertices = rig.vertex_count() as f64;
@@ -417,10 +456,11 @@ fn position_offers(rig: &Rig, order: &[u32], frames: usize, compact: &Compact) -
     let coarsest = size - 6;
     let offers = (0..14).map(|halved| {
         let level = filters::exponent_for(largest, coarsest - halved);
-        let bytes = if compact.compressed { vector_bytes(&every, level) } else { 0.0 };
-        let cost =
-            if compact.compressed { 3.0 * 4f64.powi(level) / 12.0 * (rig.vertex_count() * frames) as f64 } else { 0.0 };
-        Offer { stride: 1, level, bytes, cost }
+        let cost = 3.0 * 4f64.powi(level) / 12.0 * (rig.vertex_count() * frames) as f64;
+        match compact.packing.version() {
+            Some(version) => Offer { stride: 1, level, bytes: vector_bytes(&every, level, version), cost },
+            None => Offer { stride: 1, level, bytes: 0.0, cost: 0.0 },
+        }
     });
     offers.collect()
 }

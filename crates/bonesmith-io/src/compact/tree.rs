@@ -4,10 +4,11 @@
 //! Bone c under bone p moves by L_t = P_t^-1 C_t. With its origin at x, the translation changes by (L_t+1 - L_t) x from one frame to the next, which is
 //! what the codec writes; the least of that is a linear system for x. An origin far from the vertices needs finer rotations. Bits, up to a
 //! constant, are 3/2 log2 of the squares of both, with the bound as the least that is seen. Each bone takes the parent with which it needs the fewest bits, the one
-//! that saves most first, unless that would close a circle. Only the [`NEAR`] bones around it are tried, so that the work grows with the number of bones.
+//! that saves most first, unless that would close a circle or lead it astray between frames: where two bones turn against each other, the child's way from one
+//! frame to the next is a detour. What is compared is the middle of its vertices half a frame later, with the cubic through four frames. Only the [`NEAR`] bones around it are tried, so that the work grows with the number of bones.
 
 use bonesmith_core::{BoneKind, Rig};
-use glam::{DAffine3, DMat3, DVec3};
+use glam::{DAffine3, DMat3, DQuat, DVec3};
 use rayon::prelude::*;
 
 /// Pairs of frames that are compared.
@@ -16,6 +17,8 @@ const MAX_PAIRS: usize = 256;
 const NEAR: usize = 32;
 /// Shares of the distance to the middle that pull the origin there.
 const PULLS: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];
+/// A bone may be so many times as far from the cubic between frames as without the parent, and by the bound farther.
+const ASTRAY: f64 = 1.25;
 /// Bits in a frame that a parent must save.
 const LEAST_GAIN: f64 = 0.25;
 
@@ -49,6 +52,10 @@ pub fn linked(rig: &Rig, rms: f64) -> Option<Rig> {
     if pairs.is_empty() {
         return None;
     }
+    let quads: Vec<[&[DAffine3]; 4]> = (rig.clips.iter())
+        .flat_map(|clip| (3..clip.frame_count()).map(move |t| [t - 3, t - 2, t - 1, t].map(|t| clip.frame(t))))
+        .step_by(step)
+        .collect();
     let masses = masses(rig);
     let least = 3.0 * rms * rms;
     let count = rig.bone_count();
@@ -60,6 +67,10 @@ pub fn linked(rig: &Rig, rms: f64) -> Option<Rig> {
         .map(|(c, p)| (c, link(c, Some(p))))
         .map(|(c, under)| (free[c].bits - under.bits, c, under))
         .filter(|(gain, ..)| *gain > LEAST_GAIN)
+        .filter(|(_, c, under)| {
+            let [alone, under] = [&free[*c], under].map(|link| between(*c, link, &quads, &masses));
+            under <= ASTRAY * alone + least.sqrt()
+        })
         .collect();
     gains.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2.parent).cmp(&(b.1, b.2.parent))));
     let mut links = free;
@@ -78,6 +89,29 @@ pub fn linked(rig: &Rig, rms: f64) -> Option<Rig> {
         bone.world_from_bind.translation = link.origin;
     }
     Some(Rig { bones, ..rig.clone() })
+}
+
+/// How far the middle of a bone's vertices is from the cubic through four frames, half way between two of them: root mean square.
+fn between(c: usize, link: &Link, quads: &[[&[DAffine3]; 4]], masses: &[Mass]) -> f64 {
+    let middle = masses[c].middle;
+    let half = |a: DAffine3, b: DAffine3, pivot: DVec3, point: DVec3| {
+        let [p, q] = [a, b].map(|m| DQuat::from_mat3(&m.matrix3));
+        a.transform_point3(pivot).midpoint(b.transform_point3(pivot)) + p.slerp(q, 0.5) * (point - pivot)
+    };
+    let off = |quad: &[&[DAffine3]; 4]| {
+        let own = quad.map(|frame| frame[c]);
+        let [before, start, end, after] = own.map(|m| m.transform_point3(middle));
+        let cubic = (9.0 * (start + end) - before - after) / 16.0;
+        let found = match link.parent {
+            None => half(own[1], own[2], link.origin, middle),
+            Some(p) => {
+                let (a, b) = (quad[1][p], quad[2][p]);
+                half(a, b, masses[p].middle, half(a.inverse() * own[1], b.inverse() * own[2], link.origin, middle))
+            }
+        };
+        found.distance_squared(cubic)
+    };
+    (quads.iter().map(off).sum::<f64>() / quads.len().max(1) as f64).sqrt()
 }
 
 /// The bones whose vertices are nearest to those of a bone.

@@ -8,8 +8,10 @@ use bonesmith_core::{Rig, SparseWeights};
 use glam::{DMat3, DVec3, Vec3};
 use rayon::prelude::*;
 
+use super::Compact;
 use super::lattice::{Square, nearest_whole, whole_weights};
-use super::pass::Pass;
+use super::pass::{Pass, Row};
+use crate::gltf::meshopt::attributes::Version;
 
 /// Poses in which roundings are compared.
 const POSES: usize = 64;
@@ -20,7 +22,7 @@ pub const SHORTS: u32 = 65535;
 /// Most influences.
 pub const MAX_SLOTS: usize = 8;
 /// Largest root mean square of a vertex over the poses, in that of the whole file: few vertices that are far off would be cheap otherwise.
-const MAX_RATIO: f64 = 2.0;
+const MAX_RATIO: f64 = 3.0;
 
 /// Joint and weight in each slot of a vertex.
 pub type Placed = [(u16, u32); MAX_SLOTS];
@@ -101,7 +103,8 @@ impl Placer {
 /// How a vertex moves when its weights and its rest position change.
 ///
 /// With changes d_a of the weights and e of the rest position the vertex moves by sum_a d_a (p_a - p_0) + B e in a pose, where p_a is where
-/// bone a takes it and B is its blended matrix. The best e is linear in d; what is left is a quadratic form of d.
+/// bone a takes it and B is its blended matrix. The best e is linear in d; what is left is a quadratic form of d. That B changes too is of second
+/// order, and counted for large changes: without a bone a vertex may be where it was in one pose only.
 pub struct Form {
     /// Influences, the reference first: bone, exact weight, place in the rig's row.
     pub row: Vec<(usize, f64, usize)>,
@@ -109,6 +112,8 @@ pub struct Form {
     pub square: Square,
     /// The rest position moves by -moves[a] d_a.
     moves: [DVec3; MAX_SLOTS],
+    /// Root mean square over poses of how far bone a takes a displacement of length 1 from where the reference takes it.
+    apart: [f64; MAX_SLOTS],
 }
 
 impl Form {
@@ -125,6 +130,7 @@ impl Form {
         let (free, u) = (row.len() - 1, rig.rest[i].as_dvec3());
         let mut square = [[0.0f64; MAX_SLOTS]; MAX_SLOTS];
         let (mut normal, mut mixed) = (DMat3::ZERO, [DVec3::ZERO; MAX_SLOTS]);
+        let mut apart = [0.0f64; MAX_SLOTS];
         for &(c, t) in poses {
             let frame = rig.clips[c].frame(t);
             let first = frame[row[0].0].transform_point3(u);
@@ -133,6 +139,8 @@ impl Form {
             for a in 0..free {
                 let (j, w, _) = row[a + 1];
                 moves[a] = frame[j].transform_point3(u) - first;
+                let d = frame[j].matrix3 - frame[row[0].0].matrix3;
+                apart[a] += (d.x_axis.length_squared() + d.y_axis.length_squared() + d.z_axis.length_squared()) / 3.0;
                 matrix += frame[j].matrix3 * w;
             }
             let across = matrix.transpose();
@@ -154,7 +162,8 @@ impl Form {
             }
         }
         let sound = square.as_flattened().iter().all(|x| x.is_finite());
-        sound.then_some(Self { row, square, moves: mixed.map(|m| inverse * m) })
+        let apart = apart.map(|square| (square / count).sqrt());
+        sound.then_some(Self { row, square, moves: mixed.map(|m| inverse * m), apart })
     }
 
     /// Influences but the reference.
@@ -168,10 +177,11 @@ impl Form {
             std::array::from_fn(
                 |a| if a < self.free() { f64::from(whole[a + 1]) / one - self.row[a + 1].1 } else { 0.0 },
             );
-        (0..self.free())
-            .map(|a| d[a] * (0..self.free()).map(|b| self.square[a][b] * d[b]).sum::<f64>())
-            .sum::<f64>()
-            .max(0.0)
+        let first: f64 =
+            (0..self.free()).map(|a| d[a] * (0..self.free()).map(|b| self.square[a][b] * d[b]).sum::<f64>()).sum();
+        let shift: DVec3 = (0..self.free()).map(|a| self.moves[a] * d[a]).sum();
+        let apart: f64 = (0..self.free()).map(|a| d[a].abs() * self.apart[a]).sum();
+        first.max(0.0) + apart * apart * shift.length_squared()
     }
 
     /// The rest position that goes with whole weights.
@@ -181,12 +191,21 @@ impl Form {
     }
 }
 
+/// Weights of a vertex as stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeRow {
+    /// In the order of the rig's influences.
+    pub steps: Vec<u32>,
+    /// Their sum.
+    pub sum: u32,
+}
+
 /// Weights of all vertices as stored.
 pub struct WeightOffer {
-    /// The sum of a row.
+    /// The sum of a row; of a few rows of floats it is a multiple.
     pub one: u32,
-    /// [N] in the order of the rig's influences.
-    pub rows: Vec<Vec<u32>>,
+    /// [N].
+    pub rows: Vec<WholeRow>,
     /// [N] rest pose that goes with them.
     pub rest: Vec<Vec3>,
     /// Bytes of joints and weights.
@@ -207,31 +226,36 @@ pub struct Chooser<'a> {
     pub frames: f64,
     /// Mean over poses of the square of a vertex that no row may exceed where another one does not.
     pub limit: f64,
+    /// Of the streams of joints and weights.
+    pub version: Version,
 }
 
 impl<'a> Chooser<'a> {
-    /// For a rig whose vertices are written in this order, within a root mean square per coordinate.
-    pub fn new(rig: &'a Rig, order: &'a [u32], rms: f64) -> Self {
+    /// For a rig whose vertices are written in this order.
+    pub fn new(rig: &'a Rig, order: &'a [u32], compact: &Compact) -> Self {
         let poses = poses(rig);
         let frames = rig.clips.iter().map(|clip| clip.frame_count()).sum::<usize>().max(1) as f64;
         let mut masses = vec![0.0f64; rig.bone_count()];
         (0..rig.vertex_count()).flat_map(|i| rig.weights.of(i)).for_each(|(j, w)| masses[j] += f64::from(w));
         let forms = (0..rig.vertex_count()).into_par_iter().map(|i| Form::new(rig, i, &poses, &masses)).collect();
-        Self { rig, forms, order, frames, limit: max_square(rms) }
+        let version = compact.packing.version().unwrap_or(Version::Zero);
+        Self { rig, forms, order, frames, limit: max_square(compact.rms), version }
     }
 
     /// The nearest weights, without compression.
     pub fn nearest(&self, one: u32) -> WeightOffer {
-        let nearest = |i: usize| {
-            let form = self.forms[i].as_ref()?;
-            let exact: Vec<f64> = form.row[1..].iter().map(|(_, w, _)| w * f64::from(one)).collect();
-            let found = nearest_whole(&form.square, &exact, one, 1).next()?;
-            Some(with_reference(&found, form.free(), one))
-        };
-        let rows: Vec<Option<[u32; MAX_SLOTS]>> = (0..self.forms.len()).into_par_iter().map(nearest).collect();
+        let nearest = |i: usize| self.nearest_row(self.forms[i].as_ref()?, one).map(|row| (row, one));
+        let rows: Vec<Option<Row>> = (0..self.forms.len()).into_par_iter().map(nearest).collect();
         let bytes =
             self.order.len() * self.rig.weights.max_influences().div_ceil(4).max(1) * if one == BYTES { 4 } else { 8 };
         self.offer(&rows, one, bytes as f64)
+    }
+
+    /// The nearest row of a vertex, the reference first.
+    pub fn nearest_row(&self, form: &Form, one: u32) -> Option<[u32; MAX_SLOTS]> {
+        let exact: Vec<f64> = form.row[1..].iter().map(|(_, w, _)| w * f64::from(one)).collect();
+        let found = nearest_whole(&form.square, &exact, one, 1).next()?;
+        Some(with_reference(&found, form.free(), one))
     }
 
     /// Weights with about the least bytes + `price` x cost.
@@ -241,19 +265,19 @@ impl<'a> Chooser<'a> {
         WeightOffer { price: Some(price), ..self.offer(&rows, one, pass.bytes) }
     }
 
-    fn offer(&self, rows: &[Option<[u32; MAX_SLOTS]>], one: u32, bytes: f64) -> WeightOffer {
+    fn offer(&self, rows: &[Option<Row>], one: u32, bytes: f64) -> WeightOffer {
         let mut offer =
             WeightOffer { one, rows: Vec::with_capacity(rows.len()), rest: Vec::new(), bytes, cost: 0.0, price: None };
         for (i, row) in rows.iter().enumerate() {
             let known = row.as_ref().zip(self.forms[i].as_ref());
-            offer
-                .rest
-                .push(known.map_or(self.rig.rest[i], |(row, form)| form.rest(row, f64::from(one), self.rig.rest[i])));
-            offer.cost += known.map_or(0.0, |(row, form)| form.cost(row, f64::from(one)) * self.frames);
-            offer.rows.push(match known {
-                Some((row, form)) => in_rig_order(row, form),
-                None => plain_row(self.rig, i, one),
-            });
+            let Some(((row, sum), form)) = known else {
+                offer.rest.push(self.rig.rest[i]);
+                offer.rows.push(WholeRow { steps: plain_row(self.rig, i, one), sum: one });
+                continue;
+            };
+            offer.rest.push(form.rest(row, f64::from(*sum), self.rig.rest[i]));
+            offer.cost += form.cost(row, f64::from(*sum)) * self.frames;
+            offer.rows.push(WholeRow { steps: in_rig_order(row, form), sum: *sum });
         }
         offer
     }
@@ -283,11 +307,11 @@ pub fn with_reference(whole: &[i32; MAX_SLOTS], free: usize, one: u32) -> [u32; 
 }
 
 /// Weights as they are stored.
-pub fn stored(weights: &SparseWeights, rows: &[Vec<u32>], one: u32) -> SparseWeights {
+pub fn stored(weights: &SparseWeights, rows: &[WholeRow]) -> SparseWeights {
     let mut out = SparseWeights::new(weights.vertex_count(), weights.slots());
     for (i, whole) in rows.iter().enumerate() {
-        let pairs = weights.of(i).zip(whole).filter(|(_, w)| **w > 0);
-        let row: Vec<(usize, f64)> = pairs.map(|((j, _), w)| (j, f64::from(*w) / f64::from(one))).collect();
+        let pairs = weights.of(i).zip(&whole.steps).filter(|(_, w)| **w > 0);
+        let row: Vec<(usize, f64)> = pairs.map(|((j, _), w)| (j, f64::from(*w) / f64::from(whole.sum))).collect();
         out.set(i, &row);
     }
     out

@@ -29,6 +29,17 @@ pub struct SkeletonExtras {
     pub params: String,
 }
 
+/// On an animation with fewer keys than frames.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct AnimationExtras {
+    /// Time code of the first frame.
+    pub first: f64,
+    /// From one frame to the next.
+    pub step: f64,
+    /// Frames.
+    pub count: u32,
+}
+
 /// On the prim whose variants are clips.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ClipExtras {

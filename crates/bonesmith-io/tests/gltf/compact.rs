@@ -2,7 +2,9 @@
 
 use bonesmith_core::deform::lbs;
 use bonesmith_core::{BoneKind, Rig, SparseWeights};
-use bonesmith_io::{Compact, CompactFile, bytes_by_part, file_bytes, is_compressed, load_rig, save_compact, save_rig};
+use bonesmith_io::{
+    Compact, CompactFile, Packing, bytes_by_part, file_bytes, is_compressed, load_rig, save_compact, save_rig,
+};
 use serde_json::Value;
 
 use crate::rigs::Recipe;
@@ -37,8 +39,10 @@ fn in_file_order(rig: &Rig, file: &CompactFile) -> Rig {
     Rig { rest: order.iter().map(|&v| rig.rest[v as usize]).collect(), weights, ..rig.clone() }
 }
 
-fn small(rms: f64, compressed: bool) -> Compact {
-    Compact { rms, compressed, numbered: false }
+const PACKINGS: [Packing; 3] = [Packing::Ext, Packing::Khr, Packing::Plain];
+
+fn small(rms: f64, packing: Packing) -> Compact {
+    Compact { rms, packing, numbered: false }
 }
 
 fn recipes() -> Vec<Rig> {
@@ -53,12 +57,12 @@ fn scenes_of_several_meshes_keep_the_bound() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.glb");
     let scene = crate::common::scene();
-    for compressed in [true, false] {
+    for packing in PACKINGS {
         for bound in [1e-2, 1e-4] {
-            let file = save_compact(&scene, &path, &Compact { rms: bound, compressed, numbered: true }).unwrap();
+            let file = save_compact(&scene, &path, &Compact { rms: bound, packing, numbered: true }).unwrap();
             let read = load_rig(&path).unwrap();
             let found = rms(&in_file_order(&scene, &file), &read);
-            assert!(found <= bound * 1.01 + 1e-6, "{compressed} {bound}: {found}");
+            assert!(found <= bound * 1.01 + 1e-6, "{packing:?} {bound}: {found}");
             assert_eq!(read.surface.parts.meshes.len(), 3);
         }
     }
@@ -72,15 +76,15 @@ fn the_bound_holds_on_the_file_and_the_file_is_smaller() {
         save_rig(&rig, &path).unwrap();
         let whole = file_bytes(&path);
         let size = rig.rest.iter().map(|p| p.length()).fold(0.0, f32::max);
-        for compressed in [true, false] {
+        for packing in PACKINGS {
             let mut last = u64::MAX;
             for share in [1e-5, 1e-3, 1e-2] {
-                let compact = small(share * f64::from(size), compressed);
+                let compact = small(share * f64::from(size), packing);
                 let file = save_compact(&rig, &path, &compact).unwrap();
                 let back = load_rig(&path).unwrap();
                 let found = rms(&in_file_order(&rig, &file), &back);
                 let bytes = file_bytes(&path);
-                let what = format!("{} {:?} {share} {compressed}: {found:e}, {bytes} bytes", rig.name, rig.kind);
+                let what = format!("{} {:?} {share} {packing:?}: {found:e}, {bytes} bytes", rig.name, rig.kind);
                 assert!(found <= 1.02 * compact.rms, "{what}");
                 // Steps and keys are whole: a wider bound may take a few bytes more.
                 assert!(
@@ -99,7 +103,7 @@ fn weights_sum_to_one_as_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.glb");
     let rig = Recipe::new("weights", BoneKind::Rigid).build();
-    save_compact(&rig, &path, &small(1e-2, true)).unwrap();
+    save_compact(&rig, &path, &small(1e-2, Packing::Ext)).unwrap();
     let back = load_rig(&path).unwrap();
     for i in 0..back.vertex_count() {
         let sum: f64 = back.weights.of(i).map(|(_, w)| f64::from(w)).sum();
@@ -117,14 +121,14 @@ fn a_pose_without_motion_and_a_bound_of_nothing() {
         clip.times_secs.truncate(1);
         clip.posed_from_rest.truncate(bones);
     }
-    for compressed in [true, false] {
+    for packing in PACKINGS {
         for rms in [0.0, 1e-3, 1e6] {
-            save_compact(&rig, &path, &small(rms, compressed)).unwrap();
+            save_compact(&rig, &path, &small(rms, packing)).unwrap();
             assert_eq!(load_rig(&path).unwrap().vertex_count(), rig.vertex_count());
         }
     }
     rig.clips.clear();
-    save_compact(&rig, &path, &small(1e-3, true)).unwrap();
+    save_compact(&rig, &path, &small(1e-3, Packing::Ext)).unwrap();
     assert_eq!(load_rig(&path).unwrap().clips.len(), 0);
 }
 
@@ -133,11 +137,11 @@ fn numbers_keep_the_order_of_vertices() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.glb");
     for rig in recipes() {
-        let compact = Compact { numbered: true, ..small(1e-3, true) };
+        let compact = Compact { numbered: true, ..small(1e-3, Packing::Ext) };
         assert_eq!(save_compact(&rig, &path, &compact).unwrap().order, None);
         let numbered = file_bytes(&path);
         assert!(rms(&rig, &load_rig(&path).unwrap()) <= 1.02 * compact.rms);
-        save_compact(&rig, &path, &small(1e-3, true)).unwrap();
+        save_compact(&rig, &path, &small(1e-3, Packing::Ext)).unwrap();
         assert!(file_bytes(&path) <= numbered);
     }
 }
@@ -153,7 +157,7 @@ fn bytes_are_counted_by_part() {
     // Beside the parts: headers of the container, and padding.
     let all: u64 = whole.values().sum();
     assert!(file_bytes(&path).abs_diff(all) < 64, "{all} of {}", file_bytes(&path));
-    let file = save_compact(&rig, &path, &small(1e-2, true)).unwrap();
+    let file = save_compact(&rig, &path, &small(1e-2, Packing::Ext)).unwrap();
     let parts = bytes_by_part(&path);
     assert!(parts["positions"] < whole["positions"] && parts["weights"] < whole["weights"]);
     assert!((file.shares.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
@@ -177,7 +181,7 @@ fn free_bones_have_parents_in_the_file_only() {
             frame.iter_mut().for_each(|bone| *bone = swing * *bone);
         }
     }
-    let compact = Compact { numbered: true, ..small(1e-3, true) };
+    let compact = Compact { numbered: true, ..small(1e-3, Packing::Ext) };
     save_compact(&rig, &path, &compact).unwrap();
     let json = json_of(&path);
     let below = |node: &Value| node["children"].as_array().map_or(0, Vec::len);
@@ -199,7 +203,7 @@ fn texture_coordinates_are_kept_where_a_material_has_a_picture() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.gltf");
     let mut rig = Recipe { seams: true, ..Recipe::new("seams", BoneKind::Rigid) }.build();
-    let compact = Compact { numbered: true, ..small(1e-3, true) };
+    let compact = Compact { numbered: true, ..small(1e-3, Packing::Ext) };
     for pictures in [true, false] {
         if !pictures {
             let surface = std::sync::Arc::make_mut(&mut rig.surface);
@@ -231,8 +235,116 @@ fn coarse_normals_are_for_coarse_bounds() {
     let rig = Recipe::new("normals", BoneKind::Rigid).build();
     let size = f64::from(rig.rest.iter().map(|p| p.length()).fold(0.0, f32::max));
     let bytes = [1e-6, 1e-2].map(|share| {
-        save_compact(&rig, &path, &small(share * size, true)).unwrap();
+        save_compact(&rig, &path, &small(share * size, Packing::Ext)).unwrap();
         bytes_by_part(&path)["normals"]
     });
     assert!(bytes[1] < bytes[0], "{bytes:?}");
+}
+
+#[test]
+fn joints_are_numbered_for_the_file_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.gltf");
+    for chained in [true, false] {
+        let rig = Recipe { bones: 9, chained, ..Recipe::new("order", BoneKind::Rigid) }.build();
+        save_compact(&rig, &path, &Compact { numbered: true, ..small(1e-4, Packing::Ext) }).unwrap();
+        let json = json_of(&path);
+        let mut numbers: Vec<u64> = (json["skins"][0]["extras"]["bonesmith"]["bones"].as_array().unwrap().iter())
+            .map(|number| number.as_u64().unwrap())
+            .collect();
+        let back = load_rig(&path).unwrap();
+        let names = |rig: &Rig| rig.bones.iter().map(|bone| bone.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&back), names(&rig));
+        assert!(rms(&rig, &back) <= 1.02e-4);
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..9).collect::<Vec<u64>>());
+    }
+}
+
+/// Readers that do not know the new extension must not take the file for one of the old.
+#[test]
+fn the_successor_is_named_and_shorter() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.gltf");
+    let rig = Recipe { frames: 40, ..Recipe::new("khr", BoneKind::Rigid) }.build();
+    let bytes = [(Packing::Ext, "EXT_meshopt_compression"), (Packing::Khr, "KHR_meshopt_compression")].map(
+        |(packing, name)| {
+            save_compact(&rig, &path, &small(1e-3, packing)).unwrap();
+            let json = json_of(&path);
+            let required: Vec<&str> =
+                json["extensionsRequired"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            assert!(
+                required.contains(&name) && required.iter().filter(|own| own.contains("meshopt")).count() == 1,
+                "{required:?}"
+            );
+            assert!(is_compressed(&path));
+            file_bytes(&path)
+        },
+    );
+    assert!(bytes[1] < bytes[0], "{bytes:?}");
+}
+
+/// A vertex between two bones that are far apart needs finer steps than others.
+#[test]
+fn no_vertex_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.glb");
+    let mut rig = Recipe { frames: 24, ..Recipe::new("far", BoneKind::Rigid) }.build();
+    let bones = rig.bones.len();
+    for clip in &mut rig.clips {
+        for (t, frame) in clip.posed_from_rest.chunks_mut(bones).enumerate() {
+            // Two bones that swing against each other, far from where they are.
+            for (j, side) in [(0, 1.0), (1, -1.0)] {
+                frame[j] = glam::DAffine3::from_rotation_z(side * 0.4 * (t as f64 * 0.3).sin());
+                frame[j].translation = glam::DVec3::new(side * 40.0 * (t as f64 * 0.2).sin(), 0.0, 0.0);
+            }
+        }
+    }
+    for packing in [Packing::Ext, Packing::Khr] {
+        let compact = small(2e-3, packing);
+        let file = save_compact(&rig, &path, &compact).unwrap();
+        let (own, back) = (in_file_order(&rig, &file), load_rig(&path).unwrap());
+        assert!(rms(&own, &back) <= 1.02 * compact.rms);
+        let clip = &own.clips[0];
+        let mut squares = vec![0.0; own.vertex_count()];
+        for t in 0..clip.frame_count() {
+            let posed = lbs(&own.rest, &own.weights, clip.frame(t));
+            let again = lbs(&back.rest, &back.weights, back.clips[0].frame(t));
+            squares
+                .iter_mut()
+                .zip(posed.iter().zip(&again))
+                .for_each(|(sum, (p, q))| *sum += f64::from(p.distance_squared(*q)));
+        }
+        let worst = squares.iter().copied().fold(0.0, f64::max) / (3 * clip.frame_count()) as f64;
+        assert!(worst.sqrt() <= 6.0 * compact.rms, "{packing:?}: {:e}", worst.sqrt());
+    }
+}
+
+/// Without streams: fewer keys and rounded numbers, all frames read again.
+#[test]
+fn usd_and_fbx_have_fewer_keys_and_all_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = Recipe { bones: 5, frames: 60, ..Recipe::new("keys", BoneKind::Rigid) }.build();
+    // Slow, so that lines are near.
+    let bones = rig.bones.len();
+    for clip in &mut rig.clips {
+        for (t, frame) in clip.posed_from_rest.chunks_mut(bones).enumerate() {
+            let swing = |j: usize| glam::DAffine3::from_rotation_y(0.2 * (t as f64 * 0.05 + j as f64).sin());
+            frame.iter_mut().enumerate().for_each(|(j, bone)| *bone = swing(j));
+        }
+    }
+    for ending in ["usda", "usdc", "usdz", "fbx"] {
+        let [plain, path] = ["plain", "small"].map(|name| folder.path().join(format!("{name}.{ending}")));
+        save_rig(&rig, &plain).unwrap();
+        let compact = small(5e-3, Packing::Ext);
+        save_compact(&rig, &path, &compact).unwrap();
+        let found = rms(&rig, &load_rig(&path).unwrap());
+        assert!(found <= 2.0 * compact.rms && found > 0.0, "{ending}: {found:e}");
+        assert!(
+            file_bytes(&path) < file_bytes(&plain) * 9 / 10,
+            "{ending}: {} of {}",
+            file_bytes(&path),
+            file_bytes(&plain)
+        );
+    }
 }

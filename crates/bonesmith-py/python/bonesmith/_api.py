@@ -1052,6 +1052,7 @@ def compact(
     *,
     error: float | str | None = None,
     plain: bool = False,
+    khr: bool = False,
     unnumbered: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -1072,6 +1073,8 @@ def compact(
         where there is no animation to compare with.
     plain : bool, default: False
         Without EXT_meshopt_compression, which some readers lack.
+    khr : bool, default: False
+        With KHR_meshopt_compression instead, which is shorter and which fewer readers have.
     unnumbered : bool, default: False
         Without the input's numbers of vertices, which are written in another order.
     threads : int | None, default: None
@@ -1089,6 +1092,7 @@ def compact(
     return _native.compact(rig_handle(rig), file_to_write(path), {
         "error": error,
         "plain": plain,
+        "khr": khr,
         "unnumbered": unnumbered,
     }, {"threads": threads, "progress": progress})
 

@@ -59,9 +59,9 @@ def test_the_bytes_are_those_of_the_command_line(tmp_path: Path, run: Callable[.
 
 
 def test_what_is_refused_writes_nothing(rig: bonesmith.Rig, tmp_path: Path) -> None:
-    with pytest.raises(bonesmith.UnsupportedError, match="small file; rigs in .glb and .gltf are"):
+    with pytest.raises(bonesmith.UnsupportedError, match="small file; rigs in .glb, .gltf, USD and FBX are"):
         rig.save(tmp_path / "small.npz", compact=True)
-    with pytest.raises(bonesmith.UnsupportedError, match="small file; rigs in .glb and .gltf are"):
+    with pytest.raises(bonesmith.UnsupportedError, match="small file; rigs in .glb, .gltf, USD and FBX are"):
         rig.bake().save(tmp_path / "small.glb", compact=True)
     for bad in (0.0, -1.0, float("nan"), "small", "0%"):
         with pytest.raises(bonesmith.ParameterError):

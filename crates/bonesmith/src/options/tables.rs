@@ -289,6 +289,14 @@ pub const COMPACT: &[OptionInfo] = &[
     ),
     option("plain", "bool", "false", "", "true or false", "Without EXT_meshopt_compression, which some readers lack"),
     option(
+        "khr",
+        "bool",
+        "false",
+        "",
+        "true or false",
+        "With KHR_meshopt_compression instead, which is shorter and which fewer readers have",
+    ),
+    option(
         "unnumbered",
         "bool",
         "false",

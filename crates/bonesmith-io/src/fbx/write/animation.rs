@@ -10,6 +10,7 @@ use super::binary::{Properties, Record};
 use super::shapes::{self, Channels};
 use super::skeleton::Skeleton;
 use super::{Scene, ticks};
+use crate::compact::keys::{kept, stepped};
 use crate::joints::{Joints, NodeMotion};
 
 /// Keys are joined by straight lines.
@@ -39,10 +40,10 @@ pub fn write_with(
         // One curve with every key, so that a clip in which nothing moves keeps its length.
         let all_keys = at == 0;
         if let (Some(node), Some(motion)) = (skeleton.outers[j], &nodes.outer) {
-            writer.node(node, motion, all_keys)?;
-            writer.node(skeleton.joints[j], &nodes.joint, false)?;
+            writer.node(node, motion, j, all_keys)?;
+            writer.node(skeleton.joints[j], &nodes.joint, j, false)?;
         } else {
-            writer.node(skeleton.joints[j], &nodes.joint, all_keys)?;
+            writer.node(skeleton.joints[j], &nodes.joint, j, all_keys)?;
         }
     }
     channels.0.iter().try_for_each(|channel| writer.weights(channel.id, &weights(channel.shape)))
@@ -80,23 +81,25 @@ impl<'a> Writer<'a> {
     pub fn weights(&mut self, channel: i64, weights: &[f64]) -> io::Result<()> {
         let values: Vec<[f64; 1]> = weights.iter().map(|w| [shapes::PERCENT * w]).collect();
         let keys = shapes::keys(weights);
-        self.curves(channel, ["DeformPercent"; 2], ["d|DeformPercent"], &values, &keys)
+        self.curves(channel, ["DeformPercent"; 2], ["d|DeformPercent"], &values, |_, _| keys.clone())
     }
 
     /// A node that stays at `place`, with a key in every frame: the clip keeps its length.
     pub fn length(&mut self, node: i64, place: [f64; 3]) -> io::Result<()> {
         let values = vec![place; self.times.len()];
-        self.property(node, "T", "Lcl Translation", values, true)
+        self.property(node, "T", "Lcl Translation", values, None, true)
     }
 
     /// Curves of one node. What never leaves the node's own value in any clip gets none, what stands still a single key.
-    fn node(&mut self, node: i64, motion: &NodeMotion, all_keys: bool) -> io::Result<()> {
+    fn node(&mut self, node: i64, motion: &NodeMotion, bone: usize, all_keys: bool) -> io::Result<()> {
+        let tolerance = self.scene.tolerance.as_ref();
+        let (shift, angle) = (tolerance.map(|own| own.shift), tolerance.map(|own| own.turn[bone]));
         let moves =
             |get: &dyn Fn(&Trs) -> [f64; 4]| motion.clips.iter().flatten().any(|trs| get(trs) != get(&motion.rest));
         let frames = &motion.clips[self.clip];
         if all_keys || moves(&|trs| trs.translation.extend(0.0).to_array()) {
             let values = frames.iter().map(|trs| trs.translation.to_array()).collect();
-            self.property(node, "T", "Lcl Translation", values, all_keys)?;
+            self.property(node, "T", "Lcl Translation", values, shift, all_keys)?;
         }
         if moves(&|trs| trs.rotation.to_array()) {
             let mut last = Some(degrees(motion.rest.rotation, None));
@@ -105,11 +108,11 @@ impl<'a> Writer<'a> {
                 last.unwrap_or_default()
             };
             let values = frames.iter().map(turn).collect();
-            self.property(node, "R", "Lcl Rotation", values, false)?;
+            self.property(node, "R", "Lcl Rotation", values, angle.map(f64::to_degrees), false)?;
         }
         if moves(&|trs| trs.scale.extend(0.0).to_array()) {
             let values = frames.iter().map(|trs| trs.scale.to_array()).collect();
-            self.property(node, "S", "Lcl Scaling", values, false)?;
+            self.property(node, "S", "Lcl Scaling", values, angle, false)?;
         }
         Ok(())
     }
@@ -119,22 +122,31 @@ impl<'a> Writer<'a> {
         node: i64,
         short: &str,
         name: &str,
-        values: Vec<[f64; 3]>,
+        mut values: Vec<[f64; 3]>,
+        tolerance: Option<f64>,
         all_keys: bool,
     ) -> io::Result<()> {
-        let still = !all_keys && values.iter().all(|value| *value == values[0]);
-        let keys: Vec<usize> = (0..if still { 1 } else { values.len() }).collect();
-        self.curves(node, [short, name], ["d|X", "d|Y", "d|Z"], &values, &keys)
+        if let Some(tolerance) = tolerance {
+            values.as_flattened_mut().iter_mut().for_each(|x| *x = stepped(*x, tolerance));
+        }
+        let keys = |axis: usize, line: &[f64]| match tolerance {
+            // One curve with all of them is enough to keep a clip's length.
+            _ if all_keys && axis == 0 => (0..line.len()).collect(),
+            _ if line.iter().all(|x| *x == line[0]) => vec![0],
+            Some(tolerance) => kept(line.len(), |a, b| is_near(line, a, b, tolerance)),
+            None => (0..line.len()).collect::<Vec<usize>>(),
+        };
+        self.curves(node, [short, name], ["d|X", "d|Y", "d|Z"], &values, keys)
     }
 
-    /// Curves of a property with keys at some frames.
+    /// Curves of a property; `keys`: the frames of a channel that have keys.
     fn curves<const D: usize>(
         &mut self,
         object: i64,
         [short, name]: [&str; 2],
         channels: [&str; D],
         values: &[[f64; D]],
-        keys: &[usize],
+        keys: impl Fn(usize, &[f64]) -> Vec<usize>,
     ) -> io::Result<()> {
         let id = self.scene.id();
         let first = values.first().copied().unwrap_or([0.0; D]);
@@ -148,12 +160,14 @@ impl<'a> Writer<'a> {
         self.scene.connect_property(id, object, name);
         for (axis, channel) in channels.into_iter().enumerate() {
             let curve = self.scene.id();
+            let line: Vec<f64> = values.iter().map(|value| value[axis]).collect();
+            let keys = keys(axis, &line);
             let times = keys.iter().map(|&t| self.times[t]);
             let record = Record::new("AnimationCurve").i64(curve).object("", "AnimCurve").text("").children([
                 Record::new("Default").f64(first[axis]),
                 Record::new("KeyVer").i32(4008),
                 Record::new("KeyTime").i64s(times)?,
-                Record::new("KeyValueFloat").f32s(keys.iter().map(|&t| values[t][axis] as f32))?,
+                Record::new("KeyValueFloat").f32s(keys.iter().map(|&t| line[t] as f32))?,
                 Record::new("KeyAttrFlags").i32s([LINEAR])?,
                 Record::new("KeyAttrDataFloat").f32s([0.0; 4])?,
                 Record::new("KeyAttrRefCount").i32s([keys.len() as i32])?,
@@ -163,6 +177,12 @@ impl<'a> Writer<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether all frames between two are within a tolerance of the line between them; frames are evenly spaced.
+fn is_near(line: &[f64], a: usize, b: usize, tolerance: f64) -> bool {
+    let at = |t: usize| line[a] + (line[b] - line[a]) * (t - a) as f64 / (b - a) as f64;
+    (a + 1..b).all(|t| (at(t) - line[t]).abs() <= tolerance)
 }
 
 /// Angles about x, then y, then z, in degrees; of all that mean the same, those nearest to `last`.

@@ -29,6 +29,8 @@ use serde::Serialize;
 use self::binary::{CREATION_TIME, FILE_ID, Properties, Record};
 use self::shapes::Channels;
 use super::{EXTRAS, MAX_DEPTH};
+use crate::compact::keys::Tolerance;
+use crate::compact::rate;
 use crate::joints::{self, Joints};
 use crate::origin::{far_origin, moved};
 use crate::parts::without_still_bones;
@@ -71,11 +73,19 @@ struct Scene {
     connections: Vec<Record>,
     counts: HashMap<&'static str, i32>,
     last_id: i64,
+    /// Within which keys are left out.
+    tolerance: Option<Tolerance>,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { objects: Vec::new(), connections: Vec::new(), counts: HashMap::new(), last_id: 1_000_000 }
+        Self {
+            objects: Vec::new(),
+            connections: Vec::new(),
+            counts: HashMap::new(),
+            last_id: 1_000_000,
+            tolerance: None,
+        }
     }
 
     /// A new number for an object.
@@ -100,9 +110,9 @@ impl Scene {
 }
 
 /// Writes a rig as binary FBX 7.4, or 7.5 where it is larger than that can hold.
-pub fn save_rig(rig: &Rig, path: &Path) -> Result<(), IoError> {
+pub fn save_rig(rig: &Rig, path: &Path, tolerance: Option<Tolerance>) -> Result<(), IoError> {
     check(rig, path)?;
-    write_file(records(rig, &[], path).map_err(|e| IoError::os(path, e))?, path)
+    write_file(records(rig, &[], path, tolerance).map_err(|e| IoError::os(path, e))?, path)
 }
 
 /// Writes a rig with shapes, which every clip weighs.
@@ -110,7 +120,7 @@ pub fn save_corrective(corrective: &CorrectiveRig, path: &Path) -> Result<(), Io
     corrective.check().map_err(|e| IoError::unsupported(path, e.to_string()))?;
     check(&corrective.rig, path)?;
     let shapes = within_unit_weights(&corrective.shapes);
-    write_file(records(&corrective.rig, &shapes, path).map_err(|e| IoError::os(path, e))?, path)
+    write_file(records(&corrective.rig, &shapes, path, None).map_err(|e| IoError::os(path, e))?, path)
 }
 
 /// Refuses what FBX cannot hold, and warns of what is lost.
@@ -135,8 +145,9 @@ fn write_file(records: Vec<Record>, path: &Path) -> Result<(), IoError> {
 }
 
 /// Everything that depends on the rig and on its shapes.
-fn records(rig: &Rig, shapes: &[BlendShape], path: &Path) -> io::Result<Vec<Record>> {
+fn records(rig: &Rig, shapes: &[BlendShape], path: &Path, tolerance: Option<Tolerance>) -> io::Result<Vec<Record>> {
     let mut scene = Scene::new();
+    scene.tolerance = tolerance.filter(|_| has_one_rate(rig));
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let rig = &*if rig.surface.parts.is_empty() { Cow::Borrowed(rig) } else { without_still_bones(rig, shapes) };
@@ -245,6 +256,12 @@ fn head(version: u32) -> Vec<Record> {
         Record::new("CreationTime").text(CREATION_TIME),
         Record::new("Creator").text(&creator),
     ]
+}
+
+/// Whether readers find all frames without keys: at the rate of the file, which is that of the first clip.
+fn has_one_rate(rig: &Rig) -> bool {
+    let rates: Option<Vec<f64>> = rig.clips.iter().map(|clip| rate(&clip.times_secs)).collect();
+    rates.is_some_and(|rates| rates.iter().all(|own| (own - rates[0]).abs() < 1e-6))
 }
 
 /// Axes, unit, and the rate of the first clip.

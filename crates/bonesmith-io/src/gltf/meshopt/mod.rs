@@ -5,7 +5,7 @@
 //!
 //! | mode | module | reads | writes |
 //! |---|---|---|---|
-//! | `ATTRIBUTES` | `attributes` | versions 0 and 1 | version 0, which both extensions hold |
+//! | `ATTRIBUTES` | `attributes` | versions 0 and 1 | both; version 1 is for `KHR_meshopt_compression` only |
 //! | `TRIANGLES`, `INDICES` | `indices` | version 1 | `TRIANGLES` |
 //! | filters | `filters` | all five | octahedral, quaternion, exponential |
 
@@ -167,8 +167,10 @@ mod tests {
             })
         ) {
             let bytes = &bytes[..bytes.len() / stride * stride];
-            let stream = attributes::encode(bytes, stride);
-            prop_assert_eq!(&attributes::decode(&stream, bytes.len() / stride, stride).unwrap()[..], bytes);
+            for version in [attributes::Version::Zero, attributes::Version::One] {
+                let stream = attributes::encode(bytes, stride, version);
+                prop_assert_eq!(&attributes::decode(&stream, bytes.len() / stride, stride).unwrap()[..], bytes);
+            }
         }
 
         #[test]

@@ -7,7 +7,7 @@ use gltf_json::{Index, Root, Value};
 
 use super::blob::Blob;
 use super::compact::Coding;
-use crate::compact::Choice;
+use crate::compact::{Choice, Packing};
 
 /// A document under construction.
 pub struct Builder {
@@ -23,6 +23,8 @@ pub struct Builder {
     pub numbered: bool,
     /// Whether free bones have parents in the file.
     pub linked: bool,
+    /// [B] the source's bone of each joint, where they are in another order.
+    pub joint_bones: Option<Vec<usize>>,
     /// The source's vertex of each vertex of the file, of all meshes that do not name them.
     pub order: Vec<u32>,
     /// [views] how each is compressed, where the file is.
@@ -67,6 +69,7 @@ impl Builder {
             reordered: false,
             numbered: true,
             linked: false,
+            joint_bones: None,
             order: Vec::new(),
             codings: Vec::new(),
             placeholder: None,
@@ -152,7 +155,7 @@ impl Builder {
     /// Indices below `vertices`, in the smallest type that is good for GPUs.
     pub fn indices(&mut self, indices: &[u32], vertices: usize) -> Index<Accessor> {
         // 255 and 65535 themselves are reserved for restarting strips; compressed indices have at least 16 bits.
-        let compressed = self.compact.as_ref().is_some_and(|choice| choice.compressed);
+        let compressed = self.compact.as_ref().is_some_and(|choice| choice.packing != Packing::Plain);
         let elements = if vertices < usize::from(u8::MAX) && !compressed {
             let bytes = indices.iter().map(|&i| i as u8).collect();
             Elements { bytes, size: 1, component: ComponentType::U8, kind: Type::Scalar, normalized: false }

@@ -30,14 +30,22 @@ use super::animation::AnimationBuilder;
 use super::buffer::{Builder, Elements, Purpose, bounds};
 use super::mesh::MeshSource;
 use super::split::{Part, SplitVertex};
-use crate::compact::weights::{BYTES, Placed, Placer, SHORTS};
-use crate::compact::{Curve, Kind, Stored, rounded};
-use crate::gltf::meshopt::{EXTENSIONS, Filter, Mode, attributes, filters, indices};
+use crate::compact::weights::{BYTES, Placed, Placer, SHORTS, WholeRow};
+use crate::compact::{Curve, Kind, Packing, Stored, rounded};
+use crate::gltf::meshopt::attributes::{self, Version};
+use crate::gltf::meshopt::{EXTENSIONS, Filter, Mode, filters, indices};
 
 /// Steps of texture coordinates: a pixel of a picture of 4096.
 const UV_EXPONENT: i32 = -12;
 /// Bits of normals, fewest first.
 const NORMAL_BITS: [u32; 3] = [6, 7, 8];
+/// Root mean square of the angle by which normals may always be off, in radians: 0.8 degrees; 8 bits as stored have 0.3.
+const NORMAL_ANGLE: f64 = 0.0135;
+
+/// The extension of compressed views.
+pub fn extension(packing: Packing) -> &'static str {
+    EXTENSIONS[usize::from(packing == Packing::Khr)]
+}
 
 /// How a view is compressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,9 +75,9 @@ impl Coding {
         matches!(stride, 2 | 4).then_some(Self { mode: Mode::Triangles, filter: Filter::None, stride })
     }
 
-    fn encode(self, bytes: &[u8]) -> Vec<u8> {
+    fn encode(self, bytes: &[u8], version: Version) -> Vec<u8> {
         match (self.mode, self.stride) {
-            (Mode::Attributes, stride) => attributes::encode(bytes, stride),
+            (Mode::Attributes, stride) => attributes::encode(bytes, stride, version),
             (_, 2) => {
                 let all: Vec<u32> =
                     bytes.as_chunks::<2>().0.iter().map(|b| u32::from(u16::from_le_bytes(*b))).collect();
@@ -101,7 +109,7 @@ fn signed(x: f32) -> i8 {
 impl Builder {
     /// Whether a small file is written, and whether it is compressed.
     fn compact(&self) -> Option<bool> {
-        self.compact.as_ref().map(|choice| choice.compressed)
+        self.compact.as_ref().map(|choice| choice.packing != Packing::Plain)
     }
 
     /// POSITION, and displacements of morph targets.
@@ -115,7 +123,7 @@ impl Builder {
 
     /// Fewest bits with which unit vectors are off by no more than the choice allows, 8 at most.
     fn normal_bits(&self, values: impl Iterator<Item = [f32; 3]> + Clone) -> u32 {
-        let allowed = self.compact.as_ref().map_or(0.0, |choice| choice.normal_angle);
+        let allowed = self.compact.as_ref().map_or(0.0, |choice| choice.normal_angle.max(NORMAL_ANGLE));
         let angle = |bits: u32| {
             let square = |n: [f32; 3]| {
                 let read = filters::octahedral_of(filters::encode_octahedral(n, 0, bits));
@@ -187,15 +195,16 @@ impl Builder {
         self.push_coded(elements, Coding::elements(4), true, None)
     }
 
-    /// Rows of whole numbers whose sum is `one`, which stands for 1.
-    pub fn weights(&mut self, rows: &[[u32; 4]], one: u32) -> Index<Accessor> {
-        let flat = rows.as_flattened().iter();
+    /// Rows of whole numbers whose sums stand for 1: `one`, or for floats any power of two.
+    pub fn weights(&mut self, rows: &[([u32; 4], u32)], one: u32) -> Index<Accessor> {
+        let flat = rows.iter().flat_map(|(row, _)| row);
         let (bytes, component, size, filter) = match one {
             BYTES => (flat.map(|w| *w as u8).collect::<Vec<u8>>(), ComponentType::U8, 4, Filter::None),
             SHORTS => (flat.flat_map(|w| (*w as u16).to_le_bytes()).collect(), ComponentType::U16, 8, Filter::None),
             _ => {
-                let e = -(one.ilog2() as i32);
-                let words = flat.map(|w| filters::to_exponential(f64::from(*w) * 2f64.powi(e), e));
+                let exponent = |sum: u32| -(sum.ilog2() as i32);
+                let word = |w: u32, e: i32| filters::to_exponential(f64::from(w) * 2f64.powi(e), e);
+                let words = rows.iter().flat_map(|(row, sum)| row.map(|w| word(w, exponent(*sum))));
                 (words.flat_map(i32::to_le_bytes).collect(), ComponentType::F32, 16, Filter::Exponential)
             }
         };
@@ -226,9 +235,11 @@ impl Builder {
         let key = |i: usize| {
             let p = source.rest[i] + Vec3::ZERO;
             let p = choice.positions.map_or(p, |e| rounded(p, e)).to_array().map(f32::to_bits);
-            let mut row: Vec<(usize, u32)> = match source.weights {
+            let mut row: Vec<(usize, u64)> = match source.weights {
                 Some((weights, _)) => {
-                    weights.of(i).map(|(j, _)| j).zip(choice.weights[source.first + i].clone()).collect()
+                    let WholeRow { steps, sum } = &choice.weights[source.first + i];
+                    let shares = steps.iter().map(|w| (f64::from(*w) / f64::from(*sum)).to_bits());
+                    weights.of(i).map(|(j, _)| j).zip(shares).collect()
                 }
                 None => Vec::new(),
             };
@@ -312,7 +323,8 @@ impl Builder {
     }
 
     /// Compresses all views that have a coding: they are decoded into a second buffer, which is in no file.
-    pub fn compress(&mut self) {
+    pub fn compress(&mut self, packing: Packing) {
+        let Some(version) = packing.version() else { return };
         self.merge_views();
         let mut bin = Vec::new();
         let mut decoded = 0u64;
@@ -322,7 +334,7 @@ impl Builder {
             bin.resize(bin.len().next_multiple_of(4), 0);
             let coding = self.codings.get(index).copied().flatten();
             let Some((coding, coded)) = coding
-                .map(|coding| (coding, coding.encode(raw)))
+                .map(|coding| (coding, coding.encode(raw, version)))
                 .filter(|(c, coded)| c.filter != Filter::None || coded.len() < raw.len())
             else {
                 view.byte_offset = Some(USize64::from(bin.len()));
@@ -348,14 +360,14 @@ impl Builder {
                 ..view.clone()
             };
             if let Some(extensions) = &mut view.extensions {
-                extensions.others.insert(EXTENSIONS[0].to_owned(), content);
+                extensions.others.insert(extension(packing).to_owned(), content);
             }
             decoded = (decoded + view.byte_length.0).next_multiple_of(4);
         }
         self.bin.bytes = bin;
         if decoded > 0 {
             self.placeholder = Some(decoded);
-            self.require(EXTENSIONS[0]);
+            self.require(extension(packing));
         }
     }
 }
@@ -373,15 +385,16 @@ pub fn write_influences(
     let sets = weights.max_influences().div_ceil(4).max(1);
     let mut placer = Placer::new(weights.max_influences());
     let mut row = |v: &SplitVertex| {
-        let own = weights.of(v.vertex as usize).map(|(j, _)| j as u16).zip(whole[v.vertex as usize].iter().copied());
-        placer.place(&own.collect::<Vec<(u16, u32)>>())
+        let WholeRow { steps, sum } = &whole[v.vertex as usize];
+        let own = weights.of(v.vertex as usize).map(|(j, _)| j as u16).zip(steps.iter().copied());
+        (placer.place(&own.collect::<Vec<(u16, u32)>>()), *sum)
     };
-    let rows: Vec<Placed> = vertices.iter().map(&mut row).collect();
+    let rows: Vec<(Placed, u32)> = vertices.iter().map(&mut row).collect();
     (0..sets)
         .map(|set| {
             let slots = [4 * set, 4 * set + 1, 4 * set + 2, 4 * set + 3];
-            let joints: Vec<[u16; 4]> = rows.iter().map(|row| slots.map(|k| row[k].0)).collect();
-            let values: Vec<[u32; 4]> = rows.iter().map(|row| slots.map(|k| row[k].1)).collect();
+            let joints: Vec<[u16; 4]> = rows.iter().map(|(row, _)| slots.map(|k| row[k].0)).collect();
+            let values: Vec<([u32; 4], u32)> = rows.iter().map(|(row, sum)| (slots.map(|k| row[k].1), *sum)).collect();
             let joints = if bones <= 1 << 8 {
                 builder.bytes4(&joints.iter().map(|row| row.map(|j| j as u8)).collect::<Vec<_>>())
             } else {

@@ -186,7 +186,8 @@ fn write_influences(
                 Some(bits) => {
                     let levels = levels(bits);
                     let whole = |w: f32| (w * levels).round() as u32;
-                    builder.weights(&values.iter().map(|row| row.map(whole)).collect::<Vec<_>>(), levels as u32)
+                    let one = levels as u32;
+                    builder.weights(&values.iter().map(|row| (row.map(whole), one)).collect::<Vec<_>>(), one)
                 }
                 None => builder.floats(&values, Purpose::Vertex),
             };

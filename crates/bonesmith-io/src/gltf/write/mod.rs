@@ -46,8 +46,9 @@ use super::extras::{
     self, DDM_EXTENSION, DdmExtension, SHAPE_BONES_EXTENSION, ShapeBonesExtension, ShapeExtension, SkinExtras,
     TWO_LAYER_EXTENSION, TwoLayerExtension,
 };
-use super::{TIP, container, meshopt};
-use crate::compact::{Compact, CompactFile, choose, tree};
+use super::{TIP, container};
+use crate::compact::numbering::{self, renumbered};
+use crate::compact::{Compact, CompactFile, Packing, choose, tree};
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
 use crate::opens::files_of;
 use crate::origin::{far_origin, moved};
@@ -138,7 +139,7 @@ fn save(
     }
     texture::warn_of_unwritable(&source.surface, path);
     let rig = &*placed(source);
-    let compressed = compact.is_some_and(|compact| compact.compressed);
+    let compressed = compact.is_some_and(|compact| compact.packing != Packing::Plain);
     let origin = far_origin(&rig.rest).or_else(|| compressed.then(|| low_corner(&rig.rest)));
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let mut builder = Builder::new();
@@ -148,18 +149,19 @@ fn save(
         warning::left_out(path, "the meshes of the scene: a rig with layers is written as one mesh");
     }
     let rig = &*if compact.is_some() { without_unused(rig, path) } else { Cow::Borrowed(rig) };
-    let linked = compact.filter(|compact| compact.compressed && !is_scene && matches!(layers, Layers::None));
+    let linked = compact.filter(|_| compressed && !is_scene && matches!(layers, Layers::None));
     let linked = linked.and_then(|compact| tree::linked(rig, compact.rms));
     builder.linked = linked.is_some();
     let rig = &*linked.map_or(Cow::Borrowed(rig), Cow::Owned);
     // Layers and multi-weights have tables by vertex.
     builder.reordered = compressed && matches!(layers, Layers::None);
     builder.numbered = compact.is_none_or(|compact| compact.numbered);
-    builder.compact = compact.map(|compact| {
-        let parts = split(&rig.surface, rig.vertex_count(), builder.reordered);
-        let order: Vec<u32> = parts.iter().flat_map(|part| &part.vertices).map(|v| v.vertex).collect();
-        choose(rig, &joints::plan(rig), &order, compact)
-    });
+    let parts = compact.map(|_| split(&rig.surface, rig.vertex_count(), builder.reordered));
+    let order: Vec<u32> = parts.iter().flatten().flat_map(|part| &part.vertices).map(|v| v.vertex).collect();
+    let is_renumbered = builder.reordered && !is_scene;
+    builder.joint_bones = is_renumbered.then(|| numbering::of_joints(rig, &order));
+    let rig = &*builder.joint_bones.as_ref().map_or(Cow::Borrowed(rig), |bones| Cow::Owned(renumbered(rig, bones)));
+    builder.compact = compact.map(|compact| choose(rig, &joints::plan(rig), &order, compact));
     // Rounded weights have a rest pose of their own.
     let rest = builder.compact.as_mut().map(|choice| std::mem::take(&mut choice.rest));
     let own = rest.map_or(Cow::Borrowed(rig), |rest| Cow::Owned(Rig { rest, ..rig.clone() }));
@@ -405,12 +407,19 @@ fn write_skin(
         }
     };
     let detached = rig.bones.iter().zip(&plan.nodes).any(|(bone, nodes)| bone.parent != nodes.parent);
-    let parents = || rig.bones.iter().map(|bone| bone.parent.map_or(-1, |p| p as i32)).collect();
+    let number = |j: usize| builder.joint_bones.as_ref().map_or(j, |bones| bones[j]);
+    let parents = || {
+        let mut parents = vec![-1; rig.bones.len()];
+        let all = rig.bones.iter().enumerate();
+        all.for_each(|(j, bone)| parents[number(j)] = bone.parent.map_or(-1, |p| number(p) as i32));
+        parents
+    };
+    let numbers = || builder.joint_bones.as_ref().map(|bones| bones.iter().map(|&j| j as u32).collect());
     let skin_extras = SkinExtras {
         kind: rig.kind,
-        params: serde_json::value::RawValue::from_string(rig.params_json.clone()).ok(),
+        params: serde_json::value::RawValue::from_string(rig.params_json.clone()).ok().filter(|_| builder.numbered),
         parents: if builder.linked { Some(Vec::new()) } else { detached.then(parents) },
-        bones: some.map(|bones| bones.iter().map(|&j| j as u32).collect()),
+        bones: some.map_or_else(numbers, |bones| Some(bones.iter().map(|&j| j as u32).collect())),
     };
     builder.root.push(Skin {
         extensions: None,
@@ -505,9 +514,8 @@ const DEFAULTS: [&str; 3] =
 /// One .glb, or a .bin and then the .gltf that names it: a reader never finds a .gltf without its bytes.
 fn write_files(mut builder: Builder, path: &Path) -> Result<(), IoError> {
     let is_compact = builder.compact.is_some();
-    if builder.compact.as_ref().is_some_and(|choice| choice.compressed) {
-        builder.compress();
-    }
+    let packing = builder.compact.as_ref().map_or(Packing::Plain, |choice| choice.packing);
+    builder.compress(packing);
     let Builder { root, mut bin, placeholder, .. } = builder;
     let bytes = bin.len();
     let json = |uri: Option<String>| {
@@ -516,7 +524,7 @@ fn write_files(mut builder: Builder, path: &Path) -> Result<(), IoError> {
         root.push(gltf_json::Buffer { byte_length, name: None, uri, extensions: None, extras: None });
         if let Some(decoded) = placeholder {
             let mut extensions = gltf_json::extensions::buffer::Buffer::default();
-            extensions.others.insert(meshopt::EXTENSIONS[0].to_owned(), serde_json::json!({ "fallback": true }));
+            extensions.others.insert(compact::extension(packing).to_owned(), serde_json::json!({ "fallback": true }));
             let extensions = Some(extensions);
             root.push(gltf_json::Buffer {
                 byte_length: USize64(decoded),

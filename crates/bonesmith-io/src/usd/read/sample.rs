@@ -69,7 +69,7 @@ pub fn quaternions(attribute: &Attribute, time: Option<f64>) -> Result<Vec<DQuat
 }
 
 /// Most frames that an animation may be sampled at.
-const MAX_FRAMES: usize = 100_000;
+pub const MAX_FRAMES: usize = 100_000;
 /// Keys closer than this (in time codes) are one.
 const SAME_TIME: f64 = 1e-5;
 

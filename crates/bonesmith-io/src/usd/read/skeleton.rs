@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use bonesmith_core::transform::Trs;
 use glam::{DAffine3, DVec3};
 
+use super::sample::MAX_FRAMES;
 use crate::IoError;
-use crate::usd::extras::{self, SkeletonExtras};
+use crate::usd::extras::{self, AnimationExtras, SkeletonExtras};
 use crate::usd::stage::{Attribute, Stage};
 
 use super::sample::{numbers, quaternions};
@@ -51,6 +52,8 @@ pub struct Animation<'a> {
     /// Names of blend shapes and their weights over time.
     shapes: Vec<String>,
     weights: Option<Attribute<'a>>,
+    /// All frames, where there are fewer keys.
+    frames: Option<AnimationExtras>,
 }
 
 impl<'a> Skeleton<'a> {
@@ -191,6 +194,7 @@ impl<'a> Animation<'a> {
             scales: stage.attribute(prim, "scales")?,
             shapes: texts("blendShapes")?,
             weights: stage.attribute(prim, "blendShapeWeights")?,
+            frames: extras::unpack::<AnimationExtras>(stage, prim).filter(|own| own.count as usize <= MAX_FRAMES),
         })
     }
 
@@ -198,7 +202,14 @@ impl<'a> Animation<'a> {
     pub fn times(&self, shapes: bool) -> Vec<f64> {
         let joints = [&self.translations, &self.rotations, &self.scales];
         let all = joints.into_iter().chain(shapes.then_some(&self.weights)).flatten();
-        all.flat_map(|attribute| attribute.samples.iter().map(|(time, _)| *time)).collect()
+        let mut keys: Vec<f64> = all.flat_map(|own| own.samples.iter().map(|(time, _)| *time)).collect();
+        // Frames between the keys of a small file, as far as the keys go.
+        let ends = keys.iter().copied().reduce(f64::min).zip(keys.iter().copied().reduce(f64::max));
+        if let Some((own, (start, end))) = self.frames.zip(ends) {
+            let frames = (0..own.count).map(|t| own.first + f64::from(t) * own.step);
+            keys.extend(frames.filter(|time| (start..=end).contains(time)));
+        }
+        keys
     }
 
     /// Replaces the transforms of joints that it moves. A joint needs all three parts, as USD has it.

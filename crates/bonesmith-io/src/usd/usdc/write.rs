@@ -19,6 +19,8 @@ const INLINED: u64 = 1 << 62;
 const COMPRESSED: u64 = 1 << 61;
 /// Shorter arrays are stored plainly.
 const MIN_COMPRESSED: usize = 16;
+/// Most numbers of a table.
+const MAX_TABLE: usize = 1024;
 const VERSION: [u8; 3] = [0, 8, 0];
 
 /// The path of a child; below a variant there is no slash.
@@ -366,7 +368,7 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
                 u64::from(kind::TOKEN_LIST) << 48 | at
             }
             Value::Ints(list) => self.ints(list)?,
-            Value::Floats(list) => self.array(kind::FLOAT, list.iter().map(|x| x.to_le_bytes()))?,
+            Value::Floats(list) => self.floats(list)?,
             Value::Float2s(list) => self.array(kind::VEC2F, list.iter().map(|v| packed2(*v)))?,
             Value::Float3s(list) => self.array(kind::VEC3F, list.iter().map(|v| packed3(*v)))?,
             Value::Points(list) => self.array(kind::VEC3F, list.iter().map(|p| packed3(p.to_array())))?,
@@ -395,6 +397,36 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
         self.bytes(&(block.len() as u64).to_le_bytes())?;
         self.bytes(&block)?;
         Ok(ARRAY | COMPRESSED | u64::from(kind::INT) << 48 | at)
+    }
+
+    /// Numbers of which there are few: a table, and which of it each is.
+    fn floats(&mut self, list: &[f32]) -> io::Result<u64> {
+        let mut table: Vec<f32> = Vec::new();
+        let mut places: HashMap<u32, i32> = HashMap::new();
+        let mut indices = Vec::with_capacity(list.len());
+        for x in list {
+            let next = table.len() as i32;
+            let place = *places.entry(x.to_bits()).or_insert(next);
+            if place == next {
+                table.push(*x);
+            }
+            indices.push(place);
+            if table.len() > MAX_TABLE.min(list.len() / 4) {
+                return self.array(kind::FLOAT, list.iter().map(|x| x.to_le_bytes()));
+            }
+        }
+        let block = if list.len() < MIN_COMPRESSED { None } else { fold_ints(indices.into_iter()) };
+        let Some(block) = block else { return self.array(kind::FLOAT, list.iter().map(|x| x.to_le_bytes())) };
+        let at = self.align()?;
+        self.bytes(&(list.len() as u64).to_le_bytes())?;
+        self.bytes(b"t")?;
+        self.bytes(&(table.len() as u32).to_le_bytes())?;
+        for x in table {
+            self.bytes(&x.to_le_bytes())?;
+        }
+        self.bytes(&(block.len() as u64).to_le_bytes())?;
+        self.bytes(&block)?;
+        Ok(ARRAY | COMPRESSED | u64::from(kind::FLOAT) << 48 | at)
     }
 
     fn dictionary(&mut self, entries: &[(&'static str, String)]) -> io::Result<u64> {

@@ -25,6 +25,7 @@ use self::doc::{Doc, Prim, Property, Value};
 use self::names::Names;
 use self::surface::{Picture, materials, pictures};
 use super::{usda, usdc};
+use crate::compact::keys::Tolerance;
 use crate::origin::{far_origin, moved};
 use crate::parts::without_still_bones;
 use crate::{BlendShape, IoError, atomic, scratch, texture, warning};
@@ -45,7 +46,7 @@ const NEAR_WHOLE: f64 = 1e-6;
 const MAX_HELD: usize = 1 << 24;
 
 /// Writes a rig as a skeleton with one animation per clip; several are variants, of which the first is selected.
-pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoError> {
+pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path, tolerance: Option<Tolerance>) -> Result<(), IoError> {
     let unsupported = |what: String| IoError::unsupported(path, what);
     rig.check().map_err(|e| unsupported(e.to_string()))?;
     if rig.rest.is_empty() {
@@ -58,7 +59,7 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path) -> Result<(), IoE
     let rig = &*if is_scene { without_still_bones(rig, shapes) } else { Cow::Borrowed(rig) };
     let instances = rig.surface.parts.meshes.iter().filter(|part| part.instance_of.is_some());
     warning::instances(path, instances.map(|part| rig.surface.parts.name(part).to_owned()).collect());
-    let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice()));
+    let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice())).reduced(tolerance);
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
     let meshes = is_scene.then(|| scene::Meshes::new(rig, shapes, origin));
@@ -86,6 +87,8 @@ fn at_origin(root: Prim<'_>, origin: Option<DVec3>) -> Prim<'_> {
 /// How seconds become time codes.
 pub struct Clock {
     codes_per_sec: f64,
+    /// Within which keys are left out.
+    pub tolerance: Option<Tolerance>,
 }
 
 impl Clock {
@@ -94,7 +97,12 @@ impl Clock {
     fn new<'a>(mut clips: impl Iterator<Item = &'a [f64]> + Clone) -> Self {
         let common = Self::rate(clips.clone().flatten().copied());
         let rate = common.or_else(|| Self::rate(clips.next()?.iter().copied()));
-        Self { codes_per_sec: rate.unwrap_or(24.0) }
+        Self { codes_per_sec: rate.unwrap_or(24.0), tolerance: None }
+    }
+
+    /// With fewer keys.
+    fn reduced(self, tolerance: Option<Tolerance>) -> Self {
+        Self { tolerance, ..self }
     }
 
     fn rate(times_secs: impl Iterator<Item = f64> + Clone) -> Option<f64> {

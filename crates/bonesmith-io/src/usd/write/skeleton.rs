@@ -10,10 +10,12 @@ use super::scene::{Meshes, Shapes, layout};
 use super::surface::{Materials, Normals, bind, mesh_prim, set_extras};
 use super::{CLIP_SET, Clock, rows};
 use crate::BlendShape;
+use crate::compact::keys::{Tolerance, kept};
+use crate::compact::rate;
 use crate::joints::{self, Joints, NodeMotion};
 use crate::shapes::within_unit_weights;
 use crate::skinned::depths;
-use crate::usd::extras::SkeletonExtras;
+use crate::usd::extras::{AnimationExtras, SkeletonExtras};
 
 /// Longest chain of joints: each joint is listed with its whole path.
 const MAX_DEPTH: usize = 1024;
@@ -26,6 +28,7 @@ struct Joint<'a> {
     name: String,
     bind: DAffine3,
     motion: &'a NodeMotion,
+    bone: usize,
 }
 
 /// Whether blend shapes fit the rig.
@@ -124,7 +127,7 @@ fn joints<'a>(rig: &Rig, plan: &'a Joints) -> Result<(Vec<Joint<'a>>, Vec<usize>
             let path = above.map_or(element.clone(), |above| format!("{above}/{element}"));
             above = Some(path.clone());
             let name = if ending.is_empty() { rig.bones[j].name.clone() } else { element };
-            joints.push(Joint { path, name, bind, motion });
+            joints.push(Joint { path, name, bind, motion, bone: j });
         }
         joint_of_bone[j] = joints.len() - 1;
     }
@@ -192,11 +195,24 @@ fn animation_prim<'a>(
     let frame = |t: usize| joints.iter().map(move |joint| &joint.motion.clips[c][t]);
     let still =
         |same: &dyn Fn(&Trs, &Trs) -> bool| (1..codes.len()).all(|t| frame(t).zip(frame(0)).all(|(a, b)| same(a, b)));
-    let sampled = |property: Property<'a>, hold: bool, value: &dyn Fn(usize) -> Value<'a>| {
+    let reduced = clock.tolerance.as_ref().filter(|_| rate(&codes).is_some());
+    let keys = |apart: &dyn Fn(&Tolerance, usize, &[&Trs; 3], f64) -> bool| match reduced {
+        Some(tolerance) => kept(codes.len(), |a, b| {
+            (a + 1..b).all(|t| {
+                let u = (codes[t] - codes[a]) / (codes[b] - codes[a]);
+                joints.iter().all(|joint| {
+                    let frames = &joint.motion.clips[c];
+                    !apart(tolerance, joint.bone, &[&frames[a], &frames[t], &frames[b]], u)
+                })
+            })
+        }),
+        None => (0..codes.len()).collect::<Vec<usize>>(),
+    };
+    let sampled = |property: Property<'a>, hold: bool, keys: Vec<usize>, value: &dyn Fn(usize) -> Value<'a>| {
         if hold && !codes.is_empty() {
             return Property { default: Some(value(0)), ..property };
         }
-        Property { samples: codes.iter().enumerate().map(|(t, code)| (*code, value(t))).collect(), ..property }
+        Property { samples: keys.into_iter().map(|t| (codes[t], value(t))).collect(), ..property }
     };
     let translations = |t: usize| Value::Float3s(frame(t).map(|trs| trs.translation.as_vec3().to_array()).collect());
     let rotations = |t: usize| {
@@ -213,19 +229,39 @@ fn animation_prim<'a>(
     // Translations have all keys, so that a clip in which nothing moves keeps its length.
     let mut prim = Prim::new("SkelAnimation", name.clone())
         .with(Property::uniform("token[]", "joints", Value::Tokens(paths)))
-        .with(sampled(Property::new("float3[]", "translations"), false, &translations))
-        .with(sampled(Property::new("quatf[]", "rotations"), turns_not, &rotations))
-        .with(sampled(Property::new("half3[]", "scales"), scales_not, &scales));
+        .with(sampled(Property::new("float3[]", "translations"), false, keys(&is_shifted), &translations))
+        .with(sampled(Property::new("quatf[]", "rotations"), turns_not, keys(&is_turned), &rotations))
+        .with(sampled(Property::new("half3[]", "scales"), scales_not, keys(&is_scaled), &scales));
+    if reduced.is_some() {
+        let step = (codes[codes.len() - 1] - codes[0]) / (codes.len() - 1) as f64;
+        prim = set_extras(prim, &AnimationExtras { first: codes[0], step, count: codes.len() as u32 });
+    }
     if !shapes.is_empty() {
         let weights = |t: usize| Value::Floats(shapes.iter().map(|shape| shape.weights[c][t]).collect());
         prim = prim
             .with(Property::uniform("token[]", "blendShapes", Value::Tokens(shape_names.to_vec())))
-            .with(sampled(Property::new("float[]", "blendShapeWeights"), false, &weights));
+            .with(sampled(Property::new("float[]", "blendShapeWeights"), false, (0..codes.len()).collect(), &weights));
     }
     if name != clip.name {
         prim = prim.meta("displayName", Value::Text(clip.name.clone()));
     }
     prim
+}
+
+/// Whether a frame is farther from the line between two keys than a tolerance: the first key, the frame, the last key.
+fn is_shifted(tolerance: &Tolerance, _: usize, [a, own, b]: &[&Trs; 3], u: f64) -> bool {
+    a.translation.lerp(b.translation, u).distance(own.translation) > tolerance.shift
+}
+
+/// See [`is_shifted`].
+fn is_turned(tolerance: &Tolerance, bone: usize, [a, own, b]: &[&Trs; 3], u: f64) -> bool {
+    let dot = a.rotation.slerp(b.rotation, u).dot(own.rotation).abs().min(1.0);
+    2.0 * dot.acos() > tolerance.turn[bone]
+}
+
+/// See [`is_shifted`].
+fn is_scaled(tolerance: &Tolerance, bone: usize, [a, own, b]: &[&Trs; 3], u: f64) -> bool {
+    (a.scale.lerp(b.scale, u) - own.scale).abs().max_element() > tolerance.turn[bone]
 }
 
 #[allow(clippy::too_many_arguments, reason = "called once, and each is plain")]

@@ -201,26 +201,27 @@ impl FrameList {
 
     /// Frames in another order, each moved where there is a transform.
     pub(crate) fn rearranged(&self, frames: &[(usize, Option<DAffine3>)]) -> Self {
-        // What is moved of each source that is not in memory.
-        let mut moved: Vec<(&Arc<dyn Frames>, Vec<(u32, DAffine3)>)> = Vec::new();
+        // Sources that are not in memory, and what is moved of each.
+        let mut known: Vec<&Arc<dyn Frames>> = Vec::new();
+        let mut moved: Vec<Vec<(u32, DAffine3)>> = Vec::new();
         let mut entries: Vec<Result<FramePositions, (usize, u32)>> = Vec::with_capacity(frames.len());
         for (t, place) in frames {
             entries.push(match (&self.0[*t], place) {
                 (as_it_is, None) => Ok(as_it_is.clone()),
                 (FramePositions::Stored { source, frame }, Some(place)) => {
-                    let known = moved.iter().position(|(known, _)| Arc::ptr_eq(known, source)).unwrap_or_else(|| {
-                        moved.push((source, Vec::new()));
+                    let s = known.iter().position(|known| Arc::ptr_eq(known, source)).unwrap_or_else(|| {
+                        known.push(source);
+                        moved.push(Vec::new());
                         moved.len() - 1
                     });
-                    let of_source = &mut moved[known].1;
-                    of_source.push((*frame, *place));
-                    Err((known, of_source.len() as u32 - 1))
+                    moved[s].push((*frame, *place));
+                    Err((s, moved[s].len() as u32 - 1))
                 }
                 (here, Some(place)) => Ok(here.positions().iter().map(|p| placed(p, place)).collect::<Vec<_>>().into()),
             });
         }
         let wrap = |(source, frames): (&Arc<dyn Frames>, _)| Arc::new(Placed { source: source.clone(), frames });
-        let sources: Vec<Arc<Placed>> = moved.into_iter().map(wrap).collect();
+        let sources: Vec<Arc<Placed>> = known.into_iter().zip(moved).map(wrap).collect();
         let of_source = |(s, frame): (usize, u32)| FramePositions::Stored { source: sources[s].clone(), frame };
         Self(entries.into_iter().map(|entry| entry.unwrap_or_else(of_source)).collect())
     }

@@ -34,20 +34,21 @@ pub fn write(
     let mut skins = Vec::new();
     // [materials] nodes of meshes.
     let mut users = vec![Vec::new(); rig.surface.materials.len()];
-    // [meshes] geometry and control points, for other instances.
-    let mut written: Vec<(i64, Vec<Vec3>)> = Vec::new();
+    // [meshes] geometry, control points and materials of the faces, for other instances.
+    let mut written: Vec<(i64, Vec<Vec3>, Vec<u32>)> = Vec::new();
     for (at, (part, own)) in parts.meshes.iter().zip(meshes_of(rig)).enumerate() {
         let PartMesh { mut rest, mut surface, weights, vertices } = own;
         if let Some(place) = places.still[at] {
             to_node(&mut rest, &mut surface, place);
         }
+        let of_faces = surface.face_materials.clone();
         let used = own_materials(&mut surface);
         let named = |name: &str, other: &str| if name.is_empty() { other.to_owned() } else { name.to_owned() };
         let name = named(parts.name(part), "mesh");
         let names = [&*named(&part.mesh, &name), &*name];
         let own_extras = if at == 0 { extras(rig, plan) } else { format!("{{\"part\":{at}}}") };
         let local = trs(places.locals[part.node]);
-        let shared = places.instance_of[at].filter(|&of| are_near(&written[of].1, &rest));
+        let shared = places.instance_of[at].filter(|&of| are_near(&written[of].1, &rest) && written[of].2 == of_faces);
         let mesh = match shared {
             Some(of) => mesh::show(scene, written[of].0, &name, &local, Some(&own_extras)),
             None => mesh::write(scene, names, &rest, &surface, &local, Some(&own_extras))?,
@@ -55,7 +56,7 @@ pub fn write(
         if parts.meshes[at].instance_of.is_some() && shared.is_none() {
             apart.push(name.clone());
         }
-        written.push((mesh.geometry, rest));
+        written.push((mesh.geometry, rest, of_faces));
         used.iter().for_each(|&m| users[m as usize].push(mesh.model));
         ids[part.node] = Some(mesh.model);
         if places.still[at].is_none() {

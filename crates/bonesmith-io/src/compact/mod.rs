@@ -98,9 +98,6 @@ pub struct Choice {
     pub reached: f64,
     /// Share of the squared error of each part.
     pub shares: Vec<(&'static str, f64)>,
-    /// Root mean square of the angle by which normals may be off, in radians: that by which a face tilts whose vertices are off by the
-    /// bound, 2 rms / side for three equal sides.
-    pub normal_angle: f64,
 }
 
 /// Frames in which a choice is posed and measured.
@@ -156,7 +153,6 @@ fn made(rig: &Rig, plan: &Joints, tables: &Tables, picked: &Picked, compact: &Co
         curves: realise::realise(rig, plan, tables, picked, compact.packing != Packing::Plain),
         reached: 0.0,
         shares: tables.shares(picked),
-        normal_angle: 2.0 * compact.rms / mean_edge(rig).max(f64::MIN_POSITIVE),
     };
     choice.reached = posed_rms(rig, plan, &choice);
     choice
@@ -186,19 +182,6 @@ fn posed_rms(rig: &Rig, plan: &Joints, choice: &Choice) -> f64 {
         count = 3 * rest.len();
     }
     (sum / count.max(1) as f64).sqrt()
-}
-
-/// Mean length of the sides of all faces in the rest pose.
-fn mean_edge(rig: &Rig) -> f64 {
-    let (mut sum, mut count) = (0.0, 0usize);
-    for face in rig.surface.topology.faces() {
-        for (c, &v) in face.iter().enumerate() {
-            let next = face[(c + 1) % face.len()];
-            sum += f64::from(rig.rest[v as usize].distance(rig.rest[next as usize]));
-            count += 1;
-        }
-    }
-    sum / count.max(1) as f64
 }
 
 /// The multiple of 2^e nearest to each coordinate.

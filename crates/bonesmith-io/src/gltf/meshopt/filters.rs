@@ -124,12 +124,6 @@ pub fn encode_octahedral([x, y, z]: [f32; 3], last: i8, bits: u32) -> [i8; 4] {
     [round(u), round(v), one as i8, last]
 }
 
-/// What a decoder makes of it, as components of -1 to 1.
-pub fn octahedral_of(coded: [i8; 4]) -> [f32; 3] {
-    let [x, y, z, _] = decode_octahedral(coded.map(i32::from), 127.0);
-    [x, y, z].map(|c| c as f32 / 127.0)
-}
-
 fn decode_color([y, co, cg, alpha]: [i32; 4], max: f32) -> [i32; 4] {
     let bits = 32 - (alpha.max(1) as u32).leading_zeros();
     let scale = (1i32 << bits) - 1;

@@ -3,7 +3,7 @@
 //! | array | compressed | plain |
 //! |---|---|---|
 //! | positions | float32, exponential filter | float32 |
-//! | normals, tangents | 8 bits, octahedral filter with 6 to 8 bits | 8 bits |
+//! | normals, tangents | 8 bits, octahedral filter | 8 bits |
 //! | texture coordinates | float32 in steps of 1/4096, exponential filter | 16 bits where they lie in 0 to 1 |
 //! | colours | 8 bits | 8 bits |
 //! | weights | 8 bits, or float32 in steps of a power of two with the exponential filter; sum exactly one | 8 or 16 bits, sum exactly one |
@@ -37,10 +37,8 @@ use crate::gltf::meshopt::{EXTENSIONS, Filter, Mode, filters, indices};
 
 /// Steps of texture coordinates: a pixel of a picture of 4096.
 const UV_EXPONENT: i32 = -12;
-/// Bits of normals, fewest first.
-const NORMAL_BITS: [u32; 3] = [6, 7, 8];
-/// Root mean square of the angle by which normals may always be off, in radians: 0.8 degrees; 8 bits as stored have 0.3.
-const NORMAL_ANGLE: f64 = 0.0135;
+/// Bits of normals: with 6 or 7, smooth surfaces of a glossy material have faint streaks.
+const NORMAL_BITS: u32 = 8;
 
 /// The extension of compressed views.
 pub fn extension(packing: Packing) -> &'static str {
@@ -121,26 +119,11 @@ impl Builder {
         self.push_coded(elements, Coding::filtered(12, Filter::Exponential), true, Some(bounds(&read)))
     }
 
-    /// Fewest bits with which unit vectors are off by no more than the choice allows, 8 at most.
-    fn normal_bits(&self, values: impl Iterator<Item = [f32; 3]> + Clone) -> u32 {
-        let allowed = self.compact.as_ref().map_or(0.0, |choice| choice.normal_angle.max(NORMAL_ANGLE));
-        let angle = |bits: u32| {
-            let square = |n: [f32; 3]| {
-                let read = filters::octahedral_of(filters::encode_octahedral(n, 0, bits));
-                Vec3::from_array(read).distance_squared(Vec3::from_array(n))
-            };
-            let (sum, count) = values.clone().fold((0.0, 0), |(sum, count), n| (sum + f64::from(square(n)), count + 1));
-            (sum / f64::from(count.max(1))).sqrt()
-        };
-        NORMAL_BITS.into_iter().find(|&bits| bits == 8 || angle(bits) <= allowed).unwrap_or(8)
-    }
-
     /// NORMAL.
     pub fn normals(&mut self, values: &[[f32; 3]]) -> Index<Accessor> {
         let Some(compressed) = self.compact() else { return self.floats(values, Purpose::Vertex) };
-        let bits = self.normal_bits(values.iter().copied());
         let coded = |&[x, y, z]: &[f32; 3]| match compressed {
-            true => filters::encode_octahedral([x, y, z], 0, bits),
+            true => filters::encode_octahedral([x, y, z], 0, NORMAL_BITS),
             false => [signed(x), signed(y), signed(z), 0],
         };
         let bytes = values.iter().flat_map(coded).map(|b| b as u8).collect();
@@ -152,9 +135,8 @@ impl Builder {
     /// TANGENT.
     pub fn tangents(&mut self, values: &[[f32; 4]]) -> Index<Accessor> {
         let Some(compressed) = self.compact() else { return self.floats(values, Purpose::Vertex) };
-        let bits = self.normal_bits(values.iter().map(|&[x, y, z, _]| [x, y, z]));
         let coded = |&[x, y, z, w]: &[f32; 4]| match compressed {
-            true => filters::encode_octahedral([x, y, z], signed(w), bits),
+            true => filters::encode_octahedral([x, y, z], signed(w), NORMAL_BITS),
             false => [signed(x), signed(y), signed(z), signed(w)],
         };
         let bytes = values.iter().flat_map(coded).map(|b| b as u8).collect();

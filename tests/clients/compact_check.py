@@ -16,7 +16,7 @@ from differential import HERE, ROOT, TOLERANCE, by_program, difference, ours
 
 # Rotations have 12 bits otherwise.
 GLTFPACK = [str(HERE / "node_modules/.bin/gltfpack"), "-noq", "-af", "0", "-ar", "16", "-at", "24"]
-# Of the size: gltfpack stores weights in 8 bits whatever it is told.
+# Of the size: gltfpack stores weights in 8 bits with all options.
 AFTER_GLTFPACK = 3e-3
 THREE, BABYLON = ["node", str(HERE / "positions_three.mjs")], ["node", str(HERE / "positions_babylon.mjs")]
 WITHOUT_KHR = {"Babylon.js"}

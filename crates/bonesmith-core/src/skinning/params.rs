@@ -428,7 +428,7 @@ impl std::fmt::Display for Warning {
             Warning::SlidingPart { bone, parent, axis: [x, y, z], travel, away } => write!(
                 f,
                 "{bone} slides by {travel:.3} model units along ({x:.2}, {y:.2}, {z:.2}) of {parent}: joints of a skeleton only rotate, so its \
-                 joint is {away:.2} of the model's extent away; bones without joints (a fit without --skeleton) keep the translation"
+                 joint is {away:.2} of the model's extent away; a fit without joints keeps the translation"
             ),
         }
     }

@@ -196,7 +196,7 @@ fn animation_prim<'a>(
     let still =
         |same: &dyn Fn(&Trs, &Trs) -> bool| (1..codes.len()).all(|t| frame(t).zip(frame(0)).all(|(a, b)| same(a, b)));
     let reduced = clock.tolerance.as_ref().filter(|_| rate(&codes).is_some());
-    let keys = |apart: &dyn Fn(&Tolerance, usize, &[&Trs; 3], f64) -> bool| match reduced {
+    let keys = |apart: &Apart| match reduced {
         Some(tolerance) => kept(codes.len(), |a, b| {
             (a + 1..b).all(|t| {
                 let u = (codes[t] - codes[a]) / (codes[b] - codes[a]);
@@ -248,18 +248,21 @@ fn animation_prim<'a>(
     prim
 }
 
-/// Whether a frame is farther from the line between two keys than a tolerance: the first key, the frame, the last key.
+/// Whether a frame of a bone is farther from the line between two keys than a tolerance: the first key, the frame, the last key; the share of the way.
+type Apart = dyn Fn(&Tolerance, usize, &[&Trs; 3], f64) -> bool;
+
+/// See [`Apart`].
 fn is_shifted(tolerance: &Tolerance, _: usize, [a, own, b]: &[&Trs; 3], u: f64) -> bool {
     a.translation.lerp(b.translation, u).distance(own.translation) > tolerance.shift
 }
 
-/// See [`is_shifted`].
+/// See [`Apart`].
 fn is_turned(tolerance: &Tolerance, bone: usize, [a, own, b]: &[&Trs; 3], u: f64) -> bool {
     let dot = a.rotation.slerp(b.rotation, u).dot(own.rotation).abs().min(1.0);
     2.0 * dot.acos() > tolerance.turn[bone]
 }
 
-/// See [`is_shifted`].
+/// See [`Apart`].
 fn is_scaled(tolerance: &Tolerance, bone: usize, [a, own, b]: &[&Trs; 3], u: f64) -> bool {
     (a.scale.lerp(b.scale, u) - own.scale).abs().max_element() > tolerance.turn[bone]
 }

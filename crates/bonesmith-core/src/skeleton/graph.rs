@@ -140,6 +140,12 @@ impl<'a> JointGraph<'a> {
         JointCandidate { place, error, blending: self.blending(j, k) }
     }
 
+    /// What the best joint between two bones misses, beside what both move.
+    pub fn tension(&self, j: usize, k: usize) -> f64 {
+        let joint = self.joint(j, k);
+        (joint.error + 1e-9) / (joint.blending + 1e-6)
+    }
+
     /// What closing the gap `d = A c + a` at a place near `c` costs, over all frames.
     fn closing_cost(&self, j: usize, k: usize, c: DVec3) -> ClosingCost {
         let (own, other) = (self.inertias[j].compliance(c), self.inertias[k].compliance(c));

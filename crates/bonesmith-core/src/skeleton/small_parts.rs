@@ -10,13 +10,14 @@ use glam::DVec3;
 use crate::mesh::sphere::smallest_enclosing_sphere;
 use crate::observer::Cancelled;
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
+use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::multipass::{Budget, searched};
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, ROUNDS_AFTER, TreeSearch, subtree};
 use crate::skeleton::weed::Region;
 use crate::skeleton::{Input, Prepared};
-use crate::skinning::{BoneCount, FitParams, Motion, Problem, Run, Sample, Skin, pass};
+use crate::skinning::{BoneCount, FitParams, Motion, Problem, Run, Sample, Skin, VertexParams, pass};
 
 /// Largest radius of a part, in units of the sphere.
 const MAX_RADIUS: f64 = 0.25;
@@ -30,6 +31,10 @@ const MIN_VERTICES: usize = 48;
 /// A part of radius `r` is searched if its E_RMS, times `sqrt(r)`, is above so many times the floor of the `KeepRule`, and so many times the E_RMS of
 /// the whole: a soft body is off everywhere, and its parts are no worse.
 const MIN_ERROR: (f64, f64) = (2.0, 3.0);
+
+/// Where the animation was made with linear blend skinning, errors can vanish everywhere: there its E_RMS alone is above so many times the floor,
+/// and so many times the E_RMS of the whole as above.
+const MIN_SKINNED: f64 = 3.0;
 
 /// Rounds after parts were put in their places.
 const JOINED_ROUNDS: usize = 4 * ROUNDS_AFTER;
@@ -77,8 +82,12 @@ pub(super) fn search(
     let motion = pose.to_motion();
     let moments = run.timed("vertices", || pass::solve(&whole, &motion, &mut skin, input.local, None));
     let mut all = Vec::new();
-    let least = (MIN_ERROR.0 * search.keep.floor).max(MIN_ERROR.1 * search.descent.e_rms());
-    for part in parts(&pose.tree, &skin, &moments.per_vertex, &whole, least) {
+    let (floor, e_rms) = (search.keep.floor, search.descent.e_rms());
+    let is_off = |e: f64, radius: f64| match input.local.move_rest {
+        true => e * radius.sqrt() > (MIN_ERROR.0 * floor).max(MIN_ERROR.1 * e_rms),
+        false => e > (MIN_SKINNED * floor).max(MIN_ERROR.1 * e_rms),
+    };
+    for part in parts(&pose.tree, &skin, &moments.per_vertex, &whole, is_off) {
         if run.is_over() {
             break;
         }
@@ -96,7 +105,7 @@ pub(super) fn search(
             continue;
         }
         regions.push(region(&found, &sample));
-        let numbers = graft(&mut body, found);
+        let numbers = graft(&whole, input.local, &mut body, found);
         all.iter_mut().for_each(|other| other.part.bone = numbers[other.part.bone]);
     }
     body.skin = body.skin.pick(sample.picked().0);
@@ -128,8 +137,8 @@ fn region(found: &Found, sample: &Sample) -> Region {
     Region { vertices, radius: found.part.radius, keep: found.keep }
 }
 
-/// Small parts that are off by much; `errors` [N] are sums over frames.
-fn parts(tree: &Tree, skin: &Skin, errors: &[f32], problem: &Problem, least: f64) -> Vec<Part> {
+/// The largest of the small parts that are off by much, by E_RMS and radius; `errors` [N] are sums over frames.
+fn parts(tree: &Tree, skin: &Skin, errors: &[f32], problem: &Problem, is_off: impl Fn(f64, f64) -> bool) -> Vec<Part> {
     let mut found: Vec<Part> = Vec::new();
     let mut inside = vec![false; tree.bones()];
     for &j in &tree.order[1..] {
@@ -144,11 +153,11 @@ fn parts(tree: &Tree, skin: &Skin, errors: &[f32], problem: &Problem, least: f64
         if sphere.radius > MAX_RADIUS || vertices.len() < MIN_VERTICES {
             continue;
         }
-        inside[j] = true;
         let error: f64 = vertices.iter().map(|&i| f64::from(errors[i as usize])).sum();
         let e_rms = 1000.0 * (error / (vertices.len() * problem.length) as f64).sqrt() / sphere.radius;
         let bones = below.iter().filter(|below| **below).count();
-        if e_rms * sphere.radius.sqrt() > least {
+        if is_off(e_rms, sphere.radius) {
+            inside[j] = true;
             found.push(Part { bone: j, bones, e_rms, radius: sphere.radius, vertices });
         }
     }
@@ -181,40 +190,27 @@ fn alone(input: &Input<'_>, part: Part, budget: &Budget, run: &mut Run<'_>) -> R
 }
 
 /// Puts the bones of a part in the place of those that the tree has for it. Returns [B] the new numbers of the old bones.
-fn graft(body: &mut SkinnedPose, found: Found) -> Vec<usize> {
+///
+/// First they move freely beside the others, so that vertices around the border share both; then the pair that holds best is joined.
+fn graft(problem: &Problem, local: VertexParams, body: &mut SkinnedPose, found: Found) -> Vec<usize> {
     let Found { part, tree: own, motion, skin, .. } = found;
     let tree = &body.pose.tree;
-    let (j, b) = (part.bone, tree.bones());
-    let Some(parent) = tree.parents[j] else { return (0..b).collect() };
+    let b = tree.bones();
+    let gone = subtree(tree, part.bone);
+    let kept: Vec<usize> = (0..b).filter(|&k| !gone[k]).collect();
+    let lost: Vec<usize> = (0..b).filter(|&k| gone[k]).collect();
     let before = body.pose.to_motion();
-    let (joint, frames) = (tree.joints[j], before.frames());
-    // The bone that holds best where the part hangs.
-    let gap = |k: usize| -> f64 {
-        let gap =
-            |t| motion.transform(k, t).transform_point3(joint) - before.transform(parent, t).transform_point3(joint);
-        (0..frames).map(|t| gap(t).length_squared()).sum()
-    };
-    let root = (0..own.bones()).min_by(|&x, &y| gap(x).total_cmp(&gap(y))).unwrap_or(0);
-    let own = own.rooted_at(root, joint);
-    let gone = subtree(tree, j);
-    let kept: Vec<usize> = (0..b).filter(|&k| !gone[k] || k == j).collect();
-    let strict: Vec<usize> = (0..b).filter(|&k| gone[k] && k != j).collect();
-    let at = kept.iter().position(|&k| k == j).unwrap_or(0);
-    let mut numbers = vec![at; own.bones()];
-    let mut merged = tree.without(&strict);
-    for &k in &own.order[1..] {
-        numbers[k] = merged.bones();
-        merged.push(numbers[own.parents[k].unwrap_or(root)], own.joints[k]);
-    }
-    let mut all = Motion::identity(merged.bones(), frames);
-    for t in 0..frames {
+    let first = kept.len();
+    let mut all = Motion::identity(first + own.bones(), before.frames());
+    for t in 0..before.frames() {
         kept.iter().enumerate().for_each(|(to, &from)| all.set(to, t, &before.get(from, t)));
-        numbers.iter().enumerate().for_each(|(from, &to)| all.set(to, t, &motion.get(from, t)));
+        (0..own.bones()).for_each(|k| all.set(first + k, t, &motion.get(k, t)));
     }
-    // Vertices at the border keep their weight on the part: its first bone has it.
-    let slots = body.skin.slots;
-    let number = |k: usize| kept.iter().position(|&kept| kept == k).unwrap_or(at);
+    // Vertices at the border keep their weight on the part: its root has it for now.
+    let top = first + own.root();
+    let number = |k: usize| kept.iter().position(|&kept| kept == k).unwrap_or(top);
     let renumbered: Vec<usize> = (0..b).map(number).collect();
+    let slots = body.skin.slots;
     for i in 0..body.skin.rest.len() {
         let mut row: Vec<(usize, f64)> = Vec::new();
         for (k, w) in body.skin.of(i).map(|(k, w)| (renumbered[k], w)) {
@@ -226,9 +222,27 @@ fn graft(body: &mut SkinnedPose, found: Found) -> Vec<usize> {
         body.skin.set(i, row);
     }
     for (from, &i) in part.vertices.iter().enumerate() {
-        body.skin.set(i as usize, skin.of(from).take(slots).map(|(k, w)| (numbers[k], w)));
+        body.skin.set(i as usize, skin.of(from).take(slots).map(|(k, w)| (first + k, w)));
         body.skin.rest[i as usize] = skin.rest[from];
     }
-    body.pose = Pose::from_motion(merged, &all);
-    renumbered
+    // Twice: newcomers are let in two at a time.
+    pass::solve(problem, &all, &mut body.skin, local, None);
+    let moments = pass::solve(problem, &all, &mut body.skin, local, None);
+    let graph = JointGraph::new(&all, &moments.second, Gap::Stiffness);
+    let pairs = (0..first).flat_map(|p| (first..all.bones).map(move |k| (p, k)));
+    let best = pairs.min_by(|&x, &y| graph.tension(x.0, x.1).total_cmp(&graph.tension(y.0, y.1)));
+    let (parent, root) = best.unwrap_or((0, top));
+    let own = own.rooted_at(root - first, graph.joint(parent, root).place);
+    let mut merged = tree.without(&lost);
+    let mut places = vec![0; own.bones()];
+    for &k in &own.order {
+        places[k] = merged.bones();
+        let above = own.parents[k].map_or(parent, |p| places[p]);
+        merged.push(above, own.joints[k]);
+    }
+    // The tree numbers the bones of the part in its own order.
+    let order: Vec<usize> = (0..first).chain(own.order.iter().map(|k| first + k)).collect();
+    body.pose = Pose::from_motion(merged, &all.select(&order));
+    body.skin.renumber(&order);
+    renumbered.iter().map(|&k| if k < first { k } else { places[k - first] }).collect()
 }

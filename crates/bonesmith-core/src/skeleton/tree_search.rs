@@ -218,11 +218,7 @@ impl<'a> TreeSearch<'a> {
         let graph = JointGraph::new(motion, &moments.second, Gap::Stiffness);
         let mut tree = pose.tree.clone();
         for k in before..motion.bones {
-            let tension = |j: usize| {
-                let joint = graph.joint(j, k);
-                (joint.error + 1e-9) / (joint.blending + 1e-6)
-            };
-            let parent = (0..k).min_by(|&x, &y| tension(x).total_cmp(&tension(y))).unwrap_or(0);
+            let parent = (0..k).min_by(|&x, &y| graph.tension(x, k).total_cmp(&graph.tension(y, k))).unwrap_or(0);
             tree.push(parent, graph.joint(parent, k).place);
         }
         let places = std::mem::take(&mut pose.places);

@@ -70,6 +70,9 @@ fn read(path: &Path, file_bytes: usize, what: &str, tally: &mut Tally) -> bool {
     sound
 }
 
+/// Bytes at the end of a binary FBX file that hold nothing: two marks, a version and zeros.
+const FBX_FOOT: usize = 160;
+
 /// Streams in which a byte can stand for a thousand, and how much more of such files is held.
 const COMPRESSED: [&[u8]; 2] = [b"meshopt_compression", b"draco_mesh_compression"];
 const COMPRESSED_GROWTH: usize = 100;
@@ -115,7 +118,8 @@ fn damage(original: &Path, folder: &Path, times: usize) -> Tally {
         let end = bytes.len() * k / cuts;
         file.set_len(end as u64).unwrap();
         let whole = read(&path, file_bytes, &format!("{name}, cut at {end}"), &mut tally);
-        assert!(!whole || name.ends_with("usda"), "{name}, cut at {end}: a part was taken for the whole");
+        let is_foot = name.ends_with("fbx") && bytes.len() - end <= FBX_FOOT;
+        assert!(!whole || is_foot || name.ends_with("usda"), "{name}, cut at {end}: a part was taken for the whole");
     }
     tally
 }

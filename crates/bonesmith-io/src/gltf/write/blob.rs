@@ -75,7 +75,7 @@ mod tests {
                 blob.extend(part);
             }
             let mut out = Vec::new();
-            assert_eq!((blob.in_file > 0, blob.len()), (blob.file.is_some(), 2 * MAX_HELD as u64 + 21));
+            assert_eq!((blob.in_file > 0, blob.len()), (blob.file.is_some(), 2 * MAX_HELD as u64 + 19));
             blob.write(&mut out).unwrap();
             out
         });

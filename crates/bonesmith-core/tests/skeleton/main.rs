@@ -299,7 +299,7 @@ fn a_part_that_slides_is_reported() {
     assert!(axis[1].abs() > 0.99, "{axis:?}");
     let places = (0..16).map(|t| 0.8 * (0.5 * t as f64).sin());
     let range = places.clone().fold(f64::MIN, f64::max) - places.fold(f64::MAX, f64::min);
-    assert!((travel / range - 1.0).abs() < 0.02, "{travel} {range}");
+    assert!((travel / range - 1.0).abs() < 0.05, "{travel} {range}");
 }
 
 /// A part that turns about a joint far away travels on an arc: the joint is far, but nothing slides.

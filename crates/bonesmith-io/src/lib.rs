@@ -16,6 +16,7 @@ mod fbx;
 mod formats;
 mod gltf;
 mod inputs;
+mod instances;
 mod joints;
 mod load;
 mod mask;

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use bonesmith_core::{BlendShape, Parts, Rig, Surface};
-use glam::{DAffine3, DMat4, DVec3, Vec3, Vec4};
+use bonesmith_core::{BlendShape, Parts, Rig};
+use glam::{DAffine3, DMat4, DVec3};
 use gltf_json::scene::UnitQuaternion;
 use gltf_json::{Index, Mesh, Node, Skin};
 
@@ -13,8 +13,8 @@ use super::buffer::Builder;
 use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
 use super::{Skinned, Tree, adopt, check_influences, write_joints, write_skin, write_tree};
+use crate::instances;
 use crate::joints::{self, Joints};
-use crate::merge::{turned, turned_tangent};
 use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs};
 use crate::pieces::of_vertices;
 use crate::warning;
@@ -47,16 +47,9 @@ pub fn write_scene_of(
     let (mut written, mut meshes): (Vec<Index<Mesh>>, Vec<_>) = (Vec::new(), Vec::new());
     let all = meshes_of(rig);
     let of_meshes = shapes_of(parts, shapes);
-    let twins: Vec<Option<Twin>> = (0..all.len())
-        .map(|at| {
-            let moving = |of: &usize| places.still[at].is_none() && places.still[*of].is_none();
-            let of = parts.meshes[at].instance_of.filter(moving);
-            // The earlier mesh may be an instance itself, with the bones of another. Small files round each mesh by itself.
-            let of = of.filter(|&of| parts.meshes[of].instance_of.is_none());
-            of.filter(|&of| of_meshes[of].is_empty() && of_meshes[at].is_empty() && builder.compact.is_none())
-                .and_then(|of| Twin::new(rig, &all, of, at))
-        })
-        .collect();
+    // Small files round each mesh by itself.
+    let shared = |at: usize| of_meshes[at].is_empty() && builder.compact.is_none();
+    let twins = instances::twins(rig, &all, &places, origin, shared);
     let is_apart = |at: &usize| {
         parts.meshes[*at].instance_of.is_some() && places.instance_of[*at].is_none() && twins[*at].is_none()
     };
@@ -156,103 +149,6 @@ fn write_part(
             .collect(),
     };
     write_mesh(builder, &source)
-}
-
-/// Vertices of instances are in the same place within this share of the mesh and what float32 rounds, weights within it.
-const SAME: f64 = 1e-5;
-/// Steps of float32 that a coordinate may be off.
-const STEPS: f64 = 4.0;
-
-/// A mesh that is another instance of an earlier one and hangs on other bones in the same way: it has a skin of its own and no mesh.
-struct Twin {
-    /// The earlier mesh.
-    of: usize,
-    /// Where a vertex of the earlier mesh is in this one.
-    place: DAffine3,
-    /// [B] the bone in place of each bone of the earlier mesh.
-    bones: Vec<Option<usize>>,
-}
-
-impl Twin {
-    /// `None` where the two differ in more than their place and their bones.
-    fn new(rig: &Rig, meshes: &[PartMesh], of: usize, at: usize) -> Option<Self> {
-        let (first, second) = (&meshes[of], &meshes[at]);
-        let nodes = &rig.surface.parts.nodes;
-        let world = |mesh: usize| nodes[rig.surface.parts.meshes[mesh].node].world_from_node;
-        let place = world(at) * world(of).inverse();
-        let bounds = |points: &[Vec3]| {
-            points.iter().fold((Vec3::INFINITY, Vec3::NEG_INFINITY), |(low, high), p| (low.min(*p), high.max(*p)))
-        };
-        let (low, high) = bounds(&second.rest);
-        let size = f64::from((high - low).max_element());
-        let largest = first.rest.iter().chain(&second.rest).map(|p| p.abs().max_element()).fold(0.0f32, f32::max);
-        let most = SAME * size + STEPS * f64::from(f32::EPSILON) * f64::from(largest);
-        let near = |(a, b): (&Vec3, &Vec3)| place.transform_point3(a.as_dvec3()).distance(b.as_dvec3()) <= most;
-        let same = first.rest.len() == second.rest.len()
-            && place.matrix3.determinant() > 0.0
-            && first.rest.iter().zip(&second.rest).all(near)
-            && same_surface(&first.surface, &second.surface, place);
-        if !same {
-            return None;
-        }
-        let (mut bones, mut taken) = (vec![None; rig.bone_count()], vec![false; rig.bone_count()]);
-        for i in 0..first.rest.len() {
-            if first.weights.of(i).count() != second.weights.of(i).count() {
-                return None;
-            }
-            for ((from, w), (to, v)) in first.weights.of(i).zip(second.weights.of(i)) {
-                let known = *bones[from].get_or_insert(to);
-                if known != to || f64::from((w - v).abs()) > SAME {
-                    return None;
-                }
-            }
-        }
-        // Each bone stands for one other: also those that no vertex of the earlier mesh follows, which stay.
-        let twin = Self { of, place, bones };
-        let every = first.weights.usage(rig.bone_count());
-        for j in (0..rig.bone_count()).filter(|&j| every[j] > 0) {
-            if std::mem::replace(&mut taken[twin.bone(j)], true) {
-                return None;
-            }
-        }
-        Some(twin)
-    }
-
-    fn bone(&self, j: usize) -> usize {
-        self.bones[j].unwrap_or(j)
-    }
-}
-
-/// Whether two meshes have the same faces, and the same on them; the second is moved by `place`.
-fn same_surface(a: &Surface, b: &Surface, place: DAffine3) -> bool {
-    let turn = |n: &[f32; 3]| Vec3::from_array(turned(*n, place.matrix3));
-    let normals = match (&a.normals, &b.normals) {
-        (None, None) => true,
-        (Some(a), Some(b)) => {
-            let near = |(x, y): (&u32, &u32)| {
-                turn(&a.values[*x as usize]).distance(Vec3::from_array(b.values[*y as usize])) < 1e-3
-            };
-            a.indices.len() == b.indices.len() && a.indices.iter().zip(&b.indices).all(near)
-        }
-        _ => false,
-    };
-    let tangents = match (&a.tangents, &b.tangents) {
-        (None, None) => true,
-        (Some(a), Some(b)) => {
-            let near = |(x, y): (&u32, &u32)| {
-                let moved = turned_tangent(a.values[*x as usize], place.matrix3);
-                Vec4::from_array(moved).distance(Vec4::from_array(b.values[*y as usize])) < 1e-3
-            };
-            a.indices.len() == b.indices.len() && a.indices.iter().zip(&b.indices).all(near)
-        }
-        _ => false,
-    };
-    normals
-        && tangents
-        && a.topology == b.topology
-        && a.face_materials == b.face_materials
-        && a.uv_sets == b.uv_sets
-        && a.colors == b.colors
 }
 
 /// The skins of a scene.

@@ -5,6 +5,7 @@
 
 mod alembic;
 mod atomic;
+mod carried;
 mod classes;
 mod clips;
 mod compact;

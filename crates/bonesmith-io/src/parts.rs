@@ -134,16 +134,23 @@ pub(crate) fn without_still_bones<'a>(rig: &'a Rig, shapes: &[BlendShape]) -> Co
 
 /// A scene without the bones that these meshes alone have; the meshes then hang on the first bone there is. `None` where all bones stay.
 pub(crate) fn without_bones_of(rig: &Rig, apart: &[bool]) -> Option<Rig> {
+    let kept = bones_of_others(rig, apart);
+    (kept.len() < rig.bone_count()).then(|| with_bones(rig, apart, &kept))
+}
+
+/// Bones that other meshes than these follow, that no mesh follows, or that have bones below them.
+fn bones_of_others(rig: &Rig, apart: &[bool]) -> Vec<usize> {
     let (mut of_others, mut of_apart) = (vec![false; rig.bone_count()], vec![false; rig.bone_count()]);
     for ((_, vertices, _), &apart) in rig.surface.parts.ranges().zip(apart) {
         let users = if apart { &mut of_apart } else { &mut of_others };
         vertices.for_each(|i| rig.weights.of(i).for_each(|(j, _)| users[j] = true));
     }
     rig.bones.iter().filter_map(|bone| bone.parent).for_each(|parent| of_others[parent] = true);
-    let kept: Vec<usize> = (0..rig.bone_count()).filter(|&j| of_others[j] || !of_apart[j]).collect();
-    if kept.len() == rig.bone_count() {
-        return None;
-    }
+    (0..rig.bone_count()).filter(|&j| of_others[j] || !of_apart[j]).collect()
+}
+
+/// A scene with some of its bones, which these meshes do not need.
+pub(crate) fn with_bones(rig: &Rig, apart: &[bool], kept: &[usize]) -> Rig {
     let mut place = vec![0; rig.bone_count()];
     kept.iter().enumerate().for_each(|(at, &j)| place[j] = at);
     let all: Vec<u32> = (0..rig.vertex_count() as u32).collect();
@@ -156,7 +163,7 @@ pub(crate) fn without_bones_of(rig: &Rig, apart: &[bool]) -> Option<Rig> {
         times_secs: clip.times_secs.clone(),
         posed_from_rest: (0..clip.frame_count()).flat_map(|t| kept.iter().map(move |&j| clip.frame(t)[j])).collect(),
     };
-    Some(Rig {
+    Rig {
         name: rig.name.clone(),
         rest: rig.rest.clone(),
         surface: rig.surface.clone(),
@@ -165,7 +172,7 @@ pub(crate) fn without_bones_of(rig: &Rig, apart: &[bool]) -> Option<Rig> {
         kind: rig.kind,
         clips: rig.clips.iter().map(clip).collect(),
         params_json: rig.params_json.clone(),
-    })
+    }
 }
 
 /// Whether two meshes have the same numbers of vertices and faces.

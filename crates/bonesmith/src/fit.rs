@@ -232,19 +232,25 @@ impl Fit {
         };
         let whole = Input { mesh: None, clips: Vec::new(), ..input.clone() };
         let Noted { value: whole, warnings } = whole.model()?;
-        let Model::Rig(whole) = whole else {
-            let what = whole.view().kind().text();
-            return Err(others(format!("only meshes of plain rigs are kept, and the file is {what}")));
+        let (whole, shapes) = match whole {
+            Model::Rig(rig) => (rig, Vec::new()),
+            Model::Corrective(own) => (own.rig, own.shapes),
+            other => {
+                let what = other.view().kind().text();
+                return Err(others(format!(
+                    "only meshes of rigs with or without shapes are kept, and the file is {what}"
+                )));
+            }
         };
-        let rig = bonesmith_io::with_others(fitted, &whole, picked).map_err(others)?;
-        self.model = rig.into();
+        let (rig, shapes) = bonesmith_io::with_others(fitted, &whole, &shapes, picked).map_err(others)?;
+        self.model = if shapes.is_empty() { rig.into() } else { CorrectiveRig { rig, shapes }.into() };
         self.fitted = Some(picked.clone());
         Ok(warnings)
     }
 
     /// A file that was written: what of it is measured are the fitted meshes.
     fn measured(&self, mut saved: Saved) -> Result<Saved, Error> {
-        if let (Some(picked), Model::Rig(rig)) = (&self.fitted, &saved.model) {
+        if let (Some(picked), Some(rig)) = (&self.fitted, saved.model.view().rig()) {
             let own = bonesmith_io::only_meshes(rig, picked).map_err(Error::unsupported);
             saved.model = own.map_err(|error| Error::ReadBack(Box::new(error)))?.into();
         }

@@ -10,7 +10,6 @@
 
 mod animation;
 mod binary;
-mod carried;
 mod material;
 mod mesh;
 mod pieces;

@@ -1,5 +1,5 @@
 //! The meshes of a scene as they were: a node each, below the nodes they hung on, with a skin each over one tree of bones. Meshes that do not
-//! move have none, and instances that move as a whole neither.
+//! move have none, and those whose nodes move neither.
 
 use std::io;
 use std::path::Path;
@@ -9,12 +9,12 @@ use bonesmith_core::{BlendShape, Parts, Rig, SparseWeights, Surface};
 use glam::{DAffine3, DVec3, Vec3};
 
 use super::binary::Record;
-use super::carried::{self, Carried};
 use super::shapes::{self, Channels};
 use super::skeleton::{self, Skeleton};
 use super::{ROOT, Scene, extras, finished, first_times, material, mesh, plan, write_clips};
+use crate::carried::CarriedMeshes;
 use crate::joints::Joints;
-use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs, without_bones_of, without_still_bones};
+use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs, without_still_bones};
 use crate::warning;
 
 /// Control points of instances are in the same place within this share of the largest coordinate.
@@ -32,15 +32,15 @@ pub fn records(
     let places = Places::new(rig, shapes, origin, false);
     // Curves are float32, and fewer keys are bounded for bones.
     let may_move = origin.is_none() && scene.tolerance.is_none();
-    let carried = if may_move { carried::carried(rig, shapes, &places) } else { Vec::new() };
-    let apart: Vec<bool> = (0..places.still.len()).map(|at| matches!(carried.get(at), Some(Some(_)))).collect();
-    let reduced = if apart.contains(&true) { without_bones_of(rig, &apart) } else { None };
+    let mut carried = if may_move { CarriedMeshes::new(rig, shapes, &places) } else { CarriedMeshes::default() };
+    let reduced = carried.reduced.take();
     let rig = reduced.as_ref().unwrap_or(rig);
     let plan = plan(rig)?;
     let mut channels = Channels::default();
     let (skeleton, models) = write(&mut scene, rig, shapes, &mut channels, &plan, (&places, &carried), origin, path)?;
-    let nodes = carried::tree(carried, &models);
-    write_clips(&mut scene, rig, &[(&plan, &skeleton), (&nodes.0, &nodes.1)], (&channels, shapes))?;
+    let (joints, nodes) = carried.into_joints(&models);
+    let nodes = Skeleton { outers: vec![None; nodes.len()], joints: nodes };
+    write_clips(&mut scene, rig, &[(&plan, &skeleton), (&joints, &nodes)], (&channels, shapes))?;
     Ok(finished(scene, rig.surface.space, first_times(rig)))
 }
 
@@ -59,7 +59,7 @@ fn write(
     shapes: &[BlendShape],
     channels: &mut Channels,
     plan: &Joints,
-    (places, carried): (&Places, &[Option<Carried>]),
+    (places, carried): (&Places, &CarriedMeshes),
     origin: Option<DVec3>,
     path: &Path,
 ) -> io::Result<(Skeleton, Vec<i64>)> {
@@ -72,7 +72,7 @@ fn write(
     let mut written: Vec<Written> = Vec::new();
     for (at, (part, own)) in parts.meshes.iter().zip(meshes_of(rig)).enumerate() {
         let PartMesh { mut rest, mut surface, weights, vertices } = own;
-        let carried = carried.get(at).and_then(Option::as_ref);
+        let carried = carried.of(at);
         if let Some(place) = carried.map(|own| own.world_from_node).or(places.still[at]) {
             to_node(&mut rest, &mut surface, place);
         }

@@ -69,7 +69,8 @@ fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> 
     }
     let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);
     // A skin that nothing animates is a rig without clips.
-    if model.skinned && (request.rig || model.motions.is_empty() || model.motions.iter().any(animated)) {
+    let is_rig = model.skinned || model.skin_extras.is_some();
+    if is_rig && (request.rig || model.motions.is_empty() || model.motions.iter().any(animated)) {
         return Ok(Content::model(to_rig(document, model, *fps)?));
     }
     // Nodes that move stay nodes that move: bones of their own.

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use bonesmith_core::transform::Trs;
 use bonesmith_core::{BlendShape, Parts, Rig};
 use glam::{DAffine3, DMat4, DVec3};
 use gltf_json::scene::UnitQuaternion;
@@ -13,6 +14,7 @@ use super::buffer::Builder;
 use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
 use super::{Skinned, Tree, adopt, check_influences, write_joints, write_skin, write_tree};
+use crate::carried::CarriedMeshes;
 use crate::instances;
 use crate::joints::{self, Joints};
 use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs};
@@ -28,14 +30,21 @@ pub fn write_scene_of(
     path: &Path,
 ) -> Result<Skinned, String> {
     check_influences(rig.weights.max_influences())?;
+    let places = Places::new(rig, shapes, origin, true);
+    // Small files round what bones do.
+    let may_move = origin.is_none() && builder.compact.is_none();
+    let mut carried = if may_move { CarriedMeshes::new(rig, shapes, &places) } else { CarriedMeshes::default() };
+    let reduced = carried.reduced.take();
+    let rig = reduced.as_ref().unwrap_or(rig);
     let plan = joints::plan(rig);
     if let Some(bone) = plan.beyond_float32() {
         return Err(joints::too_far(rig, bone));
     }
     write_materials(builder, &rig.surface);
-    let (parts, places) = (&rig.surface.parts, Places::new(rig, shapes, origin, true));
+    let parts = &rig.surface.parts;
     let nodes = write_nodes(builder, parts, &places);
     let tree = match parts.skeleton {
+        _ if rig.bones.is_empty() => Tree { root: Index::new(0), outers: Vec::new(), joints: Vec::new() },
         Some(node) => write_joints(builder, rig, &plan, nodes[node]),
         None => {
             let tree = write_tree(builder, rig, &plan);
@@ -43,21 +52,24 @@ pub fn write_scene_of(
             tree
         }
     };
-    let mut skins = Skins::new(rig, &places);
+    let mut skins = Skins::new(rig, |at| places.still[at].is_none() && carried.of(at).is_none());
     let (mut written, mut meshes): (Vec<Index<Mesh>>, Vec<_>) = (Vec::new(), Vec::new());
     let all = meshes_of(rig);
     let of_meshes = shapes_of(parts, shapes);
     // Small files round each mesh by itself.
-    let shared = |at: usize| of_meshes[at].is_empty() && builder.compact.is_none();
+    let shared = |at: usize| of_meshes[at].is_empty() && builder.compact.is_none() && carried.of(at).is_none();
     let twins = instances::twins(rig, &all, &places, origin, shared);
     let is_apart = |at: &usize| {
-        parts.meshes[*at].instance_of.is_some() && places.instance_of[*at].is_none() && twins[*at].is_none()
+        let shows = carried.of(*at).map_or(places.instance_of[*at], |own| Some(own.of).filter(|of| of != at));
+        parts.meshes[*at].instance_of.is_some() && shows.is_none() && twins[*at].is_none()
     };
     let apart = (0..all.len()).filter(is_apart).map(|at| parts.name(&parts.meshes[at]).to_owned());
     warning::instances(path, apart.collect());
     for (at, (part, own)) in parts.meshes.iter().zip(all).enumerate() {
-        let (node, still) = (nodes[part.node], places.still[at]);
-        let mesh = match places.instance_of[at].or(twins[at].as_ref().map(|twin| twin.of)) {
+        let (node, own_motion) = (nodes[part.node], carried.of(at));
+        let still = own_motion.map(|own| own.world_from_node).or(places.still[at]);
+        let shown = own_motion.map(|own| own.of).filter(|&of| of != at).or(places.instance_of[at]);
+        let mesh = match shown.or(twins[at].as_ref().map(|twin| twin.of)) {
             Some(of) => written[of],
             None => {
                 let shapes: Vec<&BlendShape> = of_meshes[at].iter().map(|&s| &shapes[s]).collect();
@@ -73,15 +85,22 @@ pub fn write_scene_of(
             None => skins.write(builder, rig, &plan, &tree, at),
         });
         let json = &mut builder.root.nodes[node.value()];
+        if let Some(own) = own_motion {
+            place_at(json, &own.motion.rest);
+        }
         json.mesh = Some(mesh);
         json.skin = skin;
         if skin.is_some() {
             meshes.push((node, of_meshes[at].clone()));
         }
     }
-    let mut tops: Vec<Index<Node>> = if parts.skeleton.is_none() { vec![tree.root] } else { Vec::new() };
+    let is_top = parts.skeleton.is_none() && !rig.bones.is_empty();
+    let mut tops: Vec<Index<Node>> = if is_top { vec![tree.root] } else { Vec::new() };
     tops.extend(roots(parts, &nodes));
-    Ok(Skinned { plan, tree, meshes, roots: tops })
+    let of_meshes: Vec<Index<Node>> = parts.meshes.iter().map(|part| nodes[part.node]).collect();
+    let (joints, moved) = carried.into_joints(&of_meshes);
+    let moved = Tree { root: Index::new(0), outers: vec![None; moved.len()], joints: moved };
+    Ok(Skinned { plan, tree, moved: Some((joints, moved)), meshes, roots: tops })
 }
 
 /// The nodes at the top of a scene.
@@ -109,16 +128,19 @@ pub fn write_nodes(builder: &mut Builder, parts: &Parts, places: &Places) -> Vec
 fn node(own_name: &str, local: DAffine3) -> Node {
     let mut node = Node { name: name(own_name), ..Node::default() };
     match to_trs(local) {
-        Some(trs) => {
-            let vector = |v: DVec3, default: DVec3| (v != default).then(|| v.as_vec3().to_array());
-            node.translation = vector(trs.translation, DVec3::ZERO);
-            node.scale = vector(trs.scale, DVec3::ONE);
-            let turns = trs.rotation != glam::DQuat::IDENTITY;
-            node.rotation = turns.then(|| UnitQuaternion(trs.rotation.as_quat().to_array()));
-        }
+        Some(trs) => place_at(&mut node, &trs),
         None => node.matrix = Some(DMat4::from(local).as_mat4().to_cols_array()),
     }
     node
+}
+
+/// Gives a node its place.
+fn place_at(node: &mut Node, trs: &Trs) {
+    let vector = |v: DVec3, default: DVec3| (v != default).then(|| v.as_vec3().to_array());
+    node.translation = vector(trs.translation, DVec3::ZERO);
+    node.scale = vector(trs.scale, DVec3::ONE);
+    let turns = trs.rotation != glam::DQuat::IDENTITY;
+    node.rotation = turns.then(|| UnitQuaternion(trs.rotation.as_quat().to_array()));
 }
 
 /// One mesh: for bones, or, where it does not move, in the space of its node.
@@ -132,7 +154,8 @@ fn write_part(
 ) -> Index<Mesh> {
     let PartMesh { mut rest, mut surface, weights, vertices } = mesh;
     let all: Vec<u32> = (0..rest.len() as u32).collect();
-    let weights = of_vertices(&weights, &all, |j| numbers[j]);
+    // Without a skin there may be no bones either.
+    let weights = of_vertices(&weights, &all, |j| if still.is_none() { numbers[j] } else { 0 });
     if let Some(place) = still {
         to_node(&mut rest, &mut surface, place);
     }
@@ -165,14 +188,15 @@ struct Skins {
 
 impl Skins {
     /// A skin for each set of bones that meshes use. Bones that no vertex follows are in the first one.
-    fn new(rig: &Rig, places: &Places) -> Self {
-        let used = |vertices: std::ops::Range<usize>| {
+    fn new(rig: &Rig, is_skinned: impl Fn(usize) -> bool) -> Self {
+        let used = |(at, vertices): (usize, std::ops::Range<usize>)| {
             let mut used = vec![false; rig.bone_count()];
-            vertices.flat_map(|i| rig.weights.of(i)).for_each(|(j, _)| used[j] = true);
+            vertices.filter(|_| is_skinned(at)).flat_map(|i| rig.weights.of(i)).for_each(|(j, _)| used[j] = true);
             used
         };
-        let mut of_meshes: Vec<Vec<bool>> = rig.surface.parts.ranges().map(|(_, vertices, _)| used(vertices)).collect();
-        let moving: Vec<usize> = (0..of_meshes.len()).filter(|&at| places.still[at].is_none()).collect();
+        let of_meshes = rig.surface.parts.ranges().map(|(_, vertices, _)| vertices).enumerate();
+        let mut of_meshes: Vec<Vec<bool>> = of_meshes.map(used).collect();
+        let moving: Vec<usize> = (0..of_meshes.len()).filter(|&at| is_skinned(at)).collect();
         if let Some(&first) = moving.first() {
             let idle: Vec<usize> =
                 (0..rig.bone_count()).filter(|&j| !moving.iter().any(|&at| of_meshes[at][j])).collect();

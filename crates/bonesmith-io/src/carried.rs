@@ -1,7 +1,7 @@
 //! Meshes whose nodes move, in formats in which a node has curves of its own: those that follow one bone alone need no skin.
 //!
 //! That is done with two kinds of meshes. A mesh whose bone is its own node: the bone has the name of the node, moves no other mesh, and no bone is above or
-//! below it. And instances: in FBX a skin belongs to a geometry, so that meshes with different bones cannot share one. A bone that moves nothing else is not written.
+//! below it. And instances of which each follows such a bone: in FBX a skin belongs to a geometry, so that meshes with different bones cannot share one. A bone that moves nothing else is not written.
 
 use bonesmith_core::{BlendShape, Rig};
 use glam::DAffine3;
@@ -66,7 +66,7 @@ fn carried(rig: &Rig, shapes: &[BlendShape], places: &Places) -> Vec<Option<Carr
     let (meshes, of_meshes) = (meshes_of(rig), shapes_of(parts, shapes));
     let has_nodes = |at: usize| parts.nodes.iter().any(|node| node.parent == Some(parts.meshes[at].node));
     let carry = |at: usize, of: usize, place: DAffine3| {
-        let bone = only_bone(&meshes[at]).filter(|_| !has_nodes(at))?;
+        let bone = only_bone(&meshes[at]).filter(|&j| !has_nodes(at) && is_alone(rig, j))?;
         let world_from_node = place * parts.nodes[parts.meshes[of].node].world_from_node;
         Some(Carried { of, world_from_node, motion: joints::following(rig, bone, world_from_node)? })
     };
@@ -94,6 +94,11 @@ fn only_bone(mesh: &PartMesh) -> Option<usize> {
     (0..mesh.weights.vertex_count()).all(follows).then_some(bone)
 }
 
+/// Whether no bone is above or below a bone: what hangs on a skeleton moves with it, also where programs blend or move its bones.
+fn is_alone(rig: &Rig, j: usize) -> bool {
+    rig.bones[j].parent.is_none() && rig.bones.iter().all(|bone| bone.parent != Some(j))
+}
+
 /// [meshes] whether the bone of each is its own node. What a mesh hangs on that does not move is of no interest.
 fn own_nodes(rig: &Rig, meshes: &[PartMesh], places: &Places) -> Vec<bool> {
     let bones: Vec<Option<usize>> = meshes.iter().map(only_bone).collect();
@@ -104,10 +109,9 @@ fn own_nodes(rig: &Rig, meshes: &[PartMesh], places: &Places) -> Vec<bool> {
             None => users.iter_mut().zip(mesh.weights.usage(rig.bone_count())).for_each(|(all, own)| *all += own),
         }
     }
-    let has_bones = |j: usize| rig.bones[j].parent.is_some() || rig.bones.iter().any(|bone| bone.parent == Some(j));
     let parts = &rig.surface.parts;
     let named = |at: usize, j: usize| parts.nodes[parts.meshes[at].node].name == rig.bones[j].name;
     let is_own =
-        |(at, bone): (usize, &Option<usize>)| bone.is_some_and(|j| users[j] == 1 && named(at, j) && !has_bones(j));
+        |(at, bone): (usize, &Option<usize>)| bone.is_some_and(|j| users[j] == 1 && named(at, j) && is_alone(rig, j));
     bones.iter().enumerate().map(is_own).collect()
 }

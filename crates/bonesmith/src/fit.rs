@@ -11,6 +11,7 @@ use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, Observer, Sta
 use serde_json::json;
 
 use crate::compact::{Against, CompactOptions};
+use crate::convert::ConvertOptions;
 use crate::distance::Distance;
 use crate::error::{Error, PickError};
 use crate::input::Input;
@@ -231,14 +232,14 @@ impl Fit {
             return Err(others(format!("they are kept beside plain rigs, and the fit is {what}")));
         };
         let whole = Input { mesh: None, clips: Vec::new(), ..input.clone() };
-        let Noted { value: whole, warnings } = whole.model()?;
+        let Noted { value: whole, warnings } = whole.convertible(&ConvertOptions::default())?;
         let (whole, shapes) = match whole {
             Model::Rig(rig) => (rig, Vec::new()),
             Model::Corrective(own) => (own.rig, own.shapes),
             other => {
                 let what = other.view().kind().text();
                 return Err(others(format!(
-                    "only meshes of rigs with or without shapes are kept, and the file is {what}"
+                    "only meshes that bones, nodes or shapes move are kept, and the file is {what}"
                 )));
             }
         };

@@ -386,6 +386,15 @@ fn instances_stay_after_a_fit() {
         let names: Vec<&str> = back.clips.iter().map(|clip| clip.name.as_str()).collect();
         assert_eq!(names, ["walk", "wave"], "{ending}");
     }
+    // Nodes that move and nothing else: one is fitted, the other is kept.
+    bonesmith(here, "convert bodies.glb nodes.glb -q").fine();
+    bonesmith(here, "fit nodes.glb --mesh hero --others keep --bones 1 -q -o kept.glb").fine();
+    let kept = load_rig(&here.join("kept.glb")).unwrap();
+    assert_eq!((kept.surface.parts.meshes.len(), kept.clips.len(), kept.bone_count()), (2, 2, 2));
+    // Below a root bone that moves, they are no nodes beside it.
+    bonesmith(here, "convert bodies.glb root.glb --root-motion plane -q").fine();
+    let json = std::fs::read(here.join("root.glb")).unwrap();
+    assert!(json.windows(7).any(|bytes| bytes == b"\"skins\""));
 }
 
 /// As [`write_scene`], with a second body that moves by bones of its own.

@@ -3,12 +3,14 @@
 //! That is done with two kinds of meshes. A mesh whose bone is its own node: the bone has the name of the node, moves no other mesh, and no bone is above or
 //! below it. And instances of which each follows such a bone: in FBX a skin belongs to a geometry, so that meshes with different bones cannot share one. A bone that moves nothing else is not written.
 
-use bonesmith_core::{BlendShape, Rig};
+use std::ops::Range;
+
+use bonesmith_core::{BlendShape, Part, Rig};
 use glam::DAffine3;
 
 use crate::instances;
 use crate::joints::{self, BoneNodes, Joints, NodeMotion};
-use crate::parts::{PartMesh, Places, meshes_of, shapes_of, with_bones, without_bones_of};
+use crate::parts::{Places, meshes_of, shapes_of, with_bones, without_bones_of};
 
 /// A mesh whose node moves.
 pub(crate) struct Carried {
@@ -63,55 +65,66 @@ impl CarriedMeshes {
 
 fn carried(rig: &Rig, shapes: &[BlendShape], places: &Places) -> Vec<Option<Carried>> {
     let parts = &rig.surface.parts;
-    let (meshes, of_meshes) = (meshes_of(rig), shapes_of(parts, shapes));
-    let has_nodes = |at: usize| parts.nodes.iter().any(|node| node.parent == Some(parts.meshes[at].node));
-    let carry = |at: usize, of: usize, place: DAffine3| {
-        let bone = only_bone(&meshes[at]).filter(|&j| !has_nodes(at) && is_alone(rig, j))?;
-        let world_from_node = place * parts.nodes[parts.meshes[of].node].world_from_node;
-        Some(Carried { of, world_from_node, motion: joints::following(rig, bone, world_from_node)? })
-    };
-    let is_own = own_nodes(rig, &meshes, places);
+    let of_meshes = shapes_of(parts, shapes);
     let may = |at: usize| places.still[at].is_none() && of_meshes[at].is_empty();
-    let own = |at: usize| is_own[at] && may(at);
-    let mut found: Vec<Option<Carried>> =
-        (0..meshes.len()).map(|at| if own(at) { carry(at, at, DAffine3::IDENTITY) } else { None }).collect();
-    let twins = instances::twins(rig, &meshes, places, None, may);
+    let bones = lone_bones(rig);
+    let is_own: Vec<bool> =
+        own_nodes(rig, &bones, places).iter().enumerate().map(|(at, own)| *own && may(at)).collect();
+    let mut found: Vec<Option<Carried>> = parts.meshes.iter().map(|_| None).collect();
+    let has_instances = parts.meshes.iter().any(|part| part.instance_of.is_some());
+    if !has_instances && !is_own.contains(&true) {
+        return found;
+    }
+    let carry = |at: usize, of: usize, place: DAffine3| {
+        let world_from_node = place * parts.nodes[parts.meshes[of].node].world_from_node;
+        Some(Carried { of, world_from_node, motion: joints::following(rig, bones[at]?, world_from_node)? })
+    };
+    for at in (0..found.len()).filter(|&at| is_own[at]) {
+        found[at] = carry(at, at, DAffine3::IDENTITY);
+    }
+    let twins = if has_instances { instances::twins(rig, &meshes_of(rig), places, None, may) } else { Vec::new() };
     for (at, twin) in twins.iter().enumerate().filter_map(|(at, twin)| Some((at, twin.as_ref()?))) {
         let of = twin.of;
         let Some(first) = found[of].take().or_else(|| carry(of, of, DAffine3::IDENTITY)) else { continue };
-        found[at] = carry(at, of, twin.place).or_else(|| found[at].take());
+        let own = carry(at, of, twin.place);
         // Without an instance it stays as it was.
-        let shown = is_own[of] || found.iter().flatten().any(|other| other.of == of);
-        found[of] = shown.then_some(first);
+        let keeps = own.is_some() || is_own[of] || found.iter().flatten().any(|other| other.of == of);
+        found[at] = own.or_else(|| found[at].take());
+        found[of] = keeps.then_some(first);
     }
     found
 }
 
-/// The bone that all vertices of a mesh follow.
-fn only_bone(mesh: &PartMesh) -> Option<usize> {
-    let (bone, _) = mesh.weights.of(0).next()?;
-    let follows = |i: usize| mesh.weights.of(i).all(|(j, _)| j == bone);
-    (0..mesh.weights.vertex_count()).all(follows).then_some(bone)
-}
-
-/// Whether no bone is above or below a bone: what hangs on a skeleton moves with it, also where programs blend or move its bones.
-fn is_alone(rig: &Rig, j: usize) -> bool {
-    rig.bones[j].parent.is_none() && rig.bones.iter().all(|bone| bone.parent != Some(j))
+/// [meshes] the bone that all vertices of each follow, where no node is below the mesh and no bone above or below the bone: what hangs on a skeleton moves
+/// with it, also where programs blend or move its bones.
+fn lone_bones(rig: &Rig) -> Vec<Option<usize>> {
+    let parts = &rig.surface.parts;
+    let mut has_nodes = vec![false; parts.nodes.len()];
+    parts.nodes.iter().filter_map(|node| node.parent).for_each(|parent| has_nodes[parent] = true);
+    let mut has_bones: Vec<bool> = rig.bones.iter().map(|bone| bone.parent.is_some()).collect();
+    rig.bones.iter().filter_map(|bone| bone.parent).for_each(|parent| has_bones[parent] = true);
+    let only = |mut vertices: Range<usize>| {
+        let (bone, _) = vertices.clone().next().and_then(|i| rig.weights.of(i).next())?;
+        vertices.all(|i| rig.weights.of(i).all(|(j, _)| j == bone)).then_some(bone)
+    };
+    let bone = |(part, vertices, _): (&Part, Range<usize>, _)| {
+        only(vertices).filter(|&j: &usize| !has_nodes[part.node] && !has_bones[j])
+    };
+    parts.ranges().map(bone).collect()
 }
 
 /// [meshes] whether the bone of each is its own node. What a mesh hangs on that does not move is of no interest.
-fn own_nodes(rig: &Rig, meshes: &[PartMesh], places: &Places) -> Vec<bool> {
-    let bones: Vec<Option<usize>> = meshes.iter().map(only_bone).collect();
-    let mut users = vec![0; rig.bone_count()];
-    for ((mesh, bone), _) in meshes.iter().zip(&bones).zip(&places.still).filter(|(_, still)| still.is_none()) {
-        match bone {
-            Some(bone) => users[*bone] += 1,
-            None => users.iter_mut().zip(mesh.weights.usage(rig.bone_count())).for_each(|(all, own)| *all += own),
+fn own_nodes(rig: &Rig, bones: &[Option<usize>], places: &Places) -> Vec<bool> {
+    let parts = &rig.surface.parts;
+    // [B] meshes that follow each as a whole, or vertices of others.
+    let mut users = vec![0usize; rig.bone_count()];
+    for (at, (_, vertices, _)) in parts.ranges().enumerate().filter(|(at, _)| places.still[*at].is_none()) {
+        match bones[at] {
+            Some(bone) => users[bone] += 1,
+            None => vertices.for_each(|i| rig.weights.of(i).for_each(|(j, _)| users[j] += 1)),
         }
     }
-    let parts = &rig.surface.parts;
     let named = |at: usize, j: usize| parts.nodes[parts.meshes[at].node].name == rig.bones[j].name;
-    let is_own =
-        |(at, bone): (usize, &Option<usize>)| bone.is_some_and(|j| users[j] == 1 && named(at, j) && is_alone(rig, j));
+    let is_own = |(at, bone): (usize, &Option<usize>)| bone.is_some_and(|j| users[j] == 1 && named(at, j));
     bones.iter().enumerate().map(is_own).collect()
 }

@@ -44,7 +44,8 @@ pub(crate) fn twins(
         // Nodes of meshes with skins may be anywhere: then their bones or their vertices say where they are.
         let world = |mesh: usize| rig.surface.parts.nodes[parts[mesh].node].world_from_node;
         let by_nodes = || Some(base.inverse() * world(at) * world(of).inverse() * base);
-        let bind = |mesh: usize| Some(rig.bones[meshes[mesh].weights.of(0).next()?.0].world_from_bind);
+        let first = |mesh: usize| Some(meshes[mesh].vertices.clone().next().and_then(|i| rig.weights.of(i).next())?.0);
+        let bind = |mesh: usize| Some(rig.bones[first(mesh)?].world_from_bind);
         let by_bones = || Some(bind(at)? * bind(of)?.inverse());
         let by_vertices = || nearest_place(&meshes[of].rest, &meshes[at].rest);
         let places: [&dyn Fn() -> Option<DAffine3>; 3] = [&by_nodes, &by_bones, &by_vertices];

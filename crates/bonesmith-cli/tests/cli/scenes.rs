@@ -337,6 +337,7 @@ fn broken_scenes_are_refused() {
     for command in ["fit", "convert", "info"] {
         let line = |file: &str| match command {
             "info" => format!("info {file}"),
+            "convert" => format!("convert {file} no.glb -q"),
             _ => format!("{command} {file} -o no.glb -q"),
         };
         let words = ["cycle.gltf", "cycle", "\"hero\"", "mesh \"hero_mesh\""];

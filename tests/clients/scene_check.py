@@ -2,8 +2,8 @@
 
 Writes a scene of its own (two meshes below a node, one of them with morph targets, one that stands still, two clips of different lengths), converts it with BONESMITH to glb, usda
 and fbx, and on from one to the next, and compares each with the source: names of objects, what they hang on, materials, clips and their
-lengths, and where every vertex is at several times of every clip. With FILES, a folder, the scenes in it too. Then the other way round: objects below
-each other that Blender writes as Alembic come back from a glb.
+lengths, and where every vertex is at several times of every clip. So are two scenes of `instanced_scene`, in which objects must share their meshes as before. With FILES, a folder, the scenes
+in it too. Then the other way round: objects below each other that Blender writes as Alembic come back from a glb.
 """
 
 import json
@@ -18,6 +18,8 @@ from pathlib import Path
 import bpy
 import numpy as np
 from mathutils.kdtree import KDTree
+
+import instanced_scene
 
 # Of the size of the model.
 NEAR = 1e-4
@@ -328,6 +330,36 @@ def groups_of(path):
     return {node["name"] for n, node in enumerate(root["nodes"]) if n not in joints and "mesh" not in node and not holds(node)}
 
 
+def shared(path):
+    """Groups of objects that show one mesh. After a look at the file: what Blender has loaded is asked for those of FBX."""
+    groups = {}
+    if path.suffix == ".glb":
+        data = path.read_bytes()
+        root = json.loads(data[20 : 20 + struct.unpack("<I", data[12:16])[0]])
+        for node in root["nodes"]:
+            if "mesh" in node:
+                groups.setdefault(node["mesh"], []).append(node["name"])
+    elif path.suffix == ".fbx":
+        for obj in shown():
+            groups.setdefault(obj.data.name, []).append(plain(obj.name))
+    else:
+        for name, entries in re.findall(r'def Mesh "(\w+)" \((.*?)\n\s*\)\n', path.read_text(), re.S):
+            source = re.search(r"references = <.*/(\w+)>", entries)
+            groups.setdefault(source[1] if source else name, []).append(name)
+    return sorted(tuple(sorted(names)) for names in groups.values() if len(names) > 1)
+
+
+def check_shared(what, source, out, failures):
+    """Objects share meshes as in the source. In FBX a skin belongs to a mesh: flags, which bend, have one each."""
+    if source.stem not in ("flags", "nodes"):
+        return
+    COUNTED[0] += 1
+    bends = out.suffix == ".fbx" or source.stem == "nodes"
+    expected = sorted(names for names in instanced_scene.SHARED if not (bends and names[0].startswith("flag")))
+    if shared(out) != expected:
+        failures.append(f"{what}: objects that share meshes {shared(out)}, expected {expected}")
+
+
 def alembic(bonesmith, folder, failures):
     """A ball that is stretched, and a box that moves, below an object that turns."""
     bpy.ops.wm.read_factory_settings(use_empty=True)
@@ -377,6 +409,9 @@ def main():
         folder = Path(folder)
         sources = [folder / "own.glb"]
         own_scene(sources[0])
+        for name in ("flags", "nodes"):
+            sources.append(folder / f"{name}.glb")
+            instanced_scene.write(sources[-1], name == "flags")
         for name in ("Soldier.glb", "RobotExpressive.glb", "gears.glb", "facecap.glb"):
             path = Path(sys.argv[2]) / "scenes" / name if len(sys.argv) > 2 else None
             if path and path.exists() and b"EXT_meshopt_compression" in path.read_bytes():
@@ -402,6 +437,7 @@ def main():
                 what = f"{source.name}: {previous.suffix[1:]} -> {ending}"
                 if ending != "usda":
                     compare(what, truth, look(out, times), NEAR, failures, groups)
+                check_shared(what, source, out, failures)
                 # Blender plays the one animation of a USD file that is bound: a file for each clip.
                 for clip in times if ending == "usda" else ():
                     single = folder / f"{source.stem}_{clip}.usda"

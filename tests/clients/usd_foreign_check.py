@@ -4,7 +4,7 @@ usage: usd_foreign_check.py BONESMITH
 
 Each case is authored with usd-core, saved as text, binary and archive, read with `bonesmith convert ... out.npz`, and compared with
 what usd-core itself computes: positions in the world, skinned by UsdSkel. Fails beyond TOLERANCE of the size. Then the other way round: a
-file of several clips that bonesmith writes has a variant for each, and usd-core finds each clip's frames in it.
+file of several clips that bonesmith writes has a variant for each, and usd-core finds each clip's frames in it; instances refer to one prim, and move as in their source.
 """
 
 import subprocess
@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from pxr import Gf, Sdf, Ts, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
+from pxr import Gf, Sdf, Ts, Usd, UsdGeom, UsdShade, UsdSkel, UsdUtils, Vt
+
+import instanced_scene
 
 TOLERANCE = 1e-5
 CODES = [1.0, 2.0, 3.5, 7.0]
@@ -229,13 +231,28 @@ def variants(stage, folder):
     return [mesh]
 
 
+def instances(stage, folder):
+    """One prim, and another that refers to it; both move."""
+    UsdGeom.Xform.Define(stage, "/scene")
+    first = grid(stage, "/scene/first")
+    second = UsdGeom.Mesh.Define(stage, "/scene/second")
+    second.GetPrim().GetReferences().AddInternalReference("/scene/first")
+    for mesh, way in ((first, (1, 0, 0)), (second, (0, 2, 1))):
+        move = UsdGeom.Xformable(mesh).AddTranslateOp(opSuffix=mesh.GetPrim().GetName())
+        UsdGeom.Xformable(mesh).SetXformOpOrder([move])
+        for code in CODES:
+            move.Set(Gf.Vec3d(*way) * code, code)
+    return [first, second]
+
+
 def expected(stage, meshes, codes):
     """Positions in the world as usd-core has them."""
     frames = []
     for code in codes:
         parts = []
         for mesh in meshes:
-            root = UsdSkel.Root.Find(mesh.GetPrim())
+            # Meshes below the root that no skeleton moves are there too.
+            root = UsdSkel.Root.Find(mesh.GetPrim()) if mesh.GetPrim().HasAPI(UsdSkel.BindingAPI) else None
             points = mesh.GetPointsAttr().Get(code)
             frame = mesh.GetPrim()
             if root:
@@ -330,15 +347,39 @@ def written_variants(bonesmith, ending):
         return worst, counted
 
 
+def written_instances(bonesmith, ending):
+    """Wheels, posts and flags, of each kind one prim to which the others refer, move as in the glb that they come from."""
+    worst, counted = 0.0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        source = folder / "flags.glb"
+        instanced_scene.write(source)
+        for clip, *_ in instanced_scene.CLIPS:
+            baked, out = folder / f"{clip}.npz", folder / f"{clip}.{ending}"
+            for extra, to in ([], out), (["--bake"], baked):
+                subprocess.run([bonesmith, "convert", "--quiet", *extra, "--clip", clip, "--", str(source), str(to)], check=True)
+            made, truth = Usd.Stage.Open(str(out)), np.load(baked)
+            meshes = [UsdGeom.Mesh(prim) for prim in made.Traverse() if prim.IsA(UsdGeom.Mesh)]
+            refer = sorted(mesh.GetPrim().GetName() for mesh in meshes if mesh.GetPrim().HasAuthoredReferences())
+            assert refer == sorted(name for names in instanced_scene.SHARED for name in names[1:]), refer
+            bound = [UsdShade.MaterialBindingAPI(mesh).ComputeBoundMaterial()[0].GetPrim().GetName() for mesh in meshes]
+            assert bound == ["red"] + ["grey"] * 3 + ["red"] * 2 + ["grey"] * 2, bound
+            found = expected(made, meshes, truth["times"] * made.GetTimeCodesPerSecond())
+            apart = np.linalg.norm(found - truth["verts"], axis=2).max()
+            worst = max(worst, float(apart / np.linalg.norm(np.ptp(truth["verts"][0], axis=0))))
+            counted += len(found)
+    return worst, counted
+
+
 def main(bonesmith):
     failed = passed = 0
-    for make in (cache, referenced, skinned, value_clips, templated_clips, clips_of_a_stack, splines, long_tangents, later_splines, variants, written_variants):
+    for make in (cache, referenced, skinned, value_clips, templated_clips, clips_of_a_stack, splines, long_tangents, later_splines, variants, instances, written_variants, written_instances):
         # Archives are packed without the layers of clips by usd-core.
         for ending in ("usda", "usdc") if make in (value_clips, templated_clips, clips_of_a_stack) else ("usda", "usdc", "usdz"):
             try:
-                if make is written_variants:
+                if make in (written_variants, written_instances):
                     # Scales are half floats.
-                    error, frames = written_variants(bonesmith, ending)
+                    error, frames = make(bonesmith, ending)
                     good = error <= 10 * TOLERANCE
                 else:
                     error, frames = check(bonesmith, make, ending)

@@ -102,11 +102,24 @@ pub fn plan_half_scales(rig: &Rig) -> Joints {
     plan_with(rig, true)
 }
 
+/// The motion of a node that stands at `place` and follows bone `j`; `None` where one node is not enough.
+pub fn following(rig: &Rig, j: usize, place: DAffine3) -> Option<NodeMotion> {
+    let tolerance = tolerance(rig);
+    Trs::from_affine(place, tolerance)?;
+    let frames = |clip: &Clip| frames_of(clip, j).map(|m| m * place).collect();
+    let nodes = to_nodes(None, Worlds { rest: place, clips: rig.clips.iter().map(frames).collect() }, tolerance);
+    nodes.outer.is_none().then_some(nodes.joint)
+}
+
+fn tolerance(rig: &Rig) -> f64 {
+    if rig.kind == BoneKind::Rigid { RIGID_TOLERANCE } else { SHEAR_TOLERANCE }
+}
+
 fn plan_with(rig: &Rig, half_scales: bool) -> Joints {
     let slack = NO_SHIFT * reach(rig);
     let inverse_binds: Vec<DAffine3> = rig.bones.iter().map(|b| rounded(rigid(b.world_from_bind).inverse())).collect();
     let sound: Vec<bool> = (0..rig.bone_count()).map(|j| rig.clips.iter().all(|clip| invertible(clip, j))).collect();
-    let tolerance = if rig.kind == BoneKind::Rigid { RIGID_TOLERANCE } else { SHEAR_TOLERANCE };
+    let tolerance = tolerance(rig);
     let mut nodes: Vec<Option<BoneNodes>> = (0..rig.bone_count()).map(|_| None).collect();
     let mut worlds: Vec<Worlds> = (0..rig.bone_count()).map(|_| Worlds::default()).collect();
     for j in parents_first(rig) {

@@ -5,6 +5,7 @@
 
 mod alembic;
 mod atomic;
+mod carried;
 mod classes;
 mod clips;
 mod compact;
@@ -16,6 +17,7 @@ mod fbx;
 mod formats;
 mod gltf;
 mod inputs;
+mod instances;
 mod joints;
 mod load;
 mod mask;

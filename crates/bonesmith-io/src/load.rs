@@ -54,6 +54,8 @@ pub struct Inspection {
     pub meshes: Vec<MeshEntry>,
     /// Skins and weights as stored, where the format is glTF.
     pub stored: Option<StoredSkins>,
+    /// Names that several nodes have, where the format is FBX.
+    pub shared_names: Vec<String>,
 }
 
 /// What a reader is to return.
@@ -87,6 +89,8 @@ pub(crate) struct FileContent {
     pub meshes: Vec<MeshEntry>,
     /// Of a glTF file, where meshes are listed.
     pub stored: Option<StoredSkins>,
+    /// Of an FBX file, where meshes are listed: names that several nodes have.
+    pub shared_names: Vec<String>,
 }
 
 impl<'a> Request<'a> {
@@ -125,12 +129,13 @@ pub fn inspect(inputs: &[PathBuf], options: &LoadOptions) -> Result<Inspection, 
         (_, Some(first)) if first.is_file() => Some(detect(first)?),
         _ => None,
     };
-    let FileContent { content, meshes, stored } = read(source, &Request { meshes: true, ..Request::new(options) })?;
+    let FileContent { content, meshes, stored, shared_names } =
+        read(source, &Request { meshes: true, ..Request::new(options) })?;
     let model = match content {
         Content::Model(model) => model,
         Content::Sequence(raw) => Model::Sequence(checked(inputs, raw, MeshSequence::of_any_size)?),
     };
-    Ok(Inspection { model, format, meshes, stored })
+    Ok(Inspection { model, format, meshes, stored, shared_names })
 }
 
 /// Reads a rig of any kind, animated or not, or a basis; other files are refused.
@@ -237,7 +242,7 @@ fn read(source: Source, request: &Request<'_>) -> Result<FileContent, IoError> {
         Source::Single(path, format) => read_file(&path, format, request),
         several => {
             let content = Content::Sequence(read_several(several, request.options)?);
-            Ok(FileContent { content, meshes: Vec::new(), stored: None })
+            Ok(FileContent { content, meshes: Vec::new(), stored: None, shared_names: Vec::new() })
         }
     }
 }

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bonesmith_core::mesh::surface::CornerAttribute;
-use bonesmith_core::{Bone, Clip, Part, Parts, Rig, SparseWeights, Surface};
+use bonesmith_core::{BlendShape, Bone, Clip, Part, Parts, Rig, SparseWeights, Surface};
+use glam::Vec3;
 
 use crate::load::picks;
 use crate::pieces::{of_faces, of_vertices};
@@ -13,9 +14,14 @@ use crate::skinned::UniqueNames;
 /// Times of two clips that differ by less are the same.
 const SAME_SECS: f64 = 1e-6;
 
-/// The rig of the whole scene, in which the meshes that `picked` names are moved by the bones of `fitted`. The others keep their bones, weights and motion. The
-/// error names the mesh or the clip that does not fit.
-pub fn with_others(fitted: &Rig, whole: &Rig, picked: &str) -> Result<Rig, String> {
+/// The rig of the whole scene, in which the meshes that `picked` names are moved by the bones of `fitted`. The others keep their bones, weights and motion, and
+/// those of `shapes`, which are of the whole, that move them: they are returned too. The error names the mesh or the clip that does not fit.
+pub fn with_others(
+    fitted: &Rig,
+    whole: &Rig,
+    shapes: &[BlendShape],
+    picked: &str,
+) -> Result<(Rig, Vec<BlendShape>), String> {
     let chosen = chosen(&whole.surface.parts, picked)?;
     let vertices: Vec<usize> = ranges(&whole.surface.parts, &chosen).flat_map(|(vertices, _)| vertices).collect();
     if vertices.len() != fitted.vertex_count() {
@@ -58,7 +64,19 @@ pub fn with_others(fitted: &Rig, whole: &Rig, picked: &str) -> Result<Rig, Strin
         params_json: fitted.params_json.clone(),
     };
     rig.check().map_err(|e| e.to_string())?;
-    Ok(rig)
+    let of_clip = |clip: &Clip| clip_number(whole, clip, fitted.clips.len());
+    let clips = fitted.clips.iter().map(of_clip).collect::<Result<Vec<usize>, String>>()?;
+    let shapes = shapes.iter().filter_map(|shape| of_others(shape, &place, &clips));
+    Ok((rig, shapes.collect()))
+}
+
+/// A shape of the vertices that are not fitted, with its weights in these clips; `None` where it moves none of them.
+fn of_others(shape: &BlendShape, fitted: &[Option<usize>], clips: &[usize]) -> Option<BlendShape> {
+    let own = shape.offsets.iter().zip(fitted).map(|(d, fitted)| if fitted.is_some() { Vec3::ZERO } else { *d });
+    let offsets: Vec<Vec3> = own.collect();
+    let moves = offsets.iter().any(|d| *d != Vec3::ZERO);
+    let weights = clips.iter().map(|&c| shape.weights[c].clone()).collect();
+    moves.then(|| BlendShape { offsets, weights, ..shape.clone() })
 }
 
 /// The meshes of a rig that `picked` names, with the bones that move them.
@@ -127,15 +145,20 @@ fn with_ancestors(rig: &Rig, used: impl Iterator<Item = usize>) -> Vec<usize> {
 
 /// The clip of the whole rig that has the frames of a fitted one.
 fn clip_of<'a>(whole: &'a Rig, clip: &Clip, fitted: usize) -> Result<&'a Clip, String> {
-    let named = whole.clips.iter().find(|own| own.name == clip.name);
-    let only = || whole.clips.first().filter(|_| whole.clips.len() == 1 && fitted == 1);
-    let own = named.or_else(only).ok_or_else(|| format!("clip {:?}: the others have none of this name", clip.name))?;
+    let own = &whole.clips[clip_number(whole, clip, fitted)?];
     let same = |(a, b): (&f64, &f64)| (a - b).abs() < SAME_SECS;
     if own.frame_count() == clip.frame_count() && own.times_secs.iter().zip(&clip.times_secs).all(same) {
         return Ok(own);
     }
     let (others, frames) = (own.frame_count(), clip.frame_count());
     Err(format!("clip {:?}: the others have {others} frames, the fit has {frames}, or their times differ", clip.name))
+}
+
+/// Its number.
+fn clip_number(whole: &Rig, clip: &Clip, fitted: usize) -> Result<usize, String> {
+    let named = whole.clips.iter().position(|own| own.name == clip.name);
+    let only = (whole.clips.len() == 1 && fitted == 1).then_some(0);
+    named.or(only).ok_or_else(|| format!("clip {:?}: the others have none of this name", clip.name))
 }
 
 /// Frames of fitted bones, followed by those that are kept.

@@ -124,43 +124,55 @@ pub(crate) fn still_in(sequence: &MeshSequence) -> Vec<bool> {
 /// A scene without the bones that meshes which do not move had for themselves: those are written without a skin.
 pub(crate) fn without_still_bones<'a>(rig: &'a Rig, shapes: &[BlendShape]) -> Cow<'a, Rig> {
     let still = still_meshes(rig, shapes);
-    let (mut of_moving, mut of_still) = (vec![false; rig.bone_count()], vec![false; rig.bone_count()]);
-    for ((_, vertices, _), &still) in rig.surface.parts.ranges().zip(&still) {
-        let users = if still { &mut of_still } else { &mut of_moving };
+    let Some(mut reduced) = without_bones_of(rig, &still).filter(|reduced| !reduced.bones.is_empty()) else {
+        return Cow::Borrowed(rig);
+    };
+    let parts = &mut Arc::make_mut(&mut reduced.surface).parts.meshes;
+    parts.iter_mut().zip(&still).filter(|(_, still)| **still).for_each(|(part, _)| part.still = true);
+    Cow::Owned(reduced)
+}
+
+/// A scene without the bones that these meshes alone have; the meshes then hang on the first bone there is. `None` where all bones stay.
+pub(crate) fn without_bones_of(rig: &Rig, apart: &[bool]) -> Option<Rig> {
+    let kept = bones_of_others(rig, apart);
+    (kept.len() < rig.bone_count()).then(|| with_bones(rig, apart, &kept))
+}
+
+/// Bones that other meshes than these follow, that no mesh follows, or that have bones below them.
+fn bones_of_others(rig: &Rig, apart: &[bool]) -> Vec<usize> {
+    let (mut of_others, mut of_apart) = (vec![false; rig.bone_count()], vec![false; rig.bone_count()]);
+    for ((_, vertices, _), &apart) in rig.surface.parts.ranges().zip(apart) {
+        let users = if apart { &mut of_apart } else { &mut of_others };
         vertices.for_each(|i| rig.weights.of(i).for_each(|(j, _)| users[j] = true));
     }
-    rig.bones.iter().filter_map(|bone| bone.parent).for_each(|parent| of_moving[parent] = true);
-    let kept: Vec<usize> = (0..rig.bone_count()).filter(|&j| of_moving[j] || !of_still[j]).collect();
-    if kept.len() == rig.bone_count() || kept.is_empty() {
-        return Cow::Borrowed(rig);
-    }
+    rig.bones.iter().filter_map(|bone| bone.parent).for_each(|parent| of_others[parent] = true);
+    (0..rig.bone_count()).filter(|&j| of_others[j] || !of_apart[j]).collect()
+}
+
+/// A scene with some of its bones, which these meshes do not need.
+pub(crate) fn with_bones(rig: &Rig, apart: &[bool], kept: &[usize]) -> Rig {
     let mut place = vec![0; rig.bone_count()];
     kept.iter().enumerate().for_each(|(at, &j)| place[j] = at);
     let all: Vec<u32> = (0..rig.vertex_count() as u32).collect();
     let mut weights = of_vertices(&rig.weights, &all, |j| place[j]);
-    let mut surface = Surface::clone(&rig.surface);
-    for (((_, vertices, _), part), _) in
-        rig.surface.parts.ranges().zip(&mut surface.parts.meshes).zip(&still).filter(|(_, still)| **still)
-    {
-        part.still = true;
-        vertices.for_each(|i| weights.set(i, &[(0, 1.0)]));
-    }
+    let of_apart = rig.surface.parts.ranges().zip(apart).filter(|(_, apart)| **apart);
+    of_apart.flat_map(|((_, vertices, _), _)| vertices).for_each(|i| weights.set(i, &[(0, 1.0)]));
     let bone = |&j: &usize| Bone { parent: rig.bones[j].parent.map(|p| place[p]), ..rig.bones[j].clone() };
     let clip = |clip: &Clip| Clip {
         name: clip.name.clone(),
         times_secs: clip.times_secs.clone(),
         posed_from_rest: (0..clip.frame_count()).flat_map(|t| kept.iter().map(move |&j| clip.frame(t)[j])).collect(),
     };
-    Cow::Owned(Rig {
+    Rig {
         name: rig.name.clone(),
         rest: rig.rest.clone(),
-        surface: Arc::new(surface),
+        surface: rig.surface.clone(),
         weights,
         bones: kept.iter().map(bone).collect(),
         kind: rig.kind,
         clips: rig.clips.iter().map(clip).collect(),
         params_json: rig.params_json.clone(),
-    })
+    }
 }
 
 /// Whether two meshes have the same numbers of vertices and faces.

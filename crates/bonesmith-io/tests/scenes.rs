@@ -3,7 +3,7 @@
 mod common;
 
 use bonesmith_core::mesh::surface::CornerAttribute;
-use bonesmith_core::{MeshSequence, Model, Rig};
+use bonesmith_core::{Bone, MeshSequence, Model, ModelRef, Rig};
 use bonesmith_io::{
     Compact, LoadOptions, Packing, load_model, load_rig, load_sequence, save_compact, save_rig, save_sequence,
 };
@@ -76,35 +76,152 @@ fn instances_stay_instances() {
     assert!(back.rest.iter().zip(&rig.rest).all(|(p, q)| p.distance(*q) < 1e-5), "{:?}", back.rest);
 }
 
-/// Two nodes that show one mesh and move by bones of their own: one mesh, two skins. Weights that differ make two meshes.
-#[test]
-fn instances_that_move_stay_instances() {
+/// A scene whose second mesh is an instance of the first, elsewhere, on bones of its own: `rows` are the weights of each of four vertices of the first.
+fn twins(rows: &[&[(usize, f64)]; 4], bones: [usize; 2]) -> Rig {
     let mut rig = scene();
     let surface = std::sync::Arc::make_mut(&mut rig.surface);
-    let place = DAffine3::from_rotation_translation(DQuat::from_rotation_z(0.7), DVec3::new(1.0, 4.0, 0.5));
+    let place = DAffine3::from_scale_rotation_translation(
+        DVec3::splat(1.5),
+        DQuat::from_rotation_z(0.7),
+        DVec3::new(1.0, 4.0, 0.5),
+    );
     surface.face_materials.fill(0);
     for part in &mut surface.parts.meshes[..2] {
         (part.mesh, part.uv_sets, part.colors) = ("one".into(), Vec::new(), false);
     }
     surface.parts.meshes[1].instance_of = Some(0);
     surface.parts.nodes[3].world_from_node = place;
-    for i in 0..4 {
+    for (i, row) in rows.iter().enumerate() {
         rig.rest[4 + i] = place.transform_point3(rig.rest[i].as_dvec3()).as_vec3();
-        rig.weights.set(i, &[(0, 1.0)]);
-        rig.weights.set(4 + i, &[(1, 1.0)]);
+        rig.weights.set(i, row);
+        let own: Vec<(usize, f64)> = row.iter().map(|(j, w)| (bones[*j], *w)).collect();
+        rig.weights.set(4 + i, &own);
     }
-    let (_folder, path) = written(&rig, "scene.gltf");
+    // The third mesh stands still on a bone of its own; a fourth bone moves as the second.
+    rig.bones.push(Bone { name: "fourth".into(), ..rig.bones[1].clone() });
+    for clip in &mut rig.clips {
+        let frames = clip.posed_from_rest.chunks_exact(3);
+        clip.posed_from_rest = frames.flat_map(|pose| [pose[0], pose[1], pose[2], pose[1]]).collect();
+    }
+    rig.check().unwrap();
+    rig
+}
+
+/// How many meshes and how many skins a .gltf stores.
+fn stored(rig: &Rig) -> (usize, usize) {
+    let (_folder, path) = written(rig, "scene.gltf");
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!((json["meshes"].as_array().unwrap().len(), json["skins"].as_array().unwrap().len()), (2, 2));
-    let back = load_rig(&path).unwrap();
-    assert!(farthest(&rig, &back) < 1e-5, "{}", farthest(&rig, &back));
-    assert_eq!(back.surface.parts.meshes[1].instance_of, Some(0));
-    assert!(back.rest.iter().zip(&rig.rest).all(|(p, q)| p.distance(*q) < 1e-5), "{:?}", back.rest);
+    (json["meshes"].as_array().unwrap().len(), json["skins"].as_array().map_or(0, Vec::len))
+}
+
+/// Two nodes that show one mesh and each follow one bone: one mesh in every format, and nodes that move. Weights that differ make two meshes.
+#[test]
+fn instances_that_move_stay_instances() {
+    let mut rig = twins(&[&[(0, 1.0)]; 4], [1, 1]);
+    // On a skeleton they have skins.
+    assert_eq!(stored(&rig), (2, 2));
+    (rig.bones[1].parent, rig.bones[3].parent) = (None, None);
+    assert_eq!(stored(&rig), (2, 0));
+    for name in ["scene.gltf", "scene.glb", "scene.usda", "scene.usdc", "scene.usdz", "scene.fbx"] {
+        let (_folder, path) = written(&rig, name);
+        let bytes = std::fs::read(&path).unwrap();
+        let count = |what: &[u8]| bytes.windows(what.len()).filter(|own| *own == what).count();
+        match name {
+            // One of the instances, and the mesh that stands still.
+            "scene.usda" => assert_eq!([count(b"point3f[] points"), count(b"prepend references")], [2, 1]),
+            "scene.fbx" => assert_eq!([count(b"\0\x01Geometry"), count(b"\0\x01SubDeformer")], [2, 0]),
+            _ => {}
+        }
+        let back = load_rig(&path).unwrap();
+        assert!(farthest(&rig, &back) < 1e-5, "{name}: {}", farthest(&rig, &back));
+        assert_eq!(back.surface.parts.meshes[1].instance_of, Some(0), "{name}");
+        assert!(back.rest.iter().zip(&rig.rest).all(|(p, q)| p.distance(*q) < 1e-5), "{name}: {:?}", back.rest);
+        assert_eq!((back.kind, &back.params_json), (rig.kind, &rig.params_json), "{name}");
+    }
     rig.weights.set(5, &[(1, 0.5), (0, 0.5)]);
-    let (_folder, path) = written(&rig, "scene.gltf");
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(json["meshes"].as_array().unwrap().len(), 3);
-    assert!(farthest(&rig, &load_rig(&path).unwrap()) < 1e-5);
+    assert_eq!(stored(&rig).0, 3);
+    for name in ["scene.gltf", "scene.usda", "scene.fbx"] {
+        let (_folder, path) = written(&rig, name);
+        assert!(farthest(&rig, &load_rig(&path).unwrap()) < 1e-5, "{name}");
+    }
+}
+
+/// Instances that bend: one mesh and two skins in glTF, one prim and what refers to it in USD. In FBX a geometry has one skin: two of them, which are read as one.
+#[test]
+fn instances_that_bend_stay_instances() {
+    let rig = twins(&[&[(0, 1.0)], &[(0, 0.5), (1, 0.5)], &[(1, 1.0)], &[(1, 0.75), (0, 0.25)]], [0, 3]);
+    assert_eq!(stored(&rig), (2, 2));
+    for name in ["scene.gltf", "scene.usda", "scene.usdc", "scene.fbx"] {
+        let (_folder, path) = written(&rig, name);
+        if name == "scene.usda" {
+            assert_eq!(std::fs::read_to_string(&path).unwrap().matches("prepend references").count(), 1);
+        }
+        let back = load_rig(&path).unwrap();
+        assert!(farthest(&rig, &back) < 1e-5, "{name}: {}", farthest(&rig, &back));
+        assert_eq!(back.surface.parts.meshes[1].instance_of, Some(0), "{name}");
+        assert_eq!(stored(&back), (2, 2), "{name}");
+    }
+}
+
+/// Meshes whose bones are their own nodes have no skins and no bones beside them; `convert` reads nodes that move, not positions.
+#[test]
+fn nodes_that_move_stay_nodes() {
+    let mut rig = twins(&[&[(0, 1.0)]; 4], [1, 1]);
+    std::sync::Arc::make_mut(&mut rig.surface).parts.meshes[1].instance_of = None;
+    (rig.bones[0].name, rig.bones[1].name) = ("body".into(), "hat".into());
+    (rig.bones[1].parent, rig.bones[3].parent) = (None, None);
+    assert_eq!(stored(&rig), (3, 0));
+    let options = LoadOptions { keep_shapes: true, ..LoadOptions::default() };
+    for name in ["scene.glb", "scene.fbx"] {
+        let (_folder, path) = written(&rig, name);
+        let Model::Rig(back) = load_model(&[path], &options).unwrap() else { panic!("{name}: no rig") };
+        assert!(farthest(&rig, &back) < 1e-5, "{name}: {}", farthest(&rig, &back));
+        let clips: Vec<&str> = back.clips.iter().map(|clip| clip.name.as_str()).collect();
+        assert_eq!(clips, ["walk", "wave"], "{name}");
+        assert!(["body", "hat"].iter().all(|name| back.bones.iter().any(|bone| bone.name == *name)), "{name}");
+        assert_eq!(outline(&back.surface), outline(&rig.surface), "{name}");
+    }
+    // A bone below another one is no node of a mesh: its skin stays.
+    rig.bones[1].parent = Some(0);
+    assert_eq!(stored(&rig).1, 2);
+}
+
+/// Prims of a stage of another program that move, and refer to one prim.
+#[test]
+fn prims_that_move_stay_prims() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prims.usda");
+    let text = r#"#usda 1.0
+(
+    timeCodesPerSecond = 24
+)
+def Xform "stage" {
+    def Mesh "one" {
+        int[] faceVertexCounts = [3]
+        int[] faceVertexIndices = [0, 1, 2]
+        point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
+        double3 xformOp:translate.timeSamples = { 0: (0, 0, 0), 1: (1, 0, 0), 2: (2, 0, 0) }
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+    }
+    def Mesh "two" ( prepend references = </stage/one> ) {
+        double3 xformOp:translate.timeSamples = { 0: (0, 5, 0), 2: (0, 5, 4) }
+    }
+}
+"#;
+    std::fs::write(&path, text).unwrap();
+    let options = LoadOptions { keep_shapes: true, ..LoadOptions::default() };
+    let Model::Rig(rig) = load_model(std::slice::from_ref(&path), &options).unwrap() else { panic!("no rig") };
+    assert_eq!(rig.surface.parts.meshes[1].instance_of, Some(0));
+    let Model::Sequence(sequence) = load_model(&[path], &LoadOptions::default()).unwrap() else {
+        panic!("no sequence")
+    };
+    let posed = ModelRef::from(&rig).baked(None).unwrap();
+    assert_eq!((posed.frames.len(), sequence.frame_count()), (3, 3));
+    for t in 0..3 {
+        let frame = sequence.frame(t);
+        assert!(posed.frames[t].positions.iter().zip(frame.iter()).all(|(p, q)| p.distance(*q) < 1e-6), "frame {t}");
+    }
+    assert_eq!(stored(&rig), (1, 0));
 }
 
 /// An instance of an instance has a mesh of its own; so have those whose tangents differ.

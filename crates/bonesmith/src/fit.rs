@@ -11,6 +11,7 @@ use bonesmith_core::{CorrectiveRig, MeshSequence, Model, ModelRef, Observer, Sta
 use serde_json::json;
 
 use crate::compact::{Against, CompactOptions};
+use crate::convert::ConvertOptions;
 use crate::distance::Distance;
 use crate::error::{Error, PickError};
 use crate::input::Input;
@@ -231,20 +232,26 @@ impl Fit {
             return Err(others(format!("they are kept beside plain rigs, and the fit is {what}")));
         };
         let whole = Input { mesh: None, clips: Vec::new(), ..input.clone() };
-        let Noted { value: whole, warnings } = whole.model()?;
-        let Model::Rig(whole) = whole else {
-            let what = whole.view().kind().text();
-            return Err(others(format!("only meshes of plain rigs are kept, and the file is {what}")));
+        let Noted { value: whole, warnings } = whole.convertible(&ConvertOptions::default())?;
+        let (whole, shapes) = match whole {
+            Model::Rig(rig) => (rig, Vec::new()),
+            Model::Corrective(own) => (own.rig, own.shapes),
+            other => {
+                let what = other.view().kind().text();
+                return Err(others(format!(
+                    "only meshes that bones, nodes or shapes move are kept, and the file is {what}"
+                )));
+            }
         };
-        let rig = bonesmith_io::with_others(fitted, &whole, picked).map_err(others)?;
-        self.model = rig.into();
+        let (rig, shapes) = bonesmith_io::with_others(fitted, &whole, &shapes, picked).map_err(others)?;
+        self.model = if shapes.is_empty() { rig.into() } else { CorrectiveRig { rig, shapes }.into() };
         self.fitted = Some(picked.clone());
         Ok(warnings)
     }
 
     /// A file that was written: what of it is measured are the fitted meshes.
     fn measured(&self, mut saved: Saved) -> Result<Saved, Error> {
-        if let (Some(picked), Model::Rig(rig)) = (&self.fitted, &saved.model) {
+        if let (Some(picked), Some(rig)) = (&self.fitted, saved.model.view().rig()) {
             let own = bonesmith_io::only_meshes(rig, picked).map_err(Error::unsupported);
             saved.model = own.map_err(|error| Error::ReadBack(Box::new(error)))?.into();
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonesmith_core::mesh::surface::Material;
-use bonesmith_core::{Clip, Part, PartNode, Parts, Rig, Surface};
+use bonesmith_core::{BlendShape, Clip, CorrectiveRig, Model, ModelRef, Part, PartNode, Parts, Rig, Surface};
 use bonesmith_io::{load_rig, save_rig};
 use glam::DAffine3;
 use serde_json::Value;
@@ -265,6 +265,137 @@ fn others_are_kept_as_they_are() {
     bonesmith(here, "convert scene.glb baked.glb --bake -q").fine();
     bonesmith(here, "fit baked.glb --mesh hero --others keep -o no.glb -q").refused(&["--others"]);
     assert!(!here.join("no.glb").exists());
+}
+
+/// Shapes of the other meshes stay, those of the fitted ones are part of its motion.
+#[test]
+fn others_keep_their_shapes() {
+    let dir = folder();
+    let here = dir.path();
+    let rig = two_heroes(here);
+    let n = rig.vertex_count() / 2;
+    let shape = |name: &str, vertices: std::ops::Range<usize>| {
+        let moved =
+            |i| if vertices.contains(&i) { glam::Vec3::new(0.0, 0.1 * (i % 7) as f32, 0.0) } else { glam::Vec3::ZERO };
+        let weights = |clip: &bonesmith_core::Clip| {
+            let last = clip.frame_count() as f32 - 1.0;
+            (0..clip.frame_count()).map(|t| t as f32 / last).collect()
+        };
+        BlendShape {
+            name: name.to_owned(),
+            offsets: (0..2 * n).map(moved).collect(),
+            weights: rig.clips.iter().map(weights).collect(),
+        }
+    };
+    let source = CorrectiveRig { shapes: vec![shape("of_hero", 0..n), shape("of_twin", n..2 * n)], rig };
+    bonesmith_io::save_model(&source, &here.join("shapes.glb")).unwrap();
+    for ending in ["glb", "fbx", "usda"] {
+        let line = format!("fit shapes.glb --mesh hero --others keep --bones 5 --effort fast -q -o kept.{ending}");
+        bonesmith(here, &line).fine();
+        let kept = bonesmith_io::load_model(&[here.join(format!("kept.{ending}"))], &Default::default()).unwrap();
+        let Model::Corrective(kept) = kept else { panic!("{ending}: no shapes") };
+        let names: Vec<&str> = kept.shapes.iter().map(|shape| shape.name.as_str()).collect();
+        assert_eq!(names, ["of_twin"], "{ending}");
+        let (found, truth) = (ModelRef::from(&kept).baked(None).unwrap(), ModelRef::from(&source).baked(None).unwrap());
+        assert_eq!(found.frames.len(), truth.frames.len());
+        for (found, truth) in found.frames.iter().zip(&truth.frames) {
+            let pairs = found.positions[n..].iter().zip(&truth.positions[n..]);
+            let worst = pairs.map(|(p, q)| p.distance(*q)).fold(0.0, f32::max);
+            assert!(worst < 2e-4, "{ending}: {worst}");
+        }
+    }
+}
+
+/// Messages name the node and its mesh, the clip and its node.
+#[test]
+fn broken_scenes_are_refused() {
+    let dir = folder();
+    let here = dir.path();
+    let rig = two_heroes(here);
+    save_rig(&rig, &here.join("whole.gltf")).unwrap();
+    let whole: Value = serde_json::from_slice(&std::fs::read(here.join("whole.gltf")).unwrap()).unwrap();
+    let broken = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut json = whole.clone();
+        change(&mut json);
+        std::fs::write(here.join(name), serde_json::to_vec(&json).unwrap()).unwrap();
+    };
+    let number = |name: &str| {
+        let nodes = whole["nodes"].as_array().unwrap();
+        nodes.iter().position(|node| node["name"] == name).unwrap()
+    };
+    let (actors, hero) = (number("actors"), number("hero"));
+    broken("cycle.gltf", &|json| {
+        let children = json["nodes"][actors]["children"].as_array_mut().unwrap();
+        children.retain(|child| *child != hero);
+        json["nodes"][hero]["children"] = vec![hero].into();
+    });
+    broken("twice.gltf", &|json| json["nodes"][number("twin")]["children"] = vec![hero].into());
+    broken("empty.gltf", &|json| {
+        let input = json["animations"][1]["samplers"][0]["input"].as_u64().unwrap() as usize;
+        json["accessors"][input]["count"] = 0.into();
+    });
+    for command in ["fit", "convert", "info"] {
+        let line = |file: &str| match command {
+            "info" => format!("info {file}"),
+            "convert" => format!("convert {file} no.glb -q"),
+            _ => format!("{command} {file} -o no.glb -q"),
+        };
+        let words = ["cycle.gltf", "cycle", "\"hero\"", "mesh \"hero_mesh\""];
+        bonesmith(here, &line("cycle.gltf")).refused(&words);
+        bonesmith(here, &line("twice.gltf")).refused(&["twice.gltf", "\"hero\"", "with mesh \"hero_mesh\"", "both"]);
+        bonesmith(here, &line("empty.gltf")).refused(&["empty.gltf", "\"wave\"", "of node \""]);
+    }
+    assert!(!here.join("no.glb").exists());
+}
+
+/// Meshes of one kind that move are one mesh after a fit too, each moved by one bone.
+#[test]
+fn instances_stay_after_a_fit() {
+    let dir = folder();
+    let here = dir.path();
+    let mut rig = write_scene(here);
+    let n = rig.vertex_count() / 2;
+    // Both meshes are bodies that move as a whole, each in its own way.
+    let place = DAffine3::from_rotation_translation(glam::DQuat::from_rotation_x(0.4), glam::DVec3::X * 6.0);
+    let bones = rig.bone_count();
+    for i in 0..n {
+        rig.rest[n + i] = place.transform_point3(rig.rest[i].as_dvec3()).as_vec3();
+        rig.weights.set(i, &[(0, 1.0)]);
+        rig.weights.set(n + i, &[(bones - 1, 1.0)]);
+    }
+    for clip in &mut rig.clips {
+        for (t, frame) in clip.posed_from_rest.chunks_mut(bones).enumerate() {
+            let turn = DAffine3::from_rotation_y(0.1 * t as f64);
+            (frame[0], frame[bones - 1]) = (turn, place * turn * turn * place.inverse());
+        }
+    }
+    let surface = Arc::make_mut(&mut rig.surface);
+    surface.parts.nodes[2].world_from_node = place;
+    surface.face_materials.fill(0);
+    for part in &mut surface.parts.meshes {
+        (part.mesh, part.still) = ("body".into(), false);
+    }
+    surface.parts.meshes[1].instance_of = Some(0);
+    save_rig(&rig, &here.join("bodies.glb")).unwrap();
+    for ending in ["glb", "usda", "fbx"] {
+        let run = bonesmith(here, &format!("fit bodies.glb --bones 2 -o fitted.{ending} --json -")).fine();
+        assert!(!run.stderr.contains("instances"), "{ending}: {}", run.stderr);
+        assert!(run.json()["e_rms"].as_f64().unwrap() < 0.01, "{ending}: {}", run.json()["e_rms"]);
+        let back = load_rig(&here.join(format!("fitted.{ending}"))).unwrap();
+        assert_eq!(back.surface.parts.meshes[1].instance_of, Some(0), "{ending}");
+        assert_eq!(back.bone_count(), 2, "{ending}");
+        let names: Vec<&str> = back.clips.iter().map(|clip| clip.name.as_str()).collect();
+        assert_eq!(names, ["walk", "wave"], "{ending}");
+    }
+    // Nodes that move and nothing else: one is fitted, the other is kept.
+    bonesmith(here, "convert bodies.glb nodes.glb -q").fine();
+    bonesmith(here, "fit nodes.glb --mesh hero --others keep --bones 1 -q -o kept.glb").fine();
+    let kept = load_rig(&here.join("kept.glb")).unwrap();
+    assert_eq!((kept.surface.parts.meshes.len(), kept.clips.len(), kept.bone_count()), (2, 2, 2));
+    // Below a root bone that moves, they are no nodes beside it.
+    bonesmith(here, "convert bodies.glb root.glb --root-motion plane -q").fine();
+    let json = std::fs::read(here.join("root.glb")).unwrap();
+    assert!(json.windows(7).any(|bytes| bytes == b"\"skins\""));
 }
 
 /// As [`write_scene`], with a second body that moves by bones of its own.

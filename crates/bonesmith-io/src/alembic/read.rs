@@ -51,7 +51,7 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
     let fps = request.options.fps.unwrap_or(0.0);
     let raw = RawSequence { name, frames, times_secs, fps, surface, ..RawSequence::default() };
     let content = Content::Sequence(raw);
-    Ok(FileContent { content, meshes, stored: None })
+    Ok(FileContent { content, meshes, stored: None, shared_names: Vec::new() })
 }
 
 /// The meshes of a file.

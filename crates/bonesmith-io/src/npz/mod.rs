@@ -58,7 +58,7 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
     } else {
         Content::Sequence(sequence::load(archive, request.options)?)
     };
-    Ok(FileContent { content, meshes: Vec::new(), stored: None })
+    Ok(FileContent { content, meshes: Vec::new(), stored: None, shared_names: Vec::new() })
 }
 
 /// Reads curves of shape weights: `weights` [F, C], `names` [C], `times` [F].

@@ -64,6 +64,8 @@ pub struct Subject<'a> {
     pub format: Option<Format>,
     /// Skins and weights as stored, where the format has them.
     pub stored: Option<&'a StoredSkins>,
+    /// Names that several nodes have, where the format is FBX.
+    pub shared_names: &'a [String],
 }
 
 /// Reads a file and lists what the targets object to.
@@ -78,7 +80,12 @@ pub fn check_file(path: &Path, targets: &[&'static Target]) -> Result<Noted<Vec<
 impl<'a> Subject<'a> {
     /// A file that was read.
     pub fn of(found: &'a Inspection) -> Self {
-        Self { model: found.model.view(), format: found.format, stored: found.stored.as_ref() }
+        Self {
+            model: found.model.view(),
+            format: found.format,
+            stored: found.stored.as_ref(),
+            shared_names: &found.shared_names,
+        }
     }
 }
 
@@ -104,6 +111,7 @@ impl Check<'_> {
             (Rule::Files(kinds), _) => self.files(kinds),
             (Rule::Triangles(most), _) => self.triangles(most),
             (Rule::WeightSums, _) => self.weight_sums(),
+            (Rule::OwnNames(kinds), _) => self.own_names(kinds),
             (_, None) => Vec::new(),
             (Rule::Influences(most), Some(rig)) => self.influences(rig, most),
             (Rule::Joints(most), Some(rig)) => self.joints(rig, most),
@@ -306,6 +314,16 @@ impl Check<'_> {
             format!("bone {:?} and {} more", first.name, named.count()),
             self.conversion(),
         )]
+    }
+
+    fn own_names(&self, kinds: &[Format]) -> Vec<Finding> {
+        let names = self.subject.shared_names;
+        let [first, rest @ ..] = names else { return Vec::new() };
+        if !self.subject.format.is_some_and(|format| kinds.contains(&format)) {
+            return Vec::new();
+        }
+        let at = format!("nodes {first:?} and {} more", rest.len());
+        vec![self.finding(self.limit.rule.text(), count(names.len(), "name"), at, self.conversion())]
     }
 
     fn clips(&self, rig: &Rig, most: usize) -> Vec<Finding> {

@@ -106,7 +106,7 @@ pub fn suited(model: &mut Model, target: &'static Target, path: &Path) -> Result
             suited.changes.push("a root bone that moves no vertex".to_owned());
         }
     }
-    rename(rig, target, &mut suited);
+    rename(rig, target, format, &mut suited);
     if let Some(bits) = target.limits.iter().find_map(|limit| match limit.rule {
         Rule::WeightBits(bits) => Some(bits),
         _ => None,
@@ -162,8 +162,8 @@ fn of_animation(rule: Rule, topology: &Topology, clips: usize) -> Result<(), Str
     }
 }
 
-/// Names without characters that the target reserves, different in more than case.
-fn rename(rig: &mut Rig, target: &Target, suited: &mut Suited) {
+/// Names without characters that the target reserves, different in more than case, and not those of meshes and their nodes where that matters.
+fn rename(rig: &mut Rig, target: &Target, format: Option<Format>, suited: &mut Suited) {
     let reserved: String = target
         .limits
         .iter()
@@ -171,7 +171,13 @@ fn rename(rig: &mut Rig, target: &Target, suited: &mut Suited) {
         .collect();
     let ignores_case = target.has(Rule::NamesIgnoreCase);
     let key = |name: &str| if ignores_case { name.to_lowercase() } else { name.to_owned() };
+    let apart = |rule: &Rule| matches!(rule, Rule::OwnNames(kinds) if format.is_some_and(|own| kinds.contains(&own)));
     let mut taken = std::collections::HashSet::new();
+    if target.limits.iter().any(|limit| apart(&limit.rule)) {
+        let parts = &rig.surface.parts;
+        let nodes = parts.nodes.iter().map(|node| &node.name).chain(parts.meshes.iter().map(|part| &part.mesh));
+        taken.extend(nodes.chain([&rig.name]).map(|name| key(name)));
+    }
     let mut renamed = 0;
     for bone in &mut rig.bones {
         let plain: String = bone.name.chars().map(|c| if reserved.contains(c) { '_' } else { c }).collect();

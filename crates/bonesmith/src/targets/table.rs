@@ -29,6 +29,8 @@ pub enum Rule {
     NamesIgnoreCase,
     /// Names of bones have none of these characters.
     NoCharacters(&'static str),
+    /// In files of these kinds no two nodes have one name: bones, meshes, what holds them.
+    OwnNames(&'static [Format]),
     /// Animations of one file at most.
     Clips(usize),
     /// Frames of a clip are evenly spaced.
@@ -243,6 +245,11 @@ pub const TARGETS: &[Target] = &[
                 "two bones may get one name",
             ),
             limit(
+                Rule::OwnNames(&[Format::Fbx]),
+                convention("FBXLoader binds curves to nodes by name; GLTFLoader makes names unique"),
+                "curves of a bone move the mesh of its name",
+            ),
+            limit(
                 Rule::Files(&[Format::Glb, Format::Gltf, Format::Fbx]),
                 convention("GLTFLoader, FBXLoader"),
                 "no loader",
@@ -309,6 +316,10 @@ impl Rule {
             Self::NoCharacters(set) => {
                 let set: Vec<String> = set.chars().map(|c| format!("`{c}`")).collect();
                 format!("names of bones without {}", set.join(" "))
+            }
+            Self::OwnNames(kinds) => {
+                let kinds: Vec<&str> = kinds.iter().map(|kind| kind.ending()).collect();
+                format!("in {} no bone with the name of a mesh or of another node", kinds.join(", "))
             }
             Self::Clips(most) => format!("at most {most} animation per file"),
             Self::EvenFrames => "evenly spaced frames".to_owned(),

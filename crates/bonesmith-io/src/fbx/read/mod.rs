@@ -7,6 +7,7 @@ mod parts;
 mod shapes;
 mod surface;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,6 +41,8 @@ struct RigExtras {
     space: Option<Space>,
     parents: Option<Vec<i32>>,
     part: Option<usize>,
+    /// Number of the mesh of which it is an instance, also where skins keep them from sharing a geometry.
+    instance_of: Option<usize>,
 }
 
 /// Reads a skinned file as a rig, one clip per animation stack, and any other as an animation. Blend shapes that no animation weighs stay as
@@ -49,7 +52,7 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
     let meshes = request.list(|| Ok(model::list(&document)))?;
     let LoadOptions { fps, mesh, .. } = request.options;
     let model = Model::read(&document, mesh.as_deref())?;
-    if request.rig && !model.skinned {
+    if request.rig && !is_rig(&document, &model) {
         return Err(document.unsupported("it has no skinned mesh, so it is no rig; read it as a mesh animation"));
     }
     let content = match has_cache(&document, &model) {
@@ -60,13 +63,16 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
         Ok(rigged) => Content::Model(rigged),
         Err(plain) => Content::Sequence(to_sequence(&document, &plain, *fps)?),
     };
-    Ok(FileContent { content, meshes, stored: None })
+    let shared_names = if request.meshes { shared_names(&document) } else { Vec::new() };
+    Ok(FileContent { content, meshes, stored: None, shared_names })
 }
 
 /// A rig, with its shapes where animations weigh them; the model back where it is an animation.
 fn rigged(document: &Document, model: Model, request: &Request<'_>) -> Result<Result<AnyModel, Model>, IoError> {
     let fps = request.options.fps;
-    let bones = if model.skinned { motions(document, fps, is_node)? } else { Vec::new() };
+    let is_rig = is_rig(document, &model);
+    let moved = is_rig || (request.options.keep_shapes && shapes::count(document, &model) == 0);
+    let bones = if moved { motions(document, fps, is_node)? } else { Vec::new() };
     let (shapes, animated) = (shapes::count(document, &model), shapes::are_animated(document, &model));
     // One mesh of several is read as a plain rig.
     if request.options.mesh.is_none() && shapes > 0 && (animated || request.options.keep_shapes) {
@@ -79,8 +85,8 @@ fn rigged(document: &Document, model: Model, request: &Request<'_>) -> Result<Re
         }
     }
     // A skin that nothing animates is a rig without clips.
-    let is_rig = request.rig || !bones.is_empty() || motions(document, fps, moves_vertices)?.is_empty();
-    if !(model.skinned && is_rig) {
+    let still = || Ok::<bool, IoError>(motions(document, fps, moves_vertices)?.is_empty());
+    if bones.is_empty() && !(is_rig && (request.rig || still()?)) {
         return Ok(Err(model));
     }
     warn_of_shapes(document, &model);
@@ -126,6 +132,20 @@ fn check_size(document: &Document, frames: usize, each: u64, what: &str) -> Resu
         );
     }
     Ok(())
+}
+
+/// Names that several nodes have, in the order of the nodes.
+fn shared_names(document: &Document) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let names = || document.scene().nodes.iter().map(|node| node.element.name.as_ref());
+    names().for_each(|name| *counts.entry(name).or_default() += 1);
+    let several = names().filter(|name| !name.is_empty() && counts.remove(name).is_some_and(|count| count > 1));
+    several.map(str::to_owned).collect()
+}
+
+/// Whether the file holds a rig: skins, or meshes that move as the bones of a rig that we wrote.
+fn is_rig(document: &Document, model: &Model) -> bool {
+    model.skinned || own_extras(document, model).kind.is_some()
 }
 
 /// The clips, and [clips][F][shapes] the weights of the shapes in each frame.

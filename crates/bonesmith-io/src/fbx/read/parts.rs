@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bonesmith_core::{Part, PartNode, Parts};
 
 use super::document::{Document, affine, number};
+use super::extras_of;
 use super::model::Instance;
 
 /// The scene of a file: `meshes` are its instances, in order.
@@ -36,7 +37,11 @@ pub fn scene(document: &Document, instances: &[Instance], meshes: Vec<Part>) -> 
         // Nodes may show one mesh with other materials.
         let materials = nodes[instance.node].materials.iter().map(|material| material.element.typed_id).collect();
         let key: (u32, Vec<u32>) = (mesh.element.typed_id, materials);
-        own.instance_of = Some(*firsts.entry(key).or_insert(at)).filter(|&first| first < at);
+        let shown = *firsts.entry(key).or_insert(at);
+        // Where skins keep instances from sharing a geometry, files of our own say which they are.
+        let numbered = |at: usize| extras_of(&nodes[instances[at].node]).part == Some(at);
+        let stated = extras_of(&nodes[instance.node]).instance_of.filter(|&of| of < at && numbered(of) && numbered(at));
+        own.instance_of = Some(shown).filter(|&first| first < at).or(stated);
         let bones = mesh.skin_deformers.iter().flat_map(|skin| &skin.clusters).filter_map(|c| c.bone_node.as_ref());
         for bone in bones {
             let mut above = std::iter::successors(Some(number(bone)), |&n| parent(n));

@@ -33,7 +33,6 @@ use crate::compact::keys::Tolerance;
 use crate::compact::rate;
 use crate::joints::{self, Joints};
 use crate::origin::{far_origin, moved};
-use crate::parts::without_still_bones;
 use crate::shapes::within_unit_weights;
 use crate::{IoError, atomic};
 
@@ -150,19 +149,15 @@ fn records(rig: &Rig, shapes: &[BlendShape], path: &Path, tolerance: Option<Tole
     scene.tolerance = tolerance.filter(|_| has_one_rate(rig));
     let origin = far_origin(&rig.rest);
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
-    let rig = &*if rig.surface.parts.is_empty() { Cow::Borrowed(rig) } else { without_still_bones(rig, shapes) };
-    let plan = plan(rig)?;
-    let mut channels = Channels::default();
     if !rig.surface.parts.is_empty() {
-        let skeleton = scene::write(&mut scene, rig, shapes, &mut channels, &plan, origin, path)?;
-        write_clips(&mut scene, rig, (&plan, &skeleton), (&channels, shapes))?;
-        return Ok(finished(scene, rig.surface.space, first_times(rig)));
+        return scene::records(scene, rig, shapes, origin, path);
     }
+    let (plan, mut channels) = (plan(rig)?, Channels::default());
     let mesh = mesh::write_skinned(&mut scene, rig, &extras(rig, &plan))?;
     material::write(&mut scene, &rig.surface, |_| vec![mesh.model]);
     channels.write(&mut scene, &mesh, shapes::of_vertices(shapes, 0..shapes.len(), 0..rig.vertex_count()))?;
     let skeleton = skeleton::write(&mut scene, rig, &plan, &mesh, ROOT, origin.unwrap_or_default())?;
-    write_clips(&mut scene, rig, (&plan, &skeleton), (&channels, shapes))?;
+    write_clips(&mut scene, rig, &[(&plan, &skeleton)], (&channels, shapes))?;
     Ok(finished(scene, rig.surface.space, first_times(rig)))
 }
 
@@ -170,12 +165,12 @@ fn records(rig: &Rig, shapes: &[BlendShape], path: &Path, tolerance: Option<Tole
 fn write_clips(
     scene: &mut Scene,
     rig: &Rig,
-    tree: (&Joints, &skeleton::Skeleton),
+    trees: &[(&Joints, &skeleton::Skeleton)],
     (channels, shapes): (&Channels, &[BlendShape]),
 ) -> io::Result<()> {
     for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
         let weights = |s: usize| shapes[s].weights[c].iter().map(|w| f64::from(*w)).collect();
-        animation::write_with(scene, c, clip, &[tree], channels, &weights)?;
+        animation::write_with(scene, c, clip, trees, channels, &weights)?;
     }
     Ok(())
 }

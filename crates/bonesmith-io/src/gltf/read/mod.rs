@@ -54,7 +54,7 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
     let document = Document::open(path)?;
     let meshes = request.list(|| model::list(&document))?;
     let stored = request.meshes.then(|| stored::of_document(&document)).transpose()?;
-    Ok(FileContent { content: read(&document, request)?, meshes, stored })
+    Ok(FileContent { content: read(&document, request)?, meshes, stored, shared_names: Vec::new() })
 }
 
 fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> {
@@ -69,7 +69,13 @@ fn read(document: &Document, request: &Request<'_>) -> Result<Content, IoError> 
     }
     let animated = |m: &Motion| m.tracks.iter().any(|t| t.property != Property::MorphTargetWeights);
     // A skin that nothing animates is a rig without clips.
-    if model.skinned && (request.rig || model.motions.is_empty() || model.motions.iter().any(animated)) {
+    let is_rig = model.skinned || model.skin_extras.is_some();
+    if is_rig && (request.rig || model.motions.is_empty() || model.motions.iter().any(animated)) {
+        return Ok(Content::model(to_rig(document, model, *fps)?));
+    }
+    // Nodes that move stay nodes that move: bones of their own.
+    let moved = |m: &Motion| m.tracks.iter().all(|t| t.property != Property::MorphTargetWeights);
+    if *keep_shapes && !request.rig && !model.motions.is_empty() && model.motions.iter().all(moved) {
         return Ok(Content::model(to_rig(document, model, *fps)?));
     }
     match request.rig {

@@ -118,7 +118,9 @@ impl Model {
         surface.parts = parts.finish();
         warn_of_extensions(document);
         let weights = pack_weights(document.path(), &influences);
-        let skin_extras = document.root.skins.first().and_then(|skin| extras::unpack(&skin.extras));
+        // A rig of ours without skins has them on its scene.
+        let of_scene = || document.root.scenes.first().and_then(|scene| extras::unpack(&scene.extras));
+        let skin_extras = document.root.skins.first().map_or_else(of_scene, |skin| extras::unpack(&skin.extras));
         let mut model = Self {
             name,
             rest,

@@ -65,6 +65,25 @@ pub fn unit(q: DQuat) -> DQuat {
     if q.length_squared() > 1e-24 { q.normalize() } else { DQuat::IDENTITY }
 }
 
+/// A node, with its name and the first mesh that it or a node below it shows, for messages. Nodes may form cycles.
+fn described(document: &Document, node: usize) -> String {
+    let nodes = &document.root.nodes;
+    let name = nodes[node].name.as_deref().unwrap_or_default();
+    let (mut todo, mut seen) = (vec![node], vec![false; nodes.len()]);
+    while let Some(n) = todo.pop() {
+        let Some(own) = nodes.get(n).filter(|_| !std::mem::replace(&mut seen[n], true)) else { continue };
+        if let Some(mesh) = own.mesh {
+            let named = document.root.meshes.get(mesh.value()).and_then(|mesh| mesh.name.as_deref());
+            let mesh = named.map_or_else(|| mesh.to_string(), |name| format!("{name:?}"));
+            return format!("node {node} ({name:?}, {} mesh {mesh})", if n == node { "with" } else { "above" });
+        }
+        todo.extend(
+            own.children.iter().flatten().map(|child| child.value()).filter(|&child| child < nodes.len()).rev(),
+        );
+    }
+    format!("node {node} ({name:?})")
+}
+
 impl Scene {
     /// Checks that nodes form trees.
     pub fn new(document: &Document) -> Result<Self, IoError> {
@@ -76,9 +95,8 @@ impl Scene {
                 let slot = slot
                     .ok_or_else(|| document.malformed(format!("node {n} has a child {child}, which does not exist")))?;
                 if let Some(other) = slot.replace(n) {
-                    let name = nodes[child.value()].name.as_deref().unwrap_or_default();
-                    return Err(document
-                        .malformed(format!("node {child} ({name:?}) is a child of both node {other} and node {n}")));
+                    let what = described(document, child.value());
+                    return Err(document.malformed(format!("{what} is a child of both node {other} and node {n}")));
                 }
             }
         }
@@ -95,10 +113,8 @@ impl Scene {
             order.iter().for_each(|&n| reached[n] = true);
             let start = reached.iter().position(|reached| !reached).unwrap_or(0);
             let on_cycle = (0..nodes.len()).fold(start, |n, _| parents[n].unwrap_or(n));
-            let name = nodes[on_cycle].name.as_deref().unwrap_or_default();
-            return Err(
-                document.malformed(format!("its nodes form a cycle: node {on_cycle} ({name:?}) is above itself"))
-            );
+            let what = described(document, on_cycle);
+            return Err(document.malformed(format!("its nodes form a cycle: {what} is above itself")));
         }
         let rest = nodes.iter().map(Local::new).collect();
         let mut scene = Self { parents, order, rest, shown: vec![false; nodes.len()] };

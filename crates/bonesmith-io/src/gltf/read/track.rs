@@ -55,6 +55,8 @@ impl Motion {
                 Some(name) => format!("animation {index} ({name:?}), channel {c}"),
                 None => format!("animation {index}, channel {c}"),
             };
+            let moved = document.root.nodes.get(channel.target.node.value()).and_then(|node| node.name.as_deref());
+            let what = moved.map_or(what.clone(), |name| format!("{what} of node {name:?}"));
             let sampler = animation.samplers.get(channel.sampler.value());
             let sampler = sampler.ok_or_else(|| document.malformed(format!("{what} has no sampler")))?;
             let node = channel.target.node.value();

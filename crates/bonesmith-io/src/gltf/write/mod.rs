@@ -172,9 +172,16 @@ fn save(
     };
     let skinned = skinned.map_err(unsupported)?;
     write_scene(&mut builder, skinned.roots.clone());
+    if skinned.plan.nodes.is_empty() {
+        let own = SkinExtras { kind: rig.kind, params: params_of(rig), parents: None, bones: None };
+        builder.root.scenes.iter_mut().for_each(|scene| scene.extras = extras::pack(&own));
+    }
     for (c, clip) in rig.clips.iter().enumerate().filter(|(_, clip)| clip.frame_count() > 0) {
         let mut animation = AnimationBuilder::of_clip(&mut builder, clip).map_err(unsupported)?;
         skinned.tree.write_clip(&mut builder, &mut animation, &skinned.plan, c, true);
+        if let Some((plan, tree)) = skinned.moved.as_ref().filter(|(plan, _)| !plan.nodes.is_empty()) {
+            tree.write_clip(&mut builder, &mut animation, plan, c, skinned.plan.nodes.is_empty());
+        }
         if !shapes.is_empty() {
             for (mesh, own) in skinned.meshes.iter().filter(|(_, own)| !own.is_empty()) {
                 let weights = (0..clip.frame_count()).flat_map(|t| own.iter().map(move |&s| [shapes[s].weights[c][t]]));
@@ -233,6 +240,8 @@ fn check_influences(influences: usize) -> Result<(), String> {
 struct Skinned {
     plan: Joints,
     tree: Tree,
+    /// Motions of meshes without a skin, and their nodes.
+    moved: Option<(Joints, Tree)>,
     /// Nodes of the skinned meshes, each with the shapes that it has.
     meshes: Vec<(Index<Node>, Vec<usize>)>,
     /// Nodes at the top of the scene.
@@ -277,7 +286,12 @@ fn write_skinned(
     let node = Node { mesh: Some(mesh), skin: Some(skin), name: name(&rig.name), ..Node::default() };
     let mesh = builder.root.push(node);
     let roots = vec![tree.root, mesh];
-    Ok(Skinned { plan, tree, meshes: vec![(mesh, (0..shapes.len()).collect())], roots })
+    Ok(Skinned { plan, tree, moved: None, meshes: vec![(mesh, (0..shapes.len()).collect())], roots })
+}
+
+/// The parameters of a rig, if they are JSON.
+fn params_of(rig: &Rig) -> Option<Box<serde_json::value::RawValue>> {
+    serde_json::value::RawValue::from_string(rig.params_json.clone()).ok()
 }
 
 /// In glTF's axes and unit; `surface.space` still has the rig's own, for the extras.
@@ -417,7 +431,7 @@ fn write_skin(
     let numbers = || builder.joint_bones.as_ref().map(|bones| bones.iter().map(|&j| j as u32).collect());
     let skin_extras = SkinExtras {
         kind: rig.kind,
-        params: serde_json::value::RawValue::from_string(rig.params_json.clone()).ok().filter(|_| builder.numbered),
+        params: params_of(rig).filter(|_| builder.numbered),
         parents: if builder.linked { Some(Vec::new()) } else { detached.then(parents) },
         bones: some.map_or_else(numbers, |bones| Some(bones.iter().map(|&j| j as u32).collect())),
     };

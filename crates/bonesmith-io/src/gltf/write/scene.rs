@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use bonesmith_core::{BlendShape, Parts, Rig, Surface};
-use glam::{DAffine3, DMat4, DVec3, Vec3, Vec4};
+use bonesmith_core::transform::Trs;
+use bonesmith_core::{BlendShape, Parts, Rig};
+use glam::{DAffine3, DMat4, DVec3};
 use gltf_json::scene::UnitQuaternion;
 use gltf_json::{Index, Mesh, Node, Skin};
 
@@ -13,8 +14,9 @@ use super::buffer::Builder;
 use super::material::{name, write_materials};
 use super::mesh::{MeshSource, Target, write_mesh};
 use super::{Skinned, Tree, adopt, check_influences, write_joints, write_skin, write_tree};
+use crate::carried::CarriedMeshes;
+use crate::instances;
 use crate::joints::{self, Joints};
-use crate::merge::{turned, turned_tangent};
 use crate::parts::{PartMesh, Places, meshes_of, shapes_of, to_node, to_trs};
 use crate::pieces::of_vertices;
 use crate::warning;
@@ -28,14 +30,21 @@ pub fn write_scene_of(
     path: &Path,
 ) -> Result<Skinned, String> {
     check_influences(rig.weights.max_influences())?;
+    let places = Places::new(rig, shapes, origin, true);
+    // Small files round what bones do.
+    let may_move = origin.is_none() && builder.compact.is_none();
+    let mut carried = if may_move { CarriedMeshes::new(rig, shapes, &places) } else { CarriedMeshes::default() };
+    let reduced = carried.reduced.take();
+    let rig = reduced.as_ref().unwrap_or(rig);
     let plan = joints::plan(rig);
     if let Some(bone) = plan.beyond_float32() {
         return Err(joints::too_far(rig, bone));
     }
     write_materials(builder, &rig.surface);
-    let (parts, places) = (&rig.surface.parts, Places::new(rig, shapes, origin, true));
+    let parts = &rig.surface.parts;
     let nodes = write_nodes(builder, parts, &places);
     let tree = match parts.skeleton {
+        _ if rig.bones.is_empty() => Tree { root: Index::new(0), outers: Vec::new(), joints: Vec::new() },
         Some(node) => write_joints(builder, rig, &plan, nodes[node]),
         None => {
             let tree = write_tree(builder, rig, &plan);
@@ -43,28 +52,24 @@ pub fn write_scene_of(
             tree
         }
     };
-    let mut skins = Skins::new(rig, &places);
+    let mut skins = Skins::new(rig, |at| places.still[at].is_none() && carried.of(at).is_none());
     let (mut written, mut meshes): (Vec<Index<Mesh>>, Vec<_>) = (Vec::new(), Vec::new());
     let all = meshes_of(rig);
     let of_meshes = shapes_of(parts, shapes);
-    let twins: Vec<Option<Twin>> = (0..all.len())
-        .map(|at| {
-            let moving = |of: &usize| places.still[at].is_none() && places.still[*of].is_none();
-            let of = parts.meshes[at].instance_of.filter(moving);
-            // The earlier mesh may be an instance itself, with the bones of another. Small files round each mesh by itself.
-            let of = of.filter(|&of| parts.meshes[of].instance_of.is_none());
-            of.filter(|&of| of_meshes[of].is_empty() && of_meshes[at].is_empty() && builder.compact.is_none())
-                .and_then(|of| Twin::new(rig, &all, of, at))
-        })
-        .collect();
+    // Small files round each mesh by itself.
+    let shared = |at: usize| of_meshes[at].is_empty() && builder.compact.is_none() && carried.of(at).is_none();
+    let twins = instances::twins(rig, &all, &places, origin, shared);
     let is_apart = |at: &usize| {
-        parts.meshes[*at].instance_of.is_some() && places.instance_of[*at].is_none() && twins[*at].is_none()
+        let shows = carried.of(*at).map_or(places.instance_of[*at], |own| Some(own.of).filter(|of| of != at));
+        parts.meshes[*at].instance_of.is_some() && shows.is_none() && twins[*at].is_none()
     };
     let apart = (0..all.len()).filter(is_apart).map(|at| parts.name(&parts.meshes[at]).to_owned());
     warning::instances(path, apart.collect());
     for (at, (part, own)) in parts.meshes.iter().zip(all).enumerate() {
-        let (node, still) = (nodes[part.node], places.still[at]);
-        let mesh = match places.instance_of[at].or(twins[at].as_ref().map(|twin| twin.of)) {
+        let (node, own_motion) = (nodes[part.node], carried.of(at));
+        let still = own_motion.map(|own| own.world_from_node).or(places.still[at]);
+        let shown = own_motion.map(|own| own.of).filter(|&of| of != at).or(places.instance_of[at]);
+        let mesh = match shown.or(twins[at].as_ref().map(|twin| twin.of)) {
             Some(of) => written[of],
             None => {
                 let shapes: Vec<&BlendShape> = of_meshes[at].iter().map(|&s| &shapes[s]).collect();
@@ -80,15 +85,22 @@ pub fn write_scene_of(
             None => skins.write(builder, rig, &plan, &tree, at),
         });
         let json = &mut builder.root.nodes[node.value()];
+        if let Some(own) = own_motion {
+            place_at(json, &own.motion.rest);
+        }
         json.mesh = Some(mesh);
         json.skin = skin;
         if skin.is_some() {
             meshes.push((node, of_meshes[at].clone()));
         }
     }
-    let mut tops: Vec<Index<Node>> = if parts.skeleton.is_none() { vec![tree.root] } else { Vec::new() };
+    let is_top = parts.skeleton.is_none() && !rig.bones.is_empty();
+    let mut tops: Vec<Index<Node>> = if is_top { vec![tree.root] } else { Vec::new() };
     tops.extend(roots(parts, &nodes));
-    Ok(Skinned { plan, tree, meshes, roots: tops })
+    let of_meshes: Vec<Index<Node>> = parts.meshes.iter().map(|part| nodes[part.node]).collect();
+    let (joints, moved) = carried.into_joints(&of_meshes);
+    let moved = Tree { root: Index::new(0), outers: vec![None; moved.len()], joints: moved };
+    Ok(Skinned { plan, tree, moved: Some((joints, moved)), meshes, roots: tops })
 }
 
 /// The nodes at the top of a scene.
@@ -116,16 +128,19 @@ pub fn write_nodes(builder: &mut Builder, parts: &Parts, places: &Places) -> Vec
 fn node(own_name: &str, local: DAffine3) -> Node {
     let mut node = Node { name: name(own_name), ..Node::default() };
     match to_trs(local) {
-        Some(trs) => {
-            let vector = |v: DVec3, default: DVec3| (v != default).then(|| v.as_vec3().to_array());
-            node.translation = vector(trs.translation, DVec3::ZERO);
-            node.scale = vector(trs.scale, DVec3::ONE);
-            let turns = trs.rotation != glam::DQuat::IDENTITY;
-            node.rotation = turns.then(|| UnitQuaternion(trs.rotation.as_quat().to_array()));
-        }
+        Some(trs) => place_at(&mut node, &trs),
         None => node.matrix = Some(DMat4::from(local).as_mat4().to_cols_array()),
     }
     node
+}
+
+/// Gives a node its place.
+fn place_at(node: &mut Node, trs: &Trs) {
+    let vector = |v: DVec3, default: DVec3| (v != default).then(|| v.as_vec3().to_array());
+    node.translation = vector(trs.translation, DVec3::ZERO);
+    node.scale = vector(trs.scale, DVec3::ONE);
+    let turns = trs.rotation != glam::DQuat::IDENTITY;
+    node.rotation = turns.then(|| UnitQuaternion(trs.rotation.as_quat().to_array()));
 }
 
 /// One mesh: for bones, or, where it does not move, in the space of its node.
@@ -139,7 +154,8 @@ fn write_part(
 ) -> Index<Mesh> {
     let PartMesh { mut rest, mut surface, weights, vertices } = mesh;
     let all: Vec<u32> = (0..rest.len() as u32).collect();
-    let weights = of_vertices(&weights, &all, |j| numbers[j]);
+    // Without a skin there may be no bones either.
+    let weights = of_vertices(&weights, &all, |j| if still.is_none() { numbers[j] } else { 0 });
     if let Some(place) = still {
         to_node(&mut rest, &mut surface, place);
     }
@@ -158,103 +174,6 @@ fn write_part(
     write_mesh(builder, &source)
 }
 
-/// Vertices of instances are in the same place within this share of the mesh and what float32 rounds, weights within it.
-const SAME: f64 = 1e-5;
-/// Steps of float32 that a coordinate may be off.
-const STEPS: f64 = 4.0;
-
-/// A mesh that is another instance of an earlier one and hangs on other bones in the same way: it has a skin of its own and no mesh.
-struct Twin {
-    /// The earlier mesh.
-    of: usize,
-    /// Where a vertex of the earlier mesh is in this one.
-    place: DAffine3,
-    /// [B] the bone in place of each bone of the earlier mesh.
-    bones: Vec<Option<usize>>,
-}
-
-impl Twin {
-    /// `None` where the two differ in more than their place and their bones.
-    fn new(rig: &Rig, meshes: &[PartMesh], of: usize, at: usize) -> Option<Self> {
-        let (first, second) = (&meshes[of], &meshes[at]);
-        let nodes = &rig.surface.parts.nodes;
-        let world = |mesh: usize| nodes[rig.surface.parts.meshes[mesh].node].world_from_node;
-        let place = world(at) * world(of).inverse();
-        let bounds = |points: &[Vec3]| {
-            points.iter().fold((Vec3::INFINITY, Vec3::NEG_INFINITY), |(low, high), p| (low.min(*p), high.max(*p)))
-        };
-        let (low, high) = bounds(&second.rest);
-        let size = f64::from((high - low).max_element());
-        let largest = first.rest.iter().chain(&second.rest).map(|p| p.abs().max_element()).fold(0.0f32, f32::max);
-        let most = SAME * size + STEPS * f64::from(f32::EPSILON) * f64::from(largest);
-        let near = |(a, b): (&Vec3, &Vec3)| place.transform_point3(a.as_dvec3()).distance(b.as_dvec3()) <= most;
-        let same = first.rest.len() == second.rest.len()
-            && place.matrix3.determinant() > 0.0
-            && first.rest.iter().zip(&second.rest).all(near)
-            && same_surface(&first.surface, &second.surface, place);
-        if !same {
-            return None;
-        }
-        let (mut bones, mut taken) = (vec![None; rig.bone_count()], vec![false; rig.bone_count()]);
-        for i in 0..first.rest.len() {
-            if first.weights.of(i).count() != second.weights.of(i).count() {
-                return None;
-            }
-            for ((from, w), (to, v)) in first.weights.of(i).zip(second.weights.of(i)) {
-                let known = *bones[from].get_or_insert(to);
-                if known != to || f64::from((w - v).abs()) > SAME {
-                    return None;
-                }
-            }
-        }
-        // Each bone stands for one other: also those that no vertex of the earlier mesh follows, which stay.
-        let twin = Self { of, place, bones };
-        let every = first.weights.usage(rig.bone_count());
-        for j in (0..rig.bone_count()).filter(|&j| every[j] > 0) {
-            if std::mem::replace(&mut taken[twin.bone(j)], true) {
-                return None;
-            }
-        }
-        Some(twin)
-    }
-
-    fn bone(&self, j: usize) -> usize {
-        self.bones[j].unwrap_or(j)
-    }
-}
-
-/// Whether two meshes have the same faces, and the same on them; the second is moved by `place`.
-fn same_surface(a: &Surface, b: &Surface, place: DAffine3) -> bool {
-    let turn = |n: &[f32; 3]| Vec3::from_array(turned(*n, place.matrix3));
-    let normals = match (&a.normals, &b.normals) {
-        (None, None) => true,
-        (Some(a), Some(b)) => {
-            let near = |(x, y): (&u32, &u32)| {
-                turn(&a.values[*x as usize]).distance(Vec3::from_array(b.values[*y as usize])) < 1e-3
-            };
-            a.indices.len() == b.indices.len() && a.indices.iter().zip(&b.indices).all(near)
-        }
-        _ => false,
-    };
-    let tangents = match (&a.tangents, &b.tangents) {
-        (None, None) => true,
-        (Some(a), Some(b)) => {
-            let near = |(x, y): (&u32, &u32)| {
-                let moved = turned_tangent(a.values[*x as usize], place.matrix3);
-                Vec4::from_array(moved).distance(Vec4::from_array(b.values[*y as usize])) < 1e-3
-            };
-            a.indices.len() == b.indices.len() && a.indices.iter().zip(&b.indices).all(near)
-        }
-        _ => false,
-    };
-    normals
-        && tangents
-        && a.topology == b.topology
-        && a.face_materials == b.face_materials
-        && a.uv_sets == b.uv_sets
-        && a.colors == b.colors
-}
-
 /// The skins of a scene.
 struct Skins {
     /// Bones of each skin, ascending.
@@ -269,14 +188,15 @@ struct Skins {
 
 impl Skins {
     /// A skin for each set of bones that meshes use. Bones that no vertex follows are in the first one.
-    fn new(rig: &Rig, places: &Places) -> Self {
-        let used = |vertices: std::ops::Range<usize>| {
+    fn new(rig: &Rig, is_skinned: impl Fn(usize) -> bool) -> Self {
+        let used = |(at, vertices): (usize, std::ops::Range<usize>)| {
             let mut used = vec![false; rig.bone_count()];
-            vertices.flat_map(|i| rig.weights.of(i)).for_each(|(j, _)| used[j] = true);
+            vertices.filter(|_| is_skinned(at)).flat_map(|i| rig.weights.of(i)).for_each(|(j, _)| used[j] = true);
             used
         };
-        let mut of_meshes: Vec<Vec<bool>> = rig.surface.parts.ranges().map(|(_, vertices, _)| used(vertices)).collect();
-        let moving: Vec<usize> = (0..of_meshes.len()).filter(|&at| places.still[at].is_none()).collect();
+        let of_meshes = rig.surface.parts.ranges().map(|(_, vertices, _)| vertices).enumerate();
+        let mut of_meshes: Vec<Vec<bool>> = of_meshes.map(used).collect();
+        let moving: Vec<usize> = (0..of_meshes.len()).filter(|&at| is_skinned(at)).collect();
         if let Some(&first) = moving.first() {
             let idle: Vec<usize> =
                 (0..rig.bone_count()).filter(|&j| !moving.iter().any(|&at| of_meshes[at][j])).collect();

@@ -43,7 +43,7 @@ pub fn load(path: &Path, request: &Request<'_>) -> Result<FileContent, IoError> 
     if let Some(variants) = Variants::of(&stage) {
         content = variants.join(&mut stage, content, |stage| read(stage, request))?;
     }
-    Ok(FileContent { content, meshes, stored: None })
+    Ok(FileContent { content, meshes, stored: None, shared_names: Vec::new() })
 }
 
 fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
@@ -58,6 +58,10 @@ fn read(stage: &Stage, request: &Request<'_>) -> Result<Content, IoError> {
     // A skin that nothing animates is a rig without clips.
     if animated || (skinned && (request.rig || model.keys().is_empty())) {
         warn_of_shapes(&model);
+        return Ok(Content::model(to_rig(&mut model, *fps, false)?));
+    }
+    // Prims that move stay prims that move: bones of their own.
+    if request.options.keep_shapes && !request.rig && model.moves_by_prims() {
         return Ok(Content::model(to_rig(&mut model, *fps, false)?));
     }
     match request.rig {
@@ -182,7 +186,8 @@ fn to_rig(model: &mut Model, fps: Option<f64>, with_shapes: bool) -> Result<Rig,
     let bones = bones(model, &carriers)?;
     let weights = weights(model, &carriers);
     let mut clips = Vec::new();
-    let count = model.skeletons.iter().map(|s| s.animations.len()).max().unwrap_or(0);
+    let count = model.skeletons.iter().map(|s| s.animations.len()).max();
+    let count = count.unwrap_or(usize::from(model.moves_by_prims()));
     for at in 0..count {
         clips.push(sample_clip(model, &carriers, at, fps, with_shapes)?);
     }
@@ -338,7 +343,8 @@ fn sample_clip(
             });
         }
     }
-    let name = model.skeletons.iter().find_map(|s| s.animations.get(at)).map(|a| a.name.clone()).unwrap_or_default();
+    let name = model.skeletons.iter().find_map(|s| s.animations.get(at)).map(|a| &a.name);
+    let name = name.unwrap_or(&model.name).clone();
     let times_secs = times.iter().map(|t| t / model.codes_per_sec).collect();
     Ok(Clip { name, times_secs, posed_from_rest })
 }

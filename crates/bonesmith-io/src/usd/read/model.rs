@@ -4,6 +4,8 @@
 //! it, blended over its joints; the place of the mesh itself does not count. Any other vertex is at
 //! `world_from_mesh(t) * p(t)`.
 
+use std::collections::HashMap;
+
 use bonesmith_core::deform::lbs;
 use bonesmith_core::mesh::surface::CornerAttribute;
 use bonesmith_core::{Part as ScenePart, Space, SparseWeights, Surface, UpAxis};
@@ -91,7 +93,12 @@ pub struct Model<'a> {
     pub has_rest: bool,
     /// Time codes in a second.
     pub codes_per_sec: f64,
+    /// First mesh of those that have one source of points and faces, and the same materials.
+    firsts: HashMap<Shown, usize>,
 }
+
+/// Prims of layers that have points and faces of a mesh, and the materials of its faces.
+type Shown = ([Option<(usize, u32)>; 2], Vec<Option<u32>>);
 
 /// Meshes that are shown, or the one of the name given.
 fn meshes(stage: &Stage, only: Option<&str>) -> Result<Vec<usize>, IoError> {
@@ -191,6 +198,7 @@ impl<'a> Model<'a> {
             rest: Vec::new(),
             has_rest: false,
             codes_per_sec: rate.filter(|r| *r > 0.0 && r.is_finite()).unwrap_or(24.0),
+            firsts: HashMap::new(),
         };
         let mut surface = SurfaceBuilder::default();
         let mut materials = Materials::default();
@@ -251,6 +259,10 @@ impl<'a> Model<'a> {
             }
         }
         let faces = materials.of_faces(stage, prim, mesh.sizes.len(), &uv_names)?;
+        // Prims that refer to one prim are instances of one mesh, if they have the same materials.
+        let sources = ["points", "faceVertexIndices"].map(|name| stage.source(prim, name));
+        let at = self.parts.len();
+        let shown = *self.firsts.entry((sources, faces.clone())).or_insert(at);
         let own_names = extras::unpack::<MeshExtras>(stage, prim).map(|own| own.uv_names);
         let part = ScenePart {
             node: 0,
@@ -260,7 +272,7 @@ impl<'a> Model<'a> {
             uv_sets: own_names.filter(|names| names.len() == uv_names.len()).unwrap_or(uv_names),
             colors: mesh.colors.is_some(),
             still: false,
-            instance_of: None,
+            instance_of: (shown < at).then_some(shown),
         };
         surface.add(&mut mesh, faces, first as u32, world.matrix3);
         self.parts.push(Part { mesh, count, binding, loose_shapes });
@@ -399,6 +411,14 @@ impl<'a> Model<'a> {
             shape.add(weights.get(shape.name()).copied().unwrap_or(0.0), &mut exact);
         }
         Ok(exact.into_iter().map(|p| p.as_vec3()).collect())
+    }
+
+    /// Whether all that moves is prims, each as a whole: no skeleton, no shapes, no points.
+    pub fn moves_by_prims(&self) -> bool {
+        let whole = |part: &Part| part.mesh.points.samples.len() < 2 && part.shapes().is_empty();
+        self.skeletons.is_empty()
+            && self.parts.iter().all(whole)
+            && self.parts.iter().any(|part| part.mesh.place.times().next().is_some())
     }
 
     /// Keys of everything that moves, in time codes.

@@ -199,6 +199,13 @@ impl Stage {
         }
     }
 
+    /// The prim of a layer that has the value of an attribute: the same for prims that refer to one prim.
+    pub fn source(&self, prim: usize, attribute: &str) -> Option<(usize, u32)> {
+        let has =
+            |site: &&Site| ["default", "timeSamples"].iter().any(|key| self.site_field(site, attribute, key).is_some());
+        self.prims[prim].sites.iter().find(has).map(|site| (site.layer, site.prim))
+    }
+
     /// Metadata of an attribute.
     pub fn attribute_text(&self, prim: usize, name: &str, key: &str) -> Option<String> {
         self.prims[prim].sites.iter().find_map(|site| {

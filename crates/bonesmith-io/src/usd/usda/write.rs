@@ -33,7 +33,7 @@ fn metadata(entries: &[(&'static str, Value)], depth: usize, out: &mut impl Writ
 
 fn entries(entries: &[(&'static str, Value)], depth: usize, out: &mut impl Write) -> io::Result<()> {
     for (key, value) in entries {
-        let list = if matches!(value, Value::Prepend(_)) { "prepend " } else { "" };
+        let list = if matches!(value, Value::Prepend(_) | Value::Reference(_)) { "prepend " } else { "" };
         // The text form has a word of its own for this one.
         let key = if *key == "documentation" { "doc" } else { key };
         writeln!(out, "{}{list}{key} = {}", indent(depth + 1), text(value))?;
@@ -116,6 +116,7 @@ fn write_property(property: &Property, depth: usize, out: &mut impl Write) -> io
 fn text(value: &Value) -> String {
     match value {
         Value::Token(s) | Value::Text(s) => quoted(s),
+        Value::Reference(path) => format!("<{path}>"),
         Value::Asset(s) => format!("@{}@", s.replace('@', "_")),
         Value::Bool(b) => b.to_string(),
         Value::Int(i) => i.to_string(),

@@ -292,6 +292,21 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
         Ok(u64::from(kind::PATH_LIST) << 48 | at)
     }
 
+    /// A prepended list of one prim of this layer: no file, its path, no shift of time, no data.
+    fn reference(&mut self, path: &str) -> io::Result<u64> {
+        let Some(&target) = self.path_of.get(path) else {
+            return Err(io::Error::other(format!("{path}, which a prim refers to, is not in the layer")));
+        };
+        let no_file = self.string("");
+        let at = self.align()?;
+        self.bytes(&[1 << 5])?;
+        self.bytes(&1u64.to_le_bytes())?;
+        self.u32s([no_file, target])?;
+        self.bytes([0.0f64, 1.0].map(f64::to_le_bytes).as_flattened())?;
+        self.bytes(&0u64.to_le_bytes())?;
+        Ok(u64::from(kind::REFERENCE_LIST) << 48 | at)
+    }
+
     fn token_vector(&mut self, names: &[String]) -> io::Result<u64> {
         let at = self.align()?;
         self.bytes(&(names.len() as u64).to_le_bytes())?;
@@ -367,6 +382,7 @@ impl<'w, W: Write + Seek> Writer<'w, W> {
                 self.u32s(tokens)?;
                 u64::from(kind::TOKEN_LIST) << 48 | at
             }
+            Value::Reference(path) => self.reference(path)?,
             Value::Ints(list) => self.ints(list)?,
             Value::Floats(list) => self.floats(list)?,
             Value::Float2s(list) => self.array(kind::VEC2F, list.iter().map(|v| packed2(*v)))?,

@@ -91,6 +91,8 @@ pub enum Value<'a> {
     Tokens(Vec<String>),
     /// Names put before those of weaker layers.
     Prepend(Vec<String>),
+    /// A prim of this layer (a path) of which another has everything that it does not have itself.
+    Reference(String),
     /// Whole numbers.
     Ints(Vec<i32>),
     /// Numbers.

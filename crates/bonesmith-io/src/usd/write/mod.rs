@@ -57,12 +57,11 @@ pub fn save_rig(rig: &Rig, shapes: &[BlendShape], path: &Path, tolerance: Option
     let rig = &*origin.map_or(Cow::Borrowed(rig), |origin| Cow::Owned(moved(rig, -origin)));
     let is_scene = !rig.surface.parts.is_empty();
     let rig = &*if is_scene { without_still_bones(rig, shapes) } else { Cow::Borrowed(rig) };
-    let instances = rig.surface.parts.meshes.iter().filter(|part| part.instance_of.is_some());
-    warning::instances(path, instances.map(|part| rig.surface.parts.name(part).to_owned()).collect());
     let clock = Clock::new(rig.clips.iter().map(|clip| clip.times_secs.as_slice())).reduced(tolerance);
     texture::warn_of_unwritable(&rig.surface, path);
     let pictures = pictures(&rig.surface, path);
     let meshes = is_scene.then(|| scene::Meshes::new(rig, shapes, origin));
+    warning::instances(path, meshes.as_ref().map_or(Vec::new(), |meshes| meshes.apart(&rig.surface.parts)));
     let root_name = Names::default().unique(&rig.name, "rig");
     let (materials, scope) = materials(&format!("/{root_name}"), &rig.surface, &pictures);
     let mut root =

@@ -6,7 +6,7 @@ use glam::{DAffine3, DMat4};
 
 use super::doc::{Prim, Property, Value, Variants};
 use super::names::Names;
-use super::scene::{Meshes, Shapes, layout};
+use super::scene::{JointNames, Meshes, Shapes, layout};
 use super::surface::{Materials, Normals, bind, mesh_prim, set_extras};
 use super::{CLIP_SET, Clock, rows};
 use crate::BlendShape;
@@ -19,6 +19,9 @@ use crate::usd::extras::{AnimationExtras, SkeletonExtras};
 
 /// Longest chain of joints: each joint is listed with its whole path.
 const MAX_DEPTH: usize = 1024;
+
+/// Where a mesh is in the space of its skeleton.
+pub const BIND: &str = "primvars:skel:geomBindTransform";
 
 /// One joint of the skeleton.
 struct Joint<'a> {
@@ -85,7 +88,9 @@ pub fn root_prim<'a>(
         let skeleton = skeleton_prim(skeleton_name, rig, &joints, &joint_of_bone);
         let skeleton = bound(skeleton, &mut root, &animations, &root_path, home);
         let shapes = Shapes { shapes, names: &shape_names };
-        root.children.extend(scene.prims(rig, &layout, skeleton, animations, &joint_of_bone, shapes, materials));
+        let paths: Vec<String> = joints.iter().map(|joint| joint.path.clone()).collect();
+        let joints = JointNames { of_bone: &joint_of_bone, paths: &paths };
+        root.children.extend(scene.prims(rig, &layout, skeleton, animations, joints, shapes, materials));
         return Ok(root);
     }
     let mut root = Prim::new("SkelRoot", root_name);
@@ -322,7 +327,7 @@ pub fn hung<'a>(mesh: Prim<'a>, all: &SparseWeights, joint_of_bone: &[usize], sk
         |property: Property<'a>| property.interpolated("vertex").meta("elementSize", Value::Int(slots as i32));
     mesh.with(per_vertex(Property::of("int[]", "primvars:skel:jointIndices", Value::Ints(indices))))
         .with(per_vertex(Property::of("float[]", "primvars:skel:jointWeights", Value::Floats(weights))))
-        .with(Property::of("matrix4d", "primvars:skel:geomBindTransform", Value::Matrix(rows_of(DAffine3::IDENTITY))))
+        .with(Property::of("matrix4d", BIND, Value::Matrix(rows_of(DAffine3::IDENTITY))))
         .with(Property::rel("skel:skeleton", skeleton))
 }
 

@@ -65,6 +65,7 @@ stages! {
     HelperBones = "helper bones",
     // Skeletons.
     OneBone = "one bone",
+    ExactBones = "exact bones",
     FreeBones = "free bones",
     Clusters = "clusters",
     Tree = "tree",

@@ -1,6 +1,7 @@
 //! First guesses of which vertices move together.
 
 pub(crate) mod edge_collapse;
+pub(crate) mod exact;
 pub(crate) mod labels;
 pub(crate) mod mean_shift;
 pub(crate) mod pieces;

@@ -24,6 +24,7 @@
 mod bounds;
 mod descend;
 mod detail;
+mod exact_start;
 mod free_bones;
 mod graph;
 mod joint_step;

@@ -12,6 +12,7 @@ use crate::cluster::split;
 use crate::model::BoneKind;
 use crate::observer::{Cancelled, Stage};
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
+use crate::skeleton::exact_start::ExactStart;
 use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::layout::nearest_bone;
@@ -19,11 +20,11 @@ use crate::skeleton::params::SkeletonInfo;
 use crate::skeleton::pose::Pose;
 use crate::skeleton::tree::Tree;
 use crate::skeleton::tree_search::{KeepRule, ROUNDS_AFTER, TreeSearch};
-use crate::skeleton::{Input, Skeleton, bounds, free_bones, links, small_parts, soft_joints};
+use crate::skeleton::{Input, Skeleton, bounds, exact_start, free_bones, links, small_parts, soft_joints};
 use crate::skinning::{BoneModel, Effort, Problem, Run, Sample, Skin, Smoothness, State, StopRule, pass};
 
 /// Largest number of bones when it is left open.
-const MAX_BONES: usize = 64;
+pub(super) const MAX_BONES: usize = 64;
 
 /// Clusters that are enough unless many bones are wanted.
 const USUAL_CLUSTERS: usize = 48;
@@ -118,6 +119,11 @@ pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton
         return Ok(found);
     }
     let held = input.with_rest_held();
+    if budget.small_parts
+        && let Some(exact) = exact_start::find(&held, most, &budget, run)?.filter(ExactStart::holds)
+    {
+        return finish_sampled(input, &exact.sample, exact.body, exact.info, run);
+    }
     let first = first_tree(&held, starts(input, &budget)[0], run)?;
     let is_skinned = input.fit.keep_rest || first.descent.e_rms() < SKINNED;
     let (input, first) = if is_skinned { (&held, Some(first)) } else { (input, None) };

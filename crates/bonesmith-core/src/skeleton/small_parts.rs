@@ -91,7 +91,7 @@ pub(super) fn search(
         if run.is_over() {
             break;
         }
-        all.extend(alone(input, part, budget, run)?);
+        all.extend(better(input, part, budget, run)?);
     }
     if all.is_empty() {
         return Ok(None);
@@ -164,18 +164,33 @@ fn parts(tree: &Tree, skin: &Skin, errors: &[f32], problem: &Problem, is_off: im
     found
 }
 
-/// The skeleton of a part on its own.
-fn alone(input: &Input<'_>, part: Part, budget: &Budget, run: &mut Run<'_>) -> Result<Option<Found>, Cancelled> {
-    let sequence = input.sequence.of_vertices(&part.vertices);
+/// The skeleton of some vertices on their own.
+pub(super) struct Alone {
+    pub tree: Tree,
+    /// In the space of the whole, as everything else.
+    pub motion: Motion,
+    /// Of the vertices.
+    pub skin: Skin,
+    /// The vertices that they were searched on.
+    pub picked: Vec<u32>,
+    /// What the search ended at, and the rule of its prices, in their own unit.
+    price: f64,
+    keep: KeepRule,
+}
+
+/// Searches some vertices on their own, in their own unit space.
+pub(super) fn alone(
+    input: &Input<'_>,
+    vertices: &[u32],
+    budget: &Budget,
+    run: &mut Run<'_>,
+) -> Result<Alone, Cancelled> {
+    let sequence = input.sequence.of_vertices(vertices);
     let prepared = Prepared::new(&sequence, input.sample.picked().1.len(), input.fit.seed);
     let fit = FitParams { bones: BoneCount::Auto, ..input.fit.clone() };
     let own = prepared.input(&sequence, &fit, input.params);
     let own = if input.local.move_rest { own } else { own.with_rest_held() };
     let search = searched(&own, None, &budget.of_part(), run)?;
-    if search.price() >= search.keep.limit(part.e_rms, part.bones) {
-        return Ok(None);
-    }
-    let keep = KeepRule { share: search.keep.share * IN_PLACE.0, floor: search.keep.floor * IN_PLACE.1 };
     let SkinnedPose { pose, skin } = &search.body;
     // From its own unit space to that of the whole.
     let (from, to) = (&own.coarse.space, &input.coarse.space);
@@ -185,7 +200,17 @@ fn alone(input: &Input<'_>, part: Part, budget: &Budget, run: &mut Run<'_>) -> R
     tree.joints.iter_mut().for_each(|joint| *joint = place(*joint));
     let mut skin = own.sample.all_vertices(own.problem, skin);
     skin.rest.iter_mut().for_each(|u| *u = place(*u));
-    let picked = own.sample.picked().0.iter().map(|&i| part.vertices[i as usize]).collect();
+    let picked = own.sample.picked().0.iter().map(|&i| vertices[i as usize]).collect();
+    Ok(Alone { tree, motion, skin, picked, price: search.price(), keep: search.keep })
+}
+
+/// The skeleton of a part on its own, if it is better than what the tree has for it.
+fn better(input: &Input<'_>, part: Part, budget: &Budget, run: &mut Run<'_>) -> Result<Option<Found>, Cancelled> {
+    let Alone { tree, motion, skin, picked, price, keep } = alone(input, &part.vertices, budget, run)?;
+    if price >= keep.limit(part.e_rms, part.bones) {
+        return Ok(None);
+    }
+    let keep = KeepRule { share: keep.share * IN_PLACE.0, floor: keep.floor * IN_PLACE.1 };
     Ok(Some(Found { part, tree, motion, skin, picked, keep }))
 }
 

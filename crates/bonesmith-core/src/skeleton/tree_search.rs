@@ -140,7 +140,7 @@ impl<'a> TreeSearch<'a> {
     }
 
     /// Removes the least useful bones, a share of the excess at a time, until `max_bones` are left.
-    fn thin_out(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
+    pub fn thin_out(&mut self, run: &mut Run<'_>) -> Result<(), Cancelled> {
         while self.bones() > self.max_bones {
             let batch = (self.bones() - self.max_bones).div_ceil(3);
             let (gone, _) = run.timed("removal costs", || self.least_useful(batch));

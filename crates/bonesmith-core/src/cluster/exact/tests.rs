@@ -7,7 +7,8 @@ use crate::cluster::exact::{Exact, Path, Points, find};
 use crate::mesh::sequence::{MeshSequence, RawSequence};
 use crate::mesh::topology::Adjacency;
 use crate::skinning::unit::UnitSpace;
-use crate::synthetic::{PosedRig, jointed_body, soft_body, with_noise};
+use crate::synthetic::pieces::{soft_body, with_noise};
+use crate::synthetic::{PosedRig, jointed_body};
 
 /// All vertices and frames of a sequence.
 fn points(raw: RawSequence) -> (Points, UnitSpace) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use bonesmith_core::fit::{BoneCount, FitParams, fit};
 use bonesmith_core::lod::{self as solver, LodParams, Lods, carry};
 use bonesmith_core::metrics;
 use bonesmith_core::refit::{Locks, RefitParams, Solve, Subject, refit};
@@ -44,10 +45,19 @@ pub struct LevelPart {
     pub vertices: usize,
     /// Against the examples, or the poses of the rig; of a mesh of its own, against the poses carried over to it.
     pub e_rms: f64,
+    /// That of a fit with as many bones and influences; where the motion was refitted, and the mesh is that of the rig.
+    pub own_e_rms: Option<f64>,
     /// Its file, where it has one of its own.
     pub file: Option<PathBuf>,
     /// E_RMS of the file, read back.
     pub file_e_rms: Option<f64>,
+}
+
+impl LevelPart {
+    /// How many times the error of a fit of its own size the level has.
+    pub fn ratio(&self) -> Option<f64> {
+        self.own_e_rms.filter(|own| *own > 0.0).map(|own| self.e_rms / own)
+    }
 }
 
 /// Makes levels. `meshes` are decimated meshes of the coarser levels: from the second level on, in order, in the rest pose of the rig.
@@ -62,8 +72,9 @@ pub fn lod(
         let what = format!("mesh_lod: {} meshes for {} levels after the first", meshes.len(), params.levels.len() - 1);
         return Err(Error::unsupported(what));
     }
-    let lods = solver::lod(&source.rig, source.examples.as_ref(), params, observer)?;
-    let mut levels = Levels::of(&lods);
+    let own = own_errors(source, params, observer)?;
+    let lods = solver::lod(&source.rig, source.examples.as_ref(), params, &own, observer)?;
+    let mut levels = Levels::of(&lods, &own);
     for (at, mesh) in meshes.iter().enumerate() {
         levels.take_mesh(source, &lods, at + 1, params.levels[at + 1].1, mesh, observer)?;
     }
@@ -72,17 +83,18 @@ pub fn lod(
 }
 
 impl Levels {
-    fn of(lods: &Lods) -> Self {
+    fn of(lods: &Lods, own: &[f64]) -> Self {
         let rigs: Vec<Rig> = (0..lods.levels.len()).map(|level| lods.level_rig(level)).collect();
         let mesh = |level: &solver::Level| {
             let (weights, rest) = (level.weights.clone(), level.rest.clone());
             Rig { weights, rest, ..without_clips(&lods.rig) }
         };
-        let part = |level: &solver::Level| LevelPart {
+        let part = |(at, level): (usize, &solver::Level)| LevelPart {
             bones: level.bones.len(),
             influences: level.weights.max_influences(),
             vertices: lods.rig.vertex_count(),
             e_rms: level.e_rms,
+            own_e_rms: own.get(at).copied(),
             file: None,
             file_e_rms: None,
         };
@@ -90,7 +102,7 @@ impl Levels {
             rig: lods.rig.clone(),
             rigs,
             meshes: lods.levels.iter().map(mesh).collect(),
-            parts: lods.levels.iter().map(part).collect(),
+            parts: lods.levels.iter().enumerate().map(part).collect(),
             wall_secs: 0.0,
         }
     }
@@ -121,7 +133,7 @@ impl Levels {
         fitted.clips = start.clips;
         let clips: Vec<usize> = (0..fitted.clips.len()).collect();
         let part = &mut self.parts[level];
-        part.e_rms = metrics::evaluate_clips(&fitted, &clips, &poses)?.e_rms;
+        (part.e_rms, part.own_e_rms) = (metrics::evaluate_clips(&fitted, &clips, &poses)?.e_rms, None);
         (part.vertices, part.influences) = (fitted.vertex_count(), fitted.weights.max_influences());
         // On the bones of the finest level, by name.
         let place = |j: usize| lods.rig.bones.iter().position(|bone| bone.name == fitted.bones[j].name).unwrap_or(0);
@@ -194,6 +206,23 @@ impl Levels {
     pub fn model(&self, level: usize) -> Model {
         self.rigs[level].clone().into()
     }
+}
+
+/// E_RMS of a fit of each level's own size, which levels with a motion of their own are balanced against. None where the poses of some clips
+/// are examples and those of others the rig's own: no sequence has both.
+fn own_errors(source: &SourceRig, params: &LodParams, observer: &mut dyn Observer) -> Result<Vec<f64>, Error> {
+    let Some(sequence) = source.reference().filter(|_| params.refit_motion) else { return Ok(Vec::new()) };
+    if source.clips().len() != source.rig.clips.len() || source.rig.rotating_joint().is_some() {
+        return Ok(Vec::new());
+    }
+    let error = |&(bones, influences): &(usize, usize)| {
+        let bones = BoneCount::Exact(bones.min(source.rig.bone_count()));
+        let task =
+            FitParams { bones, influences: Some(influences), bone_kind: source.rig.kind, ..FitParams::default() };
+        let fitted = fit(sequence, &task, observer)?;
+        Ok(metrics::evaluate_clips(&fitted.rig, &[0], sequence)?.e_rms)
+    };
+    params.levels.iter().map(error).collect()
 }
 
 /// The poses of all clips on another mesh.

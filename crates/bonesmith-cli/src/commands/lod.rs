@@ -75,12 +75,14 @@ fn table(name: &str, levels: &Levels, files: &[PathBuf], size: u64) -> String {
     let mut table = Table::new(format!("{name}: {} levels", levels.parts.len()));
     for (at, part) in levels.parts.iter().enumerate() {
         let e_rms = part.file_e_rms.unwrap_or(part.e_rms);
+        let beside = part.ratio().map(|ratio| format!(", {ratio:.2} x that of a fit of this size"));
         let what = format!(
-            "{} bones, at most {} per vertex, {} vertices; E_RMS {}",
+            "{} bones, at most {} per vertex, {} vertices; E_RMS {}{}",
             part.bones,
             part.influences,
             part.vertices,
-            figure(e_rms)
+            figure(e_rms),
+            beside.unwrap_or_default()
         );
         table.row("level", format!("{at}: {what}"));
     }

@@ -5,8 +5,8 @@
 //!    vertex), and weights are solved anew after each batch.
 //! 2. Weights of every level are exact for the motion (`skinning::weights`), on the poses of all clips.
 //! 3. With `refit_motion` the bones, their motion and a rest pose of each level are fitted too. First from the coarsest level to the finest, each with
-//!    the bones of coarser levels locked (`search`): a coarse level has no other bones, a fine one has. Then all levels at once: they are stacked, as a problem
-//!    with the vertices of each level, whose weights use that level's bones (`refit`). Both are done again as long as that pays.
+//!    the bones of coarser levels locked (`search`): a coarse level has no other bones, a fine one has. Then all levels at once: the moments of each level's
+//!    vertices, whose weights use that level's bones, add up (`refit`). Both are done again as long as that pays.
 
 pub mod carry;
 mod params;
@@ -82,11 +82,13 @@ impl Lods {
     }
 }
 
-/// Makes the levels of a rig. `examples` are the poses of its clips, or of one of them; otherwise its own poses count.
+/// Makes the levels of a rig. `examples` are the poses of its clips, or of one of them; otherwise its own poses count. `own` [levels], or empty: E_RMS of fits
+/// of each level's own size; where the motion is refitted, levels are balanced so that the largest ratio to them is small.
 pub fn lod(
     rig: &Rig,
     examples: Option<&MeshSequence>,
     params: &LodParams,
+    own: &[f64],
     observer: &mut dyn Observer,
 ) -> Result<Lods, LodError> {
     params.validate()?;
@@ -111,7 +113,7 @@ pub fn lod(
         run.round(work.levels[level].bones.len(), work.levels[level].e_rms)?;
     }
     if params.refit_motion {
-        work.refit(params, &mut run)?;
+        work.refit(params, own, &mut run)?;
     }
     Ok(work.finish(rig, &poses, params.refit_motion))
 }
@@ -325,7 +327,7 @@ mod tests {
     fn levels(refit_motion: bool) -> (Rig, Lods) {
         let rig = posed_rig(5, &PosedRigParams { bones: 12, frames: 20, ..PosedRigParams::default() }).rig;
         let params = LodParams { levels: vec![(12, 4), (8, 2), (4, 1)], refit_motion, ..LodParams::default() };
-        let lods = lod(&rig, None, &params, &mut Silent).unwrap();
+        let lods = lod(&rig, None, &params, &[], &mut Silent).unwrap();
         (rig, lods)
     }
 
@@ -391,11 +393,25 @@ mod tests {
         let mean_log = |cycles: usize| {
             let levels = vec![(12, 3), (6, 2), (3, 1)];
             let params = LodParams { levels, refit_motion: true, cycles, ..LodParams::default() };
-            let lods = lod(&rig, None, &params, &mut Silent).unwrap();
+            let lods = lod(&rig, None, &params, &[], &mut Silent).unwrap();
             lods.levels.iter().map(|level| level.e_rms.ln()).sum::<f64>() / 3.0
         };
         let (without, with) = (mean_log(0), mean_log(4));
         assert!(with < without - 0.01, "{without} {with}");
+    }
+
+    /// Errors of fits of their own size decide how much a level counts: of the level that falls behind them most, more is asked.
+    #[test]
+    fn the_level_that_is_furthest_behind_its_own_fit_counts_most() {
+        let rig = posed_rig(5, &PosedRigParams { bones: 16, frames: 20, ..PosedRigParams::default() }).rig;
+        let errors = |own: &[f64]| -> Vec<f64> {
+            let params =
+                LodParams { levels: vec![(12, 3), (6, 2), (3, 1)], refit_motion: true, ..LodParams::default() };
+            lod(&rig, None, &params, own, &mut Silent).unwrap().levels.iter().map(|level| level.e_rms).collect()
+        };
+        let alike = errors(&[]);
+        let [fine, coarse] = [0.5, 2.0].map(|share| errors(&[alike[0] * share, alike[1], alike[2] / share]));
+        assert!(fine[0] < coarse[0] && fine[2] > coarse[2], "{fine:?} {alike:?} {coarse:?}");
     }
 
     #[test]
@@ -417,10 +433,10 @@ mod tests {
             }
         }
         let params = LodParams { levels: vec![(12, 4), (4, 1)], refit_motion: true, ..LodParams::default() };
-        let error = lod(&rig, None, &params, &mut Silent).unwrap_err();
+        let error = lod(&rig, None, &params, &[], &mut Silent).unwrap_err();
         assert!(matches!(&error, LodError::Skeleton { .. }), "{error}");
         assert!(error.to_string().contains(&rig.bones[0].name), "{error}");
-        lod(&rig, None, &LodParams { refit_motion: false, ..params }, &mut Silent).unwrap();
+        lod(&rig, None, &LodParams { refit_motion: false, ..params }, &[], &mut Silent).unwrap();
     }
 
     #[test]
@@ -428,7 +444,7 @@ mod tests {
         let rig = posed_rig(5, &PosedRigParams::default()).rig;
         for levels in [vec![], vec![(4, 1), (8, 2)], vec![(0, 1)], vec![(4, 0)], vec![(4, 17)]] {
             let params = LodParams { levels: levels.clone(), ..LodParams::default() };
-            assert!(lod(&rig, None, &params, &mut Silent).is_err(), "{levels:?}");
+            assert!(lod(&rig, None, &params, &[], &mut Silent).is_err(), "{levels:?}");
         }
     }
 }

@@ -1,162 +1,222 @@
 //! Bones, motion and rest poses of all levels.
 //!
 //! A cycle searches each level for bones, from the coarsest to the finest, with those of coarser levels locked (`search`); then all levels
-//! alternate between weights and motion. For the motion they are stacked as one problem, whose moments are those of the sum
+//! alternate between weights and motion, which lowers
 //!
 //! ```text
-//! sum_l E_l^2(T, W_l) / e_l^2          e_l = the present error of level l
+//! sum_l (E_l(T, W_l) / own_l)^p          own_l = the error of a fit of level l's own size
 //! ```
 //!
-//! which is the step of `sum_l log E_l`: a level's error counts in proportion to itself, not to the coarsest one's. That moves the bones that
-//! levels share, so that other bones of their own suit the finer levels better: hence more cycles, each from the best state so far. Every second one leaves
-//! out the coarsest level, whose search takes back what it gave up for the others.
+//! in rounds of squared errors, level l weighted by its derivative, `(E_l / own_l)^(p - 2) / own_l^2`. With a large p the level whose ratio is
+//! largest decides. That moves the bones that levels share, so that other bones of their own suit the finer levels better: hence more cycles,
+//! each from the best state so far. Every second one leaves out the coarsest level, whose search takes back what it gave up for the others.
+//!
+//! Cycles see a sample of the vertices; the last rounds all of them.
 
 use crate::observer::{Cancelled, Stage};
 use crate::skinning::bone_step::{self, BoneModel};
-use crate::skinning::loss::Loss;
+use crate::skinning::descent::MAX_MOMENTUM;
+use crate::skinning::params::VERTICES_PER_BONE;
 use crate::skinning::weights::Search;
-use crate::skinning::{Motion, Problem, Run, Skin, VertexParams, pass};
+use crate::skinning::{Moments, Momentum, Motion, Problem, Run, Sample, VertexParams, pass};
 
-use super::{Draft, LodParams, NEWCOMERS, Work, search, weigh};
+use super::{Draft, LodParams, Work, search, weigh};
 
+/// Positions of the sample: vertices times frames. Fewer are followed too closely by bones of their own.
+const SAMPLE: usize = 800_000;
+/// p.
+const POWER: f64 = 12.0;
 /// Rounds over all levels, for each round over one.
-const JOINT_ROUNDS: usize = 3;
-/// Rounds stop when none of the levels gains more than this share.
+const JOINT_ROUNDS: usize = 2;
+/// Rounds over all levels on all vertices.
+const LAST_ROUNDS: usize = 40;
+/// Rounds stop when the error of no level falls by more than this share.
 const TOLERANCE: f64 = 1e-3;
-/// Cycles stop when so many in a row lower the geometric mean of the levels' errors by less than this share.
+/// Cycles stop when so many in a row lower the mean ratio by less than this share.
 const PATIENCE: usize = 2;
 const STALL: f64 = 2e-3;
+/// Fits of a level's own size below this E_RMS are exact: no level has to be as good.
+const EXACT: f64 = 0.01;
 
-/// What cycles change.
+/// Levels on one problem: all vertices, or a sample.
 #[derive(Clone)]
-struct State {
+struct Nested {
     motion: Motion,
     kind: BoneModel,
     levels: Vec<Draft>,
 }
 
+/// What levels are fitted to, and compared with.
+struct Task<'a> {
+    problem: &'a Problem,
+    /// [levels] E_RMS of fits of their own size.
+    own: Vec<f64>,
+    /// p; 0: the product of the ratios.
+    power: f64,
+    /// Rounds over one level.
+    rounds: usize,
+}
+
 impl Work<'_> {
-    /// Bones, motion, weights and rest poses of all levels.
-    pub(super) fn refit(&mut self, params: &LodParams, run: &mut Run<'_>) -> Result<(), Cancelled> {
+    /// Bones, motion, weights and rest poses of all levels. `own` may be empty.
+    pub(super) fn refit(&mut self, params: &LodParams, own: &[f64], run: &mut Run<'_>) -> Result<(), Cancelled> {
+        let frames = self.problem.frames().max(1);
+        let vertices = SAMPLE.div_ceil(frames).max(2 * VERTICES_PER_BONE * self.used.len());
+        let sample = Sample::new(self.problem, vertices, usize::MAX, 0);
+        let picked = sample.picked().0.to_vec();
+        let part = run.timed("sample", || self.problem.pick(&picked));
+        let mut nested = Nested { motion: self.motion.clone(), kind: self.kind.clone(), levels: self.levels.clone() };
+        nested.levels.iter_mut().for_each(|level| level.skin = level.skin.pick(&picked));
+        nested.search(&Task::new(&part, own, self.levels.len(), params.rounds), params.cycles, run)?;
+        for level in &mut nested.levels {
+            level.skin = sample.all_vertices(self.problem, &level.skin);
+        }
+        let task = Task::new(self.problem, own, self.levels.len(), params.rounds);
+        nested.all_levels(LAST_ROUNDS, &task, run)?;
+        (0..nested.levels.len()).try_for_each(|at| nested.weigh(at, Search::Nearby, self.problem, run))?;
+        (self.motion, self.kind, self.levels) = (nested.motion, nested.kind, nested.levels);
+        Ok(())
+    }
+}
+
+impl<'a> Task<'a> {
+    /// Without errors of fits of their own size each level counts relative to its own error: the mean of logarithms.
+    fn new(problem: &'a Problem, own: &[f64], levels: usize, rounds: usize) -> Self {
+        let power = if own.is_empty() { 0.0 } else { POWER };
+        let own = (0..levels).map(|at| own.get(at).map_or(1.0, |own| own.max(EXACT))).collect();
+        Self { problem, own, power, rounds }
+    }
+
+    /// [levels] `E_l / own_l`.
+    fn ratios(&self, nested: &Nested) -> Vec<f64> {
+        nested.levels.iter().zip(&self.own).map(|(level, own)| level.e_rms / own).collect()
+    }
+
+    /// The power mean of the ratios.
+    fn cost(&self, nested: &Nested) -> f64 {
+        let ratios = self.ratios(nested);
+        let mean =
+            |f: &dyn Fn(f64) -> f64| ratios.iter().map(|ratio| f(ratio.max(1e-12))).sum::<f64>() / ratios.len() as f64;
+        match self.power {
+            0.0 => mean(&f64::ln).exp(),
+            p => {
+                let largest = ratios.iter().copied().fold(1e-12, f64::max);
+                largest * mean(&|ratio| (ratio / largest).powf(p)).powf(1.0 / p)
+            }
+        }
+    }
+
+    /// [levels] what the squared error of a level counts; 1 at most.
+    fn shares(&self, nested: &Nested) -> Vec<f64> {
+        let ratios = self.ratios(nested).into_iter().zip(&self.own);
+        let log = |(ratio, own): (f64, &f64)| (self.power - 2.0) * ratio.max(1e-9).ln() - 2.0 * own.ln();
+        let logs: Vec<f64> = ratios.map(log).collect();
+        let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        logs.into_iter().map(|log| (log - largest).exp()).collect()
+    }
+}
+
+impl Nested {
+    /// Cycles, each from the best state so far.
+    fn search(&mut self, task: &Task<'_>, cycles: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let count = self.levels.len();
-        self.cycle(count, params.rounds, 0, run)?;
-        let mut best = (self.mean_log(), self.state());
+        self.cycle(count, 0, task, run)?;
+        let mut best = (task.cost(self), self.clone());
         let mut idle = 0;
-        for cycle in 1..=params.cycles {
-            if count < 2 || idle == PATIENCE || best.0 == f64::NEG_INFINITY {
+        for cycle in 1..=cycles {
+            if count < 2 || idle == PATIENCE || best.0 <= 1e-9 {
                 break;
             }
             let searched = if cycle % 2 == 1 { count - 1 } else { count };
-            self.cycle(searched, params.rounds, cycle, run)?;
-            let (before, now) = (best.0, self.mean_log());
-            idle = if now > before - STALL { idle + 1 } else { 0 };
-            if now < before {
-                best = (now, self.state());
+            self.cycle(searched, cycle, task, run)?;
+            let now = task.cost(self);
+            idle = if now > best.0 * (1.0 - STALL) { idle + 1 } else { 0 };
+            if now < best.0 {
+                best = (now, self.clone());
             } else {
-                self.restore(best.1.clone());
+                self.clone_from(&best.1);
             }
         }
-        self.restore(best.1);
-        (0..count).try_for_each(|at| self.weigh_level(at, Search::Nearby, run))
-    }
-
-    /// Mean logarithm of the errors of the levels.
-    fn mean_log(&self) -> f64 {
-        self.levels.iter().map(|level| level.e_rms.ln()).sum::<f64>() / self.levels.len() as f64
-    }
-
-    fn state(&self) -> State {
-        State { motion: self.motion.clone(), kind: self.kind.clone(), levels: self.levels.clone() }
-    }
-
-    fn restore(&mut self, State { motion, kind, levels }: State) {
-        (self.motion, self.kind, self.levels) = (motion, kind, levels);
+        *self = best.1;
+        Ok(())
     }
 
     /// Searches the finest `count` levels for bones, then rounds over all levels.
-    fn cycle(&mut self, count: usize, rounds: usize, cycle: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let mut locked = vec![false; self.used.len()];
+    fn cycle(&mut self, count: usize, cycle: usize, task: &Task<'_>, run: &mut Run<'_>) -> Result<(), Cancelled> {
+        let mut locked = vec![false; self.motion.bones];
         self.levels[count..].iter().flat_map(|level| &level.bones).for_each(|&j| locked[j] = true);
         for at in (0..count).rev() {
             // Bones of coarser levels may be others by now.
-            self.weigh_level(at, Search::Whole, run)?;
-            let draft = &mut self.levels[at];
-            let task = search::Task { locked: &locked, rounds, cycle };
-            search::improve(self.problem, &mut self.motion, &mut self.kind, draft, &task, run)?;
+            self.weigh(at, Search::Whole, task.problem, run)?;
+            let Self { motion, kind, levels } = self;
+            let draft = &mut levels[at];
+            let task = search::Task { locked: &locked, rounds: task.rounds, cycle, problem: task.problem };
+            search::improve(motion, kind, draft, &task, run)?;
             run.round(draft.bones.len(), draft.e_rms)?;
             draft.bones.iter().for_each(|&j| locked[j] = true);
         }
-        self.all_levels(JOINT_ROUNDS * rounds, run)
+        self.all_levels(JOINT_ROUNDS * task.rounds, task, run)
     }
 
-    /// Rounds over the motion, weights and rest poses of all levels.
-    fn all_levels(&mut self, rounds: usize, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let stacked = self.stacked();
+    /// Rounds over the motion, weights and rest poses of all levels, with momentum.
+    fn all_levels(&mut self, rounds: usize, task: &Task<'_>, run: &mut Run<'_>) -> Result<(), Cancelled> {
         run.stage(Stage::WeightsAndMotion, Some(rounds))?;
+        let mut momentum = Momentum::new(MAX_MOMENTUM);
+        let mut last = f64::INFINITY;
+        let mut poor = 0;
         for _ in 0..rounds {
             let before: Vec<f64> = self.levels.iter().map(|level| level.e_rms).collect();
-            let (problem, skin) = self.stack(&stacked);
-            let moments = run.timed("moments", || pass::gather(&problem, &self.motion, &skin));
-            run.report()?;
-            run.timed("motion", || bone_step::update(&mut self.motion, &moments, &self.kind));
-            for at in 0..self.levels.len() {
-                let motion = self.motion.select(&self.levels[at].bones);
-                self.reweigh(at, &motion, run)?;
+            let mut moments = self.solve(task, run)?;
+            if momentum.is_ahead() && task.cost(self) > last {
+                momentum.step_back(&mut self.motion);
+                moments = self.solve(task, run)?;
             }
+            last = task.cost(self);
+            run.timed("motion", || {
+                bone_step::update(&mut self.motion, &moments, &self.kind);
+                let kind = &self.kind;
+                momentum.look_ahead(&mut self.motion, |new, old, beta| bone_step::extrapolate(new, old, beta, kind));
+            });
             let mean = self.levels.iter().map(|level| level.e_rms).sum::<f64>() / self.levels.len() as f64;
-            run.round(self.bones.len(), mean)?;
+            run.round(self.motion.bones, mean)?;
             let gains = self.levels.iter().zip(&before).map(|(level, before)| 1.0 - level.e_rms / before.max(1e-300));
-            if gains.fold(f64::NEG_INFINITY, f64::max) < TOLERANCE {
+            poor = if gains.fold(f64::NEG_INFINITY, f64::max) < TOLERANCE { poor + 1 } else { 0 };
+            if poor == 2 {
                 break;
             }
         }
+        momentum.step_back(&mut self.motion);
+        self.solve(task, run)?;
         Ok(())
+    }
+
+    /// Weights and rest poses of all levels, one vertex step each; the moments of all, each level's times its share.
+    fn solve(&mut self, task: &Task<'_>, run: &mut Run<'_>) -> Result<Moments, Cancelled> {
+        let mut parts = Vec::with_capacity(self.levels.len());
+        for level in &mut self.levels {
+            let motion = self.motion.select(&level.bones);
+            let slots = level.influences.min(motion.bones);
+            let vertices = VertexParams { slots, newcomers: 1, min_gain: 1e-4, move_rest: true, rounds: 2 };
+            let part = run.timed("weights", || pass::solve(task.problem, &motion, &mut level.skin, vertices, None));
+            level.e_rms = task.problem.e_rms(part.squared_error);
+            parts.push(part);
+            run.report()?;
+        }
+        let mut sum = Moments::of_none(self.motion.bones, self.motion.length);
+        for ((level, part), share) in self.levels.iter().zip(&parts).zip(task.shares(self)) {
+            sum.add_part(part, &level.bones, share);
+        }
+        Ok(sum)
     }
 
     /// Exact weights of a level, for its own rest pose.
-    fn weigh_level(&mut self, at: usize, search: Search, run: &mut Run<'_>) -> Result<(), Cancelled> {
+    fn weigh(&mut self, at: usize, search: Search, problem: &Problem, run: &mut Run<'_>) -> Result<(), Cancelled> {
         let level = &mut self.levels[at];
         let motion = self.motion.select(&level.bones);
-        let mut problem = self.problem.clone();
-        problem.rest.clone_from(&level.skin.rest);
-        let error = weigh(&problem, &motion, &mut level.skin, level.influences, search, run)?;
-        level.e_rms = self.problem.e_rms(error);
+        let mut own = problem.clone();
+        own.rest.clone_from(&level.skin.rest);
+        let error = weigh(&own, &motion, &mut level.skin, level.influences, search, run)?;
+        level.e_rms = problem.e_rms(error);
         Ok(())
-    }
-
-    /// Weights and rest pose of a level, one vertex step.
-    fn reweigh(&mut self, at: usize, motion: &Motion, run: &mut Run<'_>) -> Result<(), Cancelled> {
-        let level = &mut self.levels[at];
-        let slots = level.influences.min(motion.bones);
-        let vertices = VertexParams { slots, newcomers: NEWCOMERS, min_gain: 1e-4, move_rest: true, rounds: 2 };
-        let moments = run.timed("weights", || pass::solve(self.problem, motion, &mut level.skin, vertices, None));
-        level.e_rms = self.problem.e_rms(moments.squared_error);
-        run.report()
-    }
-
-    /// The problem of all levels' vertices, without their weights.
-    fn stacked(&self) -> Problem {
-        let (problem, levels) = (self.problem, self.levels.len());
-        let rest = (0..levels).flat_map(|_| problem.rest.iter().copied()).collect();
-        let trajectories = (0..levels).flat_map(|_| problem.trajectories.iter().copied()).collect();
-        Problem::stored(problem.length, rest, trajectories, problem.space.clone())
-    }
-
-    /// The stacked problem with the present weights and rest poses, each level counted relative to its error.
-    fn stack(&self, stacked: &Problem) -> (Problem, Skin) {
-        let n = self.problem.vertices();
-        let slots = self.levels.iter().map(|level| level.influences).max().unwrap_or(1);
-        let rest = self.levels.iter().flat_map(|level| level.skin.rest.iter().copied()).collect();
-        let mut skin = Skin::empty(slots, rest);
-        let mut importance = Vec::with_capacity(stacked.rest.len());
-        let least = self.levels.iter().map(|level| level.e_rms).fold(f64::INFINITY, f64::min).max(1e-9);
-        for (at, level) in self.levels.iter().enumerate() {
-            let share = (least / level.e_rms.max(1e-9)).powi(2);
-            importance.extend(std::iter::repeat_n(share as f32, n));
-            for i in 0..n {
-                skin.set(at * n + i, level.skin.of(i).map(|(j, w)| (level.bones[j], w)));
-            }
-        }
-        (stacked.with_loss(Loss::of_vertices(importance)), skin)
     }
 }

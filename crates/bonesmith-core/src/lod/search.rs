@@ -13,6 +13,7 @@ use super::{Draft, NEWCOMERS, SWEEPS};
 
 /// How a level is searched.
 pub(super) struct Task<'a> {
+    pub problem: &'a Problem,
     /// [bones in work] which stay.
     pub locked: &'a [bool],
     /// Rounds over bones, weights and rest pose after the search.
@@ -23,18 +24,17 @@ pub(super) struct Task<'a> {
 
 /// Searches for the bones of a level that are not locked, and their motion. `model` has the axes of all bones.
 pub(super) fn improve(
-    problem: &Problem,
     motion: &mut Motion,
     model: &mut BoneModel,
     draft: &mut Draft,
-    &Task { locked, rounds, cycle }: &Task<'_>,
+    task: &Task<'_>,
     run: &mut Run<'_>,
 ) -> Result<(), Cancelled> {
     // Locked ones first.
     let mut order: Vec<usize> = (0..draft.bones.len()).collect();
-    order.sort_by_key(|&at| !locked[draft.bones[at]]);
+    order.sort_by_key(|&at| !task.locked[draft.bones[at]]);
     let bones: Vec<usize> = order.iter().map(|&at| draft.bones[at]).collect();
-    let count = bones.iter().filter(|&&j| locked[j]).count();
+    let count = bones.iter().filter(|&&j| task.locked[j]).count();
     if count == bones.len() {
         return Ok(());
     }
@@ -47,11 +47,11 @@ pub(super) fn improve(
     };
     let slots = draft.influences.min(bones.len());
     let vertices = VertexParams { slots, newcomers: NEWCOMERS, min_gain: 1e-4, move_rest: true, rounds: 2 };
-    let plan = SearchPlan::new(Effort::Balanced).varied(cycle);
-    let mut explorer = Explorer::resume(problem, state, vertices, plan, cycle as u64);
+    let plan = SearchPlan::new(Effort::Balanced).varied(task.cycle);
+    let mut explorer = Explorer::resume(task.problem, state, vertices, plan, task.cycle as u64);
     explorer.search(run)?;
-    run.stage(Stage::WeightsAndMotion, Some(rounds))?;
-    explorer.descend(rounds, run)?;
+    run.stage(Stage::WeightsAndMotion, Some(task.rounds))?;
+    explorer.descend(task.rounds, run)?;
     draft.e_rms = explorer.e_rms();
     let State { motion: found, skin, model: own } = explorer.state;
     for (at, &j) in bones.iter().enumerate().skip(count) {

@@ -27,7 +27,7 @@ pub(crate) struct State {
 }
 
 /// Largest momentum factor.
-pub(super) const MAX_MOMENTUM: f64 = 0.97;
+pub(crate) const MAX_MOMENTUM: f64 = 0.97;
 
 /// In every round with this number all promising bones are admitted at each vertex, however small the gain of each alone: some
 /// vertices are stuck with bones of which two have to change at once.

@@ -14,6 +14,7 @@
 
 use glam::{DMat3, DVec3};
 
+use crate::solve::kernels::add_scaled;
 use crate::solve::lanes::Mat4;
 
 /// A 4x4 second moment.
@@ -50,6 +51,29 @@ pub(crate) struct Coupling {
     pub own: Block,
     /// `(k, S_jk)` of every bone that shares vertices with it, ascending.
     pub others: Vec<(usize, Block)>,
+}
+
+impl Moments {
+    /// Of bones without vertices; errors are none.
+    pub fn of_none(bones: usize, length: usize) -> Self {
+        let second = SecondMoments::of_none(bones);
+        Self { residual: vec![0.0; 4 * bones * length], second, ..Self::default() }
+    }
+
+    /// Adds the moments of some of the bones, `bones[j]` for bone j of the part, times `share`. Errors are left alone.
+    pub fn add_part(&mut self, part: &Self, bones: &[usize], share: f64) {
+        let all = self.second.bones();
+        let length = self.residual.len() / (4 * all).max(1);
+        for (row, residual) in part.residual.chunks_exact(length.max(1)).enumerate() {
+            let to = row / bones.len() * all + bones[row % bones.len()];
+            add_scaled(&mut self.residual[to * length..(to + 1) * length], share, residual);
+        }
+        for (j, &to) in bones.iter().enumerate() {
+            for (k, block) in part.second.blocks(j) {
+                self.second.add(to, bones[k], &block.map(|row| row.map(|x| share * x)));
+            }
+        }
+    }
 }
 
 impl SecondMoments {

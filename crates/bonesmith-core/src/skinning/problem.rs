@@ -117,6 +117,17 @@ impl Problem {
         Self { loss, ..Self::gather(sequence.rest(), &*sequence.frames(), self.space.pick(frames), vertices, frames) }
     }
 
+    /// Some vertices of this problem, in the order given; copied. Without normals.
+    pub fn pick(&self, vertices: &[u32]) -> Self {
+        let (mut trajectories, mut buffer) = (Vec::with_capacity(vertices.len() * self.length), Vec::new());
+        for &i in vertices {
+            trajectories.extend_from_slice(self.block(i as usize..i as usize + 1, &mut buffer));
+        }
+        let rest = vertices.iter().map(|&i| self.rest[i as usize]).collect();
+        let loss = self.loss.pick(vertices);
+        Self { loss, ..Self::stored(self.length, rest, trajectories, self.space.clone()) }
+    }
+
     /// The same with normals that count.
     pub fn with_normals(&self, normals: Option<Normals>) -> Self {
         Self { normals, ..self.clone() }

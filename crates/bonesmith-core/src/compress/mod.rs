@@ -163,10 +163,7 @@ impl Inputs<'_> {
         parts.stages.begin(Stage::RestPoseBonesAndLayers, Some(rounds))?;
         let mut momentum = Momentum::new(MAX_MOMENTUM);
         let mut total = parts.coefficients.total();
-        // Those of the present motion, where a round has left them.
-        let mut projections = None;
         for round in 0..rounds {
-            projections = None;
             let (rest, motion) = (poses.problem.rest.clone(), poses.motion.clone());
             let saved = (parts.atoms.clone(), parts.coefficients.clone(), parts.history.clone());
             if freedoms.bones {
@@ -175,13 +172,11 @@ impl Inputs<'_> {
                 refinement.move_bones(poses, &layers, &mut parts.stages)?;
                 momentum.look_ahead(&mut poses.motion, |new, old, beta| refinement.extrapolated(new, old, beta));
             }
-            let mut along;
-            (parts, along) = self.round(parts, poses, &refinement, round)?;
+            parts = self.round(parts, poses, &refinement, round)?;
             if parts.coefficients.total() > total && momentum.step_back(&mut poses.motion) {
                 (parts.atoms, parts.coefficients, parts.history) = saved.clone();
                 poses.problem.rest.clone_from(&rest);
-                drop(along);
-                (parts, along) = self.round(parts, poses, &refinement, round)?;
+                parts = self.round(parts, poses, &refinement, round)?;
             }
             if parts.coefficients.total() > total {
                 // No more than rounding is left to gain.
@@ -189,7 +184,6 @@ impl Inputs<'_> {
                 (poses.problem.rest, poses.motion) = (rest, motion);
                 break;
             }
-            projections = Some(along);
             let before = std::mem::replace(&mut total, parts.coefficients.total());
             let e_rms = parts.history.last().map(|round| round.error);
             parts.stages.at(round + 1, e_rms)?;
@@ -197,11 +191,7 @@ impl Inputs<'_> {
                 break;
             }
         }
-        let projections = match projections {
-            Some(projections) => projections,
-            None => quadratic::project(poses, &mut parts.stages)?,
-        };
-        let metric = self.metric_of(poses, &projections, with_examples);
+        let (metric, _) = metric(rig, Some(poses), with_examples, Some(own_weights), &mut parts.stages)?;
         let layers = Factorisation::resume(&metric, own_weights, ideal, graph, parts);
         let error = layers.error();
         let mut parts = layers.into_parts();
@@ -217,23 +207,14 @@ impl Inputs<'_> {
 }
 
 impl Inputs<'_> {
-    /// The metric of poses whose products with the bones are known.
-    fn metric_of(&self, poses: &Poses, projections: &[f64], with_examples: bool) -> Metric {
-        let mut metric = Metric::of_projections(poses, projections);
-        if !with_examples {
-            metric.add_weights(&self.rig.weights, self.own_weights);
-        }
-        metric
-    }
-
-    /// Rest positions for the present motion, then one round over both layers. Returns the products of targets and bones too.
+    /// Rest positions for the present motion, then one round over both layers.
     fn round<'p>(
         &self,
         mut parts: Parts<'p>,
         poses: &mut Poses,
         refinement: &Refinement<'_>,
         round: usize,
-    ) -> Result<(Parts<'p>, Vec<f64>), Cancelled> {
+    ) -> Result<Parts<'p>, Cancelled> {
         let Self { rig, ideal, graph, own_weights, .. } = *self;
         let projections = quadratic::project(poses, &mut parts.stages)?;
         if refinement.freedoms.rest {
@@ -241,11 +222,13 @@ impl Inputs<'_> {
             let layers = refine::Layers { atoms: &atoms, coefficients: &parts.coefficients };
             refinement.move_rest(poses, &layers, &projections);
         }
-        let metric = self.metric_of(poses, &projections, parts.growth.with_examples);
+        let mut metric = Metric::of_projections(poses, &projections);
+        if !parts.growth.with_examples {
+            metric.add_weights(&rig.weights, own_weights);
+        }
         let mut layers = Factorisation::resume(&metric, own_weights, ideal, graph, parts);
         layers.round(round == 0, round % SPREAD_EVERY == 1)?;
-        let parts = layers.into_parts();
-        Ok((parts, projections))
+        Ok(layers.into_parts())
     }
 }
 

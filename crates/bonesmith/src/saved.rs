@@ -177,6 +177,20 @@ impl Saved {
         }
     }
 
+    /// As [`Saved::measure_clips`] of the poses of another rig, whose normals are then the true ones.
+    pub(crate) fn measure_beside(
+        &self,
+        clips: Range<usize>,
+        sequence: &MeshSequence,
+        source: &Rig,
+    ) -> Result<Metrics, Error> {
+        if self.nodes.is_some() || self.model.view().rig().is_none() {
+            return self.measure_clips(clips, sequence);
+        }
+        let clips: Vec<usize> = clips.collect();
+        Ok(metrics::evaluate_beside(&self.model, &clips, sequence, source)?)
+    }
+
     /// Whether the file holds nodes, so that there is no model to measure.
     pub(crate) fn has_nodes(&self) -> bool {
         self.nodes.is_some()

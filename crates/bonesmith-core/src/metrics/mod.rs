@@ -32,7 +32,7 @@ use crate::deform::posed;
 use crate::mesh::normals::vertex_normals;
 use crate::mesh::sequence::MeshSequence;
 use crate::mesh::sphere::unit_radius;
-use crate::model::{ModelError, ModelRef};
+use crate::model::{ModelError, ModelRef, Rig};
 
 use angle::sum_of_angles;
 use edges::Edges;
@@ -131,7 +131,18 @@ pub fn evaluate_clips<'a>(
         ModelRef::ShapeBones(face) if clips == [0] => face.names(),
         _ => Vec::new(),
     };
-    comparison(model, clips, sequence, &names)
+    comparison(model, clips, sequence, &names, None)
+}
+
+/// As [`evaluate_clips`], where the sequence is what another rig shows in the same clips: normals are compared with those that it shows, not with
+/// those of its posed surface.
+pub fn evaluate_beside<'a>(
+    model: impl Into<ModelRef<'a>>,
+    clips: &[usize],
+    sequence: &MeshSequence,
+    source: &Rig,
+) -> Result<Metrics, MetricsError> {
+    comparison(model.into(), clips, sequence, &[], Some(source))
 }
 
 /// `shapes` are the names of the frames, where these are shapes.
@@ -140,6 +151,7 @@ fn comparison(
     clips: &[usize],
     sequence: &MeshSequence,
     shapes: &[String],
+    source: Option<&Rig>,
 ) -> Result<Metrics, MetricsError> {
     let all = model.clips();
     let (n, f) = (sequence.vertex_count(), sequence.frame_count());
@@ -158,6 +170,10 @@ fn comparison(
     model.check()?;
     let cuts = (0..f).filter(|&t| places[t].1 == 0 || !shapes.is_empty()).collect();
     let skinned = Skinned::new(model, places.clone());
+    let skinned = skinned.map(|skinned| match source {
+        Some(source) => skinned.beside(source),
+        None => skinned,
+    });
     let comparison = Comparison { sequence, regions: Regions::new(Some(model), sequence), cuts, shapes, skinned };
     Ok(comparison.run(|t| posed(model, places[t].0, places[t].1)))
 }
@@ -169,7 +185,7 @@ pub fn evaluate_shapes<'a>(
     names: &[String],
     shapes: &MeshSequence,
 ) -> Result<Metrics, MetricsError> {
-    comparison(model.into(), &[0], shapes, names)
+    comparison(model.into(), &[0], shapes, names, None)
 }
 
 /// Compares a sequence with reconstructed frames. Steps between the clips of the sequence do not count as motion.

@@ -56,6 +56,16 @@ pub(super) struct Skinned<'a> {
     rest: Vec<Vec3>,
     /// With [T] tangents of the rest pose.
     tangents: Option<(TangentVertices, Vec<Vec3>)>,
+    /// A rig whose stored normals, as it deforms them, are the true ones; with [G] these.
+    source: Option<(&'a Rig, Vec<Vec3>)>,
+}
+
+/// [G] stored normals, unit; turned over where true normals are: the rest pose of the sequence may be turned against that of the rig.
+fn stored_normals(rig: &Rig, shading: &ShadingVertices) -> (Vec<DVec3>, Vec<Vec3>) {
+    let sides = shading.sides(&rig.rest);
+    let stored = shading.rest_normals(&rig.rest);
+    let rest = stored.iter().zip(&sides).map(|(n, side)| (n.normalize_or_zero() * *side).as_vec3()).collect();
+    (stored, rest)
 }
 
 impl<'a> Skinned<'a> {
@@ -67,15 +77,21 @@ impl<'a> Skinned<'a> {
             _ => return None,
         };
         let shading = ShadingVertices::new(&rig.surface);
-        // The rest pose of the sequence may be turned against that of the rig.
-        let sides = shading.sides(&rig.rest);
-        let stored = shading.rest_normals(&rig.rest);
-        let rest = stored.iter().zip(&sides).map(|(n, side)| (n.normalize_or_zero() * *side).as_vec3()).collect();
+        let (stored, rest) = stored_normals(rig, &shading);
         let tangents = TangentVertices::new(&rig.surface, &shading).map(|tangents| {
             let rest = tangents.rest_tangents(&rig.surface, &rig.rest, &stored).iter().map(|t| t.as_vec3()).collect();
             (tangents, rest)
         });
-        (shading.count() > 0).then_some(Self { rig, places, shading, rest, tangents })
+        (shading.count() > 0).then_some(Self { rig, places, shading, rest, tangents, source: None })
+    }
+
+    /// The same, compared with the normals that another rig shows in the same clips: where these are not those of its posed surface, as an artist may
+    /// want them, that is no error of this one. Not where normals are split in another way.
+    pub fn beside(mut self, source: &'a Rig) -> Self {
+        let shading = ShadingVertices::new(&source.surface);
+        let is_alike = shading.vertices() == self.shading.vertices() && source.clips.len() == self.rig.clips.len();
+        self.source = is_alike.then(|| (source, stored_normals(source, &shading).1));
+        self
     }
 
     /// [G] vertex of each angle.
@@ -87,17 +103,29 @@ impl<'a> Skinned<'a> {
     pub fn angles(&self, t: usize, positions: &[Vec3]) -> [Angles; 2] {
         let (clip, frame) = self.places[t];
         let bones: Vec<[f32; 12]> = self.rig.clips[clip].frame(frame).iter().map(padded).collect();
-        let truth = self.shading.normals(positions);
+        let on_surface = self.shading.normals(positions);
         let found = |vertices: &[u32], rest: &[Vec3], truth: &[DVec3]| {
             let mut found = Angles { counts: vec![0; BARS], each: vec![f32::NAN; truth.len()], ..Angles::default() };
             fill(&mut found, &self.rig.weights, &bones, vertices, rest, truth);
             found
         };
         let tangents = self.tangents.as_ref().map(|(tangents, rest)| {
-            let angles = found(tangents.vertices(), rest, &tangents.tangents(positions, &truth));
+            let angles = found(tangents.vertices(), rest, &tangents.tangents(positions, &on_surface));
             Angles { each: Vec::new(), ..angles }
         });
+        let truth = match &self.source {
+            Some((source, rest)) => self.shown(source, rest, clip, frame),
+            None => on_surface,
+        };
         [found(self.shading.vertices(), &self.rest, &truth), tangents.unwrap_or_default()]
+    }
+
+    /// [G] normals of a rig as an engine deforms them.
+    fn shown(&self, rig: &Rig, rest: &[Vec3], clip: usize, frame: usize) -> Vec<DVec3> {
+        let bones: Vec<[f32; 12]> = rig.clips[clip].frame(frame).iter().map(padded).collect();
+        let shown =
+            |(&i, &n): (&u32, &Vec3)| both_rules(&blended(&rig.weights, &bones, i), n).0.as_dvec3().normalize_or_zero();
+        self.shading.vertices().iter().zip(rest).map(shown).collect()
     }
 }
 
@@ -124,13 +152,7 @@ fn fill(
         let mut true_normals: Vectors = [Lanes::ZERO; 3];
         for l in 0..lanes {
             let g = first + l;
-            let mut m = [0.0f32; 12];
-            for (j, w) in weights.of(vertices[g] as usize) {
-                for (sum, x) in m.iter_mut().zip(&bones[j]) {
-                    *sum += w * x;
-                }
-            }
-            let (posed, turned) = both_rules(&m, rest[g]);
+            let (posed, turned) = both_rules(&blended(weights, bones, vertices[g]), rest[g]);
             for a in 0..3 {
                 by_matrix[a].0[l] = posed[a].into();
                 by_inverse[a].0[l] = turned[a].into();
@@ -151,6 +173,18 @@ fn fill(
     found.sum = sum.0.iter().sum();
     found.inverse_transpose_sum = inverse.0.iter().sum();
     found.count = count.0.iter().sum::<f64>() as u64;
+}
+
+/// The blended matrix of a vertex.
+#[inline(always)]
+fn blended(weights: &SparseWeights, bones: &[[f32; 12]], vertex: u32) -> [f32; 12] {
+    let mut m = [0.0f32; 12];
+    for (j, w) in weights.of(vertex as usize) {
+        for (sum, x) in m.iter_mut().zip(&bones[j]) {
+            *sum += w * x;
+        }
+    }
+    m
 }
 
 /// `M n` and `M^-T n`, neither normalised: the transposed inverse by its cofactors, turned over where `M` mirrors, as the inverse would.

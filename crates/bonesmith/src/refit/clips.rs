@@ -7,7 +7,7 @@ use bonesmith_core::refit::resample::{self, Timing};
 use bonesmith_core::refit::{Solve, correspondence};
 use bonesmith_core::{Clip, MeshSequence, Observer, Rig, Stage};
 use bonesmith_io::IoError;
-use glam::DAffine3;
+use glam::{DAffine3, Vec3};
 
 use super::{RefitOptions, RigMismatch, SubjectInput, align};
 use crate::error::Error;
@@ -30,6 +30,8 @@ pub struct Body {
     pub own_rest: bool,
     /// Animations of the rig that its clips replace.
     pub used: Vec<String>,
+    /// The rest pose of the animation itself: its radius is the unit of figures. While a rig is fitted, the sequence may have the rig's.
+    rest: Vec<Vec3>,
 }
 
 impl Body {
@@ -38,6 +40,12 @@ impl Body {
         if !self.own_rest {
             self.sequence = self.sequence.clone().with_rest(rig.rest.clone().into())?;
         }
+        Ok(())
+    }
+
+    /// Takes the rest pose of the animation back, which figures are measured with.
+    pub(super) fn return_rest(&mut self) -> Result<(), Error> {
+        self.sequence = self.sequence.clone().with_rest(self.rest.clone().into())?;
         Ok(())
     }
 
@@ -141,6 +149,7 @@ pub(super) fn bodies(
             let correction = options.correction();
             if !correction.keeps_space() {
                 body.sequence = body.sequence.placed(correction.rig_from_sequence())?;
+                body.rest = body.sequence.rest().to_vec();
             }
         }
         bodies.push(body);
@@ -187,7 +196,8 @@ fn same_scene(clips: &[ClipInput]) -> Result<(), Error> {
 fn joined(clips: Vec<ClipInput>, own_rest: bool) -> Result<Body, Error> {
     same_scene(&clips)?;
     let Joined { sequence, spans } = MeshSequence::join(clips.into_iter().map(|clip| clip.sequence).collect())?;
-    Ok(Body { sequence, spans, motion: None, own_rest, used: Vec::new() })
+    let rest = sequence.rest().to_vec();
+    Ok(Body { sequence, spans, motion: None, own_rest, used: Vec::new(), rest })
 }
 
 /// The rig's own body: in its space, in its rest pose, with its motion.
@@ -237,8 +247,10 @@ fn with_rig(
             span.name = clip.name.clone();
         }
     }
+    let rest = sequence.rest().to_vec();
     Ok(Body {
         sequence: sequence.with_rest(rig.rest.clone().into())?,
+        rest,
         spans,
         motion,
         own_rest: false,

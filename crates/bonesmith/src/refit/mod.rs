@@ -143,7 +143,7 @@ pub fn refit(
     options.params.validate()?;
     options.motion.validate()?;
     let mut warnings = Vec::new();
-    let bodies = clips::bodies(Some((rig, options)), subjects, &mut warnings, observer)?;
+    let mut bodies = clips::bodies(Some((rig, options)), subjects, &mut warnings, observer)?;
     let locks = locks::locks(rig, options)?;
     for body in &bodies {
         let kept = rig.clips.iter().filter(|_| !body.own_rest).filter(|clip| is_kept(clip, body));
@@ -156,6 +156,7 @@ pub fn refit(
     if options.params.solve == Solve::Motion && rig.weights.max_influences() == 1 && rig.bone_count() > 1 {
         warnings.push(Warning::OneBonePerVertex);
     }
+    bodies.iter_mut().try_for_each(Body::return_rest)?;
     let params = json!(options.params);
     Refit { warnings, ..Refit::new(Some(rig), rigs, bodies, info, params, started) }.with_motion(&options.motion)
 }
@@ -201,6 +202,7 @@ pub fn fit_clips(
         info.history.splice(0..0, fitted.info.history);
         (rigs, info)
     };
+    bodies.iter_mut().try_for_each(Body::return_rest)?;
     let (goal, method) = (Some(params.bones), params.method.name());
     let fit = Refit::new(None, rigs, bodies, info, json!(params), started);
     Refit { goal, method, ..fit }.with_motion(&options.motion)

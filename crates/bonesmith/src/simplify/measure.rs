@@ -74,9 +74,17 @@ impl Simplified {
         let (rig, is_ddm) = (&source.rig, self.command == "ddm");
         let reference = self.reference(source);
         let clips = source.clips();
-        let metrics = reference.map(|sequence| saved.measure_clips(clips.clone(), sequence)).transpose()?;
+        let measured = |sequence| match source.examples.is_some() || is_ddm {
+            true => saved.measure_clips(clips.clone(), sequence),
+            false => saved.measure_beside(clips.clone(), sequence, rig),
+        };
+        let metrics = reference.map(measured).transpose()?;
         let shown: Vec<usize> = clips.clone().collect();
         let own = reference.filter(|_| !is_ddm);
+        let before = |sequence| match source.examples.is_some() {
+            true => metrics::evaluate_clips(rig, &shown, sequence),
+            false => metrics::evaluate_beside(rig, &shown, sequence, rig),
+        };
         let mut record = self.record.clone();
         if let Details::Ddm(details) = &mut record.details {
             details.rms_percent_of_height = metrics.as_ref().map(|metrics| percent_of_height(rig, metrics));
@@ -91,7 +99,7 @@ impl Simplified {
             frames: reference.map_or(0, MeshSequence::frame_count),
             bones: rig.bone_count(),
             influences: influences(self.model.view()),
-            before: own.map(|sequence| metrics::evaluate_clips(rig, &shown, sequence)).transpose()?,
+            before: own.map(before).transpose()?,
             against: if is_ddm { "variant 0 in float64" } else { source.against() },
             seconds: Seconds { prepare, fit, export, total: prepare + fit + export, ..Seconds::default() },
             warnings: self.warnings.clone(),

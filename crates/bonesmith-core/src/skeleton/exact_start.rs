@@ -94,19 +94,17 @@ pub(super) fn find(
     let (coarse, near) = (sample.problem(input.problem, input.sequence), sample.neighbours(input.adjacency));
     let body = joined(&coarse, State { skin, ..start }, Gap::Stiffness, run)?;
     let detail = input.params.detail;
-    let keep = match input.bones() {
-        Some(_) => KeepRule::GIVEN_COUNT,
-        None => KeepRule { floor: FLOOR / detail, ..KeepRule::of_detail(detail) },
-    };
+    let keep = KeepRule { floor: FLOOR / detail, ..KeepRule::of_detail(detail) };
     let info = SkeletonInfo::new(body.pose.bones());
     let descent = SkeletonDescent::new(&coarse, input.local, None);
     let mut search = TreeSearch { descent, body, info, max_bones, keep, near: &near };
     search.descend(ROUNDS, run)?;
     search.regraft(run)?;
-    search.thin_out(run)?;
     for _ in 0..WEEDS {
         search.weed(0..search.bones(), detail, &[], run)?;
     }
+    // Where fewer are wanted.
+    search.thin_out(run)?;
     search.regraft(run)?;
     let e_rms = search.descent.e_rms();
     let TreeSearch { body, info, .. } = search;

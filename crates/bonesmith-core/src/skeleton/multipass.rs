@@ -12,7 +12,6 @@ use crate::cluster::split;
 use crate::model::BoneKind;
 use crate::observer::{Cancelled, Stage};
 use crate::skeleton::descend::{SkeletonDescent, SkinnedPose};
-use crate::skeleton::exact_start::ExactStart;
 use crate::skeleton::graph::{Gap, JointGraph};
 use crate::skeleton::joint_step::Quadratic;
 use crate::skeleton::layout::nearest_bone;
@@ -119,15 +118,20 @@ pub(super) fn multipass(input: &Input<'_>, run: &mut Run<'_>) -> Result<Skeleton
         return Ok(found);
     }
     let held = input.with_rest_held();
-    if budget.small_parts
-        && let Some(exact) = exact_start::find(&held, most, &budget, run)?.filter(ExactStart::holds)
-    {
-        return finish_sampled(input, &exact.sample, exact.body, exact.info, run);
+    let exact = if budget.small_parts { exact_start::find(&held, most, &budget, run)? } else { None };
+    if let Some(exact) = exact.as_ref().filter(|exact| exact.holds()) {
+        return finish_sampled(input, &exact.sample, exact.body.clone(), exact.info.clone(), run);
     }
     let first = first_tree(&held, starts(input, &budget)[0], run)?;
     let is_skinned = input.fit.keep_rest || first.descent.e_rms() < SKINNED;
     let (input, first) = if is_skinned { (&held, Some(first)) } else { (input, None) };
     let mut best = searched(input, first, &budget, run)?;
+    // Both errors are of samples, which have more vertices where parts are small.
+    if let Some(exact) = exact
+        && best.keep.limit(exact.e_rms, exact.body.pose.bones()) < best.price()
+    {
+        return finish_sampled(input, &exact.sample, exact.body, exact.info, run);
+    }
     if budget.small_parts
         && input.bones().is_none()
         && let Some((sample, body)) = small_parts::search(input, &mut best, &budget, run)?

@@ -6,6 +6,7 @@
 //!
 //! | paper [Le2014 ch. 3] | here |
 //! |---|---|
+//! | - | `exact_start`: the bones that the animation was made with |
 //! | clusters, connected patches (s.3.4), weights and bones without joints (s.3.6) | `free_bones` |
 //! | C_jk, g(j,k), S (s.3.5, 3.6) | `graph`, `tree` |
 //! | weights, rigidness Laplacian (s.3.7) | `skinning`'s vertex step and `skinning::smooth` (`--smooth`) |

@@ -6,6 +6,7 @@ use glam::{DAffine3, DVec3};
 use rayon::prelude::*;
 
 use crate::cluster::exact::{Path, Points};
+use crate::observer::{Cancelled, Check};
 use crate::solve::simplex::SimplexSolver;
 
 /// Known bones whose weights a vertex tries: those that move it nearest to where it is.
@@ -93,9 +94,13 @@ impl<'a> Explained<'a> {
     }
 
     /// Explains vertices with a larger limit.
-    pub fn relax(&mut self, limit: f64) {
+    pub fn relax(&mut self, limit: f64, check: Check<'_>) -> Result<(), Cancelled> {
         self.limit = limit;
-        (0..self.bones.len()).for_each(|j| self.explain(j));
+        for j in 0..self.bones.len() {
+            check()?;
+            self.explain(j);
+        }
+        Ok(())
     }
 
     /// Explains vertices with the help of a bone.

@@ -107,7 +107,7 @@ pub(crate) struct Exact {
 pub(crate) fn find(points: &Points, max_bones: usize, seed: u64, check: Check<'_>) -> Result<Option<Exact>, Cancelled> {
     let Some(mut search) = Search::new(points, seed, check)? else { return Ok(None) };
     for factor in LADDER {
-        search.relax(factor);
+        search.relax(factor, check)?;
         while search.explained.bones.len() < 2 * max_bones && !search.is_over() && search.next(check)? {}
     }
     let explained = search.explained.without_needless(FEW);
@@ -179,11 +179,12 @@ impl<'a> Search<'a> {
     }
 
     /// Goes on with a rounding that is so many times as large.
-    fn relax(&mut self, factor: f64) {
+    fn relax(&mut self, factor: f64, check: Check<'_>) -> Result<(), Cancelled> {
         self.rounding *= factor;
-        self.explained.relax(VERTEX_LIMIT * self.rounding);
+        self.explained.relax(VERTEX_LIMIT * self.rounding, check)?;
         self.tried.iter_mut().for_each(Vec::clear);
         self.pending.clear();
+        Ok(())
     }
 
     /// Whether everything is explained, or too little for so much work.
@@ -197,7 +198,7 @@ impl<'a> Search<'a> {
         let centres = self.rim();
         for (at, size) in PATCHES.into_iter().enumerate() {
             if at > 0 {
-                self.polish();
+                self.polish(check)?;
             }
             for batch in centres.chunks(BATCH).take(MAX_BATCHES) {
                 check()?;
@@ -355,14 +356,16 @@ impl<'a> Search<'a> {
     }
 
     /// Fits all bones again, each to vertices that it moves and to those that it would move if it were less exact.
-    fn polish(&mut self) {
+    fn polish(&mut self, check: Check<'_>) -> Result<(), Cancelled> {
         let all: Vec<usize> = (0..self.points.len()).collect();
         for j in 0..self.explained.bones.len() {
+            check()?;
             let rows = self.explained.loose(&all, j, LOOSE[1]);
             if let Some(path) = self.fitted(j, self.explained.bones[j].clone(), rows) {
                 self.explained.replace(j, path);
             }
         }
+        Ok(())
     }
 
     /// Fits a bone to vertices that it moves.

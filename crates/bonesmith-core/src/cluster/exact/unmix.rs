@@ -1,7 +1,7 @@
 //! One unknown bone of a patch that known bones move too.
 //!
 //! Minimises `sum_it |v_it - sum_k w_ik K_kt u_i - (1 - sum_k w_ik) B_t u_i|^2` over the rigid motion `B_t` of the unknown bone and the weights `w` of
-//! the known bones `K`, by Gauss-Newton steps with damping [Levenberg1944, Marquardt1963]. With `p = B_t u_i`, its centre `c` over the patch, `q = p - c`
+//! the known bones `K`, by Gauss-Newton steps with damping [Marquardt1963]. With `p = B_t u_i`, its centre `c` over the patch, `q = p - c`
 //! and `a = 1 - sum w`, the model moves by
 //!
 //! ```text

@@ -216,6 +216,14 @@ fn descend(patch: &Patch, mut guess: Guess, limit: f64) -> Option<Guess> {
     (error < target && is_convex && own.iter().any(|&w| w > MIN_WEIGHT)).then_some(guess)
 }
 
+/// Lower factor of the system of a frame, and what it makes of its coupling and of its right side.
+struct Solved {
+    lower: [[f64; 6]; 6],
+    /// [6, M K]
+    rows: Vec<f64>,
+    right: [f64; 6],
+}
+
 /// Sums of one frame: the system of its six unknowns, and their coupling with the weights.
 #[derive(Clone)]
 struct Frame {
@@ -295,7 +303,7 @@ impl System {
         }
         let mut right = right.clone();
         // L^-1 (coupling, right) of each frame.
-        let mut solved: Vec<([[f64; 6]; 6], Vec<f64>, [f64; 6])> = Vec::with_capacity(frames.len());
+        let mut solved: Vec<Solved> = Vec::with_capacity(frames.len());
         for frame in &*frames {
             let lower = factored(&frame.own, damping);
             let rows = forward_rows(&lower, &frame.coupling, n);
@@ -309,16 +317,17 @@ impl System {
                     *entry -= x[0] * y0[c] + x[1] * y1[c] + x[2] * y2[c] + x[3] * y3[c] + x[4] * y4[c] + x[5] * y5[c];
                 }
             }
-            solved.push((lower, rows, own));
+            solved.push(Solved { lower, rows, right: own });
         }
         ldl.solve(n, |r, c| schur[r * n + c], |r| right[r]);
         let change = &ldl.solution[..n];
         let weights = guess.weights.iter().zip(change).map(|(w, d)| w + d).collect();
-        let moved = |((m, frame), (lower, rows, mut left)): ((&DAffine3, &Frame), (_, Vec<f64>, [f64; 6]))| {
-            for (x, row) in left.iter_mut().zip(rows.chunks_exact(n.max(1))) {
+        let moved = |((m, frame), solved): ((&DAffine3, &Frame), Solved)| {
+            let mut left = solved.right;
+            for (x, row) in left.iter_mut().zip(solved.rows.chunks_exact(n.max(1))) {
                 *x -= row.iter().zip(change).map(|(y, d)| y * d).sum::<f64>();
             }
-            frame.moved(m, backward(&lower, left))
+            frame.moved(m, backward(&solved.lower, left))
         };
         Guess { path: guess.path.iter().zip(&*frames).zip(solved).map(moved).collect(), weights }
     }
@@ -333,10 +342,10 @@ impl Frame {
         let cross = [DVec3::new(0.0, q.z, -q.y), DVec3::new(-q.z, 0.0, q.x), DVec3::new(q.y, -q.x, 0.0)];
         let turn = a * q.cross(left);
         for r in 0..3 {
-            for c in 0..3 {
+            for (c, column) in cross.iter().enumerate() {
                 self.own[r][c] += a * a * square.col(c)[r];
                 // The shift r and the turn c: omega x q = -[q]x omega.
-                self.own[3 + r][c] -= a * a * cross[c][r];
+                self.own[3 + r][c] -= a * a * column[r];
             }
             self.own[3 + r][3 + r] += a * a;
             self.right[r] += turn[r];
@@ -381,13 +390,13 @@ fn forward(lower: &[[f64; 6]; 6], mut x: [f64; 6]) -> [f64; 6] {
 /// `L^-1 X` of [6, n] rows.
 fn forward_rows(lower: &[[f64; 6]; 6], x: &[f64], n: usize) -> Vec<f64> {
     let mut out = x.to_vec();
-    for r in 0..6 {
+    for (r, factor) in lower.iter().enumerate() {
         let (done, rest) = out.split_at_mut(r * n);
         let row = &mut rest[..n];
-        for (k, known) in done.chunks_exact(n.max(1)).enumerate() {
-            row.iter_mut().zip(known).for_each(|(x, y)| *x -= lower[r][k] * y);
+        for (known, l) in done.chunks_exact(n.max(1)).zip(factor) {
+            row.iter_mut().zip(known).for_each(|(x, y)| *x -= l * y);
         }
-        row.iter_mut().for_each(|x| *x /= lower[r][r]);
+        row.iter_mut().for_each(|x| *x /= factor[r]);
     }
     out
 }

@@ -41,12 +41,12 @@ const RIGID_LIMIT: f64 = 2.0;
 const BONE_LIMIT: f64 = 1.4;
 const VERTEX_LIMIT: f64 = 2.2;
 
-/// Blends are less exact than rigid parts, because weights are rounded too, and what is found from inexact bones is less exact still. So the rounding counts as
-/// so many times as large as on rigid parts, one after the other.
+/// Blends are less exact than rigid parts, because weights are rounded too, and what is found from inexact bones is less exact still. So the search
+/// begins with the rounding of rigid parts; each step that follows has so many times the rounding of the step before.
 const LADDER: [f64; 4] = [1.0, 2.0, 2.0, 2.0];
 
-/// The last one is so many times as large while a bone is known from a few vertices only, which are then `GROWTH` of those around its patch: it is less exact farther
-/// away. The smaller ones are for patches beside vertices that another unknown bone moves.
+/// A new bone is fitted to more and more vertices around its patch, `GROWTH` of them at most. It is less exact farther away, so a vertex may miss `VERTEX_LIMIT` by so many
+/// times; a smaller factor is tried where the fit fails, because another unknown bone moves some of the vertices.
 const LOOSE: [f64; 3] = [10.0, 4.0, 1.5];
 const GROWTH: [usize; 3] = [16, 48, AROUND];
 

@@ -138,7 +138,7 @@ impl Points {
     }
 
     /// [N] RMS error per degree of freedom of the best rigid motion of each vertex and its neighbours, `patch` vertices in all; infinite
-    /// where there are not so many.
+    /// where a connected part has fewer.
     pub fn rigid_errors(&self, patch: usize) -> Vec<f64> {
         let error = |i: usize| {
             let members = self.around(i, patch, |_| true);
